@@ -17,7 +17,7 @@ from pixi.knowledge.entry import Entry
 from pixi.knowledge.index.terms import pieces
 from pixi.knowledge.lists import telling_runs, without_asking, word_list
 from pixi.knowledge.normalising import normalise
-from pixi.knowledge.reading.formats.outline import BETWEEN_HEADINGS
+from pixi.knowledge.reading.formats.markup import BETWEEN_HEADINGS
 from pixi.knowledge.retrieval import Reporter, RetrievalAgent, silent
 from pixi.toolbox.addon import Addon
 from pixi.toolbox.context import Context

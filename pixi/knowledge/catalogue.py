@@ -2,22 +2,107 @@
 
 It is the truth that the index follows. A change is written here first, with the ids that the index must
 yet be told of (`dirty`); they are struck out when it was told. So a process may be killed anywhere: the
-next one tells the index what is left.
-"""
+next one tells the index what is left."""
 
+import json
+import re
 import sqlite3
+import unicodedata
 import uuid
 import zlib
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from hashlib import blake2b
 from itertools import islice
 from pathlib import Path
 
-from pixi.knowledge import packing
 from pixi.knowledge.entry import Document, Entry, Fault, Section
-from pixi.knowledge.ids import new_id
-from pixi.knowledge.scanning import Seen
+from pixi.knowledge.one_line import on_one_line
+
+_SHORT = (100_000, 999_999)
+_LONG = (100_000_000, 999_999_999)
+
+
+def candidates(path: str, key: str) -> Iterator[int]:
+    """The ids an entry may have, without end: one of six digits, then others of nine.
+
+    They hang on nothing but path and key, so that a folder read anew on another machine has the same ids
+    but for the few that met in one number.
+    """
+    # Computers differ in how they spell an accent in a file's name.
+    place = f"{unicodedata.normalize('NFC', path)}\0{key}".encode("utf-8", "surrogatepass")
+    salt = 0
+    while True:
+        low, high = _LONG if salt else _SHORT
+        number = int.from_bytes(blake2b(place, digest_size=8, salt=salt.to_bytes(4, "big")).digest(), "big")
+        yield low + number % (high - low + 1)
+        salt += 1
+
+
+def new_id(path: str, key: str, taken: Callable[[int], bool]) -> int:
+    """The first id that is free."""
+    return next(number for number in candidates(path, key) if not taken(number))
+
+
+_HASH = re.compile("[0-9a-f]{24}")
+"""The key of a record that is known by its content alone."""
+
+
+def key_of(document: Document, others: dict[str, int]) -> str:
+    """The document's key, told from those before it where a file has it twice, and noted among them."""
+    key = told = whole(document.key)
+    count = others.get(key, 0)
+    while told in others:
+        count += 1
+        told = f"{key}#{count}"
+    others[key] = max(count, 1)
+    others.setdefault(told, 1)
+    return told
+
+
+def title_of(path: str, document: Document) -> str:
+    """For people: the file's name where it tells none, with the record's key where that says anything."""
+    if title := on_one_line(document.title):
+        return title
+    stem = path.rsplit("/", 1)[-1].rsplit(".", 1)[0]
+    key = "" if _HASH.fullmatch(document.key) else document.key
+    return on_one_line(f"{stem} {key}") or on_one_line(path)
+
+
+def _written(sections: Sequence[Section]) -> bytes:
+    """The sections as JSON; `_unwritten` makes them of it again."""
+    rows = [
+        [whole(each.text), on_one_line(each.heading), each.line, each.page, each.on_one_line]
+        for each in sections
+    ]
+    return json.dumps(rows, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def _unwritten(text: bytes) -> tuple[Section, ...]:
+    """The sections of what `_written` made."""
+    return tuple(Section(*row) for row in json.loads(text))
+
+
+def _packed(text: bytes) -> bytes:
+    """Made small."""
+    return zlib.compress(text, 6)
+
+
+def _unpacked(small: bytes) -> bytes:
+    """What `_packed` was given."""
+    return zlib.decompress(small)
+
+
+def digest_of(title: str, text: bytes) -> bytes:
+    """The hash of a title and of what stands below it."""
+    return blake2b(whole(title).encode() + b"\0" + text, digest_size=16).digest()
+
+
+def whole(text: str) -> str:
+    """Without halves of characters, which no file can hold."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
+
 
 _VERSION = 1
 _AT_ONCE = 1_000
@@ -45,6 +130,21 @@ CREATE TABLE told (name TEXT PRIMARY KEY, value NOT NULL) WITHOUT ROWID;
 
 class CatalogueDamaged(Exception):
     """The file is none of ours, of another version, or broken. It can be deleted and made again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A file as the walk saw it.
+
+    Attributes:
+        path: within the folder, with `/` between the parts.
+        size: in bytes.
+        mtime: when it was written, in nanoseconds.
+    """
+
+    path: str
+    size: int
+    mtime: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,9 +406,9 @@ class Catalogue:
         known = {key: (number, digest, twin) for key, number, digest, twin in rows}
         kept: dict[str, int] = {}
         for document in read.documents:
-            key = packing.key_of(document, kept)
-            title, text = packing.title_of(path, document), packing.written(document.sections)
-            digest = packing.digest_of(title, text).hex()
+            key = key_of(document, kept)
+            title, text = title_of(path, document), _written(document.sections)
+            digest = digest_of(title, text).hex()
             number, old, twin = known.get(key, (0, "", b""))
             if old == digest:
                 continue
@@ -316,14 +416,14 @@ class Catalogue:
                 twins[twin] = None
             else:
                 number = new_id(path, key, self._is_taken)
-            twin = packing.digest_of(document.title, text)
+            twin = digest_of(document.title, text)
             twins[twin] = None
             self._db.execute(
                 "INSERT OR REPLACE INTO entries VALUES (?, ?, ?, ?, ?, ?, 0, ?)",
-                (number, path, key, title, digest, twin, packing.packed(text)),
+                (number, path, key, title, digest, twin, _packed(text)),
             )
             self._db.execute("INSERT OR IGNORE INTO dirty VALUES (?)", (number,))
-            fresh[number] = Entry(number, path, key, title, packing.read(text), digest)
+            fresh[number] = Entry(number, path, key, title, _unwritten(text), digest)
         if known.keys() - kept.keys():
             self._remove(path, kept, twins)
 
@@ -366,12 +466,12 @@ def is_broken(error: BaseException | None) -> bool:
 
 def _sections(title: str, packed: bytes, digest: str) -> tuple[Section, ...]:
     try:
-        text = packing.unpacked(packed)
+        text = _unpacked(packed)
     except (zlib.error, TypeError) as error:
         raise CatalogueDamaged(str(error)) from error
-    if packing.digest_of(title, text).hex() != digest:
+    if digest_of(title, text).hex() != digest:
         raise CatalogueDamaged("an entry is not as it was written")
-    return packing.read(text)
+    return _unwritten(text)
 
 
 def discard(path: Path) -> None:

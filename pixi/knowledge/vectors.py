@@ -3,8 +3,11 @@
 import asyncio
 import logging
 import sqlite3
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from hashlib import blake2b
 from itertools import islice
@@ -12,9 +15,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from pixi.core.errors import ConfigError, ModelError
+from pixi.knowledge.catalogue import CatalogueDamaged
 from pixi.knowledge.entry import Found
-from pixi.knowledge.index import Candidates, Index, Passage
-from pixi.knowledge.joining import POOL, Held, joined
+from pixi.knowledge.index import Candidates, Index, IndexDamaged, Passage, Scored
+from pixi.knowledge.index_store import IndexStore, Snapshot
 from pixi.knowledge.one_line import on_one_line
 from pixi.knowledge.self_test import Cloze, clozes, is_good, script_of
 from pixi.knowledge.vector_file import VectorFile
@@ -24,7 +28,62 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    Numbers = NDArray[np.int64]
     Halves = NDArray[np.float16]
+    Floats = NDArray[np.float32]
+
+
+WEIGHT = 0.35
+"""Of meaning, beside words."""
+
+POOL = 200
+"""Passages that meaning alone brings at most."""
+
+_BLOCK = 8_192  # vectors that are widened together
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """Vectors of length 1 by their passages' numbers, which rise. There is at least one."""
+
+    numbers: "Numbers"
+    entries: "Numbers"
+    vectors: "Halves"
+
+
+def joined(held: Held, words: Sequence[Scored], vector: "Floats") -> list[Scored]:
+    """Passages that words or meaning bring, by a weighted sum of what each says of them, from 0 to 1.
+
+    The best by words has 1 for words; the nearest in meaning has 1 for meaning, and one as near as passages
+    are on the average has 0. Of a passage without a vector words say it all.
+    """
+    import numpy as np
+
+    near = np.concatenate(
+        [
+            held.vectors[at : at + _BLOCK].astype(np.float32) @ vector
+            for at in range(0, len(held.vectors), _BLOCK)
+        ]
+    )
+    usual, best = float(near.mean()), float(near.max())
+    meaning = np.clip((near - usual) / max(best - usual, 1e-6), 0.0, 1.0)
+    nearest = np.argpartition(-meaning, min(POOL, len(meaning)) - 1)[:POOL]
+    most = max((each.score for each in words), default=0.0) or 1.0
+    share = {each.passage: each.score / most for each in words}
+    scored: list[Scored] = []
+    wanted = np.array([each.passage for each in words], np.int64)
+    rows = np.searchsorted(held.numbers, wanted).clip(max=len(held.numbers) - 1)
+    for each, row in zip(words, rows.tolist(), strict=True):
+        by_words = share[each.passage]
+        has_vector = int(held.numbers[row]) == each.passage
+        by_meaning = float(meaning[row]) if has_vector else by_words
+        scored.append(Scored(each.passage, each.entry, (1 - WEIGHT) * by_words + WEIGHT * by_meaning))
+    for row in nearest.tolist():
+        number = int(held.numbers[row])
+        if number not in share:
+            scored.append(Scored(number, int(held.entries[row]), WEIGHT * float(meaning[row])))
+    return scored
+
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -338,3 +397,72 @@ def _packed(vectors: Sequence[Sequence[float]]) -> list[bytes]:
 
 def _digest(text: str) -> bytes:
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+
+
+_AGAIN = 5.0
+_AGAIN_AT_MOST = 600.0
+"""Seconds before what could not be embedded is tried again: doubling."""
+
+
+class VectorSync:
+    """Follows one database.
+
+    Args:
+        vectors: that are kept up.
+        store: what they follow.
+        ask: runs a function in a thread that waits for no writing.
+        in_use: counts who reads an index, which is not closed meanwhile.
+    """
+
+    def __init__(
+        self,
+        vectors: Vectors,
+        store: IndexStore,
+        ask: Callable[[Callable[[], dict[int, str]]], Awaitable[dict[int, str]]],
+        in_use: Counter[Index],
+    ) -> None:
+        self.vectors = vectors
+        self._store = store
+        self._ask = ask
+        self._in_use = in_use
+        self._changed = asyncio.Event()
+        self._caught_up = asyncio.Event()
+
+    def look(self) -> None:
+        """The documents may have changed."""
+        self._caught_up.clear()
+        self._changed.set()
+
+    async def caught_up(self) -> None:
+        """Return when all that changed has its vectors, or could not have them now."""
+        await self._caught_up.wait()
+
+    async def run(self) -> None:
+        """Follow, without end."""
+        seen: Snapshot | None = None
+        whole, pause = True, _AGAIN
+        while True:
+            self._changed.clear()
+            kept = self._store.snapshot
+            if kept.index is not None and (kept is not seen or not whole):
+                whole = await self._follow(kept.index)
+                seen = kept
+                pause = _AGAIN if whole else min(2 * pause, _AGAIN_AT_MOST)
+            if not self._changed.is_set():
+                self._caught_up.set()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._changed.wait(), None if whole else pause)
+
+    async def _follow(self, index: Index) -> bool:
+        self._in_use[index] += 1
+        try:
+            contents = await self._ask(self._store.digests)
+            return await self.vectors.follow(index, contents, embed=lambda: self._store.writes)
+        except (
+            IndexDamaged,
+            CatalogueDamaged,
+            ConfigError,
+        ):  # all are told of, and mended, by those who read the documents
+            return False
+        finally:
+            self._in_use[index] -= 1

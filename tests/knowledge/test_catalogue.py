@@ -10,9 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pixi.knowledge.catalogue import Catalogue, CatalogueDamaged, Read
+from pixi.knowledge.catalogue import Catalogue, CatalogueDamaged, Read, Seen
 from pixi.knowledge.entry import Document, Fault, Section
-from pixi.knowledge.scanning import Seen
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from itertools import islice
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pixi.knowledge.ids import candidates, new_id
+from pixi.knowledge.catalogue import candidates, new_id
 
 PINNED = [698330, 767016846, 944236051]
 

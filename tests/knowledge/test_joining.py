@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from pixi.knowledge.index import Scored
-from pixi.knowledge.joining import POOL, WEIGHT, Held, joined
+from pixi.knowledge.vectors import POOL, WEIGHT, Held, joined
 
 
 def held(*vectors: tuple[float, float], first: int = 10) -> Held:

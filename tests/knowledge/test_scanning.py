@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from pixi.knowledge import sources
-from pixi.knowledge.about import describe, describes
-from pixi.knowledge.scanning import Walk
+from pixi.knowledge import registry
+from pixi.knowledge.registry import describe, describes
+from pixi.knowledge.scan import Walk
 
 
 def is_text(name: str) -> bool:
@@ -258,7 +258,7 @@ class TestSources:
             "secret/k.md",
         )
         put(tmp_path, "databases/other/private.md", "databases/manual/own.md")
-        monkeypatch.setattr(sources, "shipped_folder", lambda: tmp_path / "databases")
+        monkeypatch.setattr(registry, "shipped_folder", lambda: tmp_path / "databases")
 
     def name(self, tmp_path: Path, *patterns: str) -> tuple[list[str], Walk]:
         manual = tmp_path / "databases" / "manual"

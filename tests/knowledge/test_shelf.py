@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pixi.core.errors import ConfigError
-from pixi.knowledge import shelf, sources
-from pixi.knowledge.shelf import database_folders, databases_in, find_database, require_folder, tool_names
+from pixi.knowledge import registry
+from pixi.knowledge.registry import database_folders, databases_in, find_database, require_folder, tool_names
 
 
 @pytest.fixture
@@ -106,17 +106,17 @@ def test_a_missing_folder_of_databases_is_empty(tmp_path: Path) -> None:
 
 
 def test_the_shipped_folder_comes_last_and_once(tmp_path: Path) -> None:
-    shipped = sources.shipped_folder()
+    shipped = registry.shipped_folder()
     assert database_folders(tmp_path)[-1] == shipped
     assert database_folders(shipped) == (shipped,)
     assert all(each.shipped for each in databases_in([shipped]))
 
 
 def test_an_installed_package_has_them_inside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    module = tmp_path / "pixi" / "knowledge" / "sources.py"
+    module = tmp_path / "pixi" / "knowledge" / "registry.py"
     (tmp_path / "pixi" / "shipped" / "databases").mkdir(parents=True)
-    monkeypatch.setattr(sources, "__file__", str(module))
-    assert sources.shipped_folder() == tmp_path / "pixi" / "shipped" / "databases"
+    monkeypatch.setattr(registry, "__file__", str(module))
+    assert registry.shipped_folder() == tmp_path / "pixi" / "shipped" / "databases"
 
 
 def test_a_name_of_no_unicode_is_passed_over(own: Path) -> None:
@@ -172,4 +172,4 @@ def test_any_names_give_different_tools_that_servers_take(names: list[str]) -> N
 def test_a_list_of_databases_asks_for_nothing_else(own: Path) -> None:
     put(own, "deep").joinpath("a.md").write_text("# A")
     assert [each.name for each in databases_in([own])] == ["deep"]
-    assert shelf.find_database("deep", [own]).folder == own / "deep"
+    assert registry.find_database("deep", [own]).folder == own / "deep"

@@ -10,7 +10,7 @@ from sqlite3 import connect
 import pytest
 
 from pixi.core.errors import ConfigError
-from pixi.knowledge import updating
+from pixi.knowledge import scan
 from pixi.knowledge import vectors as vectors_module
 from pixi.knowledge.database import DirectoryDatabase
 from pixi.models.embeddings import OpenAIEmbeddings
@@ -60,7 +60,7 @@ def han_document(topic: str) -> str:
 
 @pytest.fixture(autouse=True)
 def _readers_at_hand(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(updating, "Readers", ReadersAtHand)
+    monkeypatch.setattr(scan, "Readers", ReadersAtHand)
 
 
 @pytest.fixture
@@ -198,7 +198,7 @@ async def test_a_slow_server_is_not_waited_for(
 async def test_a_server_that_is_away_at_first_is_asked_again(
     folder: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pixi.knowledge.embedding._AGAIN", 0.05)
+    monkeypatch.setattr("pixi.knowledge.vectors._AGAIN", 0.05)
     away = embeddings_server(concepts=CONCEPTS, failing=[error(500, "later")] * 2)
     async with away as server, opened(folder, server) as database:
         assert await paths(database, "violin") == ["violin.md"]

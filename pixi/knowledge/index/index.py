@@ -12,15 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, Self, cast
 
 from pixi.knowledge.entry import Entry, Found, Hit, Source
-from pixi.knowledge.index.asking import Asked, Asker
-from pixi.knowledge.index.damage import IndexDamaged, Reading, Writing
-from pixi.knowledge.index.languages import language_of
-from pixi.knowledge.index.mistakes import Vocabulary
-from pixi.knowledge.index.passages import Stretch, passages_of
-from pixi.knowledge.index.ranking import Scored, ranked
-from pixi.knowledge.index.snippets import Cutter
-from pixi.knowledge.index.sureness import Excerpt, Judge, in_order, question_in
-from pixi.knowledge.index.terms import Analysis, pieces
+from pixi.knowledge.index.evidence import Excerpt, Judge, in_order, question_in
+from pixi.knowledge.index.passages import Cutter, Stretch, passages_of
+from pixi.knowledge.index.query import ParsedQuery, QueryParser, Scored, ranked
+from pixi.knowledge.index.terms import Analysis, language_of, pieces
+from pixi.knowledge.index.vocabulary import IndexDamaged, Vocabulary, reading, writing
 from pixi.knowledge.normalising import clean, normalise
 
 if TYPE_CHECKING:
@@ -94,7 +90,7 @@ class Index:
         self._writing = Analysis()
         self._threads = threading.local()
         index.config_reader("manual")  # else a thread would look at the folder for ever
-        with Reading():
+        with reading():
             self._take_stock()
 
     @classmethod
@@ -119,7 +115,7 @@ class Index:
         import tantivy
 
         vocabulary = Vocabulary.open(folder / "vocabulary")
-        with Reading():
+        with reading():
             index = tantivy.Index.open(str(folder / "passages"))
         return cls(folder, index, vocabulary, following)
 
@@ -138,7 +134,7 @@ class Index:
             builder.add_text_field(name, tokenizer_name="whitespace", index_option="freq")
         builder.add_text_field("language", tokenizer_name="raw", index_option="basic")
         builder.add_bytes_field("stored", stored=True)
-        with Writing():
+        with writing():
             index = tantivy.Index(builder.build(), str(folder / "passages"))
         _note(folder, 1)  # last: a folder without it was never finished
         return cls(folder, index, vocabulary, 1)
@@ -163,7 +159,7 @@ class Index:
         """
         written = False
         try:
-            with Writing():
+            with writing():
                 writer = self._writer = self._writer or self._index.writer(_HEAP, 1)
                 for each in remove:
                     writer.delete_documents_by_term("entry", each)
@@ -177,7 +173,7 @@ class Index:
             if not written:
                 # What was not committed now must not be with the next commit, nor words be taken for learnt.
                 self._writer, self._writing = None, Analysis()
-        with Reading():
+        with reading():
             self._take_stock()
 
     def candidates(self, query: str, limit: int) -> Candidates:
@@ -186,7 +182,7 @@ class Index:
         Raises:
             IndexDamaged: the files were harmed while they were open.
         """
-        with Reading():
+        with reading():
             searcher = self._index.searcher()
             asked = self._asked(searcher, query)
             passages = ranked(searcher, self._schema, asked, min(limit, _MOST)) if limit > 0 else []
@@ -205,7 +201,7 @@ class Index:
         best: dict[int, Scored] = {}
         for each in sorted(scored, key=lambda each: (-each.score, each.passage)):
             best.setdefault(each.entry, each)
-        with Reading():
+        with reading():
             searcher = self._index.searcher()
             cutter = Cutter(query.weights, self._analysis(), self._languages)
             shown = (self._hit(searcher, cutter, each) for each in best.values())
@@ -229,9 +225,9 @@ class Index:
         Raises:
             IndexDamaged: the files were harmed while they were open.
         """
-        with Reading():
+        with reading():
             searcher = self._index.searcher()
-            question = question_in(text, self._asker(searcher))
+            question = question_in(text, self._parser(searcher))
             if question is None:
                 return []
             asked = self._asked(searcher, text)
@@ -247,7 +243,7 @@ class Index:
         """The passages of entries, in no order. An id that is not known has none."""
         from tantivy import Query
 
-        with Reading():
+        with reading():
             searcher = self._index.searcher()
             for entry in entries:
                 query = Query.term_query(self._schema, "entry", entry)
@@ -274,10 +270,10 @@ class Index:
         common = counted.most_common(_MOST_LANGUAGES)
         self._languages = tuple(_named(name) for name, count in common if count >= least)
 
-    def _asked(self, searcher: "tantivy.Searcher", query: str) -> Asked:
-        return self._asker(searcher).ask(query)
+    def _asked(self, searcher: "tantivy.Searcher", query: str) -> ParsedQuery:
+        return self._parser(searcher).parse(query)
 
-    def _asker(self, searcher: "tantivy.Searcher") -> Asker:
+    def _parser(self, searcher: "tantivy.Searcher") -> QueryParser:
         known: dict[tuple[str, str], int] = {}
 
         def frequency(name: str, term: str) -> int:
@@ -286,7 +282,7 @@ class Index:
                 count = known[name, term] = searcher.doc_freq(name, term)
             return count
 
-        return Asker(self._passages, self._languages, frequency, self._vocabulary, self._analysis())
+        return QueryParser(self._passages, self._languages, frequency, self._vocabulary, self._analysis())
 
     def _analysis(self) -> Analysis:
         """This thread's."""

@@ -15,9 +15,7 @@ import msgspec
 
 from pixi.core.errors import ConfigError
 from pixi.knowledge.reading.confinement import Confinement
-from pixi.knowledge.reading.limits import Limits
-from pixi.knowledge.reading.opening import open_regular
-from pixi.knowledge.reading.outcome import Documents, SetAside
+from pixi.knowledge.reading.files import Documents, Limits, SetAside, open_regular
 from pixi.knowledge.reading.wire import (
     HANDS_OVER,
     LENGTH,

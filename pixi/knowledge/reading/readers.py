@@ -11,8 +11,7 @@ from typing import Self
 
 from pixi.knowledge.entry import Document
 from pixi.knowledge.reading.confinement import Confinement
-from pixi.knowledge.reading.limits import Limits
-from pixi.knowledge.reading.outcome import Documents, SetAside
+from pixi.knowledge.reading.files import Documents, Limits, SetAside
 from pixi.knowledge.reading.process import Lost, Opener, ReadingProcess
 from pixi.knowledge.reading.wire import MOST_FILES
 

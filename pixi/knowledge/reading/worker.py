@@ -37,12 +37,15 @@ if __name__ == "__main__":
     _find_package()
 
 from pixi.knowledge.reading.confinement import MemoryUse, allow_computing, confine  # noqa: E402
+from pixi.knowledge.reading.files import (  # noqa: E402
+    Limits,
+    Original,
+    SetAside,
+    open_regular,
+    original_of,
+)
 from pixi.knowledge.reading.formats import is_slow, read_documents  # noqa: E402
-from pixi.knowledge.reading.limits import Limits  # noqa: E402
-from pixi.knowledge.reading.opening import Original, open_regular, original_of  # noqa: E402
-from pixi.knowledge.reading.outcome import SetAside  # noqa: E402
-from pixi.knowledge.reading.tidying import Tidier, one_line  # noqa: E402
-from pixi.knowledge.reading.wire import (  # noqa: E402
+from pixi.knowledge.reading.wire import (  # noqa: E402  # noqa: E402
     HANDS_OVER,
     LENGTH,
     LIMITS,
@@ -53,7 +56,9 @@ from pixi.knowledge.reading.wire import (  # noqa: E402
     Ready,
     Refused,
     Spent,
+    Tidier,
     framed,
+    one_line,
     pieces,
 )
 

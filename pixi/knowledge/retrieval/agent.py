@@ -14,8 +14,14 @@ from pixi.core.strangers import clipped
 from pixi.knowledge.entry import Entry
 from pixi.knowledge.normalising import normalise
 from pixi.knowledge.one_line import on_one_line
-from pixi.knowledge.retrieval.answers import Answer, Answers
-from pixi.knowledge.retrieval.findings import NOT_IN_WHAT_WAS_READ, NOT_THERE, Findings, quoted_from
+from pixi.knowledge.retrieval.findings import (
+    NOT_IN_WHAT_WAS_READ,
+    NOT_THERE,
+    Answer,
+    Answers,
+    Findings,
+    quoted_from,
+)
 from pixi.knowledge.retrieval.passages import MOST_CHARACTERS, Passages, narrowed
 from pixi.knowledge.retrieval.reader import (
     NO_TEXT,

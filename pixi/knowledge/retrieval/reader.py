@@ -18,11 +18,17 @@ from pixi.core.spending import Count, counted
 from pixi.core.strangers import clipped
 from pixi.knowledge.entry import Entry
 from pixi.knowledge.one_line import on_one_line
-from pixi.knowledge.retrieval.answers import Answer
-from pixi.knowledge.retrieval.findings import NOT_IN_WHAT_WAS_READ, NOT_THERE, Place
+from pixi.knowledge.retrieval.findings import NOT_IN_WHAT_WAS_READ, NOT_THERE, Answer, Place
 from pixi.knowledge.retrieval.passages import Passages
-from pixi.knowledge.retrieval.replies import LONGEST_REPLY, quoted, read_reply
-from pixi.knowledge.retrieval.sentences import Part, Sentence, parts_of, sentences, sentences_of, tokens_in
+from pixi.knowledge.retrieval.replies import LONGEST_REPLY, quoted, read_reply, runs_on
+from pixi.knowledge.retrieval.sentences import (
+    PromptPart,
+    Sentence,
+    parts_of,
+    sentences,
+    sentences_of,
+    tokens_in,
+)
 from pixi.models.model import Model
 
 Reporter = Callable[[str], None]
@@ -153,7 +159,7 @@ class EntryReader:
         facts = self._together(await self._fewer(found))
         return Answer(_within(facts), dropped, "; ".join(notes)), not self.trouble
 
-    def _parts(self) -> tuple[list[Part], int]:
+    def _parts(self) -> tuple[list[PromptPart], int]:
         """Return the parts to read, and how many sentences are in none: those least like the question."""
         everything, tokens = range(len(self._sentences)), self._tokens_of_a_part()
         parts = self._cut(everything, tokens)
@@ -169,7 +175,7 @@ class EntryReader:
         parts = self._cut(sorted(chosen), tokens)[:_MOST_PARTS]
         return parts, len(everything) - sum(len(part.numbers) for part in parts)
 
-    def _cut(self, chosen: Iterable[int], tokens: int) -> list[Part]:
+    def _cut(self, chosen: Iterable[int], tokens: int) -> list[PromptPart]:
         return parts_of(self._entries, self._sentences, chosen, tokens)
 
     def _tokens_of_a_part(self) -> int:
@@ -179,7 +185,7 @@ class EntryReader:
         told = tokens_in(instruction()) + question + 64
         return max(128, min(_LARGEST_PART, context - reply - told))
 
-    async def _side_by_side(self, parts: Sequence[Part]) -> list[_Read]:
+    async def _side_by_side(self, parts: Sequence[PromptPart]) -> list[_Read]:
         """Return what came of the parts; what could not be read, or not in time, is left out."""
         self._progress.expect([tokens_in(instruction()) + tokens_in(part.text) for part in parts])
         tasks = [asyncio.create_task(self._read(number, part)) for number, part in enumerate(parts)]
@@ -207,7 +213,7 @@ class EntryReader:
                 raise outcome
         return None
 
-    async def _read(self, number: int, part: Part) -> _Read | None:
+    async def _read(self, number: int, part: PromptPart) -> _Read | None:
         async with self._room:
             if self._refusal:
                 raise self._refusal
@@ -229,7 +235,7 @@ class EntryReader:
                 raise
         return await asyncio.to_thread(self._checked, reply, part)
 
-    async def _ask(self, part: Part, heard: Callable[[Delta], None]) -> str:
+    async def _ask(self, part: PromptPart, heard: Callable[[Delta], None]) -> str:
         """Return what the helper answers, as far as anybody would read it.
 
         Args:
@@ -252,7 +258,7 @@ class EntryReader:
                     elif isinstance(delta, Text):
                         pieces.append(delta.text)
                         length += len(delta.text)
-                        if length > LONGEST_REPLY:
+                        if length > LONGEST_REPLY or ("," in delta.text and runs_on("".join(pieces))):
                             break
         except ModelError:
             failed = True
@@ -271,7 +277,7 @@ class EntryReader:
             for _ in range(self._at_once - 1):
                 self._room.release()
 
-    def _checked(self, reply: str, part: Part) -> _Read | None:
+    def _checked(self, reply: str, part: PromptPart) -> _Read | None:
         """Return the sentences of a part that a reply names; None where it is no answer."""
         answer = read_reply(reply)
         if answer.answerable is False:

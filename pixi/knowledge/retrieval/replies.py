@@ -45,7 +45,7 @@ _QUOTES = "\"'“”‘’«»「」`* \t"
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class HelperReply:
     """What a helper answered.
 
     Attributes:
@@ -57,25 +57,32 @@ class Reply:
     items: tuple[int | str, ...]
 
 
-def read_reply(reply: str) -> Reply:
+def read_reply(reply: str) -> HelperReply:
     """Read a helper's reply, whatever form it has."""
     reply = _END_OF_THOUGHTS.split(_THOUGHTS.sub("", reply[:LONGEST_REPLY]))[-1].strip()
     flags = list(_FLAG.finditer(reply))
     named = list(_SENTENCES.finditer(reply))
     # Who thinks aloud says the form before filling it in: the last one counts.
     begins = named[-1].end() if named else flags[-1].end() if flags else 0
-    items, whole = _listed(reply[begins:])
+    listed, whole = _listed(reply[begins:])
+    items = tuple(dict.fromkeys(listed))
     if flags:
-        return Reply(flags[-1][1].lower() in ("true", "yes"), items)
+        return HelperReply(flags[-1][1].lower() in ("true", "yes"), items)
     if named:
-        return Reply(bool(items) if items or whole else None, items)
+        return HelperReply(bool(items) if items or whole else None, items)
     if _BARE.match(reply) and any(isinstance(item, int) for item in items):
-        return Reply(True, items)
+        return HelperReply(True, items)
     lines = (_BULLET.sub("", line).strip(_QUOTES) for line in reply.splitlines()[:_MOST_ITEMS])
-    return Reply(None, tuple(dict.fromkeys(line for line in lines if line)))
+    return HelperReply(None, tuple(dict.fromkeys(line for line in lines if line)))
 
 
-def _listed(text: str) -> tuple[tuple[int | str, ...], bool]:
+def runs_on(reply: str) -> bool:
+    """Return True if the list in a reply is longer than anybody reads: small models may go on without end."""
+    begins = reply.rfind("sentences")
+    return begins >= 0 and len(_listed(reply[begins:].partition("[")[2])[0]) >= _MOST_ITEMS
+
+
+def _listed(text: str) -> tuple[list[int | str], bool]:
     """Return what the list holds with which a text begins, and whether it came to its end."""
     items: list[int | str] = []
     depth, whole = 0, False
@@ -94,7 +101,7 @@ def _listed(text: str) -> tuple[tuple[int | str, ...], bool]:
             items += _meant(token, kind)
         if len(items) >= _MOST_ITEMS:
             break
-    return tuple(dict.fromkeys(items[:_MOST_ITEMS])), whole
+    return items[:_MOST_ITEMS], whole
 
 
 def _meant(token: re.Match[str], kind: str) -> list[int | str]:

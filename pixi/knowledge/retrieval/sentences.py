@@ -101,7 +101,7 @@ def sentences_of(entries: Sequence[Entry]) -> list[Sentence]:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class PromptPart:
     """What a helper reads at once.
 
     Attributes:
@@ -116,7 +116,7 @@ class Part:
 
 def parts_of(
     entries: Sequence[Entry], known: Sequence[Sentence], chosen: Iterable[int], tokens: int
-) -> list[Part]:
+) -> list[PromptPart]:
     """Cut sentences into parts.
 
     Args:
@@ -125,7 +125,7 @@ def parts_of(
         chosen: the numbers of those to cut, rising.
         tokens: of a part at most, estimated; one sentence alone may have more.
     """
-    parts: list[Part] = []
+    parts: list[PromptPart] = []
     numbers: list[int] = []
     lines: list[str] = []
     room, above = tokens, (-1, "")
@@ -134,7 +134,7 @@ def parts_of(
         heading = _heading(entries, place)
         here, cost = (place.entry, heading), tokens_in(shown)
         if numbers and cost + (here != above) * tokens_in(heading) > room:
-            parts.append(Part(tuple(numbers), "\n".join(lines)))
+            parts.append(PromptPart(tuple(numbers), "\n".join(lines)))
             numbers, lines, room, above = [], [], tokens, (-1, "")
         if here != above:
             lines += ["", heading] if lines else [heading]
@@ -144,7 +144,7 @@ def parts_of(
         lines.append(shown)
         room -= cost
     if numbers:
-        parts.append(Part(tuple(numbers), "\n".join(lines)))
+        parts.append(PromptPart(tuple(numbers), "\n".join(lines)))
     return parts
 
 

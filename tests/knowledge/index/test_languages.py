@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from pixi.knowledge.index import Index
-from pixi.knowledge.index.languages import FUNCTION_WORDS, language_of
-from pixi.knowledge.index.terms import pieces
+from pixi.knowledge.index.terms import FUNCTION_WORDS, language_of, pieces
 from pixi.knowledge.normalising import normalise
 from tests.knowledge.index.building import ids, index_of
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from pixi.knowledge.index import Index
-from pixi.knowledge.index.mistakes import Vocabulary
+from pixi.knowledge.index.vocabulary import Vocabulary
 from tests.knowledge.index.building import ids, index_of
 
 TEXTS = {

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as some
 
-from pixi.knowledge.index.snippets import LENGTH, Cutter
+from pixi.knowledge.index.passages import LENGTH, Cutter
 from pixi.knowledge.index.terms import Analysis
 
 ENGLISH = ("english",)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from pixi.knowledge.reading import Limits, SetAside, suffix_of
-from pixi.knowledge.reading.opening import open_regular
+from pixi.knowledge.reading.files import open_regular
 from tests.knowledge.reading.at_hand import read, write
 
 POSIX = pytest.mark.skipif(sys.platform == "win32", reason="the system has none of these")

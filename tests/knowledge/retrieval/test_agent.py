@@ -116,6 +116,17 @@ async def test_a_helper_that_names_everything_is_heard_out_to_a_limit() -> None:
         assert told == " ".join(f"Room {number} is blue." for number in range(1, MOST_FACTS + 1))
 
 
+async def test_a_helper_that_goes_on_without_end_is_stopped() -> None:
+    steps: list[Step] = ['{"answerable": true, "sentences": [2', *[", 2"] * 5_000]
+    model = ScriptedModel(steps, traits=LARGE)
+    count = Counter()
+    agent = RetrievalAgent(model)
+    findings = await query(agent, count)
+    await agent.close()
+    assert texts(findings.relevant) == [BUILT]
+    assert count.told[0][1].completion_tokens < 500
+
+
 async def test_of_what_is_not_answerable_no_number_counts() -> None:
     answer = '{"answerable": false, "sentences": [1, 2, 3]}'
     assert (await ask(ScriptedModel(answer, traits=LARGE))).to_json() == {"relevant": [], "note": NOT_THERE}

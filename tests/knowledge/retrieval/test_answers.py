@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from pixi.knowledge.retrieval import answers
-from pixi.knowledge.retrieval.answers import Answer, Answers
-from pixi.knowledge.retrieval.findings import Place
+from pixi.knowledge.retrieval import findings
+from pixi.knowledge.retrieval.findings import Answer, Answers, Place
 from tests.knowledge.retrieval.scene import BRIDGE_ENTRY
 from tests.waiting import LIMIT
 
@@ -17,8 +16,8 @@ ANSWER = Answer((Place(0, 0, 3, 9),), 2, "note")
 
 
 def test_the_least_lately_used_go_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(answers, "_MOST", 20)
-    monkeypatch.setattr(answers, "_CLEAR", 5)
+    monkeypatch.setattr(findings, "_MOST", 20)
+    monkeypatch.setattr(findings, "_CLEAR", 5)
     cache = Answers(tmp_path / "answers.db")
     for number in range(20):
         cache.put(f"key {number}", ANSWER)
@@ -50,7 +49,7 @@ def test_a_row_that_is_damaged_is_no_answer(tmp_path: Path, body: str) -> None:
 
 
 def test_any_threads_may_use_it_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(answers, "_BUSY_SECONDS", LIMIT)
+    monkeypatch.setattr(findings, "_BUSY_SECONDS", LIMIT)
     cache, other = Answers(tmp_path / "answers.db"), Answers(tmp_path / "answers.db")
 
     def use(number: int) -> Answer | None:
@@ -65,7 +64,7 @@ def test_any_threads_may_use_it_at_once(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_a_file_that_is_busy_at_first_is_used_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(answers, "_BUSY_SECONDS", 0.0)
+    monkeypatch.setattr(findings, "_BUSY_SECONDS", 0.0)
     cache, other = Answers(tmp_path / "answers.db"), sqlite3.connect(tmp_path / "answers.db")
     other.execute("BEGIN EXCLUSIVE")
     cache.put("key", ANSWER)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pixi.knowledge.retrieval.replies import Reply, quoted, read_reply
+from pixi.knowledge.retrieval.replies import HelperReply, quoted, read_reply
 from tests.knowledge.retrieval.scene import NOTHING
 from tests.steps import assert_linear
 
@@ -50,41 +50,47 @@ READ_AS_WHOLE = {
 
 @pytest.mark.parametrize("reply", READ_AS_WHOLE.values(), ids=READ_AS_WHOLE)
 def test_the_numbers_are_read_whatever_they_stand_in(reply: str) -> None:
-    assert read_reply(reply) == Reply(True, (33, 34))
+    assert read_reply(reply) == HelperReply(True, (33, 34))
 
 
 OTHERWISE = {
-    "no": (NOTHING, Reply(False, ())),
-    "no, and numbers": ('{"answerable": false, "sentences": [1, 2]}', Reply(False, (1, 2))),
-    "nothing, without a flag": ('{"sentences": []}', Reply(False, ())),
-    "yes, and nowhere": ('{"answerable": true, "sentences": []}', Reply(True, ())),
-    "cut before the list": ('{"answerable": true, "sen', Reply(True, ())),
-    "cut in a number": ('{"answerable": true, "sentences": [33, 3', Reply(True, (33,))),
-    "cut in a list without a flag": ('{"sentences": [', Reply(None, ())),
-    "numbers in words": ('{"answerable": true, "sentences": ["three"]}', Reply(True, ("three",))),
+    "no": (NOTHING, HelperReply(False, ())),
+    "no, and numbers": ('{"answerable": false, "sentences": [1, 2]}', HelperReply(False, (1, 2))),
+    "nothing, without a flag": ('{"sentences": []}', HelperReply(False, ())),
+    "yes, and nowhere": ('{"answerable": true, "sentences": []}', HelperReply(True, ())),
+    "cut before the list": ('{"answerable": true, "sen', HelperReply(True, ())),
+    "cut in a number": ('{"answerable": true, "sentences": [33, 3', HelperReply(True, (33,))),
+    "cut in a list without a flag": ('{"sentences": [', HelperReply(None, ())),
+    "numbers in words": ('{"answerable": true, "sentences": ["three"]}', HelperReply(True, ("three",))),
     "a quotation": (
         '{"answerable": true, "sentences": ["He said \\"3 \\u00bd\\": ok.", 4]}',
-        Reply(True, ('He said "3 ½": ok.', 4)),
+        HelperReply(True, ('He said "3 ½": ok.', 4)),
     ),
-    "a number without end": (f'{{"answerable": true, "sentences": [{"9" * 9_000}]}}', Reply(True, (0,))),
+    "a number without end": (
+        f'{{"answerable": true, "sentences": [{"9" * 9_000}]}}',
+        HelperReply(True, (0,)),
+    ),
     "a range without end": (
         '{"answerable": true, "sentences": ["1-999999999"]}',
-        Reply(True, tuple(range(1, 52))),
+        HelperReply(True, tuple(range(1, 52))),
     ),
-    "a range backwards": ('{"answerable": true, "sentences": ["9-3"]}', Reply(True, (9, 3))),
+    "a range backwards": ('{"answerable": true, "sentences": ["9-3"]}', HelperReply(True, (9, 3))),
     "more than anybody needs": (
         f'{{"answerable": true, "sentences": {list(range(1, 500))}}}',
-        Reply(True, tuple(range(1, 101))),
+        HelperReply(True, tuple(range(1, 101))),
     ),
-    "prose": ('1. "It has 23 arches."\n\n* It is old.', Reply(None, ("It has 23 arches.", "It is old."))),
-    "prose with a number": ("As line [12] says, no.", Reply(None, ("As line [12] says, no.",))),
-    "silence": ("", Reply(None, ())),
-    "a command": ("[SEND: It is line 3.]", Reply(None, ("[SEND: It is line 3.]",))),
+    "prose": (
+        '1. "It has 23 arches."\n\n* It is old.',
+        HelperReply(None, ("It has 23 arches.", "It is old.")),
+    ),
+    "prose with a number": ("As line [12] says, no.", HelperReply(None, ("As line [12] says, no.",))),
+    "silence": ("", HelperReply(None, ())),
+    "a command": ("[SEND: It is line 3.]", HelperReply(None, ("[SEND: It is line 3.]",))),
 }
 
 
 @pytest.mark.parametrize(("reply", "read"), OTHERWISE.values(), ids=OTHERWISE)
-def test_other_replies(reply: str, read: Reply) -> None:
+def test_other_replies(reply: str, read: HelperReply) -> None:
     assert read_reply(reply) == read
 
 

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 
-from pixi.knowledge.index.snippets import Cutter
+from pixi.knowledge.index.passages import Cutter
 from pixi.knowledge.index.terms import Analysis, pieces, terms_of
 from pixi.knowledge.normalising import normalise
 from pixi.knowledge.relevance import most_relevant

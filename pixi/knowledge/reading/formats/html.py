@@ -6,11 +6,10 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from pixi.knowledge.entry import Document, Section
+from pixi.knowledge.reading.files import Original, SetAside
 from pixi.knowledge.reading.formats import Tell
-from pixi.knowledge.reading.formats.decoding import decoded
-from pixi.knowledge.reading.formats.outline import Heading, outlined
-from pixi.knowledge.reading.opening import Original
-from pixi.knowledge.reading.outcome import SetAside
+from pixi.knowledge.reading.formats.markup import Heading, outlined
+from pixi.knowledge.reading.formats.plain import decoded
 
 if TYPE_CHECKING:
     from selectolax.lexbor import LexborNode

@@ -1,13 +1,18 @@
-"""Turns what somebody typed into weighted terms: words, what unknown ones may mean, pieces of words."""
+"""Turns what somebody typed into weighted terms, and ranks the passages that they find."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice, pairwise
+from typing import TYPE_CHECKING
 
-from pixi.knowledge.index.mistakes import Meant, Vocabulary
 from pixi.knowledge.index.terms import Analysis, grams, is_corrigible, pieces, runs, terms_of
+from pixi.knowledge.index.vocabulary import Meant, Vocabulary
 from pixi.knowledge.lists import word_list
 from pixi.knowledge.normalising import normalise
+
+if TYPE_CHECKING:
+    import tantivy
+
 
 LONGEST = 4_000
 """Characters of a query that are read; the rest of a pasted page would only blur it."""
@@ -52,7 +57,7 @@ _COMMON_PAIR = Bound(1.0, 1_500, 0.005)
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ParsedQuery:
     """A query as the index takes it.
 
     Attributes:
@@ -72,7 +77,7 @@ class Asked:
 
 
 @dataclass(slots=True)
-class Asker:
+class QueryParser:
     """Reads one query.
 
     Attributes:
@@ -91,7 +96,7 @@ class Asker:
     _order: list[tuple[str, float]] = field(default_factory=list)
     _meant: dict[str, list[Meant]] = field(default_factory=dict)
 
-    def ask(self, query: str) -> Asked:
+    def parse(self, query: str) -> ParsedQuery:
         """Read it."""
         normal = normalise(query[:LONGEST])
         corrected: list[tuple[int, int, str]] = []
@@ -106,7 +111,7 @@ class Asker:
         for word, weight in self._spelt.items():
             for gram in grams(word):
                 cut[gram] = cut.get(gram, 0.0) + weight
-        return Asked(
+        return ParsedQuery(
             words={term: weight for term, (weight, _) in words.items()},
             grams={
                 term: weight for term, (weight, _) in self._few("grams", cut, _COMMON_GRAM, _GRAMS).items()
@@ -213,3 +218,85 @@ def _replaced(text: str, corrections: Sequence[tuple[int, int, str]]) -> str:
         parts += [text[done:start], right]
         done = end
     return "".join((*parts, text[done:]))
+
+
+_TITLE = 0.3
+_GRAM = 0.15
+"""What a term counts in the title, and a piece of a word, beside a word in the text."""
+
+_NEAR = 0.1
+_SLOP = 3
+"""What it counts that two neighbours of the query stand at most three words apart."""
+
+_LOOKED_AT = 50
+"""Passages, of the best, in which that is looked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """A passage with what it is worth to a query. `entry` is the id of the entry that it belongs to."""
+
+    passage: int
+    entry: int
+    score: float
+
+
+def ranked(
+    searcher: "tantivy.Searcher", schema: "tantivy.Schema", asked: ParsedQuery, limit: int
+) -> list[Scored]:
+    """The best passages by their terms; among the first, those count more where words stand together."""
+    from tantivy import Occur, Query
+
+    terms = [
+        (
+            Occur.Should,
+            Query.boost_query(Query.term_query(schema, name, term, "freq"), weight * share),
+        )
+        for name, found, share in (
+            ("words", asked.words, 1.0),
+            ("title", asked.words, _TITLE),
+            ("grams", asked.grams, _GRAM),
+        )
+        for term, weight in found.items()
+    ]
+    if not terms:
+        return []
+    hits = searcher.search(Query.boolean_query(terms), limit=max(limit, _LOOKED_AT), count=False).hits
+    addresses = [address for _, address in hits]
+    numbers = [int(number or 0) for number in searcher.fast_field_values("number", addresses)]
+    entries = [int(entry or 0) for entry in searcher.fast_field_values("entry", addresses)]
+    nearness = _nearness(searcher, schema, asked.pairs, numbers[:_LOOKED_AT])
+    scored = [
+        Scored(number, entry, float(score) + nearness.get(number, 0.0))
+        for number, entry, (score, _) in zip(numbers, entries, hits, strict=True)
+    ]
+    return sorted(scored, key=lambda each: (-each.score, each.passage))[:limit]
+
+
+def _nearness(
+    searcher: "tantivy.Searcher",
+    schema: "tantivy.Schema",
+    pairs: Mapping[tuple[str, str], float],
+    numbers: Sequence[int],
+) -> dict[int, float]:
+    """What it is worth to some passages that neighbours in the query are near each other in them."""
+    from tantivy import Occur, Query
+
+    if not pairs or len(numbers) < 2:
+        return {}
+    # A set of terms would be looked for among all numbers that there are, which takes longer.
+    wanted = [(Occur.Should, Query.term_query(schema, "number", number)) for number in numbers]
+    among = Query.const_score_query(Query.boolean_query(wanted), 0.0)
+    near = [
+        (
+            Occur.Should,
+            Query.boost_query(Query.phrase_query(schema, "words", list(words), slop=_SLOP), weight * _NEAR),
+        )
+        for pair, weight in pairs.items()
+        for words in (pair, pair[::-1])
+    ]
+    hits = searcher.search(
+        Query.boolean_query([(Occur.Must, among), *near]), limit=len(numbers), count=False
+    ).hits
+    found = searcher.fast_field_values("number", [address for _, address in hits])
+    return {int(number or 0): float(score) for number, (score, _) in zip(found, hits, strict=True)}

@@ -1,26 +1,153 @@
-"""Keeps a database's catalogue and its index in agreement, whoever was killed where; used by one thread."""
+"""The cache folder of a database: catalogue and index, in agreement, whoever was killed where."""
 
 import os
+import re
 import shutil
 import sqlite3
+import sys
+import tempfile
+import time
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from hashlib import blake2b
 from pathlib import Path
 
 from pixi.core.errors import ConfigError
-from pixi.knowledge.cache import Lock
-from pixi.knowledge.catalogue import Catalogue, CatalogueDamaged, Read, discard, is_broken
+from pixi.knowledge.catalogue import Catalogue, CatalogueDamaged, Read, Seen, discard, is_broken
 from pixi.knowledge.entry import Entry, Fault
 from pixi.knowledge.index import Index, IndexDamaged
 from pixi.knowledge.one_line import on_one_line, shown
-from pixi.knowledge.scanning import Seen
+
+_OF = "folder"
+"""The file that names the folder of which a cache was made; its time tells when that was last opened."""
+
+_FORGOTTEN_SECONDS = 30 * 24 * 3600.0
+"""How long the cache of a folder that is gone is kept: its disk may only be unplugged."""
+
+
+def cache_folder(folder: Path, name: str, cache: Path | None) -> Path:
+    """The folder, made if it is missing: `cache`, or the user's own, or where that cannot be written a
+    temporary one.
+
+    Raises:
+        ConfigError: none of them can be written.
+    """
+    if cache is not None:
+        if reason := _unwritable(cache):
+            raise ConfigError(f"{shown(cache)}: no index can be kept here ({reason}); name another folder.")
+        return cache
+    import platformdirs
+
+    place = blake2b(os.fsencode(folder), digest_size=6).hexdigest()
+    own = f"{re.sub(r'[^a-z0-9]+', '-', name.lower()).strip('-')[:40] or 'database'}-{place}"
+    wanted = platformdirs.user_cache_path("pixi-persona") / "databases" / own
+    reason = _unwritable(wanted)
+    if not reason:
+        _sign(wanted, folder)
+        return wanted
+    user = f"-{os.getuid()}" if sys.platform != "win32" else ""
+    temporary = Path(tempfile.gettempdir()) / f"pixi-persona{user}"
+    if not _unwritable(temporary) and _is_ours(temporary) and not _unwritable(temporary / own):
+        _sign(temporary / own, folder)
+        return temporary / own
+    raise ConfigError(
+        f"{shown(wanted)}: the index cannot be kept here ({reason}), nor in {shown(temporary)}; "
+        "free some space, or mend the permissions."
+    )
+
+
+def _sign(cache: Path, folder: Path) -> None:
+    """Note of what it is the cache. A new one is the occasion to clear those away that nobody will need."""
+    with suppress(OSError):
+        is_new = not (cache / _OF).exists()
+        (cache / _OF).write_bytes(os.fsencode(folder))
+        if is_new:
+            _clear_away(cache.parent)
+
+
+def _clear_away(caches: Path) -> None:
+    """Delete the caches of folders that are gone and were not opened for long."""
+    for cache in caches.iterdir():
+        with suppress(OSError, ValueError, sqlite3.Error):
+            signed = cache / _OF
+            if time.time() - signed.stat().st_mtime < _FORGOTTEN_SECONDS:
+                continue
+            lock = Lock(cache / "lock.db")
+            if os.path.isdir(signed.read_bytes()) or not lock.take():
+                continue
+            try:
+                shutil.rmtree(cache, ignore_errors=True)
+            finally:
+                lock.give_back()
+
+
+def _unwritable(folder: Path) -> str:
+    """Why nothing can be written there; "" where it can. The folder is made, for its owner alone."""
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        folder.mkdir(exist_ok=True, mode=0o700)
+        with tempfile.TemporaryFile(dir=folder) as file:
+            file.write(b"a page" * 1_000)
+            file.flush()
+    except OSError as error:
+        return error.strerror or type(error).__name__
+    return ""
+
+
+def _is_ours(folder: Path) -> bool:
+    """Whether nobody else could have laid it there: everybody may write into a temporary folder."""
+    if sys.platform == "win32":
+        return True  # there each person has one
+    status = folder.lstat()
+    return status.st_uid == os.getuid() and not folder.is_symlink() and not status.st_mode & 0o022
+
+
+class Lock:
+    """Held by the one process that writes. It is given back when the process ends, however it ends.
+
+    An exclusive transaction on an SQLite file of its own: SQLite knows how each system locks.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._connection: sqlite3.Connection | None = None
+
+    def take(self) -> bool:
+        """Try to take it, without waiting; whether it is held now.
+
+        Raises:
+            sqlite3.Error: the file cannot be written at all.
+        """
+        if self._connection:
+            return True
+        # Opened in one thread and closed in another, never used by two at once.
+        connection = sqlite3.connect(self._path, timeout=0, isolation_level=None, check_same_thread=False)
+        try:
+            connection.execute("BEGIN EXCLUSIVE")
+        except sqlite3.Error as error:
+            connection.close()
+            if error.sqlite_errorcode & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+                return False
+            raise
+        self._connection = connection
+        return True
+
+    def give_back(self) -> None:
+        """Let another process write. Calling it twice does no harm."""
+        if self._connection:
+            with suppress(sqlite3.Error):
+                self._connection.execute("ROLLBACK")
+            self._connection.close()
+            self._connection = None
+
 
 _AT_ONCE = 4_000
 """Entries that the index is told of in one commit."""
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class Snapshot:
     """What there is, as of the last change.
 
     Attributes:
@@ -42,7 +169,7 @@ class Kept:
     generation: str = ""
 
 
-class Keeping:
+class IndexStore:
     """Catalogue and index of one database in its cache folder.
 
     Every method raises `ConfigError` where the disk does not let it do its work, and but for `open` and
@@ -57,7 +184,7 @@ class Keeping:
         self._identity: tuple[int, int] | None = None
         self._token = ""
         self._generation = ""
-        self.kept = Kept()
+        self.snapshot = Snapshot()
         self.replaced: list[Index] = []  # searches may still ask them; whoever knows closes them
 
     @property
@@ -131,7 +258,7 @@ class Keeping:
     def agree(self, fresh: Mapping[int, Entry] | None = None) -> None:
         """Tell the index whatever it does not know yet."""
         catalogue, known = self.catalogue, fresh or {}
-        assert self.kept.index
+        assert self.snapshot.index
         with _Disk(self._cache):
             while True:
                 add, remove = catalogue.dirty(_AT_ONCE)
@@ -139,18 +266,18 @@ class Keeping:
                     break
                 there = [known[each] for each in add if each in known]
                 there += catalogue.entries(each for each in add if each not in known)
-                self.kept.index.change(there, [*add, *remove])
-                catalogue.clean([*add, *remove], indexed=self.kept.index.entries)
-            self._take_stock(self.kept.index)
+                self.snapshot.index.change(there, [*add, *remove])
+                catalogue.clean([*add, *remove], indexed=self.snapshot.index.entries)
+            self._take_stock(self.snapshot.index)
 
     def check(self, broken: Index | None = None) -> None:
         """See that the index holds what it was told; else, or if it is the broken one, make another."""
-        assert self.kept.index
+        assert self.snapshot.index
         with _Disk(self._cache):
-            held, told = self.kept.index.entries, int(self.catalogue.told("indexed") or 0)
+            held, told = self.snapshot.index.entries, int(self.catalogue.told("indexed") or 0)
             # What was left to tell when a process was killed may have been told already.
             left = any(self.catalogue.dirty(1))
-            if self.kept.index is broken or (held != told and not (left and held)):
+            if self.snapshot.index is broken or (held != told and not (left and held)):
                 self._begin_index()
         self.agree()
 
@@ -188,8 +315,8 @@ class Keeping:
         """Keep notes by their names."""
         with _Disk(self._cache):
             self.catalogue.tell(**notes)
-            if self.kept.index:
-                self._take_stock(self.kept.index)
+            if self.snapshot.index:
+                self._take_stock(self.snapshot.index)
 
     def entries(self, ids: Iterable[int]) -> list[Entry]:
         """Those that there are, in the order asked. From any thread: over a connection of its own."""
@@ -221,9 +348,9 @@ class Keeping:
         if self._catalogue:
             self._catalogue.close()
             self._catalogue = None
-        if self.kept.index:
-            self.replaced.append(self.kept.index)
-            self.kept = Kept()
+        if self.snapshot.index:
+            self.replaced.append(self.snapshot.index)
+            self.snapshot = Snapshot()
         self._token = self._generation = ""
         self._lock.give_back()
 
@@ -268,7 +395,7 @@ class Keeping:
                     index = None  # it is being written just now, or the other will make another
                 self._token, self._generation = token, generation if index else ""
             else:
-                index = self.kept.index
+                index = self.snapshot.index
             self._take_stock(index, catalogue)
         except (sqlite3.DatabaseError, ValueError):
             return  # it is being thrown away; the other makes another
@@ -278,9 +405,9 @@ class Keeping:
     def _take_stock(self, index: Index | None, catalogue: Catalogue | None = None) -> None:
         catalogue = catalogue or self.catalogue
         done, _, total = catalogue.told("reading").partition("/")
-        if self.kept.index not in (None, index):
-            self.replaced.append(self.kept.index)
-        kept = Kept(
+        if self.snapshot.index not in (None, index):
+            self.replaced.append(self.snapshot.index)
+        kept = Snapshot(
             index=index,
             entries=int(catalogue.told("entries") or 0),
             bytes=(index.bytes if index else 0) + sum(map(_size, self._cache.glob(f"{self._path.name}*"))),
@@ -289,8 +416,8 @@ class Keeping:
             finished=bool(catalogue.told("finished")),
             generation=catalogue.told("generation"),
         )
-        if kept != self.kept:  # so that whoever follows it sees that nothing has changed
-            self.kept = kept
+        if kept != self.snapshot:  # so that whoever follows it sees that nothing has changed
+            self.snapshot = kept
 
     def _tidy(self) -> None:
         """Delete the indexes of other tokens. What another process holds open may stay, on Windows."""

@@ -1,18 +1,145 @@
-"""Where databases are found: the folders of a folder, the operator's own before the shipped ones."""
+"""The databases that there are: where they lie, what they say of themselves, what their tools are called."""
 
 import os
+import re
+import tomllib
 import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from rapidfuzz import fuzz, process
 
 from pixi.core.errors import ConfigError
-from pixi.knowledge.about import About, describe
 from pixi.knowledge.one_line import on_one_line, shown
-from pixi.knowledge.sources import shipped_folder
+
+_LONGEST_FILE = 65_536
+_LONGEST = 4_000
+"""Characters of it that a model is told at most."""
+
+_SUFFIXES = ("", ".md", ".markdown", ".txt", ".rst")
+_HEADING = re.compile(r"#\s+(.+?)\s*#*\s*\n|(?P<under>[^\n]+)\n(?:=+|-+)[ \t]*\n")
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """A description. Both are a stranger's words.
+
+    Attributes:
+        title: one line; the folder's name where the description begins with no heading.
+        text: the rest; "" where there is none.
+    """
+
+    title: str
+    text: str = ""
+
+
+def describes(name: str) -> bool:
+    """Whether a file of this name, at the top of a database's folder, describes it and is no entry."""
+    stem, suffix = os.path.splitext(name.casefold())
+    return stem in ("readme", "_about") and suffix in _SUFFIXES
+
+
+def describe(folder: Path, name: str = "") -> About:
+    """What the folder's description says; `_about.md` before a README."""
+    title = on_one_line(re.sub(r"[_\s]+", " ", name or folder.name), longest=120)
+    for path in _descriptions(folder):
+        text = _read(path).strip()
+        if not text:
+            continue
+        heading = _HEADING.match(f"{text}\n")
+        if not heading:
+            return About(title, text[:_LONGEST])
+        told = on_one_line(heading["under"] or heading[1], longest=120)
+        return About(told or title, text[heading.end() :].strip()[:_LONGEST])
+    return About(title)
+
+
+def _descriptions(folder: Path) -> list[Path]:
+    """Files alone, and only such as lie in the folder: a link could show what is not meant to be shown."""
+    try:
+        with os.scandir(folder) as inside:
+            names = [each.name for each in inside if describes(each.name) and each.is_file()]
+    except OSError:
+        return []
+    root = os.path.realpath(folder)
+    paths = [folder / name for name in sorted(names, key=lambda name: (name.casefold()[0] != "_", name))]
+    return [path for path in paths if Path(os.path.realpath(path)).is_relative_to(root)]
+
+
+def _read(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            text = file.read(_LONGEST_FILE).decode("utf-8-sig", "replace")
+    except OSError:
+        return ""
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    return "\n".join(on_one_line(line, longest=_LONGEST) if line.strip() else "" for line in text.split("\n"))
+
+
+# A shipped database may name files of the folder in which `databases/` lies, as its pages do that explain
+# Pixi. Only a shipped one: a folder that came from a stranger must not reach what lies beside it.
+
+NAME = "_sources.toml"
+
+
+def shipped_folder() -> Path:
+    """The folder of the databases that come with Pixi, in an installed package and in a checkout."""
+    package = Path(__file__).resolve().parent.parent
+    installed = package / "shipped" / "databases"
+    return installed if installed.is_dir() else package.parent / "databases"
+
+
+def sources_of(folder: Path) -> tuple[Path, tuple[str, ...]] | None:
+    """The house that a database's sources are relative to, and their patterns; None where it names none.
+
+    Raises:
+        ConfigError: the file is not well made, names what it may not, or the database is none of Pixi's.
+    """
+    path = folder / NAME
+    if not path.is_file():
+        return None
+    databases = shipped_folder()
+    if folder.parent != Path(os.path.realpath(databases)):
+        raise ConfigError(f"{NAME} is heeded in Pixi's own databases alone; put the files into the folder.")
+    try:
+        patterns = tomllib.loads(path.read_text(encoding="utf-8")).get("files")
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"{NAME} cannot be read: {on_one_line(str(error))}") from error
+    if not isinstance(patterns, list) or not all(isinstance(each, str) for each in patterns):
+        raise ConfigError(f'{NAME} needs a list of patterns, e.g. files = ["docs/*.md"].')
+    for pattern in patterns:
+        if not _within(pattern, databases.name):
+            raise ConfigError(f"{NAME}: `{on_one_line(pattern)}` leads out of the project; name files in it.")
+    return folder.parent.parent, tuple(patterns)
+
+
+def named_by(house: Path, patterns: tuple[str, ...]) -> Iterator[tuple[str, Path]]:
+    """The files, each once, with its path as written from the house."""
+    seen: set[str] = set()
+    for pattern in patterns:
+        for path in sorted(house.glob(pattern)):
+            name = path.relative_to(house).as_posix()
+            inside = Path(os.path.realpath(path)).is_relative_to(house)
+            hidden = any(part.startswith(".") for part in PurePosixPath(name).parts)
+            if name not in seen and inside and not hidden and path.is_file():
+                seen.add(name)
+                yield name, path
+
+
+def _within(pattern: str, databases: str) -> bool:
+    parts = PurePosixPath(pattern).parts
+    return bool(
+        parts
+        and "\\" not in pattern
+        and ":" not in pattern
+        and not pattern.startswith("/")
+        and not any(part.startswith(".") for part in parts)
+        and parts[0].casefold() != databases
+        and not ((len(parts) > 1 or "**" in parts[0]) and any(mark in parts[0] for mark in "*?["))
+    )
+
 
 _LONGEST_TOOL = 40
 """So that `search_…_database` stays below the 64 characters that model servers take."""
@@ -23,7 +150,7 @@ _FEW = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Shelved:
+class DatabaseRef:
     """A database that can be opened.
 
     Attributes:
@@ -56,7 +183,7 @@ def database_folders(own: Path, *, must_exist: bool = False) -> tuple[Path, ...]
     return (own,) if same else (own, shipped)
 
 
-def databases_in(folders: Sequence[Path], names: Sequence[str] | None = None) -> list[Shelved]:
+def databases_in(folders: Sequence[Path], names: Sequence[str] | None = None) -> list[DatabaseRef]:
     """Every database there is, in order of name; with `names`, those alone, in their order.
 
     A folder is left out where an earlier one has a database of the same name. A folder of databases that
@@ -80,7 +207,7 @@ def source_of(database: str) -> str:
     return f"database:{database}"
 
 
-def find_database(name: str, folders: Sequence[Path]) -> Shelved:
+def find_database(name: str, folders: Sequence[Path]) -> DatabaseRef:
     """Find a database by the name of its folder or by its tool's; upper and lower case are the same.
 
     Raises:
@@ -116,7 +243,7 @@ def require_folder(folder: Path) -> None:
     raise ConfigError(f"{shown(folder)}: there is no such folder; {mend}")
 
 
-def _everything(folders: Sequence[Path]) -> list[Shelved]:
+def _everything(folders: Sequence[Path]) -> list[DatabaseRef]:
     shipped = os.path.realpath(shipped_folder())
     found: dict[str, Path] = {}
     for folder in folders:
@@ -127,7 +254,8 @@ def _everything(folders: Sequence[Path]) -> list[Shelved]:
     paths = sorted(found.values(), key=lambda path: _key(path.name))
     tools = tool_names([path.name for path in paths])
     return [
-        Shelved(path.name, tools[path.name], path, os.path.realpath(path.parent) == shipped) for path in paths
+        DatabaseRef(path.name, tools[path.name], path, os.path.realpath(path.parent) == shipped)
+        for path in paths
     ]
 
 
@@ -187,7 +315,7 @@ def _mark(name: str) -> str:
     return blake2b(_key(name).encode("utf-8", "replace"), digest_size=3).hexdigest()
 
 
-def _unknown(name: str, folders: Sequence[Path], everything: Sequence[Shelved]) -> str:
+def _unknown(name: str, folders: Sequence[Path], everything: Sequence[DatabaseRef]) -> str:
     known = {_key(each.name): on_one_line(each.name) for each in everything}
     nearest = process.extractOne(_key(name), list(known), scorer=fuzz.ratio, score_cutoff=60)
     there = ", ".join(known.values()) or "none"

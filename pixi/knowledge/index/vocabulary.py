@@ -1,16 +1,61 @@
-"""The words that the documents hold, on disk, and those among them that an unknown word was meant for."""
+"""The words that documents hold, on disk, and those among them that an unknown word was meant for."""
 
+import errno
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pixi.knowledge.index.damage import Reading, Writing
+from pixi.core.errors import PixiError
 from pixi.knowledge.index.terms import is_corrigible
 
 if TYPE_CHECKING:
     import tantivy
+
+
+class IndexDamaged(PixiError):
+    """The folder holds no index that can be used: broken, of another make, or of another version of Pixi.
+
+    Delete the folder and build the index again; nothing is lost by it.
+    """
+
+
+@contextmanager
+def reading() -> Iterator[None]:
+    """Turn what the search library raises over broken files into `IndexDamaged`."""
+    try:
+        yield
+    except BaseException as error:
+        if _is_of_the_library(error):
+            raise IndexDamaged(f"the index cannot be read ({_brief(error)})") from error
+        raise
+
+
+@contextmanager
+def writing() -> Iterator[None]:
+    """Turn what the search library raises while it writes into an `OSError`."""
+    try:
+        yield
+    except BaseException as error:
+        if _is_of_the_library(error):
+            raise OSError(errno.EIO, f"the index cannot be written: {_brief(error)}") from error
+        raise
+
+
+def _is_of_the_library(error: BaseException) -> bool:
+    """Return True for what the search library raises: ValueError for everything.
+
+    Over files that were tampered with, its Rust code may panic: that derives from BaseException, and cannot
+    be imported.
+    """
+    return isinstance(error, ValueError) or type(error).__name__ == "PanicException"
+
+
+def _brief(error: BaseException) -> str:
+    return " ".join(str(error).split())[:200]
+
 
 _LONG = 8
 """From so many letters on a word may hold two mistakes."""
@@ -52,7 +97,7 @@ class Vocabulary:
 
         builder = tantivy.SchemaBuilder()
         builder.add_text_field("word", stored=True, tokenizer_name="raw", index_option="basic")
-        with Writing():
+        with writing():
             return cls(tantivy.Index(builder.build(), str(folder)))
 
     @classmethod
@@ -64,7 +109,7 @@ class Vocabulary:
         """
         import tantivy
 
-        with Reading():
+        with reading():
             return cls(tantivy.Index.open(str(folder)))
 
     def add(self, words: Iterable[str]) -> None:
@@ -79,7 +124,7 @@ class Vocabulary:
         new = [word for word in words if not searcher.doc_freq("word", word)]
         if not new:
             return
-        with Writing():
+        with writing():
             writer = self._writer = self._writer or self._index.writer(_HEAP, 1)
             for word in new:
                 document = tantivy.Document()

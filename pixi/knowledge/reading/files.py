@@ -1,13 +1,110 @@
-"""A file opened for reading without trusting what stands at its name."""
+"""A file to be read: of what kind, how much it may cost, opened without trust, and what comes of it."""
 
 import os
 import stat
+from collections.abc import Iterable
 from dataclasses import dataclass
 from io import BufferedReader, UnsupportedOperation
 from typing import BinaryIO
 
-from pixi.knowledge.reading.limits import Limits, mib
-from pixi.knowledge.reading.outcome import SetAside
+from pixi.core.errors import PixiError
+from pixi.knowledge.entry import Document
+
+_MIB = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a file may cost before it is set aside.
+
+    Attributes:
+        seconds: for one file, on the clock.
+        megabytes: of memory for the process that reads it.
+        file_bytes: of the file itself.
+        unpacked_bytes: of what is inside a compressed file, all in all.
+        characters: of text that comes out, headings and titles too.
+        records: documents that come out.
+        depth: of objects in objects.
+    """
+
+    seconds: float = 60.0
+    megabytes: int = 1024
+    file_bytes: int = 256 * _MIB
+    unpacked_bytes: int = 256 * _MIB
+    characters: int = 256_000_000
+    records: int = 1_000_000
+    depth: int = 64
+
+
+def mib(count: int) -> str:
+    """Bytes, for people."""
+    return f"{count / _MIB:,.0f} MiB" if count >= _MIB else f"{count:,} bytes"
+
+
+class SetAside(PixiError):
+    """A file was not read. The text is one line for people: what is wrong, and what mends it.
+
+    Attributes:
+        again: it may be readable in a moment, without anybody's mending it: it was gone, or locked.
+    """
+
+    def __init__(self, reason: str, *, again: bool = False) -> None:
+        super().__init__(reason)
+        self.again = again
+
+    @property
+    def reason(self) -> str:
+        """The text."""
+        return str(self)
+
+
+class Documents(tuple[Document, ...]):
+    """The documents of one file, in its order.
+
+    Attributes:
+        note: one line on what in the file was passed over; "" where all of it was read.
+    """
+
+    note: str
+
+    def __new__(cls, documents: Iterable[Document] = (), note: str = "") -> "Documents":
+        """Put them together."""
+        made = super().__new__(cls, documents)
+        made.note = note
+        return made
+
+
+MARKDOWN = frozenset({".md", ".markdown"})
+PLAIN = frozenset({".txt", ".text"})
+RESTRUCTURED = frozenset({".rst", ".rest"})
+HTML = frozenset({".html", ".htm", ".xhtml"})
+JSON = frozenset({".json"})
+JSON_LINES = frozenset({".jsonl", ".ndjson"})
+TABLES = frozenset({".csv", ".tsv"})
+PDF = frozenset({".pdf"})
+WORD = frozenset({".docx"})
+EPUB = frozenset({".epub"})
+ZST = frozenset({".zst", ".json.zst", ".jsonl.zst", ".ndjson.zst"})
+
+FETCHED = ".fetched"
+"""Of a page that was fetched, see `formats/fetched.py`. No database holds one."""
+
+SUFFIXES = MARKDOWN | PLAIN | RESTRUCTURED | HTML | JSON | JSON_LINES | TABLES | PDF | WORD | EPUB | ZST
+"""What can be read: lower-case, with the dot. Every one of two parts ends like one of a single part."""
+
+
+def suffix_of(name: str) -> str:
+    """The suffix by which a file is read, in lower case, of two parts where it has two; "" where it is not.
+
+    Args:
+        name: of a file, without its folders.
+    """
+    start, last = os.path.splitext(name.lower())
+    if last == ".zst":
+        both = os.path.splitext(start)[1] + last
+        return both if both in SUFFIXES else last
+    return last if last in SUFFIXES else ""
+
 
 _NOT_FILES = {
     stat.S_IFDIR: "a folder, though its name is that of a file; rename it",

@@ -26,11 +26,9 @@ from dataclasses import dataclass
 from functools import cache
 
 from pixi.knowledge.entry import Source
-from pixi.knowledge.index.asking import Asker
-from pixi.knowledge.index.languages import CODES, WITHOUT_STEMMER
-from pixi.knowledge.index.passages import Stretch, sentences_of
-from pixi.knowledge.index.snippets import LENGTH, Cutter
-from pixi.knowledge.index.terms import Analysis, is_corrigible, pieces, runs
+from pixi.knowledge.index.passages import LENGTH, Cutter, Stretch, sentences_of
+from pixi.knowledge.index.query import QueryParser
+from pixi.knowledge.index.terms import CODES, WITHOUT_STEMMER, Analysis, is_corrigible, pieces, runs
 from pixi.knowledge.lists import glyph_list, telling_runs, without_asking, words_of
 from pixi.knowledge.normalising import normalise
 
@@ -124,12 +122,12 @@ class AskedQuestion:
         return sum(word.credit for word in self.words if word.terms & terms)
 
 
-def question_in(text: str, asker: Asker) -> AskedQuestion | None:
+def question_in(text: str, parser: QueryParser) -> AskedQuestion | None:
     """Read what a message asks; None where it asks nothing, or nothing that any passage knows a word of."""
     normal = normalise(text)
-    if len(text) > _LONGEST or not _asks(normal, asker.languages):
+    if len(text) > _LONGEST or not _asks(normal, parser.languages):
         return None
-    words = dict(_words(normal, asker))
+    words = dict(_words(normal, parser))
     if not any(word.terms for word in words.values()):
         return None
     dense = any(kind == "han" for kind, *_ in pieces(normal))
@@ -148,33 +146,33 @@ def _asks(normal: str, languages: Sequence[str]) -> bool:
     return any(glyphs in run for run in runs_of_it for glyphs in glyph_list("question_glyphs"))
 
 
-def _words(normal: str, asker: Asker) -> Iterator[tuple[str, _Word]]:
-    idle = _idle(tuple(asker.languages))
+def _words(normal: str, parser: QueryParser) -> Iterator[tuple[str, _Word]]:
+    idle = _idle(tuple(parser.languages))
     for kind, piece, _ in pieces(normal):
         if kind == "word":
             if len(piece) > 1 and piece not in idle:
-                yield piece, _word(piece, asker)
+                yield piece, _word(piece, parser)
         else:
             for part in telling_runs(without_asking(piece)):
                 for run in runs(part, 3 if kind == "unspaced" else 2):
-                    count = asker.frequency("words", run)
-                    weight = _rarity(count, asker)
+                    count = parser.frequency("words", run)
+                    weight = _rarity(count, parser)
                     yield run, _Word(frozenset([run] if count else ()), weight, weight)
 
 
-def _word(word: str, asker: Asker) -> _Word:
-    forms, likelihood = asker.forms(word), 1.0
+def _word(word: str, parser: QueryParser) -> _Word:
+    forms, likelihood = parser.forms(word), 1.0
     if not forms and len(word) >= _SHORTEST_CORRECTED and is_corrigible(word):
-        meant = asker.vocabulary.meant(word, lambda other: max(asker.forms(other).values(), default=0))
+        meant = parser.vocabulary.meant(word, lambda other: max(parser.forms(other).values(), default=0))
         if meant:
-            forms, likelihood = asker.forms(meant[0].word), meant[0].weight
-    weight = _rarity(max(forms.values(), default=0), asker)
+            forms, likelihood = parser.forms(meant[0].word), meant[0].weight
+    weight = _rarity(max(forms.values(), default=0), parser)
     return _Word(frozenset(forms), weight, weight * likelihood)
 
 
-def _rarity(count: int, asker: Asker) -> float:
+def _rarity(count: int, parser: QueryParser) -> float:
     """Return how rare a word is that stands in so many passages: 1 in one or none, little in most."""
-    passages = max(asker.passages, _FEW)
+    passages = max(parser.passages, _FEW)
     return math.log(1 + passages / max(count, 1)) / math.log(1 + passages)
 
 

@@ -1,22 +1,104 @@
-"""The task that keeps a database up with its folder: reads what is new, follows changes, takes over."""
+"""Keeps a database up with its folder: reads what is new, follows changes, takes over from others."""
 
 import asyncio
 import logging
+import os
+import time
 from collections import Counter
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
 from functools import partial
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
+import watchfiles
+
 from pixi.core.errors import ConfigError
 from pixi.knowledge.catalogue import CatalogueDamaged
-from pixi.knowledge.following import changes
 from pixi.knowledge.index import Index
-from pixi.knowledge.keeping import Keeping
+from pixi.knowledge.index_store import IndexStore
 from pixi.knowledge.one_line import on_one_line, shown
-from pixi.knowledge.updating import Look, Pool, readers_tag
+from pixi.knowledge.scan import ReaderPool, Scan, readers_tag
+
+_QUIET_SECONDS = 0.15
+"""How long nothing may happen before a change is told: editors write in several steps."""
+
+_BURST_SECONDS = 1.0
+"""How long a change is held back at most, while others follow it."""
+
+_LOOK_SECONDS = 2.0
+"""How often to look, at most, where the system tells nothing, as with folders of another machine."""
+
+
+async def changes(folder: Path, pause: Callable[[], float]) -> AsyncGenerator[frozenset[str], None]:
+    """Yield the paths within the folder that may have changed; none: anything may have.
+
+    That comes now and then in any case: not every system tells of every change.
+
+    Args:
+        pause: seconds until the folder is looked at though the system told nothing; asked each time.
+    """
+    while True:
+        known = _identity(folder)
+        if known is None:  # it went away; it may come back
+            await asyncio.sleep(_LOOK_SECONDS)
+            if _identity(folder) is None:
+                continue
+            yield frozenset()
+            continue
+        try:
+            async with aclosing(_bursts(folder)) as told:
+                last = time.monotonic()
+                async for paths in told:
+                    if paths:
+                        yield paths
+                    if time.monotonic() - last >= pause():
+                        yield frozenset()
+                        last = time.monotonic()
+                    if _identity(folder) != known:  # another folder stands in its place
+                        break
+            yield frozenset()
+        except (OSError, RuntimeError):  # the latter is how watchfiles tells of what it did not foresee
+            # As many folders are watched as the system allows, or one of them went away just now.
+            await asyncio.sleep(max(_LOOK_SECONDS, pause()))
+            yield frozenset()
+
+
+async def _bursts(folder: Path) -> AsyncGenerator[frozenset[str], None]:
+    """The paths of each burst of changes; none where there was no change for a while."""
+    watching = watchfiles.awatch(
+        folder,
+        watch_filter=lambda _, path: _counts(folder, path),
+        debounce=int(_BURST_SECONDS * 1_000),
+        step=int(_QUIET_SECONDS * 1_000),
+        rust_timeout=int(_LOOK_SECONDS * 1_000),
+        yield_on_timeout=True,
+        ignore_permission_denied=True,
+    )
+    async with aclosing(watching):
+        async for burst in watching:
+            yield frozenset(_within(folder, path) for _, path in burst)
+
+
+def _counts(folder: Path, path: str) -> bool:
+    """What is hidden is no document: version control and editors write a lot there."""
+    return not any(part.startswith(".") for part in _within(folder, path).split("/"))
+
+
+def _within(folder: Path, path: str) -> str:
+    """As paths are written here; "" is the folder itself."""
+    within = os.path.relpath(path, folder).replace(os.sep, "/")
+    return "" if within == "." else within
+
+
+def _identity(folder: Path) -> tuple[int, int] | None:
+    try:
+        status = folder.stat()
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
+
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -43,19 +125,19 @@ _SHARE = 0.01
 """Of a core, that looking at a folder may take where nothing happens in it."""
 
 
-class Upkeep:
+class Sync:
     """Of one folder. Nothing happens before `start`.
 
     Args:
         root: the folder, links resolved.
         name: for people.
-        keeping: catalogue and index.
+        store: catalogue and index.
         progress: is told how far reading is.
-        began: a look begins; called in the thread that writes.
-        looked: a look has ended; called on the event loop.
+        began: a scan begins; called in the thread that writes.
+        looked: a scan has ended; called on the event loop.
 
     Attributes:
-        look: the last one; None before the first.
+        scan: the last one; None before the first.
         trouble: why it cannot go on, for the operator; "" while it can.
         in_use: counts who asks an index, which is not closed meanwhile.
         pool: the processes that read.
@@ -65,20 +147,20 @@ class Upkeep:
         self,
         root: Path,
         name: str,
-        keeping: Keeping,
+        store: IndexStore,
         *,
         thread: ThreadPoolExecutor,
         progress: Callable[[str], None],
         began: Callable[[], None],
         looked: Callable[[], None],
     ) -> None:
-        self.look: Look | None = None
+        self.scan: Scan | None = None
         self.trouble = ""
         self.in_use: Counter[Index] = Counter()
-        self.pool = Pool()
+        self.pool = ReaderPool()
         self._root = root
         self._name = on_one_line(name)
-        self._keeping = keeping
+        self._store = store
         self._writer = thread
         self._progress = progress
         self._began = began
@@ -100,7 +182,7 @@ class Upkeep:
         work = [self._keep_reading(), *([self._follow()] if follow else []), *others]
         self._tasks = [asyncio.create_task(each) for each in work]
         for task in self._tasks:
-            task.add_done_callback(_told)
+            task.add_done_callback(_report_failure)
 
     async def close(self) -> None:
         """Stop, and let go of the cache. Calling it twice does no harm."""
@@ -112,7 +194,7 @@ class Upkeep:
 
     async def let_go(self) -> None:
         """Close catalogue and index, which nobody asks any longer."""
-        await self._thread(self._keeping.close)
+        await self._thread(self._store.close)
         await self._let_go()
         await asyncio.to_thread(self._writer.shutdown)
 
@@ -123,7 +205,7 @@ class Upkeep:
 
     async def ready(self) -> None:
         """See `DirectoryDatabase.ready`."""
-        if not self.at_rest or (not self._keeping.writes and not self._keeping.kept.finished):
+        if not self.at_rest or (not self._store.writes and not self._store.snapshot.finished):
             await self._wait_in(self._readying)
         elif self.trouble:
             raise ConfigError(self.trouble)
@@ -161,7 +243,7 @@ class Upkeep:
 
     @property
     def _has_results(self) -> bool:
-        index = self._keeping.kept.index
+        index = self._store.snapshot.index
         return index is not None and index.entries > 0
 
     async def _keep_reading(self) -> None:
@@ -189,10 +271,10 @@ class Upkeep:
             except CatalogueDamaged as error:
                 why = on_one_line(str(error))
                 _log.info("%s: what was kept of the folder is harmed (%s); it is made again", self._name, why)
-                await self._thread(self._keeping.begin_anew)
+                await self._thread(self._store.begin_anew)
                 finished = await self._looked_at(None)
         except CatalogueDamaged as error:
-            place, why = shown(self._keeping.path), on_one_line(str(error))
+            place, why = shown(self._store.path), on_one_line(str(error))
             self._fail(ConfigError(f"{place}: it was harmed twice ({why}); see to the disk."))
         except ConfigError as error:
             self._fail(error)
@@ -213,41 +295,41 @@ class Upkeep:
 
     async def _let_go(self) -> None:
         """Close the indexes that others took the place of, once no search asks them any longer."""
-        for index in [each for each in self._keeping.replaced if not self.in_use[each]]:
-            self._keeping.replaced.remove(index)
+        for index in [each for each in self._store.replaced if not self.in_use[each]]:
+            self._store.replaced.remove(index)
             del self.in_use[index]
             await self._thread(index.close)
 
     def _hold(self) -> bool:
         """Whether this process writes; whatever it writes to is made whole first."""
-        keeping = self._keeping
-        if not keeping.writes:
-            if not keeping.take_over():
+        store = self._store
+        if not store.writes:
+            if not store.take_over():
                 return False
-        elif not keeping.whole():
-            keeping.reopen()
-            if not keeping.writes:
+        elif not store.whole():
+            store.reopen()
+            if not store.writes:
                 return False
         if self._harmed:
             self._harmed = False
             raise CatalogueDamaged("an entry cannot be read")
-        keeping.check(broken=self._damaged)
+        store.check(broken=self._damaged)
         self._damaged = None
-        keeping.trust(readers_tag())
+        store.trust(readers_tag())
         self._began()
         return True
 
     async def _read_new(self, only: Sequence[str] | None) -> bool:
-        if self.look is None or self.trouble:
+        if self.scan is None or self.trouble:
             only = None
-        look = Look(self._root, self._keeping, self._thread, self.pool, self._wrote.set, only)
-        previous, self.look = self.look, look
+        scan = Scan(self._root, self._store, self._thread, self.pool, self._wrote.set, only)
+        previous, self.scan = self.scan, scan
         if previous:  # what is known of the walk before, until this one is done
-            look.faults, look.unknown, look.seconds = previous.faults, previous.unknown, previous.seconds
-            look.held = previous.held if only is not None else 0
+            scan.faults, scan.unknown, scan.seconds = previous.faults, previous.unknown, previous.seconds
+            scan.held = previous.held if only is not None else 0
         telling = asyncio.create_task(self._tell())
         try:
-            await look.run()
+            await scan.run()
         finally:
             telling.cancel()
         return True
@@ -255,15 +337,15 @@ class Upkeep:
     def _others_finished(self) -> bool:
         if self._has_results:
             self._wrote.set()
-        return self._keeping.kept.finished
+        return self._store.snapshot.finished
 
     async def _tell(self) -> None:
         told = False
         try:
             while True:
                 await asyncio.sleep(_TELL_SECONDS)
-                if self.look and self.look.total:
-                    done, total = self.look.done, self.look.total
+                if self.scan and self.scan.total:
+                    done, total = self.scan.done, self.scan.total
                     self._progress(f"reading {self._name}: {done:,} of {total:,} files")
                     told = True
         finally:
@@ -279,8 +361,8 @@ class Upkeep:
 
     async def _rest(self) -> None:
         """Wait until there is something to do."""
-        held = self.trouble or (self.look and self.look.held)
-        pause = _OTHER_SECONDS if not self._keeping.writes else _RETRY_SECONDS if held else None
+        held = self.trouble or (self.scan and self.scan.held)
+        pause = _OTHER_SECONDS if not self._store.writes else _RETRY_SECONDS if held else None
         if self.pool.is_open and (pause is None or pause > _IDLE_SECONDS):
             if await self._woken(_IDLE_SECONDS):
                 return
@@ -304,7 +386,7 @@ class Upkeep:
 
     def _pause(self) -> float:
         """Seconds between looks where nothing is heard: the larger the folder, the seldomer."""
-        return min((self.look.seconds if self.look else 0.0) / _SHARE, _LONGEST_PAUSE)
+        return min((self.scan.seconds if self.scan else 0.0) / _SHARE, _LONGEST_PAUSE)
 
     async def _wait_in(self, waiting: "list[asyncio.Future[None]]") -> None:
         if not self._tasks:
@@ -333,7 +415,7 @@ class Upkeep:
         return await asyncio.get_running_loop().run_in_executor(self._writer, work)
 
 
-def _told(task: "asyncio.Task[None]") -> None:
+def _report_failure(task: "asyncio.Task[None]") -> None:
     """A task of ours has ended: nobody awaits it, so what it raised is told here."""
     if not task.cancelled() and (error := task.exception()):
         _log.error("reading a folder has ended", exc_info=error)
