@@ -18,6 +18,7 @@ from itertools import islice
 from pathlib import Path
 
 from pixi.knowledge.entry import Document, Entry, Fault, Section
+from pixi.knowledge.normalising import clean
 from pixi.knowledge.one_line import on_one_line
 
 _SHORT = (100_000, 999_999)
@@ -25,7 +26,7 @@ _LONG = (100_000_000, 999_999_999)
 
 
 def candidates(path: str, key: str) -> Iterator[int]:
-    """The ids an entry may have, without end: one of six digits, then others of nine.
+    """Yield the ids an entry may have, without end: one of six digits, then others of nine.
 
     They hang on nothing but path and key, so that a folder read anew on another machine has the same ids
     but for the few that met in one number.
@@ -41,7 +42,7 @@ def candidates(path: str, key: str) -> Iterator[int]:
 
 
 def new_id(path: str, key: str, taken: Callable[[int], bool]) -> int:
-    """The first id that is free."""
+    """Return the first id that is free."""
     return next(number for number in candidates(path, key) if not taken(number))
 
 
@@ -50,8 +51,8 @@ _HASH = re.compile("[0-9a-f]{24}")
 
 
 def key_of(document: Document, others: dict[str, int]) -> str:
-    """The document's key, told from those before it where a file has it twice, and noted among them."""
-    key = told = whole(document.key)
+    """Return the document's key, made unlike those before it in the file, and noted among them."""
+    key = told = clean(document.key)
     count = others.get(key, 0)
     while told in others:
         count += 1
@@ -62,7 +63,7 @@ def key_of(document: Document, others: dict[str, int]) -> str:
 
 
 def title_of(path: str, document: Document) -> str:
-    """For people: the file's name where it tells none, with the record's key where that says anything."""
+    """Return the title for people: the document's own, or else the file's name with the record's key."""
     if title := on_one_line(document.title):
         return title
     stem = path.rsplit("/", 1)[-1].rsplit(".", 1)[0]
@@ -71,37 +72,22 @@ def title_of(path: str, document: Document) -> str:
 
 
 def _written(sections: Sequence[Section]) -> bytes:
-    """The sections as JSON; `_unwritten` makes them of it again."""
+    """Return the sections as JSON; `_unwritten` makes them of it again."""
     rows = [
-        [whole(each.text), on_one_line(each.heading), each.line, each.page, each.on_one_line]
+        [clean(each.text), on_one_line(each.heading), each.line, each.page, each.on_one_line]
         for each in sections
     ]
     return json.dumps(rows, ensure_ascii=False, separators=(",", ":")).encode()
 
 
 def _unwritten(text: bytes) -> tuple[Section, ...]:
-    """The sections of what `_written` made."""
+    """Return the sections of what `_written` made."""
     return tuple(Section(*row) for row in json.loads(text))
 
 
-def _packed(text: bytes) -> bytes:
-    """Made small."""
-    return zlib.compress(text, 6)
-
-
-def _unpacked(small: bytes) -> bytes:
-    """What `_packed` was given."""
-    return zlib.decompress(small)
-
-
 def digest_of(title: str, text: bytes) -> bytes:
-    """The hash of a title and of what stands below it."""
-    return blake2b(whole(title).encode() + b"\0" + text, digest_size=16).digest()
-
-
-def whole(text: str) -> str:
-    """Without halves of characters, which no file can hold."""
-    return text if text.isascii() else text.encode("utf-8", "replace").decode()
+    """Return the hash of a title and of what stands below it."""
+    return blake2b(clean(title).encode() + b"\0" + text, digest_size=16).digest()
 
 
 _VERSION = 1
@@ -208,11 +194,11 @@ class Catalogue:
     # What is known.
 
     def version(self) -> int:
-        """Of the tables; 0: there are none."""
+        """Return the version of the tables; 0: there are none."""
         return int(self._db.execute("PRAGMA user_version").fetchone()[0])
 
     def told(self, name: str) -> str:
-        """A note by its name; "" where there is none."""
+        """Return a note by its name; "" where there is none."""
         row = self._db.execute("SELECT value FROM told WHERE name = ?", (name,)).fetchone()
         return str(row[0]) if row else ""
 
@@ -227,17 +213,17 @@ class Catalogue:
         return self.told("token")
 
     def size(self) -> tuple[int, int]:
-        """How many entries there are, and how many of them the index is to hold."""
+        """Return how many entries there are, and how many of them the index is to hold."""
         row = self._db.execute("SELECT count(*), total(shown) FROM entries INDEXED BY twins").fetchone()
         return int(row[0]), int(row[1])
 
     def faults(self) -> list[Fault]:
-        """The files that were set aside, in order of path."""
+        """Return the files that were set aside, in order of path."""
         rows = self._db.execute("SELECT path, reason FROM files WHERE reason <> '' ORDER BY path")
         return [Fault(path, reason) for path, reason in rows]
 
     def entries(self, ids: Iterable[int]) -> Iterator[Entry]:
-        """Those of them that there are, in the order asked.
+        """Yield those of them that there are, in the order asked.
 
         Raises:
             CatalogueDamaged: what is kept of one is not what was written.
@@ -253,7 +239,7 @@ class Catalogue:
                 yield Entry(number, path, key, title, _sections(title, sections, digest), digest)
 
     def digests(self) -> dict[int, str]:
-        """Of the content of each entry that the index holds by now."""
+        """Return the digest of each entry that the index holds by now, by id."""
         rows = self._db.execute(
             "SELECT id, digest FROM entries WHERE shown AND id NOT IN (SELECT id FROM dirty)"
         )
@@ -302,7 +288,7 @@ class Catalogue:
         return gone, int(self._db.execute("SELECT count(*) FROM seen").fetchone()[0])
 
     def changed(self, after: str, limit: int) -> list[tuple[Seen, bytes]]:
-        """Files to be looked at, in order of path, behind `after`, with the hash each had."""
+        """Return files to be looked at, in order of path, behind `after`, with the hash each had."""
         rows = self._db.execute(
             "SELECT path, seen.size, seen.mtime, coalesce(files.hash, x'') FROM seen "
             "LEFT JOIN files USING (path) WHERE path > ? ORDER BY path LIMIT ?",
@@ -347,7 +333,7 @@ class Catalogue:
             )
 
     def dirty(self, limit: int) -> tuple[list[int], list[int]]:
-        """Ids of which the index is to be told: those it shall hold, and those it shall not."""
+        """Return the ids of which the index is to be told: those it shall hold, and those it shall not."""
         rows = self._db.execute(
             "SELECT dirty.id, coalesce(shown, 0) FROM dirty LEFT JOIN entries USING (id) ORDER BY 1 LIMIT ?",
             (limit,),
@@ -355,13 +341,13 @@ class Catalogue:
         return [each for each, shown in rows if shown], [each for each, shown in rows if not shown]
 
     def clean(self, ids: Iterable[int], indexed: int) -> None:
-        """The index was told of them, and holds so many entries now."""
+        """Note that the index was told of them, and holds so many entries now."""
         with self._writing():
             self._db.executemany("DELETE FROM dirty WHERE id = ?", [(each,) for each in ids])
             self._tell({"generation": int(self.told("generation") or 0) + 1, "indexed": indexed})
 
     def begin_index(self) -> str:
-        """Another index is to be made, from all that is here; returns its token."""
+        """Have another index made, from all that is here; return its token."""
         token = uuid.uuid4().hex[:12]
         with self._writing():
             self._db.execute("INSERT OR IGNORE INTO dirty SELECT id FROM entries WHERE shown")
@@ -369,7 +355,7 @@ class Catalogue:
         return token
 
     def distrust(self) -> None:
-        """Every file is to be read again, because the readers are others now."""
+        """Have every file read again, because the readers are others now."""
         with self._writing():
             self._db.execute("UPDATE files SET hash = x''")
 
@@ -420,7 +406,7 @@ class Catalogue:
             twins[twin] = None
             self._db.execute(
                 "INSERT OR REPLACE INTO entries VALUES (?, ?, ?, ?, ?, ?, 0, ?)",
-                (number, path, key, title, digest, twin, _packed(text)),
+                (number, path, key, title, digest, twin, zlib.compress(text, 6)),
             )
             self._db.execute("INSERT OR IGNORE INTO dirty VALUES (?)", (number,))
             fresh[number] = Entry(number, path, key, title, _unwritten(text), digest)
@@ -455,7 +441,7 @@ def _connect(path: Path) -> sqlite3.Connection:
 
 
 def is_broken(error: BaseException | None) -> bool:
-    """Whether an error of SQLite's tells of harm to the file, and not of the disk or of another process."""
+    """Return True if an error of SQLite's tells of harm to the file, not of the disk or another process."""
     if not isinstance(error, sqlite3.DatabaseError):
         return False
     code = getattr(error, "sqlite_errorcode", None)
@@ -466,7 +452,7 @@ def is_broken(error: BaseException | None) -> bool:
 
 def _sections(title: str, packed: bytes, digest: str) -> tuple[Section, ...]:
     try:
-        text = _unpacked(packed)
+        text = zlib.decompress(packed)
     except (zlib.error, TypeError) as error:
         raise CatalogueDamaged(str(error)) from error
     if digest_of(title, text).hex() != digest:

@@ -3,25 +3,20 @@
 import asyncio
 import os
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from typing import ParamSpec, Self, TypeVar
+from typing import Self
 
 from pixi.core.errors import ConfigError
 from pixi.knowledge.catalogue import CatalogueDamaged
 from pixi.knowledge.entry import Entry, Fault, Found
 from pixi.knowledge.index import Excerpt, Index, IndexDamaged
-from pixi.knowledge.index_store import IndexStore, cache_folder
+from pixi.knowledge.index_store import IndexStore, Threads, cache_folder
 from pixi.knowledge.one_line import shown
 from pixi.knowledge.registry import About, describe, require_folder
 from pixi.knowledge.sync import Sync
 from pixi.knowledge.vectors import Vectors, VectorSync, require_numpy
 from pixi.models.embedder import Embedder
-
-P = ParamSpec("P")
-T = TypeVar("T")
 
 _FIRST_SECONDS = 10.0
 """How long a search waits at most where nothing was read yet."""
@@ -67,7 +62,7 @@ class DirectoryDatabase:
         self.folder = opened.root
         self._about = opened.about
         self._store = opened.store
-        self._askers = ThreadPoolExecutor(4, thread_name_prefix=f"ask {name}")
+        self._askers = Threads(4, thread_name_prefix=f"ask {name}")
         self._sync = Sync(
             opened.root,
             name,
@@ -81,7 +76,7 @@ class DirectoryDatabase:
         if embedder is not None:
             path = opened.store.path.with_name("vectors.db")
             vectors = Vectors(path, embedder, name=name, progress=progress)
-            self._embedding = VectorSync(vectors, opened.store, self._ask, self._sync.in_use)
+            self._embedding = VectorSync(vectors, opened.store, self._askers, self._sync.in_use)
         self._closed = False
 
     @classmethod
@@ -110,11 +105,9 @@ class DirectoryDatabase:
         """
         if embedder is not None:
             require_numpy()
-        thread = ThreadPoolExecutor(1, thread_name_prefix=f"database {name or folder.name}")
+        thread = Threads(1, thread_name_prefix=f"database {name or folder.name}")
         try:
-            opened = await asyncio.get_running_loop().run_in_executor(
-                thread, _open, folder, name, cache, thread
-            )
+            opened = await thread.run(_open, folder, name, cache, thread)
         except BaseException:
             thread.shutdown(wait=False)
             raise
@@ -207,7 +200,7 @@ class DirectoryDatabase:
             return await self._asked(index, query, limit) if index else Found(())
 
     async def sure_passages(self, text: str, limit: int) -> Sequence[Excerpt]:
-        """What documents say on what a message asks, where that is sure; see `pixi.knowledge.index.evidence`.
+        """Return what documents surely say on what a message asks; see `pixi.knowledge.index.evidence`.
 
         By words alone: no model is asked. Waits a moment where nothing was read yet.
         """
@@ -217,7 +210,7 @@ class DirectoryDatabase:
             return ()
         self._sync.in_use[index] += 1
         try:
-            return await self._ask(index.sure, text, limit)
+            return await self._askers.run(index.sure, text, limit)
         except IndexDamaged:
             self._sync.look_soon(damaged=index)  # a model that is shown passages may never search
             return ()
@@ -225,18 +218,18 @@ class DirectoryDatabase:
             self._sync.in_use[index] -= 1
 
     async def read(self, ids: Sequence[int]) -> list[Entry]:
-        """The entries with these ids, in this order; an id that is none of this database is left out.
+        """Return the entries with these ids, in this order; an id that is none of this database is left out.
 
         Raises:
             ConfigError: the cache is harmed, and another process is the one to mend it.
         """
         try:
-            return await self._ask(self._store.entries, list(ids))
+            return await self._askers.run(self._store.entries, list(ids))
         except CatalogueDamaged:
             # As above; the folder is read anew, and the ids are the same.
             await self._sync.refresh(harmed=True)
         try:
-            return await self._ask(self._store.entries, list(ids))
+            return await self._askers.run(self._store.entries, list(ids))
         except CatalogueDamaged as error:
             place = shown(self._store.path)
             raise ConfigError(f"{place}: it is harmed; whoever reads this folder makes it again.") from error
@@ -253,7 +246,7 @@ class DirectoryDatabase:
         await self._sync.let_go()
 
     async def __aenter__(self) -> Self:
-        """Itself."""
+        """Return itself."""
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -270,7 +263,7 @@ class DirectoryDatabase:
     async def _rank(self, index: Index, query: str, limit: int) -> Found:
         if self._embedding and (found := await self._embedding.vectors.search(index, query, limit)):
             return found
-        return await self._ask(index.search, query, limit)
+        return await self._askers.run(index.search, query, limit)
 
     def _describe(self) -> None:
         self._about = describe(self.folder, self.name)
@@ -279,21 +272,16 @@ class DirectoryDatabase:
         if self._embedding:
             self._embedding.look()
 
-    async def _ask(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Run it in a thread that waits for no writing."""
-        work = partial(function, *args, **kwargs)
-        return await asyncio.get_running_loop().run_in_executor(self._askers, work)
-
 
 @dataclass(frozen=True, slots=True)
 class _Opened:
     root: Path
     store: IndexStore
     about: About
-    thread: ThreadPoolExecutor
+    thread: Threads
 
 
-def _open(folder: Path, name: str, cache: Path | None, thread: ThreadPoolExecutor) -> _Opened:
+def _open(folder: Path, name: str, cache: Path | None, thread: Threads) -> _Opened:
     require_folder(folder)
     root = Path(os.path.realpath(folder))
     store = IndexStore(cache_folder(root, name or folder.name or root.name, cache))

@@ -1,5 +1,6 @@
 """The cache folder of a database: catalogue and index, in agreement, whoever was killed where."""
 
+import asyncio
 import os
 import re
 import shutil
@@ -7,17 +8,33 @@ import sqlite3
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from hashlib import blake2b
 from pathlib import Path
+from typing import ParamSpec, TypeVar
 
 from pixi.core.errors import ConfigError
 from pixi.knowledge.catalogue import Catalogue, CatalogueDamaged, Read, Seen, discard, is_broken
 from pixi.knowledge.entry import Entry, Fault
 from pixi.knowledge.index import Index, IndexDamaged
 from pixi.knowledge.one_line import on_one_line, shown
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class Threads(ThreadPoolExecutor):
+    """Threads in which functions that block are run."""
+
+    async def run(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run a function in one of the threads. It is carried out even if the caller is cancelled."""
+        work = partial(function, *args, **kwargs)
+        return await asyncio.get_running_loop().run_in_executor(self, work)
+
 
 _OF = "folder"
 """The file that names the folder of which a cache was made; its time tells when that was last opened."""
@@ -27,7 +44,7 @@ _FORGOTTEN_SECONDS = 30 * 24 * 3600.0
 
 
 def cache_folder(folder: Path, name: str, cache: Path | None) -> Path:
-    """The folder, made if it is missing: `cache`, or the user's own, or where that cannot be written a
+    """Return the folder, made if it is missing: `cache`, or the user's own, or where that cannot be written a
     temporary one.
 
     Raises:
@@ -83,7 +100,7 @@ def _clear_away(caches: Path) -> None:
 
 
 def _unwritable(folder: Path) -> str:
-    """Why nothing can be written there; "" where it can. The folder is made, for its owner alone."""
+    """Return why nothing can be written there; "" where it can. The folder is made, for its owner alone."""
     try:
         folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         folder.mkdir(exist_ok=True, mode=0o700)
@@ -96,7 +113,7 @@ def _unwritable(folder: Path) -> str:
 
 
 def _is_ours(folder: Path) -> bool:
-    """Whether nobody else could have laid it there: everybody may write into a temporary folder."""
+    """Return True if nobody else could have laid it there: everybody may write into a temporary folder."""
     if sys.platform == "win32":
         return True  # there each person has one
     status = folder.lstat()
@@ -206,13 +223,13 @@ class IndexStore:
     def open(self) -> None:
         """Open what the cache holds: to write if nobody else does, else to look on."""
         try:
-            with _Disk(self._cache):
+            with self._disk():
                 held = self._lock.take()
                 if not held:
                     self._look_on()
             if held:
                 try:
-                    with _Disk(self._cache):
+                    with self._disk():
                         self._open_to_write()
                 except CatalogueDamaged:
                     self.begin_anew()
@@ -222,7 +239,7 @@ class IndexStore:
 
     def take_over(self) -> bool:
         """Write from now on, if nobody else does any longer; else see what the other has written."""
-        with _Disk(self._cache):
+        with self._disk():
             if self._catalogue:
                 return True
             self._cache.mkdir(parents=True, exist_ok=True)
@@ -233,13 +250,13 @@ class IndexStore:
             return False
 
     def whole(self) -> bool:
-        """Whether what is open is still what lies in the cache: somebody may have emptied it."""
+        """Return True if what is open is still what lies in the cache: somebody may have emptied it."""
         return _identity(self._path) == self._identity and self._folder(self._token).is_dir()
 
     def reopen(self) -> None:
         """Begin anew with what lies in the cache now. The lock is given back and taken again."""
         self.close()
-        with _Disk(self._cache):
+        with self._disk():
             self._cache.mkdir(parents=True, exist_ok=True)
         self.open()
 
@@ -249,7 +266,7 @@ class IndexStore:
             self._catalogue.close()
             self._catalogue = None
         try:
-            with _Disk(self._cache):
+            with self._disk():
                 discard(self._path)
                 self._open_to_write()
         except CatalogueDamaged as error:
@@ -259,7 +276,7 @@ class IndexStore:
         """Tell the index whatever it does not know yet."""
         catalogue, known = self.catalogue, fresh or {}
         assert self.snapshot.index
-        with _Disk(self._cache):
+        with self._disk():
             while True:
                 add, remove = catalogue.dirty(_AT_ONCE)
                 if not add and not remove:
@@ -273,7 +290,7 @@ class IndexStore:
     def check(self, broken: Index | None = None) -> None:
         """See that the index holds what it was told; else, or if it is the broken one, make another."""
         assert self.snapshot.index
-        with _Disk(self._cache):
+        with self._disk():
             held, told = self.snapshot.index.entries, int(self.catalogue.told("indexed") or 0)
             # What was left to tell when a process was killed may have been told already.
             left = any(self.catalogue.dirty(1))
@@ -283,7 +300,7 @@ class IndexStore:
 
     def record(self, reads: Sequence[Read], gone: Sequence[str] = (), **notes: str | int) -> None:
         """Write what was read, and tell the index."""
-        with _Disk(self._cache):
+        with self._disk():
             fresh = self.catalogue.record(reads, gone, **notes)
         self.agree(fresh)
 
@@ -291,54 +308,49 @@ class IndexStore:
         self, files: Iterable[Seen], unseen: Sequence[str], only: Sequence[str] | None
     ) -> tuple[list[str], int]:
         """See `Catalogue.compare`; `OSError` comes from `files` alone."""
-        with _Disk(self._cache, sqlite3.Error):
+        with self._disk(sqlite3.Error):
             return self.catalogue.compare(files, unseen, only)
 
     def changed(self, after: str, limit: int) -> list[tuple[Seen, bytes]]:
         """See `Catalogue.changed`."""
-        with _Disk(self._cache):
+        with self._disk():
             return self.catalogue.changed(after, limit)
 
     def touch(self, files: Sequence[Seen]) -> None:
         """See `Catalogue.touch`."""
-        with _Disk(self._cache):
+        with self._disk():
             self.catalogue.touch(files)
 
     def trust(self, readers: str) -> None:
         """Have every file read again where other readers read it."""
-        with _Disk(self._cache):
+        with self._disk():
             if self.catalogue.told("readers") != readers:
                 self.catalogue.distrust()
                 self.catalogue.tell(readers=readers)
 
     def tell(self, **notes: str | int) -> None:
         """Keep notes by their names."""
-        with _Disk(self._cache):
+        with self._disk():
             self.catalogue.tell(**notes)
             if self.snapshot.index:
                 self._take_stock(self.snapshot.index)
 
     def entries(self, ids: Iterable[int]) -> list[Entry]:
-        """Those that there are, in the order asked. From any thread: over a connection of its own."""
-        with _Disk(self._cache):
-            catalogue = Catalogue.look_into(self._path)
-            if not catalogue:
-                return []
-            try:
-                return list(catalogue.entries(ids))
-            finally:
-                catalogue.close()
+        """Return those that there are, in the order asked. From any thread."""
+        return self._look_up(lambda catalogue: list(catalogue.entries(ids))) or []
 
     def digests(self) -> dict[int, str]:
-        """Of the content of each entry that the index holds. From any thread, as `entries`."""
-        with _Disk(self._cache):
+        """Return the digest of each entry that the index holds, by id. From any thread."""
+        return self._look_up(Catalogue.digests) or {}
+
+    def _look_up(self, question: Callable[[Catalogue], T]) -> T | None:
+        """Ask the catalogue over a connection of its own; None: there is none yet."""
+        with self._disk():
             catalogue = Catalogue.look_into(self._path)
             if not catalogue:
-                return {}
-            try:
-                return catalogue.digests()
-            finally:
-                catalogue.close()
+                return None
+            with closing(catalogue):
+                return question(catalogue)
 
     def close(self) -> None:
         """Let go of both and let another process write. Calling it twice does no harm.
@@ -371,7 +383,7 @@ class IndexStore:
         self._tidy()
 
     def _begin_index(self) -> Index:
-        """Another index in another folder: the one before may still be looked at by other processes."""
+        """Begin another index in another folder: other processes may still have the one before open."""
         self._token = self.catalogue.begin_index()
         index = Index.open(self._folder(self._token))
         self._take_stock(index)
@@ -428,23 +440,18 @@ class IndexStore:
     def _folder(self, token: str) -> Path:
         return self._cache / f"index-{token}"
 
-
-class _Disk:
-    """Turns what a disk can do wrong into words for the operator."""
-
-    def __init__(self, cache: Path, *kinds: type[Exception]) -> None:
-        self._cache = cache
-        self._kinds = kinds or (OSError, sqlite3.Error, IndexDamaged)
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if is_broken(error) or isinstance(error, ValueError):  # the latter: a note that is no number
-            raise CatalogueDamaged(str(error)) from error
-        if isinstance(error, self._kinds):
-            reason = error.strerror if isinstance(error, OSError) else str(error)
-            raise _unusable(self._cache, reason) from error
+    @contextmanager
+    def _disk(self, *kinds: type[Exception]) -> Iterator[None]:
+        """Turn what a disk can do wrong into words for the operator."""
+        try:
+            yield
+        except Exception as error:
+            if is_broken(error) or isinstance(error, ValueError):  # the latter: a note that is no number
+                raise CatalogueDamaged(str(error)) from error
+            if isinstance(error, kinds or (OSError, sqlite3.Error, IndexDamaged)):
+                reason = error.strerror if isinstance(error, OSError) else str(error)
+                raise _unusable(self._cache, reason) from error
+            raise
 
 
 def _unusable(cache: Path, reason: str | None) -> ConfigError:

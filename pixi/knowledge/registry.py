@@ -36,13 +36,13 @@ class About:
 
 
 def describes(name: str) -> bool:
-    """Whether a file of this name, at the top of a database's folder, describes it and is no entry."""
+    """Return True if a file of this name, at the top of a database's folder, describes it and is no entry."""
     stem, suffix = os.path.splitext(name.casefold())
     return stem in ("readme", "_about") and suffix in _SUFFIXES
 
 
 def describe(folder: Path, name: str = "") -> About:
-    """What the folder's description says; `_about.md` before a README."""
+    """Return what the folder's description says; `_about.md` before a README."""
     title = on_one_line(re.sub(r"[_\s]+", " ", name or folder.name), longest=120)
     for path in _descriptions(folder):
         text = _read(path).strip()
@@ -57,7 +57,7 @@ def describe(folder: Path, name: str = "") -> About:
 
 
 def _descriptions(folder: Path) -> list[Path]:
-    """Files alone, and only such as lie in the folder: a link could show what is not meant to be shown."""
+    """Return the files that describe a folder; a link that leads out of it is none of them."""
     try:
         with os.scandir(folder) as inside:
             names = [each.name for each in inside if describes(each.name) and each.is_file()]
@@ -85,14 +85,14 @@ NAME = "_sources.toml"
 
 
 def shipped_folder() -> Path:
-    """The folder of the databases that come with Pixi, in an installed package and in a checkout."""
+    """Return the folder of the databases that come with Pixi, in an installed package and in a checkout."""
     package = Path(__file__).resolve().parent.parent
     installed = package / "shipped" / "databases"
     return installed if installed.is_dir() else package.parent / "databases"
 
 
 def sources_of(folder: Path) -> tuple[Path, tuple[str, ...]] | None:
-    """The house that a database's sources are relative to, and their patterns; None where it names none.
+    """Return the folder that a database's sources are relative to, and their patterns; None: it names none.
 
     Raises:
         ConfigError: the file is not well made, names what it may not, or the database is none of Pixi's.
@@ -116,7 +116,7 @@ def sources_of(folder: Path) -> tuple[Path, tuple[str, ...]] | None:
 
 
 def named_by(house: Path, patterns: tuple[str, ...]) -> Iterator[tuple[str, Path]]:
-    """The files, each once, with its path as written from the house."""
+    """Yield the files, each once, with its path as written from the house."""
     seen: set[str] = set()
     for pattern in patterns:
         for path in sorted(house.glob(pattern)):
@@ -166,12 +166,12 @@ class DatabaseRef:
     shipped: bool
 
     def describe(self) -> About:
-        """Its title, and what its README or `_about.md` says; reads that file."""
+        """Read its title, and what its README or `_about.md` says."""
         return describe(self.folder, self.name)
 
 
 def database_folders(own: Path, *, must_exist: bool = False) -> tuple[Path, ...]:
-    """Where to look, in order: the operator's own folder, then the shipped one.
+    """Return where to look, in order: the operator's own folder, then the shipped one.
 
     Raises:
         ConfigError: `own` must exist, because somebody named it, and does not.
@@ -184,7 +184,7 @@ def database_folders(own: Path, *, must_exist: bool = False) -> tuple[Path, ...]
 
 
 def databases_in(folders: Sequence[Path], names: Sequence[str] | None = None) -> list[DatabaseRef]:
-    """Every database there is, in order of name; with `names`, those alone, in their order.
+    """Return every database there is, in order of name; with `names`, those alone, in their order.
 
     A folder is left out where an earlier one has a database of the same name. A folder of databases that
     does not exist is empty.
@@ -203,7 +203,7 @@ def databases_in(folders: Sequence[Path], names: Sequence[str] | None = None) ->
 
 
 def source_of(database: str) -> str:
-    """The source of a database's tools: a persona that names the database gets them all."""
+    """Return the source of a database's tools: a persona that names the database gets them all."""
     return f"database:{database}"
 
 
@@ -260,7 +260,7 @@ def _everything(folders: Sequence[Path]) -> list[DatabaseRef]:
 
 
 def _folders(place: Path) -> Iterator[Path]:
-    """The folders in a folder in order of name, but for hidden ones and those set aside by a `_`."""
+    """Yield the folders in a folder in order of name, but for hidden ones and those set aside by a `_`."""
     try:
         paths = sorted(place.iterdir())
     except FileNotFoundError:
@@ -277,7 +277,7 @@ def _folders(place: Path) -> Iterator[Path]:
 
 
 def tool_names(names: Sequence[str]) -> dict[str, str]:
-    """A name for each that every model server takes in a tool's: of `a-z`, `0-9` and `_`, all different.
+    """Return a name for each that every model server takes: of `a-z`, `0-9` and `_`, all different.
 
     What is Latin in a name stays, accents dropped. A name in another script is called after the script,
     with a mark that stays the same: the real name stands in the tool's description.
@@ -306,7 +306,7 @@ def _latin(name: str) -> str:
 
 
 def _script(name: str) -> str:
-    """The script of its first letter, in one word: `cjk`, `arabic`, `cyrillic`."""
+    """Return the script of its first letter, in one word: `cjk`, `arabic`, `cyrillic`."""
     letter = next((character for character in name if character.isalpha()), "")
     return unicodedata.name(letter, "NAME").split()[0].split("-")[0].lower() if letter else "name"
 
@@ -326,5 +326,5 @@ def _unknown(name: str, folders: Sequence[Path], everything: Sequence[DatabaseRe
 
 
 def _key(name: str) -> str:
-    """A name as it is compared: file systems and keyboards differ in how they spell an accent."""
+    """Return a name as it is compared: file systems and keyboards differ in how they spell an accent."""
     return " ".join(unicodedata.normalize("NFC", name).casefold().split())

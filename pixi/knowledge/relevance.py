@@ -34,7 +34,7 @@ class Relevant:
 
 
 def most_relevant(query: str, texts: Sequence[str]) -> list[Relevant]:
-    """The texts that have anything to do with a query, best first; of equals the later ones first.
+    """Return the texts that have anything to do with a query, best first; of equals the later ones first.
 
     Takes some milliseconds for a few hundred texts.
     """
@@ -64,7 +64,7 @@ def most_relevant(query: str, texts: Sequence[str]) -> list[Relevant]:
 
 
 def matching_words(query: str, text: str) -> list[str]:
-    """The words of a query for which a text is found, each once, in their order."""
+    """Return the words of a query for which a text is found, each once, in their order."""
     asked, normal = normalise(query[:_LONGEST_QUERY]), normalise(text)
     reading = QueryTerms.of([asked, normal])
     holders = {term: {0} for term in reading.held(normal)}
@@ -77,7 +77,7 @@ def matching_words(query: str, text: str) -> list[str]:
 
 
 def _near(term: str, holders: Mapping[str, set[int]]) -> set[int]:
-    """The texts that hold the term with a typing mistake in it."""
+    """Return the texts that hold the term with a typing mistake in it."""
     most = 1 if len(term) < 8 else 2
     near = process.extract(term, holders.keys(), scorer=OSA.distance, score_cutoff=most, limit=3)
     return set().union(*(holders[known] for known, *_ in near if len(known) >= _SHORTEST_SLIP))
@@ -100,12 +100,12 @@ class QueryTerms:
         return cls(_stemmer(language), _idle_words(language) | idle)
 
     def asked(self, text: str) -> Iterator[tuple[str, float]]:
-        """The terms of a query that say something, with their weights."""
+        """Yield the terms of a query that say something, with their weights."""
         for kind, piece, _ in pieces(text):
             yield from self.terms(kind, piece)
 
     def terms(self, kind: str, piece: str) -> Iterator[tuple[str, float]]:
-        """The terms of one piece of a query."""
+        """Yield the terms of one piece of a query."""
         if kind == "word":
             if piece not in self.idle:
                 yield self.stem(piece), 1.0
@@ -123,7 +123,7 @@ class QueryTerms:
         return {self.stem(word) for word in words - self.idle}
 
     def held(self, text: str) -> Iterator[str]:
-        """The terms by which a text is found."""
+        """Yield the terms by which a text is found."""
         for kind, piece, _ in pieces(text):
             if kind == "word":
                 if piece not in self.idle:
@@ -144,7 +144,7 @@ def _idle_words(language: str) -> frozenset[str]:
 
 
 def _stemmer(language: str) -> Callable[[str], str]:
-    """A stemmer of one's own: those of Snowball may not be used by two threads at once."""
+    """Return a stemmer of one's own: those of Snowball may not be used by two threads at once."""
     import Stemmer
 
     if language not in Stemmer.algorithms():
@@ -188,7 +188,7 @@ class ToolIndex:
         self._holders = dict(holders)
 
     def scores(self, query: Iterable[tuple[str, float]]) -> dict[str, float]:
-        """How well tools fit texts of different weight; those that do not fit at all are not there."""
+        """Return how well tools fit texts of different weight; those that do not fit at all are not there."""
         weights: dict[str, float] = {}
         for text, weight in query:
             for term, share in islice(self._terms(_HUMPS.sub(" ", text[:_LONGEST_TASK])), _MOST_TASK_TERMS):
@@ -217,7 +217,7 @@ class ToolIndex:
         return terms
 
     def _terms(self, text: str) -> Iterator[tuple[str, float]]:
-        """The terms of a text with what each counts: words, their stems and runs of letters."""
+        """Yield the terms of a text with what each counts: words, their stems and runs of letters."""
         found = list(pieces(normalise(text)))
         words = [piece for kind, piece, _ in found if kind == "word"]
         language = language_of(words) or "english"
@@ -228,22 +228,15 @@ class ToolIndex:
             elif piece not in idle:
                 yield piece, 1.0
                 for each in dict.fromkeys(("english", language)):
-                    yield f"{self._stem(piece, each)}~", 1.0
+                    if each not in self._stemmers:
+                        self._stemmers[each] = _stemmer(each)
+                    yield f"{self._stemmers[each](piece)}~", 1.0
                 parts = grams(piece)
                 yield from ((part, _ALIKE / len(parts)) for part in parts)
-
-    def _stem(self, word: str, language: str) -> str:
-        stemmer = self._stemmers.get(language)
-        if stemmer is None:
-            import Stemmer
-
-            known = language in Stemmer.algorithms()
-            stemmer = self._stemmers[language] = Stemmer.Stemmer(language).stemWord if known else str
-        return stemmer(word)
 
 
 @cache
 def _idle_in_tools(language: str) -> frozenset[str]:
-    """Those that say nothing in a language, or in English."""
-    words = f"{FUNCTION_WORDS.get(language, '')} {FUNCTION_WORDS.get('english', '')}"
-    return frozenset(normalise(words).split())
+    """Return those that say nothing in a language, or in English."""
+    both = f"{FUNCTION_WORDS.get(language, '')} {FUNCTION_WORDS['english']}"
+    return frozenset(normalise(both).split())

@@ -5,17 +5,16 @@ import os
 import stat
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from pathlib import Path
-from typing import ParamSpec, Protocol, TypeVar
 
 from pixi.core.errors import ConfigError
 from pixi.knowledge.catalogue import Read, Seen
 from pixi.knowledge.entry import Document, Fault
-from pixi.knowledge.index_store import IndexStore
+from pixi.knowledge.index_store import IndexStore, Threads
 from pixi.knowledge.one_line import on_one_line
 from pixi.knowledge.reading import Documents, Readers, SetAside, suffix_of
 from pixi.knowledge.registry import NAME, describes, named_by, sources_of
@@ -44,7 +43,7 @@ class Walk:
     _reached: set[str] = field(default_factory=set)
 
     def files(self) -> Iterator[Seen]:
-        """Every document once. Links are followed last: what they lead to has a path of its own mostly.
+        """Yield every document once. Links are followed last: what they lead to has a path of its own mostly.
 
         Raises:
             OSError: the folder itself cannot be read.
@@ -60,7 +59,7 @@ class Walk:
         yield from self._sources()
 
     def some(self, paths: Sequence[str]) -> list[Seen] | None:
-        """The documents at these paths within the folder, and below them; None: a whole walk is needed.
+        """Return the documents at and below these paths of the folder; None: a whole walk is needed.
 
         So it is where a link takes part: what it shows may have another path.
         """
@@ -81,7 +80,7 @@ class Walk:
         return None if self._links else found
 
     def _folder(self, folder: str, within: str) -> Iterator[Seen]:
-        """A folder and those in it, without recursion: folders may lie in each other very deep."""
+        """Yield a folder and those in it, without recursion: folders may lie in each other very deep."""
         waiting = [(folder, within)]
         while waiting:
             folder, within = waiting.pop()
@@ -119,7 +118,7 @@ class Walk:
         return True
 
     def _link(self, real: str, path: str) -> Iterator[Seen]:
-        """What lies in the folder by itself has been met; a link can still lead to a hidden place."""
+        """Yield what lies in the folder by itself has been met; a link can still lead to a hidden place."""
         if not Path(real).is_relative_to(self.root):
             self._fault(path, "this link leads out of the folder; put the file itself there.")
         elif os.path.isdir(real):
@@ -182,17 +181,14 @@ def _described(path: str) -> bool:
 
 
 def _hidden(name: str) -> bool:
-    """By a leading dot; or what an office program lays beside a file that is open."""
+    """Return True for a leading dot, and for what an office program lays beside an open file."""
     return name.startswith((".", "~$"))
 
 
 def _speakable(path: str) -> bool:
-    """False for a name of bytes that are no Unicode: it could be neither kept nor shown."""
+    """Return False for a name of bytes that are no Unicode: it could be neither kept nor shown."""
     return path.isascii() or not any("\ud800" <= character <= "\udfff" for character in path)
 
-
-P = ParamSpec("P")
-T = TypeVar("T")
 
 _CHUNK = 1_000
 """Files that are taken in hand together."""
@@ -213,38 +209,6 @@ _SETTLING_SECONDS = 0.1
 """Between those."""
 
 
-class InThread(Protocol):
-    """Runs a function in the thread that owns catalogue and index."""
-
-    def __call__(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Awaitable[T]:
-        """Its result."""
-        ...
-
-
-class ReaderPool:
-    """The reader processes, running only while there is something to read. One task opens and closes it."""
-
-    def __init__(self) -> None:
-        self._readers: Readers | None = None
-
-    @property
-    def is_open(self) -> bool:
-        """Whether processes run."""
-        return self._readers is not None
-
-    async def open(self) -> Readers:
-        """The readers, started if they do not run."""
-        if self._readers is None:
-            self._readers = await Readers().__aenter__()
-        return self._readers
-
-    async def close(self) -> None:
-        """Stop them. Calling it twice does no harm."""
-        readers, self._readers = self._readers, None
-        if readers:
-            await readers.__aexit__(None, None, None)
-
-
 @dataclass(slots=True)
 class Scan:
     """One look, and what is known of it while it goes on.
@@ -260,8 +224,8 @@ class Scan:
 
     root: Path
     store: IndexStore
-    thread: InThread
-    pool: ReaderPool
+    thread: Threads
+    readers: Readers
     wrote: Callable[[], None]
     only: Sequence[str] | None = None
     done: int = 0
@@ -295,26 +259,26 @@ class Scan:
             await asyncio.sleep(_SETTLING_SECONDS)
 
     async def _once(self) -> None:
-        gone = await self.thread(self._compare)
+        gone = await self.thread.run(self._compare)
         self.done = 0
         if self.only is None:
             self.held = 0
         if gone:
-            await self.thread(self.store.record, (), gone)
+            await self.thread.run(self.store.record, (), gone)
             self.wrote()
         if self.total:
-            await self.thread(self.store.tell, finished="", reading=f"0/{self.total}")
+            await self.thread.run(self.store.tell, finished="", reading=f"0/{self.total}")
         self._written = time.monotonic()
         try:
             after = ""
-            while files := await self.thread(self.store.changed, after, _CHUNK):
+            while files := await self.thread.run(self.store.changed, after, _CHUNK):
                 after = files[-1][0].path
                 await self._read(files)
             await self._flush()
         finally:
             await self._settled()
         if self.total or not self.store.snapshot.finished:
-            await self.thread(self.store.tell, finished="1", reading=f"{self.done}/{self.total}")
+            await self.thread.run(self.store.tell, finished="1", reading=f"{self.done}/{self.total}")
 
     def _compare(self) -> list[str]:
         started = time.monotonic()
@@ -332,16 +296,15 @@ class Scan:
     async def _read(self, files: Sequence[tuple[Seen, bytes]]) -> None:
         changed, same, failed = await asyncio.to_thread(self._sort_out, files)
         if same:
-            await self.thread(self.store.touch, same)
+            await self.thread.run(self.store.touch, same)
         self.done += len(same)
         for read in failed:
             self.held += bool(read.reason)
             await self._keep(read)
         if not changed:
             return
-        readers = await self.pool.open()
         waiting = {self._place(seen.path): (seen, digest) for seen, digest in changed}
-        async with aclosing(readers.read_many(list(waiting))) as outcomes:
+        async with aclosing(self.readers.read_many(list(waiting))) as outcomes:
             async for path, outcome in outcomes:
                 seen, digest = waiting.pop(path)
                 moved = _print(path) != (seen.size, seen.mtime)
@@ -360,7 +323,7 @@ class Scan:
     def _sort_out(
         self, files: Sequence[tuple[Seen, bytes]]
     ) -> tuple[list[tuple[Seen, bytes]], list[Seen], list[Read]]:
-        """The files that say something new, those that only were written anew, and what cannot be opened."""
+        """Return the files with new content, those only written anew, and what cannot be opened."""
         changed: list[tuple[Seen, bytes]] = []
         same: list[Seen] = []
         failed: list[Read] = []
@@ -406,7 +369,7 @@ class Scan:
 
     async def _write(self, batch: list[Read]) -> None:
         done = self.done + len(batch)
-        await self.thread(self.store.record, batch, (), reading=f"{done}/{self.total}")
+        await self.thread.run(self.store.record, batch, (), reading=f"{done}/{self.total}")
         self.done = done
         self._written = time.monotonic()
         self.wrote()
@@ -422,7 +385,7 @@ def _readable(name: str) -> bool:
 
 
 def _hash(path: Path) -> bytes:
-    """Of a file's content.
+    """Return the hash of a file's content.
 
     Raises:
         OSError: it cannot be opened, or is no file any longer.
@@ -447,7 +410,7 @@ def _print(path: Path) -> tuple[int, int] | None:
 
 
 def _as_known(seen: Seen) -> Seen:
-    """What to remember of the file. One written just now may be written again and show the same time."""
+    """Return what to remember of the file: one written just now may be written again at the same time."""
     return replace(seen, mtime=0) if abs(time.time_ns() - seen.mtime) < _RECENT else seen
 
 
@@ -456,7 +419,7 @@ def _length(document: Document) -> int:
 
 
 def readers_tag() -> str:
-    """Names what reads: another release of Pixi or of a library may read what this one set aside."""
+    """Name the readers: another release of Pixi or of a library may read what this one set aside."""
     from importlib.metadata import PackageNotFoundError, version
 
     told = []

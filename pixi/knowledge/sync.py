@@ -6,20 +6,18 @@ import os
 import time
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
-from functools import partial
 from pathlib import Path
-from typing import ParamSpec, TypeVar
 
 import watchfiles
 
 from pixi.core.errors import ConfigError
 from pixi.knowledge.catalogue import CatalogueDamaged
 from pixi.knowledge.index import Index
-from pixi.knowledge.index_store import IndexStore
+from pixi.knowledge.index_store import IndexStore, Threads
 from pixi.knowledge.one_line import on_one_line, shown
-from pixi.knowledge.scan import ReaderPool, Scan, readers_tag
+from pixi.knowledge.reading import Readers
+from pixi.knowledge.scan import Scan, readers_tag
 
 _QUIET_SECONDS = 0.15
 """How long nothing may happen before a change is told: editors write in several steps."""
@@ -66,7 +64,7 @@ async def changes(folder: Path, pause: Callable[[], float]) -> AsyncGenerator[fr
 
 
 async def _bursts(folder: Path) -> AsyncGenerator[frozenset[str], None]:
-    """The paths of each burst of changes; none where there was no change for a while."""
+    """Yield the paths of each burst of changes; none where there was no change for a while."""
     watching = watchfiles.awatch(
         folder,
         watch_filter=lambda _, path: _counts(folder, path),
@@ -82,12 +80,12 @@ async def _bursts(folder: Path) -> AsyncGenerator[frozenset[str], None]:
 
 
 def _counts(folder: Path, path: str) -> bool:
-    """What is hidden is no document: version control and editors write a lot there."""
+    """Return what is hidden is no document: version control and editors write a lot there."""
     return not any(part.startswith(".") for part in _within(folder, path).split("/"))
 
 
 def _within(folder: Path, path: str) -> str:
-    """As paths are written here; "" is the folder itself."""
+    """Return a path as it is written within the folder; "" is the folder itself."""
     within = os.path.relpath(path, folder).replace(os.sep, "/")
     return "" if within == "." else within
 
@@ -99,9 +97,6 @@ def _identity(folder: Path) -> tuple[int, int] | None:
         return None
     return status.st_dev, status.st_ino
 
-
-P = ParamSpec("P")
-T = TypeVar("T")
 
 _log = logging.getLogger("pixi.knowledge")
 
@@ -140,7 +135,7 @@ class Sync:
         scan: the last one; None before the first.
         trouble: why it cannot go on, for the operator; "" while it can.
         in_use: counts who asks an index, which is not closed meanwhile.
-        pool: the processes that read.
+        readers: the processes that read.
     """
 
     def __init__(
@@ -149,7 +144,7 @@ class Sync:
         name: str,
         store: IndexStore,
         *,
-        thread: ThreadPoolExecutor,
+        thread: Threads,
         progress: Callable[[str], None],
         began: Callable[[], None],
         looked: Callable[[], None],
@@ -157,7 +152,7 @@ class Sync:
         self.scan: Scan | None = None
         self.trouble = ""
         self.in_use: Counter[Index] = Counter()
-        self.pool = ReaderPool()
+        self.readers = Readers()
         self._root = root
         self._name = on_one_line(name)
         self._store = store
@@ -194,7 +189,7 @@ class Sync:
 
     async def let_go(self) -> None:
         """Close catalogue and index, which nobody asks any longer."""
-        await self._thread(self._store.close)
+        await self._writer.run(self._store.close)
         await self._let_go()
         await asyncio.to_thread(self._writer.shutdown)
 
@@ -260,18 +255,18 @@ class Sync:
                 await self._rest()
         finally:
             self._busy = False
-            await self.pool.close()
+            await self.readers.close()
             self._dismiss(ConfigError(f"reading the database {self._name} has ended."))
 
     async def _look_once(self, only: Sequence[str] | None) -> None:
-        """One look, or where another process reads, a look at what it has done."""
+        """Scan the folder once; where another process reads, see what it has done."""
         try:
             try:
                 finished = await self._looked_at(only)
             except CatalogueDamaged as error:
                 why = on_one_line(str(error))
                 _log.info("%s: what was kept of the folder is harmed (%s); it is made again", self._name, why)
-                await self._thread(self._store.begin_anew)
+                await self._writer.run(self._store.begin_anew)
                 finished = await self._looked_at(None)
         except CatalogueDamaged as error:
             place, why = shown(self._store.path), on_one_line(str(error))
@@ -290,7 +285,7 @@ class Sync:
                 self._dismiss(None)
 
     async def _looked_at(self, only: Sequence[str] | None) -> bool:
-        held = await self._thread(self._hold)
+        held = await self._writer.run(self._hold)
         return await self._read_new(only) if held else self._others_finished()
 
     async def _let_go(self) -> None:
@@ -298,10 +293,10 @@ class Sync:
         for index in [each for each in self._store.replaced if not self.in_use[each]]:
             self._store.replaced.remove(index)
             del self.in_use[index]
-            await self._thread(index.close)
+            await self._writer.run(index.close)
 
     def _hold(self) -> bool:
-        """Whether this process writes; whatever it writes to is made whole first."""
+        """Return True if this process writes; whatever it writes to is made whole first."""
         store = self._store
         if not store.writes:
             if not store.take_over():
@@ -322,7 +317,7 @@ class Sync:
     async def _read_new(self, only: Sequence[str] | None) -> bool:
         if self.scan is None or self.trouble:
             only = None
-        scan = Scan(self._root, self._store, self._thread, self.pool, self._wrote.set, only)
+        scan = Scan(self._root, self._store, self._writer, self.readers, self._wrote.set, only)
         previous, self.scan = self.scan, scan
         if previous:  # what is known of the walk before, until this one is done
             scan.faults, scan.unknown, scan.seconds = previous.faults, previous.unknown, previous.seconds
@@ -363,10 +358,10 @@ class Sync:
         """Wait until there is something to do."""
         held = self.trouble or (self.scan and self.scan.held)
         pause = _OTHER_SECONDS if not self._store.writes else _RETRY_SECONDS if held else None
-        if self.pool.is_open and (pause is None or pause > _IDLE_SECONDS):
+        if self.readers.running and (pause is None or pause > _IDLE_SECONDS):
             if await self._woken(_IDLE_SECONDS):
                 return
-            await self.pool.close()
+            await self.readers.rest()
         if not await self._woken(pause):
             self._everywhere = True
 
@@ -385,7 +380,7 @@ class Sync:
                 self._wake.set()
 
     def _pause(self) -> float:
-        """Seconds between looks where nothing is heard: the larger the folder, the seldomer."""
+        """Return the seconds between scans where nothing is heard: the larger the folder, the more."""
         return min((self.scan.seconds if self.scan else 0.0) / _SHARE, _LONGEST_PAUSE)
 
     async def _wait_in(self, waiting: "list[asyncio.Future[None]]") -> None:
@@ -409,13 +404,8 @@ class Sync:
             else:
                 future.set_result(None)
 
-    async def _thread(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Run it in the thread that writes. It is carried out even if the caller is cancelled."""
-        work = partial(function, *args, **kwargs)
-        return await asyncio.get_running_loop().run_in_executor(self._writer, work)
-
 
 def _report_failure(task: "asyncio.Task[None]") -> None:
-    """A task of ours has ended: nobody awaits it, so what it raised is told here."""
+    """Log what a task raised: nobody awaits it."""
     if not task.cancelled() and (error := task.exception()):
         _log.error("reading a folder has ended", exc_info=error)

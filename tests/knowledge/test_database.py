@@ -225,7 +225,7 @@ class TestNothingIsReadTwice:
         assert database.entries == 20
         assert len(database.faults) == 1
         await database.ready()
-        assert not database._sync.pool.is_open
+        assert not database._sync.readers.running
 
     async def test_but_what_another_reader_may_read_is(
         self, folder: Path, opened: Opening, monkeypatch: pytest.MonkeyPatch
@@ -235,7 +235,7 @@ class TestNothingIsReadTwice:
         await database.close()
         monkeypatch.setattr(sync, "readers_tag", lambda: "pixi-persona 99")
         await (database := await opened()).ready()
-        assert database._sync.pool.is_open
+        assert database._sync.readers.running
         assert database.entries == 1
 
     async def test_a_file_saved_twice_in_a_moment_is_seen_to_be_another(
@@ -260,7 +260,7 @@ class TestNothingIsReadTwice:
         await database.ready()
 
         async def stopped() -> bool:
-            return not database._sync.pool.is_open
+            return not database._sync.readers.running
 
         await until(stopped)
         put(folder, "b.md", "syrup")
@@ -300,7 +300,7 @@ class TestTheCacheMayGo:
         (index,) = (tmp_path / "cache").glob("index-*")
         shutil.rmtree(index)
         database = await self.there_is_all(opened)
-        assert not database._sync.pool.is_open
+        assert not database._sync.readers.running
 
     async def test_the_catalogue(self, opened: Opening, tmp_path: Path) -> None:
         (tmp_path / "cache" / "catalogue.db").unlink()

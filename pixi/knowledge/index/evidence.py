@@ -178,13 +178,13 @@ def _rarity(count: int, parser: QueryParser) -> float:
 
 @cache
 def _idle(languages: tuple[str, ...]) -> frozenset[str]:
-    """Words that say nothing by themselves in any of these languages, or in English."""
+    """Return words that say nothing by themselves in any of these languages, or in English."""
     names = ("common_words", "function_words", "question_words", "small_talk")
     return frozenset().union(*(_listed(name, (*languages, "english")) for name in names))
 
 
 def _listed(name: str, languages: tuple[str, ...]) -> frozenset[str]:
-    """The words of a list in these languages, which are named as `language_of` names them."""
+    """Return the words of a list in these languages, which are named as `language_of` names them."""
     codes = [code for each in languages for code in ([CODES[each]] if each in CODES else WITHOUT_STEMMER)]
     return frozenset().union(*(words_of(name, code) for code in codes))
 
@@ -222,7 +222,7 @@ class Judge:
         return Excerpt(source, self._said(text, heading), covered / question.weight, own)
 
     def _said(self, text: str, heading: frozenset[str]) -> str:
-        """The first sentence that covers most beside the heading, and what follows it, within the room."""
+        """Return the first sentence that covers most beside the heading, and what follows, if it fits."""
         held = [
             (self._question.covered(self._cutter.held(each) - heading), each) for each in sentences_of(text)
         ]

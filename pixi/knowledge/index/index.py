@@ -95,7 +95,7 @@ class Index:
 
     @classmethod
     def open(cls, folder: Path) -> Self:
-        """The index in a folder, made if there is none.
+        """Return the index in a folder, made if there is none.
 
         Raises:
             IndexDamaged: what lies there cannot be used.
@@ -141,12 +141,12 @@ class Index:
 
     @property
     def entries(self) -> int:
-        """How many there are."""
+        """How many entries there are."""
         return self._entries
 
     @property
     def bytes(self) -> int:
-        """On disk."""
+        """Size on disk, in bytes."""
         return sum(
             _size(path) for part in ("vocabulary", "passages") for path in (self._folder / part).glob("*")
         )
@@ -177,7 +177,7 @@ class Index:
             self._take_stock()
 
     def candidates(self, query: str, limit: int) -> Candidates:
-        """The passages that the query's words find, best first.
+        """Return the passages that the query's words find, best first.
 
         Raises:
             IndexDamaged: the files were harmed while they were open.
@@ -193,7 +193,7 @@ class Index:
         return Candidates(tuple(passages), asked.read_as, asked.reading, weights)
 
     def hits(self, query: Candidates, scored: Sequence[Scored], limit: int) -> Found:
-        """The best passage of each entry, best entry first, with snippets.
+        """Return the best passage of each entry, best entry first, with snippets.
 
         Args:
             scored: passages in any order; those that are gone by now are passed over.
@@ -208,7 +208,7 @@ class Index:
             return Found(tuple(islice(filter(None, shown), max(limit, 0))), query.read_as)
 
     def search(self, query: str, limit: int) -> Found:
-        """The entries that a query's words find, best first."""
+        """Return the entries that a query's words find, best first."""
         wanted = max(50, limit * 5)
         found = self.candidates(query, wanted)
         # Where long entries take all places, more passages are looked at.
@@ -220,7 +220,7 @@ class Index:
         return self.hits(found, found.passages, limit)
 
     def sure(self, text: str, limit: int) -> list[Excerpt]:
-        """What passages say on what a message asks, those that cover most first; none that might not fit.
+        """Return what passages surely say on what a message asks, those that cover most first.
 
         Raises:
             IndexDamaged: the files were harmed while they were open.
@@ -240,7 +240,7 @@ class Index:
         return in_order(found)[:limit]
 
     def passages(self, entries: Iterable[int]) -> Iterator[Passage]:
-        """The passages of entries, in no order. An id that is not known has none."""
+        """Yield the passages of entries, in no order. An id that is not known has none."""
         from tantivy import Query
 
         with reading():
@@ -285,7 +285,7 @@ class Index:
         return QueryParser(self._passages, self._languages, frequency, self._vocabulary, self._analysis())
 
     def _analysis(self) -> Analysis:
-        """This thread's."""
+        """Return the analysis of this thread."""
         analysis = getattr(self._threads, "analysis", None)
         if not isinstance(analysis, Analysis):
             analysis = self._threads.analysis = Analysis()
@@ -296,7 +296,7 @@ class Index:
         return Hit(passage.source, cutter.snippet(passage.text), each.score) if passage else None
 
     def _stretch(self, searcher: "tantivy.Searcher", each: Scored) -> Stretch | None:
-        """The passage, without its headings; None where it is gone by now."""
+        """Return the passage, without its headings; None where it is gone by now."""
         from tantivy import Query
 
         query = Query.term_query(self._schema, "number", each.passage)
@@ -315,7 +315,7 @@ class Index:
                     self._learn()
 
     def _usual(self, samples: Sequence[Sequence[str]], spoken: Sequence[str | None]) -> str:
-        """The language of entries too short to tell theirs."""
+        """Return the language of entries too short to tell theirs."""
         if self._languages:
             return self._languages[0]
         known = Counter(language for language in spoken if language is not None)
@@ -351,7 +351,7 @@ class Index:
 
 
 def _sample(entry: Entry) -> list[str]:
-    """The words at its beginning, which tell its language."""
+    """Return the words at its beginning, which tell its language."""
     parts: list[str] = []
     room = _SAMPLE
     for section in entry.sections:
@@ -373,7 +373,7 @@ class _Counted(Protocol):
 
 
 def _count(searcher: "tantivy.Searcher", query: "tantivy.Query") -> int:
-    """How many passages match."""
+    """Return how many passages match."""
     return cast("_Counted", searcher.search(query, limit=1)).count or 0
 
 
@@ -384,7 +384,7 @@ def _pack(stretch: Stretch) -> bytes:
 
 
 def _stored(document: "tantivy.Document", entry: int) -> Stretch:
-    """What `_pack` was given, without the headings above all of it."""
+    """Return what `_pack` was given, without the headings above all of it."""
     title, path, parts = json.loads(document.get_first("stored") or b"")
     return Stretch(tuple((text, Source(entry, title, path, *place)) for text, *place in parts))
 

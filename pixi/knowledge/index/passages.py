@@ -51,7 +51,7 @@ class Stretch:
 
 
 def sentences_of(text: str) -> list[str]:
-    """The sentences of a text, and the items and rows of its lists and tables, each on one line."""
+    """Return the sentences of a text, and the items and rows of its lists and tables, each on one line."""
     return [
         " ".join(each.split())
         for each in _PAUSES[1].split(_ITEM.sub(" ", text))
@@ -60,7 +60,7 @@ def sentences_of(text: str) -> list[str]:
 
 
 def passages_of(entry: Entry) -> Iterator[Stretch]:
-    """The passages of an entry in reading order: at least one, be it empty.
+    """Yield the passages of an entry in reading order: at least one, be it empty.
 
     Short sections are put together as long as they fit into one passage.
     """
@@ -79,7 +79,7 @@ def passages_of(entry: Entry) -> Iterator[Stretch]:
 
 
 def _cut(entry: Entry, section: Section) -> Iterator[tuple[str, Source]]:
-    """The pieces of a section that are not blank, each with its place."""
+    """Yield the pieces of a section that are not blank, each with its place."""
     text, line, counted = section.text, section.line, 0
     for start, end in _spans(text):
         piece = text[start:end]
@@ -103,7 +103,7 @@ def _spans(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _pause(text: str, low: int, high: int) -> int:
-    """The last place between the two where the text may best be cut."""
+    """Return the last place between the two where the text may best be cut."""
     for pause in _PAUSES:
         end = 0
         for match in pause.finditer(text, low, high):
@@ -141,7 +141,7 @@ class Cutter:
     _sought: "tuple[re.Pattern[str], list[str]] | None" = None
 
     def snippet(self, text: str) -> str:
-        """At most `length` characters, on one line, without control characters."""
+        """Return at most `length` characters, on one line, without control characters."""
         if len(text) <= self.length:
             return _on_one_line(text)[: self.length]
         start, end, _ = self._best_stretch(text)
@@ -156,21 +156,21 @@ class Cutter:
         return f"{left}{_on_one_line(text[start:stop])}{right}"
 
     def covered(self, text: str) -> frozenset[str]:
-        """The terms that stand in the stretch of which the snippet is made."""
+        """Return the terms that stand in the stretch of which the snippet is made."""
         start, end, marks = self._best_stretch(text)
         return frozenset(term for first, last, term in marks if start <= first and last <= end)
 
     def held(self, text: str) -> frozenset[str]:
-        """The terms that stand anywhere in a text."""
+        """Return the terms that stand anywhere in a text."""
         return frozenset(term for *_, term in self._marks(text))
 
     def _best_stretch(self, text: str) -> tuple[int, int, list[tuple[int, int, str]]]:
-        """Where the stretch begins and ends that says most, and all marks in the text."""
+        """Return where the stretch begins and ends that says most, and all marks in the text."""
         marks = sorted(self._marks(text))
         return *_best(marks, self.weights, self.length - 4), marks
 
     def _marks(self, text: str) -> Iterator[tuple[int, int, str]]:
-        """Where terms of the query stand: start, end, term."""
+        """Yield where terms of the query stand: start, end, term."""
         normal = normalise(text)
         if len(normal) != len(text) or _STRIPPING & {*self.languages}:
             yield from self._every_mark(text)
@@ -186,7 +186,7 @@ class Cutter:
                 at = normal.find(run, at + 1)
 
     def _every_mark(self, text: str) -> Iterator[tuple[int, int, str]]:
-        """The same, where places in the normalised text would not be those of the text: a word at a time."""
+        """Yield the same word by word, where places in the normalised text are not those of the text."""
         for kind, piece, start in pieces(text):
             if kind == "word":
                 if term := self._term(piece):
@@ -199,7 +199,7 @@ class Cutter:
                     at = piece.find(term, at + 1)
 
     def _term(self, spelt: str) -> str:
-        """The query's term that a word of the text has; "" where it has none."""
+        """Return the query's term that a word of the text has; "" where it has none."""
         term = self._known.get(spelt)
         if term is None:
             forms = self.analysis.forms(spelt, self.languages)
@@ -208,7 +208,7 @@ class Cutter:
 
 
 def _seeking(terms: Iterable[str]) -> tuple["re.Pattern[str]", list[str]]:
-    """What finds the words that begin as a term does, which few do; and the terms that stand within words."""
+    """Return a pattern of words that begin as a term does, and the terms that stand within words."""
     heads: set[str] = set()
     runs: list[str] = []
     for term in terms:
@@ -222,7 +222,7 @@ def _seeking(terms: Iterable[str]) -> tuple["re.Pattern[str]", list[str]]:
 
 
 def _best(marks: list[tuple[int, int, str]], weights: Mapping[str, float], room: int) -> tuple[int, int]:
-    """The stretch whose terms together are worth most, each counted once; the first of equal ones.
+    """Return the stretch whose terms together are worth most, each counted once; the first of equal ones.
 
     Args:
         marks: sorted.
@@ -248,7 +248,7 @@ def _best(marks: list[tuple[int, int, str]], weights: Mapping[str, float], room:
 
 
 def _beginning(text: str, start: int, end: int, room: int) -> int:
-    """Where to begin, so that what was found is shown with what stands before it: at a sentence or a word."""
+    """Return where to begin, at a sentence or a word, so that something stands before what was found."""
     earliest = max(0, end - room)
     if earliest == 0:
         return 0

@@ -46,7 +46,7 @@ class Bound:
     least_share: float
 
     def of(self, passages: int) -> float:
-        """The bound among so many passages; never less than a few."""
+        """Return the bound among so many passages; never less than a few."""
         return max(10, min(self.share * passages, self.most), self.least_share * passages)
 
 
@@ -123,7 +123,7 @@ class QueryParser:
         )
 
     def forms(self, word: str) -> dict[str, int]:
-        """The terms under which documents may hold a word, and how many passages do."""
+        """Return the terms under which documents may hold a word, and how many passages do."""
         forms = dict.fromkeys(self.analysis.stem(word, language) for language in self.languages or ("",))
         return {form: count for form in forms if (count := self.frequency("words", form))}
 
@@ -151,7 +151,7 @@ class QueryParser:
         return likeliest.word
 
     def _pairs(self, telling: Mapping[str, tuple[float, int]]) -> dict[tuple[str, str], float]:
-        """Neighbours among the words that tell something, whatever common words stand between them."""
+        """Return neighbours among the telling words, whatever common words stand between them."""
         order = [each for each in self._order if each[0] in telling][:_WORDS]
         common = _COMMON_PAIR.of(self.passages)
         pairs = {
@@ -185,7 +185,7 @@ class QueryParser:
     def _few(
         self, name: str, terms: dict[str, float], common: Bound, most: int
     ) -> dict[str, tuple[float, int]]:
-        """The terms that tell something, with weight and frequency; where all are common, those."""
+        """Return the terms that tell something, with weight and frequency; where all are common, those."""
         counted = {term: (weight, self.frequency(name, term)) for term, weight in terms.items()}
         there = {term: each for term, each in counted.items() if each[1]}
         bound = common.of(self.passages)
@@ -202,7 +202,7 @@ def _is_common(word: str) -> bool:
 
 
 def _variants(run: str, at: int, length: int) -> set[str]:
-    """The runs that may have been meant where a run is unknown: two characters swapped, or one too many."""
+    """Return what may have been meant by an unknown run: two characters swapped, or one too many."""
     term = run[at : at + length]
     variants = {term[:i] + term[i + 1] + term[i] + term[i + 2 :] for i in range(length - 1)}
     for start in {at, max(at - 1, 0)}:
@@ -244,7 +244,7 @@ class Scored:
 def ranked(
     searcher: "tantivy.Searcher", schema: "tantivy.Schema", asked: ParsedQuery, limit: int
 ) -> list[Scored]:
-    """The best passages by their terms; among the first, those count more where words stand together."""
+    """Return the best passages by their terms; the first count more where words stand together."""
     from tantivy import Occur, Query
 
     terms = [
@@ -279,7 +279,7 @@ def _nearness(
     pairs: Mapping[tuple[str, str], float],
     numbers: Sequence[int],
 ) -> dict[int, float]:
-    """What it is worth to some passages that neighbours in the query are near each other in them."""
+    """Return what it is worth to some passages that neighbours in the query are near each other in them."""
     from tantivy import Occur, Query
 
     if not pairs or len(numbers) < 2:

@@ -130,7 +130,7 @@ _SHARE = 0.04
 
 @cache
 def _speakers() -> dict[str, tuple[str, ...]]:
-    """The languages of each function word, in normalised form."""
+    """Return the languages of each function word, in normalised form."""
     from pixi.knowledge.normalising import normalise
 
     found: dict[str, list[str]] = {}
@@ -141,7 +141,7 @@ def _speakers() -> dict[str, tuple[str, ...]]:
 
 
 def language_of(words: Iterable[str]) -> str | None:
-    """The name of the Snowball stemmer for these normalised words.
+    """Return the name of the Snowball stemmer for these normalised words.
 
     Returns:
         "" where the language has no stemmer; None where too little speaks for any.
@@ -195,7 +195,7 @@ _REMEMBERED = 20_000
 
 
 def pieces(normal: str) -> Iterator[tuple[str, str, int]]:
-    """The words and runs of a normalised text: kind ("word", "han", "unspaced", "hangul"), text, start.
+    """Yield the words and runs of a normalised text: kind ("word", "han", "unspaced", "hangul"), text, start.
 
     Runs are what is written without spaces between the words; Korean words are their own kind, as they
     change their endings by whole syllables.
@@ -209,7 +209,7 @@ def pieces(normal: str) -> Iterator[tuple[str, str, int]]:
 
 
 def grams(word: str) -> list[str]:
-    """The runs of four characters in `_word_`; none of a number, as one like it is another."""
+    """Return the runs of four characters in `_word_`; none of a number, as one like it is another."""
     if word.isdigit():
         return []
     framed = f"_{word}_"
@@ -217,12 +217,12 @@ def grams(word: str) -> list[str]:
 
 
 def runs(run: str, length: int) -> list[str]:
-    """The runs of that many characters in a longer one; the whole where it is shorter."""
+    """Return the runs of that many characters in a longer one; the whole where it is shorter."""
     return [run[at : at + length] for at in range(len(run) - length + 1)] or [run]
 
 
 def terms_of(kind: str, piece: str) -> list[str]:
-    """The terms of a piece that is no word: characters and pairs, or triples where a letter is no word."""
+    """Return the terms of a piece that is no word: characters and pairs, or triples of letters."""
     match kind:
         case "han":
             return [*piece, *runs(piece, 2)] if len(piece) > 1 else [piece]
@@ -256,7 +256,7 @@ class Analysis:
         """The words as they were written, for those who correct mistakes; empty it when it is large."""
 
     def stem(self, word: str, language: str) -> str:
-        """The term of a normalised word in the language, as `language_of` names it."""
+        """Return the term of a normalised word in the language, as `language_of` names it."""
         word = word[:LONGEST_WORD]
         if language in _NO_STEMMER:
             return word
@@ -270,7 +270,7 @@ class Analysis:
         return stem or word
 
     def forms(self, spelt: str, languages: tuple[str, ...]) -> tuple[str, ...]:
-        """The terms that a word as it stands in a text may have been given: itself, and its stems."""
+        """Return the terms that a word as it stands in a text may have been given: itself, and its stems."""
         forms = self._forms.get((spelt, languages))
         if forms is None:
             if len(self._forms) >= _REMEMBERED:
@@ -281,7 +281,7 @@ class Analysis:
         return forms
 
     def terms(self, parts: Sequence[tuple[str, str, int]], language: str) -> Terms:
-        """The terms of what `pieces` found."""
+        """Return the terms of what `pieces` found."""
         words: list[str] = []
         cut: list[str] = []
         known = self._known
@@ -307,5 +307,5 @@ class Analysis:
 
 
 def is_corrigible(word: str) -> bool:
-    """Whether it may be a mistake: numbers never are, and short words are too near to each other."""
+    """Return True if it may be a mistake: numbers never are, and short words are too near to each other."""
     return 3 <= len(word) <= 40 and not word.isdigit()

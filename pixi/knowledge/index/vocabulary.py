@@ -92,7 +92,7 @@ class Vocabulary:
 
     @classmethod
     def make(cls, folder: Path) -> "Vocabulary":
-        """An empty one in an empty folder."""
+        """Return an empty one in an empty folder."""
         import tantivy
 
         builder = tantivy.SchemaBuilder()
@@ -102,7 +102,7 @@ class Vocabulary:
 
     @classmethod
     def open(cls, folder: Path) -> "Vocabulary":
-        """One that is there.
+        """Return one that is there.
 
         Raises:
             IndexDamaged: it cannot be read.
@@ -134,7 +134,7 @@ class Vocabulary:
             self._index.reload()
 
     def meant(self, word: str, frequency: Callable[[str], int]) -> list[Meant]:
-        """What an unknown word may have been meant for, the likeliest first.
+        """Return what an unknown word may have been meant for, the likeliest first.
 
         Args:
             frequency: in how many passages a word stands, 0 for none.

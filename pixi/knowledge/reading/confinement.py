@@ -25,35 +25,12 @@ _OPEN_FILES = 128  # a batch that was handed over, and what Python and its libra
 _GRACE = 5  # seconds of computing past the limit: the other side's clock comes first
 
 _FORBIDDEN = (
-    "ftplib.",
-    "http.client.",
-    "imaplib.",
-    "nntplib.",
-    "os.chmod",
-    "os.chown",
-    "os.exec",
-    "os.fork",
-    "os.kill",
-    "os.link",
-    "os.mkdir",
-    "os.posix_spawn",
-    "os.remove",
-    "os.rename",
-    "os.rmdir",
-    "os.spawn",
-    "os.startfile",
-    "os.symlink",
-    "os.system",
-    "os.truncate",
-    "poplib.",
-    "pty.spawn",
-    "shutil.",
-    "smtplib.",
-    "socket.",
-    "subprocess.",
-    "telnetlib.",
-    "urllib.",
-    "webbrowser.",
+    *("ftplib.", "http.client.", "imaplib.", "nntplib.", "poplib.", "smtplib.", "socket.", "telnetlib."),
+    *("urllib.", "webbrowser."),
+    *("os.exec", "os.fork", "os.kill", "os.posix_spawn", "os.spawn", "os.startfile", "os.system"),
+    *("pty.spawn", "subprocess."),
+    *("os.chmod", "os.chown", "os.link", "os.mkdir", "os.remove", "os.rename", "os.rmdir", "os.symlink"),
+    *("os.truncate", "shutil."),
 )
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 
@@ -388,7 +365,7 @@ def _seccomp(libc: "CDLL") -> bool:
 
 
 def _filter_program(machine: str) -> Sequence[bytes]:
-    """The instructions, in order; none for a machine whose calls are not in the tables.
+    """Return the instructions, in order; none for a machine whose calls are not in the tables.
 
     What is not allowed fails as on a kernel that has no such call (ENOSYS): libraries then try an older one.
     """

@@ -37,8 +37,23 @@ class Limits:
 
 
 def mib(count: int) -> str:
-    """Bytes, for people."""
+    """Return a number of bytes for people."""
     return f"{count / _MIB:,.0f} MiB" if count >= _MIB else f"{count:,} bytes"
+
+
+BROKEN = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    EOFError,
+    LookupError,
+    OSError,
+    RuntimeError,
+    SyntaxError,
+    TypeError,
+    ValueError,
+)
+"""What libraries raise over a file that is not what it says it is. Anything else ends the process."""
 
 
 class SetAside(PixiError):
@@ -94,7 +109,7 @@ SUFFIXES = MARKDOWN | PLAIN | RESTRUCTURED | HTML | JSON | JSON_LINES | TABLES |
 
 
 def suffix_of(name: str) -> str:
-    """The suffix by which a file is read, in lower case, of two parts where it has two; "" where it is not.
+    """Return the suffix by which a file is read, in lower case, of two parts where it has two; "": it is not.
 
     Args:
         name: of a file, without its folders.
@@ -140,7 +155,7 @@ class Original:
     limits: Limits
 
     def all_bytes(self) -> bytes:
-        """All of it, but for what it grew by since it was opened."""
+        """Return all of it, but for what it grew by since it was opened."""
         return self.file.read(self.size)
 
 
@@ -168,7 +183,7 @@ def open_regular(path: bytes, limits: Limits) -> int:
 
 
 def original_of(descriptor: int, name: bytes, limits: Limits) -> Original:
-    """What `open_regular` opened, for a reader.
+    """Return what `open_regular` opened, for a reader.
 
     Args:
         descriptor: closed with the `file` of what is returned.

@@ -26,17 +26,17 @@ _LONGEST_KEY = 200
 
 
 def one_line(text: str) -> str:
-    """The text on one line: no control characters, every run of white space one space, no broken halves."""
+    """Return the text on one line, without control characters and halves of surrogate pairs."""
     return " ".join(_CONTROLS.sub(" ", sendable(text)).split())
 
 
 def sendable(text: str) -> str:
-    """The text with NULs and halves of surrogate pairs replaced; everything else stays, and its length."""
+    """Return the text with NULs and halves of surrogate pairs replaced; its length stays."""
     return _UNSENDABLE.sub("\N{REPLACEMENT CHARACTER}", text) if not text.isascii() or "\0" in text else text
 
 
 def short(text: str, longest: int) -> str:
-    """The text on one line, cut off with an ellipsis where it is too long."""
+    """Return the text on one line, cut off with an ellipsis where it is too long."""
     line = one_line(text[: longest * 4])
     return line if len(line) <= longest else line[: longest - 1].rstrip() + "…"
 
@@ -51,11 +51,11 @@ class Tidier:
         self._keys: dict[str, int] = {}
 
     def unsent(self) -> int:
-        """What the file has come to, in characters, at most what one piece holds."""
+        """Return what the file has come to, in characters, at most what one piece holds."""
         return min(self._characters, 131_072)
 
     def tidied(self, documents: Iterable[Document]) -> Iterator[Document]:
-        """The documents, as they may be sent.
+        """Yield the documents, as they may be sent.
 
         Raises:
             SetAside: there are too many, or too much text in them.
@@ -72,7 +72,7 @@ class Tidier:
             yield tidy
 
     def _own_key(self, document: Document) -> str:
-        """The key, made unlike those before: by the content, then by counting, that few change by an edit."""
+        """Return the key, made unlike those before: by the content, then by counting; an edit changes few."""
         key = one_line(document.key)
         if len(key) > _LONGEST_KEY:
             key = _digest(document.key)
@@ -167,13 +167,13 @@ _ENCODER = msgspec.msgpack.Encoder()
 
 
 def framed(content: Sequence[Message] | Sequence[bytes] | Limits) -> bytes:
-    """A frame that holds it."""
+    """Return a frame that holds it."""
     body = _ENCODER.encode(content)
     return LENGTH.pack(len(body)) + body
 
 
 def weight(document: Document) -> int:
-    """Characters of a document, and a little for each of its parts."""
+    """Return the characters of a document, and a little for each of its parts."""
     total = _OVERHEAD + len(document.key) + len(document.title)
     for section in document.sections:
         total += _OVERHEAD + len(section.text) + len(section.heading)
@@ -181,7 +181,7 @@ def weight(document: Document) -> int:
 
 
 def pieces(file: int, documents: Iterable[Document]) -> Iterator[Piece]:
-    """The documents in pieces that are small enough to send. The one that ends them is not among them."""
+    """Yield the documents in pieces that are small enough to send; the caller marks the last one."""
     waiting: list[Document] = []
     total = 0
     for document in documents:
@@ -199,7 +199,7 @@ def pieces(file: int, documents: Iterable[Document]) -> Iterator[Piece]:
 
 
 def _cut(file: int, document: Document) -> Iterator[Piece]:
-    """One long document, in pieces."""
+    """Yield one long document, in pieces."""
     joins = 0
     waiting: list[Section] = []
     total = 0
@@ -248,7 +248,7 @@ class Assembly:
             self._begin(document, piece.joins if at == 0 and self._open is not None else 0)
 
     def finish(self, note: str) -> Documents:
-        """All of them."""
+        """Return all of them."""
         self._close_document()
         return Documents(self._done, note)
 

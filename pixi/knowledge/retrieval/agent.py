@@ -141,7 +141,7 @@ class RetrievalAgent:
         seconds: float,
         progress: Reporter,
     ) -> Answer:
-        """The answer, asked for once however many ask for it at the same time."""
+        """Return the answer, asked for once however many ask for it at the same time."""
         key = _key(model, question, entries)
         asked = self._asked.get(key)
         if asked is None:
@@ -204,7 +204,7 @@ async def _narrowed(question: str, entries: Sequence[Entry]) -> tuple[tuple[Entr
 
 
 def _key(model: Model, question: str, entries: Sequence[Entry]) -> str:
-    """By content: the same for the same entries wherever their files are, and another after any change."""
+    """Return the key of an answer: the same for the same content, wherever its files are."""
     asked = [
         _VERSION,
         instruction(),

@@ -37,12 +37,12 @@ class Label:
 
 
 def labelled(label: Label, body: bytes) -> bytes:
-    """The file."""
+    """Return the file."""
     return msgspec.json.encode(label) + b"\n" + body
 
 
 def parted(data: bytes) -> tuple[Label, bytes]:
-    """What `labelled` put together.
+    """Return what `labelled` put together.
 
     Raises:
         SetAside: it was not made so.
@@ -61,7 +61,7 @@ _MOST = 500  # items
 
 
 def _feed(body: bytes, charset: str) -> Document:
-    """The feed; other XML as the text that it is.
+    """Return the feed; other XML as the text that it is.
 
     Raises:
         SetAside: it declares entities of its own, which may unfold without end.
@@ -94,12 +94,12 @@ def _items(items: "list[Element]") -> Iterator[Section]:
 
 
 def _address(link: "Element | None") -> str:
-    """Atom has it as an attribute, RSS as text."""
+    """Return the address of a link: Atom has it as an attribute, RSS as text."""
     return "" if link is None else (link.get("href") or _told_by(link))
 
 
 def _told_by(element: "Element | None") -> str:
-    """What an element says, which may be HTML, as plain text."""
+    """Return what an element says, which may be HTML, as plain text."""
     text = "".join(element.itertext()).strip() if element is not None else ""
     if "<" not in text and "&" not in text:
         return " ".join(text.split())
@@ -107,13 +107,13 @@ def _told_by(element: "Element | None") -> str:
 
 
 def _tag(element: "Element") -> str:
-    """Its tag, without its namespace; "" for a comment."""
+    """Return the tag without its namespace; "" for a comment."""
     tag: object = element.tag  # of a comment it is a function
     return tag.rpartition("}")[2] if isinstance(tag, str) else ""
 
 
 def _without_declaration(text: str) -> str:
-    """Without `<?xml … encoding=…?>`: it is text already."""
+    """Return the text without `<?xml … encoding=…?>`: it is decoded already."""
     text = text.lstrip("\ufeff \n\t")
     return text.partition("?>")[2] if text.startswith("<?xml") else text
 
@@ -135,7 +135,7 @@ _SCRIPT = re.compile(r"<script\b", re.IGNORECASE)
 
 
 def _page(text: str, url: str, tell: Tell) -> Document:
-    """The page as a document.
+    """Return the page as a document.
 
     Raises:
         SetAside: its elements are nested too deep.
@@ -160,7 +160,7 @@ def _tell_why(text: str, tell: Tell) -> None:
 
 
 def _main_text(text: str, url: str) -> str:
-    """The main text in Markdown; "" where none is found, or nothing is here that could find it."""
+    """Return the main text in Markdown; "" where none is found, or nothing is here that could find it."""
     try:
         from trafilatura import extract
     except ImportError:
@@ -178,7 +178,7 @@ def _main_text(text: str, url: str) -> str:
 
 
 def _shown(text: str) -> str:
-    """The page without what a browser would not show: strangers like to write there for machines."""
+    """Return the page without what a browser would not show: strangers like to write there for machines."""
     from selectolax.lexbor import LexborHTMLParser
 
     tree = LexborHTMLParser(closed_elements(text))
@@ -189,7 +189,7 @@ def _shown(text: str) -> str:
 
 
 def read(original: Original, tell: Tell) -> Iterable[Document]:
-    """The page, as one document."""
+    """Return the page, as one document."""
     label, body = parted(original.all_bytes())
     if label.kind == "pdf":
         return read_pdf(replace(original, file=BytesIO(body), size=len(body)), tell)

@@ -15,13 +15,13 @@ from pixi.knowledge.reading.formats.records import document_of, main_text
 
 
 def read(original: Original, tell: Tell) -> Iterable[Document]:
-    """The records, or the one that the file is."""
+    """Return the records, or the one that the file is."""
     data = original.all_bytes()
     return documents_in(data, original.limits.depth, tell)
 
 
 def documents_in(data: bytes, depth: int, tell: Tell) -> Iterable[Document]:
-    """What some JSON holds; JSON Lines too, whatever they are called.
+    """Return what some JSON holds; JSON Lines too, whatever they are called.
 
     Raises:
         SetAside: it is neither.
@@ -41,7 +41,7 @@ def documents_in(data: bytes, depth: int, tell: Tell) -> Iterable[Document]:
 
 
 def documents_in_lines(lines: Iterable[bytes], depth: int, tell: Tell) -> Iterator[Document]:
-    """A document for each line. Those that are no JSON are passed over and told of.
+    """Yield a document for each line. Those that are no JSON are passed over and told of.
 
     Raises:
         SetAside: every line is.
@@ -70,7 +70,7 @@ def documents_in_lines(lines: Iterable[bytes], depth: int, tell: Tell) -> Iterat
 
 
 def parsed(data: bytes) -> object:
-    """What the JSON says.
+    """Return what the JSON says.
 
     Raises:
         json.JSONDecodeError: it is none.
@@ -89,7 +89,7 @@ def parsed(data: bytes) -> object:
 
 
 def documents_of(value: object, depth: int) -> Iterator[Document]:
-    """The documents that a value holds, by its shape."""
+    """Yield the documents that a value holds, by its shape."""
     match value:
         case list():
             for record in value:
@@ -125,7 +125,7 @@ _WIDE = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
 def read_lines(original: Original, tell: Tell) -> Iterable[Document]:
-    """The records. They are read line by line: the file may be larger than what fits into memory at once."""
+    """Yield the records, read line by line: the file may be larger than memory."""
     start = original.file.read(2)
     original.file.seek(0)
     if start in _WIDE:
@@ -150,7 +150,7 @@ _BLOCK = 1024 * 1024
 
 
 def read_packed(original: Original, tell: Tell) -> Iterable[Document]:
-    """The records inside."""
+    """Return the records inside."""
     data = _unpacked(original, original.limits)
     if original.name.lower().endswith(_LINES):
         return documents_in_lines(data.split(b"\n"), original.limits.depth, tell)

@@ -31,7 +31,7 @@ class Heading:
 
 
 def outlined(lines: Sequence[str], headings: Sequence[Heading], title: str = "", first: int = 0) -> Document:
-    """A document with a section below each heading.
+    """Return a document with a section below each heading.
 
     A single heading of the outermost level that comes before any other is the title, and not repeated
     in the headings of what stands below it. A heading with nothing below it is a section of its own words.
@@ -64,7 +64,7 @@ def outlined(lines: Sequence[str], headings: Sequence[Heading], title: str = "",
 
 
 def section_of(lines: Sequence[str], start: int, end: int, heading: str = "") -> Section | None:
-    """These lines (from 0, the end not among them) without the empty ones round them; None: all are empty."""
+    """Return these lines (from 0, the end excluded) without empty ones round them; None: all are empty."""
     while start < end and not lines[start].strip():
         start += 1
     while end > start and not lines[end - 1].strip():
@@ -79,7 +79,7 @@ def _title(headings: Sequence[Heading]) -> Heading | None:
 
 
 def _leads(headings: Sequence[Heading], at: int) -> bool:
-    """Whether others stand below this heading."""
+    """Return True if others stand below this heading."""
     return at + 1 < len(headings) and headings[at + 1].level > headings[at].level
 
 
@@ -88,7 +88,7 @@ def _joined(path: Sequence[Heading]) -> str:
 
 
 def as_markdown(document: Document) -> str:
-    """The document as Markdown: each heading once, before what stands below it."""
+    """Return the document as Markdown: each heading once, before what stands below it."""
     pieces: list[str] = []
     above: list[str] = []
     for section in document.sections:
@@ -127,13 +127,13 @@ _ESCAPE = re.compile(r"\\([!-/:-@\[-`{-~])")
 
 
 def read_markdown(original: Original, tell: Tell) -> Iterable[Document]:
-    """The text, as one document."""
+    """Return the text, as one document."""
     del tell
     return (document_of(decoded(original.all_bytes())),)
 
 
 def document_of(text: str) -> Document:
-    """The text as a document."""
+    """Return the text as a document."""
     lines = text.split("\n")
     title, first = _front_matter(lines)
     # What else the front matter says may be asked for too: it stays in the text, as it stands.
@@ -141,7 +141,7 @@ def document_of(text: str) -> Document:
 
 
 def plain_heading(text: str) -> str:
-    """A heading without its marks: emphasis, links, images, tags, attributes, escapes."""
+    """Return a heading without its marks: emphasis, links, images, tags, attributes, escapes."""
     text = text.strip()
     if not _MARKED.search(text):
         return text
@@ -185,13 +185,13 @@ def _markdown_headings(lines: Sequence[str], first: int) -> list[Heading]:
 
 
 def _closes(line: str, fence: str) -> bool:
-    """Whether the line ends code that such a fence opened."""
+    """Return True if the line ends code that such a fence opened."""
     rest = line.strip().lstrip("> ")
     return len(rest) >= len(fence) and rest == fence[0] * len(rest)
 
 
 def _front_matter(lines: Sequence[str]) -> tuple[str, int]:
-    """The title that it tells, and the line, from 0, after it; "" and 0 where there is none."""
+    """Return the title that it tells, and the line, from 0, after it; "" and 0 where there is none."""
     if not lines or lines[0].rstrip() != "---":
         return "", 0
     for at in range(1, min(len(lines), _MATTER_LINES)):
@@ -201,7 +201,7 @@ def _front_matter(lines: Sequence[str]) -> tuple[str, int]:
 
 
 def _is_bare(lines: Sequence[str], first: int) -> bool:
-    """Whether the front matter says nothing but a title."""
+    """Return True if the front matter says nothing but a title."""
     return all(not line.strip() or _MATTER_TITLE.match(line) for line in lines[1 : max(first - 1, 0)])
 
 
@@ -233,14 +233,14 @@ _SURE = 4  # characters: a shorter line has to be as long as what it underlines
 
 
 def read_restructured(original: Original, tell: Tell) -> Iterable[Document]:
-    """The text, as one document."""
+    """Return the text, as one document."""
     del tell
     lines = decoded(original.all_bytes()).split("\n")
     return (outlined(lines, _restructured_headings(lines)),)
 
 
 def _restructured_headings(lines: Sequence[str]) -> list[Heading]:
-    """Titles with a line of one character under them, or over and under. Levels in the order they turn up."""
+    """Return titles with a line of one character under them, or over and under; levels as they turn up."""
     found: list[Heading] = []
     styles: list[str] = []
     at = 0
@@ -262,13 +262,13 @@ def _restructured_headings(lines: Sequence[str]) -> list[Heading]:
 
 
 def _adornment(line: str) -> str:
-    """The character that the line is made of; "" for any other line."""
+    """Return the character that the line is made of; "" for any other line."""
     line = line.rstrip()
     return line[0] if line and line[0] in _ADORNMENTS and line == line[0] * len(line) else ""
 
 
 def _is_overline(lines: Sequence[str], at: int) -> bool:
-    """Whether a title stands below, and the same line once more below that."""
+    """Return True if a title stands below, and the same line once more below that."""
     if at + 2 >= len(lines) or lines[at].rstrip() != lines[at + 2].rstrip():
         return False
     title = lines[at + 1].strip()
@@ -276,7 +276,7 @@ def _is_overline(lines: Sequence[str], at: int) -> bool:
 
 
 def _is_underlined(lines: Sequence[str], title: int, found: Sequence[Heading]) -> bool:
-    """Whether that line is a title on its own: of text, at the margin, with nothing above it."""
+    """Return True if that line is a title on its own: of text, at the margin, with nothing above it."""
     if title < 0 or (found and title < found[-1].end):
         return False
     text = lines[title]

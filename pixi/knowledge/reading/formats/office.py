@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, BinaryIO
 from urllib.parse import unquote, urldefrag
 
 from pixi.knowledge.entry import Document, Section
-from pixi.knowledge.reading.files import Limits, Original, SetAside, mib
+from pixi.knowledge.reading.files import BROKEN, Limits, Original, SetAside, mib
 from pixi.knowledge.reading.formats import Tell
 from pixi.knowledge.reading.formats.html import Page, closed_elements, page_of
 from pixi.knowledge.reading.formats.markup import BETWEEN_HEADINGS, Heading, outlined
@@ -69,7 +69,7 @@ _DEEPEST_TABLE = 5
 
 
 def read_word(original: Original, tell: Tell) -> Iterable[Document]:
-    """The text, as one document.
+    """Return the text, as one document.
 
     Raises:
         SetAside: it is broken, or unpacks to too much.
@@ -115,7 +115,7 @@ def _word_document(word: "WordDocument") -> Document:
 
 
 def _levels(word: "WordDocument") -> dict[str, int]:
-    """The level of heading that each style stands for; 0: the document's title."""
+    """Return the level of heading that each style stands for; 0: the document's title."""
     levels: dict[str, int] = {}
     for style in word.styles:
         # In the file the built-in styles have English names in every language.
@@ -133,7 +133,7 @@ def _level(paragraph: "Paragraph", levels: dict[str, int]) -> int | None:
 
 
 def _table_rows(table: "Table", depth: int = 1) -> Iterator[str]:
-    """Every row on a line."""
+    """Yield every row on a line."""
     for row in table.rows:
         cells: list[str] = []
         last = None
@@ -171,7 +171,7 @@ class _Element:
 
 
 def read_epub(original: Original, tell: Tell) -> Iterable[Document]:
-    """The book, as one document.
+    """Return the book, as one document.
 
     Raises:
         SetAside: it is broken, protected against copying, or unpacks to too much.
@@ -212,7 +212,7 @@ class _Book:
         self.title = titles[0] if titles else ""
 
     def pages(self, tell: Tell) -> Iterator[tuple[str, Page]]:
-        """The chapters, each with the name that the table of contents has for it."""
+        """Yield the chapters, each with the name that the table of contents has for it."""
         items = {part.attribute("id"): part for part in self._parts if part.name == "item"}
         names = self._names(items.values())
         protected = self._protected()
@@ -232,7 +232,7 @@ class _Book:
             tell(f"{lost} of its chapters are missing; save it anew")
 
     def _names(self, items: Iterable[_Element]) -> dict[str, str]:
-        """What the table of contents calls each file, old form or new."""
+        """Return what the table of contents calls each file, old form or new."""
         names: dict[str, str] = {}
         for item in items:
             path = self._path(item.attribute("href"))
@@ -251,19 +251,19 @@ class _Book:
         return names
 
     def _protected(self) -> set[str]:
-        """The files that only one reading programme can read. Scrambled fonts are not in anybody's way."""
+        """Return the files that only one reading program can read; scrambled fonts do no harm."""
         if _ENCRYPTION not in self._archive.NameToInfo:
             return set()
         references = self._elements(_ENCRYPTION)
         return {unquote(part.attribute("uri")) for part in references if part.name == "cipherreference"}
 
     def _path(self, href: str, beside: str = "") -> str:
-        """Where in the archive a reference leads; it is looked up there and nowhere else."""
+        """Return where in the archive a reference leads; it is looked up there and nowhere else."""
         folder = posixpath.dirname(beside or self._package)
         return posixpath.normpath(posixpath.join(folder, unquote(urldefrag(href).url)))
 
     def _elements(self, path: str) -> Iterator[_Element]:
-        """Everything in an XML file, read as HTML: that has no entities to blow up, and fetches nothing."""
+        """Yield all elements of an XML file, read as HTML: without entities to blow up, without fetching."""
         from selectolax.lexbor import LexborHTMLParser
 
         if path not in self._archive.NameToInfo:
@@ -284,24 +284,12 @@ class _Book:
         return data
 
 
-_BROKEN_PAGE = (
-    ArithmeticError,
-    AssertionError,
-    AttributeError,
-    LookupError,
-    OSError,
-    RuntimeError,
-    TypeError,
-    ValueError,
-)
-"""What the library lets through of a page that is not as it should be."""
-
 _TOLD_PAGES = 5
 _PRINTED_BY = ("Microsoft Word - ", "Microsoft PowerPoint - ", "untitled")
 
 
 def read_pdf(original: Original, tell: Tell) -> Iterable[Document]:
-    """The pages, as one document.
+    """Return the pages, as one document.
 
     Raises:
         SetAside: it has a password, or pictures of pages instead of text, or is broken.
@@ -336,7 +324,7 @@ def _pages(reader: "PdfReader", tell: Tell) -> Iterator[Section]:
         heading = headings.get(number, heading)
         try:
             text = page.extract_text()
-        except (PyPdfError, *_BROKEN_PAGE):
+        except (PyPdfError, *BROKEN):
             lost.append(number)
             continue
         if text.strip():
@@ -347,7 +335,7 @@ def _pages(reader: "PdfReader", tell: Tell) -> Iterator[Section]:
 
 
 def _headings(reader: "PdfReader") -> dict[int, str]:
-    """The chapter that each page begins with or lies in, by the file's own table of contents."""
+    """Return the chapter that each page begins with or lies in, by the file's own table of contents."""
     from pypdf.errors import PyPdfError
 
     headings: dict[int, str] = {}
@@ -361,13 +349,13 @@ def _headings(reader: "PdfReader") -> dict[int, str]:
             number = numbers.get(page)
             if number is not None:
                 headings[number] = BETWEEN_HEADINGS.join(path)
-    except (PyPdfError, *_BROKEN_PAGE):
+    except (PyPdfError, *BROKEN):
         return {}  # pages can be cited without it
     return headings
 
 
 def _outline(entries: Iterable[object], above: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], int]]:
-    """The paths of headings, each with the number of the object that is its page."""
+    """Yield the paths of headings, each with the number of the object that is its page."""
     from pypdf.generic import Destination, IndirectObject
 
     last = above
@@ -385,7 +373,7 @@ def _pdf_title(reader: "PdfReader") -> str:
 
     try:
         title = reader.metadata.title if reader.metadata is not None else None
-    except (PyPdfError, *_BROKEN_PAGE):
+    except (PyPdfError, *BROKEN):
         return ""
     text = title if isinstance(title, str) else ""
     for mark in _PRINTED_BY:

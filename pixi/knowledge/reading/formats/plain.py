@@ -36,7 +36,7 @@ _NO_TEXT = "holds no text that can be told from other data; save it anew as UTF-
 
 
 def decoded(data: bytes, declared: str = "") -> str:
-    """The text, with every line break as `\\n`.
+    """Return the text, with every line break as `\\n`.
 
     Args:
         data: a whole file.
@@ -67,7 +67,7 @@ def _decoded(data: bytes, declared: str) -> str:
 
 
 def _wide(start: bytes) -> str:
-    """UTF-16 or UTF-32 without a mark; "" for anything else."""
+    """Return the encoding of UTF-16 or UTF-32 without a mark; "" for anything else."""
     if b"\0" not in start:
         return ""
     best, most = "", 0
@@ -84,7 +84,7 @@ def _wide(start: bytes) -> str:
 
 
 def _from_another(data: bytes, declared: str) -> str:
-    """Text that is not quite UTF-8, or not at all."""
+    """Decode text that is not quite UTF-8, or not at all."""
     text = data.decode("utf-8", "replace")
     broken = text.count("\N{REPLACEMENT CHARACTER}")
     # That one beyond ASCII decodes is hardly ever chance: a few bad bytes do not make it another encoding.
@@ -124,7 +124,7 @@ _ENDS = (("\n",), (". ", "! ", "? ", "؟ ", "。", "！", "？", "۔ "), (" ", "
 
 
 def read(original: Original, tell: Tell) -> Iterable[Document]:
-    """The text, as one document."""
+    """Return the text, as one document."""
     del tell
     text = decoded(original.all_bytes())
     if not text.strip():
@@ -133,7 +133,7 @@ def read(original: Original, tell: Tell) -> Iterable[Document]:
 
 
 def sections(text: str) -> Iterator[Section]:
-    """Sections of some thousand characters, ending where paragraphs do."""
+    """Yield sections of some thousand characters, ending where paragraphs do."""
     start = 0  # where the section begins, and on which line
     line = 1
     end = counted = 0
@@ -147,7 +147,7 @@ def sections(text: str) -> Iterator[Section]:
 
 
 def _paragraph_end(text: str, start: int) -> int:
-    """Where the paragraph that begins here ends: after the empty line below it, or where it is too long."""
+    """Return where the paragraph that begins here ends: after the empty line below, or when too long."""
     at = start
     while at < len(text) and at - start < _TOO_LONG:
         stop = text.find("\n", at)
@@ -161,7 +161,7 @@ def _paragraph_end(text: str, start: int) -> int:
 
 
 def _parted(text: str, start: int, end: int, line: int) -> Iterator[Section]:
-    """These characters as a section, or as several where one line is very long."""
+    """Yield these characters as a section, or as several where one line is very long."""
     while start < end:
         stop = end
         if end - start > 2 * _TOO_LONG:
@@ -176,7 +176,7 @@ def _parted(text: str, start: int, end: int, line: int) -> Iterator[Section]:
 
 
 def _between_words(text: str, start: int, end: int) -> int:
-    """A good place to part, best after a sentence, within the characters that a section may have."""
+    """Return a good place to part, best after a sentence, within the characters that a section may have."""
     first, last = start + _TOO_LONG // 2, min(start + _TOO_LONG, end)
     for ends in _ENDS:
         places = [text.rfind(mark, first, last) + len(mark) for mark in ends if mark in text[first:last]]

@@ -34,7 +34,7 @@ Values = Mapping[str, object]
 def document_of(
     record: object, *, key: str | None = None, line: int = 0, depth: int = 64, plain: bool = False
 ) -> Document:
-    """A record as a document.
+    """Return a record as a document.
 
     Args:
         record: what JSON knows; a table's rows are objects of texts.
@@ -64,7 +64,7 @@ def document_of(
 
 
 def _first_words(values: Iterable[object]) -> str:
-    """The first value with a letter in it, as far as a title goes."""
+    """Return the first value with a letter in it, as far as a title goes."""
     for value in values:
         if isinstance(value, str) and any(character.isalpha() for character in value[:_LONG]):
             words = " ".join(value[:_LONG].split())
@@ -73,12 +73,12 @@ def _first_words(values: Iterable[object]) -> str:
 
 
 def _by_lower_case(record: Values) -> dict[str, str]:
-    """The names of the fields by what they are in lower case; of two the first."""
+    """Return the names of the fields by what they are in lower case; of two the first."""
     return {name.strip().lower(): name for name in reversed(tuple(record))}
 
 
 def main_text(record: Values) -> bool:
-    """Whether one of the fields is what the record has to say."""
+    """Return True if one of the fields is what the record has to say."""
     return _first(record, _by_lower_case(record), _TEXTS) is not None
 
 
@@ -94,7 +94,7 @@ def _document(key: str, title: str, texts: Sequence[tuple[str, str]], line: int)
 def _first(
     record: Values, names: Mapping[str, str], wanted: Sequence[str], *, several: bool = False
 ) -> str | None:
-    """The first of the wanted names that has something to say."""
+    """Return the first of the wanted names that has something to say."""
     for name in wanted:
         field = names.get(name)
         if field is None:
@@ -112,7 +112,7 @@ def _said(value: object) -> str:
 
 
 def _texts(main: str, rest: Values, depth: int, plain: bool) -> Iterator[tuple[str, str]]:
-    """What a record says, first of all in one piece, and each of its long fields, with its heading."""
+    """Yield what a record says, first of all in one piece, and each of its long fields, with its heading."""
     lines = []
     own: list[tuple[str, str]] = []
     for name, value in rest.items():
@@ -129,7 +129,7 @@ def _texts(main: str, rest: Values, depth: int, plain: bool) -> Iterator[tuple[s
 
 
 def _short(value: object) -> str | None:
-    """The value on one line; "" where it says nothing; None: it is too long for that, or made of others."""
+    """Return the value on one line; "" where it says nothing; None: too long for that, or made of others."""
     if value is None or (isinstance(value, list | dict) and not value):
         return ""
     if isinstance(value, bool):
@@ -143,7 +143,7 @@ def _short(value: object) -> str | None:
 
 
 def _rendered(value: object, depth: int, indent: str = "") -> Iterator[str]:
-    """The value as lines: names with colons, items with dashes, what is inside further in."""
+    """Yield the value as lines: names with colons, items with dashes, what is inside further in."""
     if depth <= 0:
         raise SetAside("nests objects too deep; flatten it")
     match value:
@@ -178,7 +178,7 @@ def _item(part: object, depth: int, indent: str) -> Iterator[str]:
 
 
 def _digest(record: object) -> str:
-    """Of the content: it does not change when the records before it do."""
+    """Return the hash of the content: it does not change when the records before it do."""
     return hashlib.sha256(json.dumps(record, sort_keys=True).encode()).hexdigest()[:24]
 
 
@@ -192,7 +192,7 @@ Row = Sequence[str]
 
 
 def read_table(original: Original, tell: Tell) -> Iterable[Document]:
-    """The rows, each as a document; the first row names the columns where it looks like that."""
+    """Yield the rows, each as a document; the first row names the columns where it looks like that."""
     text = decoded(original.all_bytes())
     if not text.strip():
         return
@@ -209,7 +209,7 @@ def read_table(original: Original, tell: Tell) -> Iterable[Document]:
 
 
 def _rows(text: str, separator: str, tell: Tell | None) -> Iterator[tuple[int, Row]]:
-    """The rows that say anything, each with the line on which it begins.
+    """Yield the rows that say anything, each with the line on which it begins.
 
     Raises:
         SetAside: it is no table.
@@ -227,7 +227,7 @@ def _rows(text: str, separator: str, tell: Tell | None) -> Iterator[tuple[int, R
 
 
 def _separator(sample: str) -> str:
-    """The one that makes of most rows the same number of cells, and of that the most."""
+    """Return the one that makes of most rows the same number of cells, and of that the most."""
     best, most = ",", 0.0
     for separator in _SEPARATORS:
         widths = Counter(
@@ -243,7 +243,7 @@ def _separator(sample: str) -> str:
 
 
 def _names(rows: Sequence[tuple[int, Row]]) -> list[str] | None:
-    """The names of the columns; None: the first row is one like any other."""
+    """Return the names of the columns; None: the first row is one like any other."""
     if len(rows) < 2:
         return None
     first = [cell.strip() for cell in rows[0][1]]
@@ -260,7 +260,7 @@ def _names(rows: Sequence[tuple[int, Row]]) -> list[str] | None:
 
 
 def _record(names: Sequence[str] | None, row: Row) -> dict[str, str]:
-    """The cells by their columns' names; by numbers where there are none, or too few."""
+    """Return the cells by their columns' names; by numbers where there are none, or too few."""
     record: dict[str, str] = {}
     for at, cell in enumerate(row):
         name = names[at] if names is not None and at < len(names) else f"column {at + 1}"
