@@ -276,6 +276,21 @@ def turn_bytes(path: Path, count: int, seed: int) -> None:
     path.write_bytes(content)
 
 
+@pytest.fixture(scope="module")
+def read_before(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder, and beside it the cache of a database that has read it."""
+    place = tmp_path_factory.mktemp("read")
+    put(place / "folder", "a.md", "buttermilk")
+    put(place / "folder", "b.md", "syrup")
+
+    async def read() -> None:
+        async with await DirectoryDatabase.open(place / "folder", cache=place / "cache") as database:
+            await database.ready()
+
+    asyncio.run(read())
+    return place
+
+
 class TestTheCacheMayGo:
     async def there_is_all(self, opened: Opening) -> DirectoryDatabase:
         database = await opened()
@@ -285,10 +300,9 @@ class TestTheCacheMayGo:
         return database
 
     @pytest.fixture(autouse=True)
-    async def filled(self, folder: Path, opened: Opening) -> None:
-        put(folder, "a.md", "buttermilk")
-        put(folder, "b.md", "syrup")
-        await (await self.there_is_all(opened)).close()
+    def filled(self, read_before: Path, folder: Path, tmp_path: Path) -> None:
+        shutil.copytree(read_before / "folder", folder, dirs_exist_ok=True)
+        shutil.copytree(read_before / "cache", tmp_path / "cache", dirs_exist_ok=True)
 
     async def test_all_of_it(self, opened: Opening, tmp_path: Path) -> None:
         shutil.rmtree(tmp_path / "cache")
@@ -307,18 +321,26 @@ class TestTheCacheMayGo:
         await self.there_is_all(opened)
         assert len(list((tmp_path / "cache").glob("index-*"))) == 1
 
-    async def test_a_broken_index(self, opened: Opening, tmp_path: Path) -> None:
-        for junk in (b"", b"junk" * 2_000):
-            (index,) = (tmp_path / "cache").glob("index-*")
-            for path in index.rglob("*"):
-                if path.is_file():
-                    path.write_bytes(junk)
-            await (await self.there_is_all(opened)).close()
+    @pytest.mark.parametrize("junk", [pytest.param(b"", marks=pytest.mark.nightly), b"junk" * 2_000])
+    async def test_a_broken_index(self, opened: Opening, tmp_path: Path, junk: bytes) -> None:
+        (index,) = (tmp_path / "cache").glob("index-*")
+        for path in index.rglob("*"):
+            if path.is_file():
+                path.write_bytes(junk)
+        await self.there_is_all(opened)
 
-    async def test_a_broken_catalogue(self, opened: Opening, tmp_path: Path) -> None:
-        for junk in (b"", b"junk" * 2_000, b"SQLite format 3\0" + b"\xff" * 9_000):
-            (tmp_path / "cache" / "catalogue.db").write_bytes(junk)
-            await (await self.there_is_all(opened)).close()
+    @pytest.mark.parametrize(
+        "junk",
+        [
+            b"junk" * 2_000,
+            pytest.param(b"", marks=pytest.mark.nightly),
+            pytest.param(b"SQLite format 3\0" + b"\xff" * 9_000, marks=pytest.mark.nightly),
+        ],
+        ids=["junk", "nothing", "a head"],
+    )
+    async def test_a_broken_catalogue(self, opened: Opening, tmp_path: Path, junk: bytes) -> None:
+        (tmp_path / "cache" / "catalogue.db").write_bytes(junk)
+        await self.there_is_all(opened)
 
     @pytest.mark.parametrize(
         "seed", [0, *(pytest.param(seed, marks=pytest.mark.nightly) for seed in range(1, 12))]

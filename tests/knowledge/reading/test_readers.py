@@ -20,9 +20,7 @@ from pixi.knowledge.reading.files import open_regular
 from pixi.knowledge.reading.formats.fetched import Label, labelled
 from pixi.knowledge.reading.wire import HANDS_OVER
 from tests.knowledge.reading.at_hand import write
-from tests.knowledge.reading.test_epub import epub
-from tests.knowledge.reading.test_pdf import line, pdf
-from tests.knowledge.reading.test_word import word
+from tests.knowledge.reading.test_office import epub, line, pdf, word
 from tests.waiting import until, within
 
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")

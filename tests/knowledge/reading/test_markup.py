@@ -1,3 +1,5 @@
+"""Markdown and reStructuredText: sections below headings, each with its line."""
+
 from pathlib import Path
 
 import pytest
@@ -130,3 +132,88 @@ def test_yaml_with_a_million_laughs_is_not_opened(tmp_path: Path) -> None:
 def test_a_hostile_line_takes_no_time(tmp_path: Path, line: str) -> None:
     text = f"# {line}\n\n{line}\n---\n\n{line}\n"
     check_lines(read(write(tmp_path / "a.md", text)), text)
+
+
+RESTRUCTURED = """\
+.. _top:
+
+=======
+  Title
+=======
+
+Intro.
+
+Part
+----
+
+Text::
+
+    code
+    ====
+
+    more
+    ----
+
+Sub
+~~~
+
+=====  =====
+A      B
+=====  =====
+1      2
+=====  =====
+
+Part 2
+------
+Right below.
+
+-----
+
+After a line.
+
+短い
+====
+
+.. include:: /etc/passwd
+.. raw:: html
+
+   <script>
+"""
+
+
+def test_sections_stand_below_their_titles_on_their_lines(tmp_path: Path) -> None:
+    documents = read(write(tmp_path / "a.rst", RESTRUCTURED))
+    assert documents[0].title == "Title"
+    assert [(section.heading, section.line) for section in sections(documents)] == [
+        ("", 1),
+        ("", 7),
+        ("Part", 12),
+        ("Part › Sub", 23),
+        ("Part 2", 31),
+        ("Part 2 › 短い", 40),
+    ]
+    check_lines(documents, RESTRUCTURED)
+
+
+def test_what_directives_name_is_not_opened(tmp_path: Path) -> None:
+    documents = read(write(tmp_path / "a.rst", RESTRUCTURED))
+    assert ".. include:: /etc/passwd" in sections(documents)[-1].text
+    assert "root:" not in sections(documents)[-1].text
+
+
+@pytest.mark.parametrize(
+    ("text", "title"),
+    [
+        ("Title\n=====\n\ntext", "Title"),
+        ("=====\nTitle\n=====\n\ntext", "Title"),
+        ("Longer title\n====\n\ntext", "Longer title"),
+        ("ab\n--\n\ntext", "ab"),
+        ("abcdef\n--\n\ntext", ""),
+        ("a paragraph\nof two lines\n============\n\ntext", ""),
+        ("  indented\n==========\n\ntext", ""),
+        ("text\n\n----\n\ntext", ""),
+        ("+---+\n| a |\n+---+\n", ""),
+    ],
+)
+def test_titles_of_restructured_text(tmp_path: Path, text: str, title: str) -> None:
+    assert read(write(tmp_path / "a.rst", text))[0].title == title
