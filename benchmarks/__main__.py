@@ -25,7 +25,7 @@ NAMES = (
     "store",
     "search_speed",
     "sureness",
-    "grounding",
+    "retrieval",
     "retrieval_tokens",
     "mcp",
     "web",

@@ -2,7 +2,7 @@
 
 The pages of `docs/` are opened as a database, each question is searched, and the three best entries are put
 to it: once read by the retrieval agent, once as they are, in the prompt of the main model. The helper stands
-behind a real socket but is no model: it copies the sentences that share most words with the question. So the
+behind a real socket but is no model: it names the sentences that share most words with the question. So the
 figure says what goes through the main model, and not how well a helper reads. Tokens are Pixi's own estimate.
 """
 
@@ -24,13 +24,12 @@ from pixi.core.tokens import estimate
 from pixi.knowledge.database import DirectoryDatabase
 from pixi.knowledge.entry import Entry
 from pixi.knowledge.retrieval import RetrievalAgent
-from pixi.knowledge.retrieval.sentences import sentences
 from pixi.models.model import Traits
 from pixi.models.server_model import ServerModel
 from tests.servers.scripted_openai import Reply, ScriptedOpenAI, Seen, finish, stream
 
 ENTRIES = 3
-FACTS = 4  # that the stand-in copies of each part
+FACTS = 4  # sentences that the stand-in names of each part
 
 QUESTIONS = (
     ("What takes a persona's name and picture for each message on Discord?", "webhook"),
@@ -77,24 +76,17 @@ class Asked:
     kept: bool | None
 
 
-def copying(seen: Seen) -> Reply:
-    """The stand-in for a helper: the sentences that share most words with the question, as facts."""
+def naming(seen: Seen) -> Reply:
+    """Stand in for a helper: name the sentences that share most words with the question."""
     told = seen.json()["messages"][-1]["content"]
     lines, _, question = told.rpartition("\n\nQuestion: ")
     numbered = re.findall(r"^\[(\d+)\] (.*)$", lines, re.MULTILINE)
-    said = [
-        (number, text[a:b])
-        for number, text in numbered
-        for a, b in sentences(text.replace(" | | ", " |\n| "))
-    ]
-    held = [set(_words(text)) for _, text in said]
+    held = [set(_words(text)) for _, text in numbered]
     rarity = {word: 1 / (1 + sum(word in words for words in held)) for word in _words(question)}
     scores = [sum(rarity.get(word, 0.0) for word in words) for words in held]
-    ranked = sorted(range(len(said)), key=lambda i: -scores[i])[:FACTS]
-    facts = [
-        {"fact": said[i][1], "source": int(said[i][0]), "confidence": scores[i]} for i in ranked if scores[i]
-    ]
-    return stream(json.dumps({"relevant": facts}), finish())
+    ranked = sorted(range(len(numbered)), key=lambda i: -scores[i])[:FACTS]
+    named = [int(numbered[i][0]) for i in ranked if scores[i]]
+    return stream(json.dumps({"answerable": bool(named), "sentences": named}), finish())
 
 
 def _words(text: str) -> list[str]:
@@ -124,7 +116,7 @@ async def measure(folder: Path, questions: Sequence[tuple[str, str]]) -> list[As
     asked: list[Asked] = []
     with tempfile.TemporaryDirectory() as cache:
         async with (
-            ScriptedOpenAI(choose=copying) as server,
+            ScriptedOpenAI(choose=naming) as server,
             await DirectoryDatabase.open(folder, cache=Path(cache)) as database,
         ):
             model = ServerModel("stand-in", base_url=server.base_url, traits=Traits(context_tokens=16_000))
@@ -165,7 +157,7 @@ def run(quick: bool) -> list[Figure]:
                 "median of the questions": f"{statistics.median(a.whole / a.found for a in asked):.1f}",
             },
             note=(
-                f"the helper is a stand-in that copies sentences, behind a real socket, and was sent "
+                f"the helper is a stand-in that names sentences, behind a real socket, and was sent "
                 f"{sum(each.helper for each in asked):,} tokens; the words of the answer came back for "
                 f"{sum(there)} of the {len(there)} questions whose entries hold them; tokens are estimated"
             ),
@@ -187,7 +179,7 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"{each.whole:13,} {each.found:8,} {each.helper:8,}   {kept:11}   {question}")
     whole, found = sum(each.whole for each in asked), sum(each.found for each in asked)
     print(f"{whole:13,} {found:8,} {sum(each.helper for each in asked):8,}   {whole / found:.1f} times fewer")
-    print("The helper is a stand-in at the far end of a socket that copies sentences; tokens are estimated.")
+    print("The helper is a stand-in at the far end of a socket that names sentences; tokens are estimated.")
     return 0
 
 

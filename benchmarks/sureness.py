@@ -25,7 +25,7 @@ if __package__ in (None, ""):  # run by path: the folder above holds the package
 from benchmarks.report import Figure, progress
 from benchmarks.search_quality import Unreadable, load
 from pixi.knowledge.database import DirectoryDatabase
-from pixi.knowledge.sources import shipped_folder
+from pixi.knowledge.registry import shipped_folder
 
 LINES = Path(__file__).with_name("sureness_lines.toml")
 NAME = "Passages shown unasked: questions that bring theirs; vain questions, and small talk, that bring any"

@@ -12,8 +12,7 @@ import pytest
 
 from pixi.cli import frame
 from pixi.knowledge.reading import SUFFIXES, Limits
-from pixi.knowledge.shelf import databases_in
-from pixi.knowledge.sources import shipped_folder
+from pixi.knowledge.registry import databases_in, shipped_folder
 from pixi.settings import load
 from tests.pages import ROOT, blocks, read_page, section
 

@@ -10,9 +10,8 @@ from pixi.core.errors import ToolError
 from pixi.core.spending import Count
 from pixi.core.strangers import clipped
 from pixi.knowledge.database import DirectoryDatabase
-from pixi.knowledge.retrieval import RetrievalAgent
-from pixi.knowledge.retrieval.progress import Reporter, silent
-from pixi.knowledge.shelf import source_of
+from pixi.knowledge.registry import source_of
+from pixi.knowledge.retrieval import Reporter, RetrievalAgent, silent
 from pixi.toolbox.addon import Addon
 from pixi.toolbox.context import Context
 

@@ -14,8 +14,7 @@ from pixi.core.errors import ToolError
 from pixi.core.masking import Mask
 from pixi.core.spending import Count
 from pixi.knowledge.entry import Entry
-from pixi.knowledge.retrieval import Fact, RetrievalAgent
-from pixi.knowledge.retrieval.progress import Reporter, silent
+from pixi.knowledge.retrieval import Fact, Reporter, RetrievalAgent, silent
 from pixi.toolbox.addon import Addon
 from pixi.toolbox.context import Context
 from pixi.toolbox.rates import Rate
@@ -222,4 +221,4 @@ def _told(fact: Fact) -> dict[str, Any]:
         told["page"] = fact.source.page
     elif fact.source.line:
         told["line"] = fact.source.line
-    return told | {"confidence": fact.confidence}
+    return told

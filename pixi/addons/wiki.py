@@ -2,6 +2,7 @@
 
 import asyncio
 import hashlib
+import re
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Annotated, Any
 
@@ -13,10 +14,11 @@ from pixi.core.persona import Persona
 from pixi.core.spending import Count
 from pixi.core.strangers import clipped, one_line
 from pixi.knowledge.entry import Entry
-from pixi.knowledge.reading.formats.outline import BETWEEN_HEADINGS
-from pixi.knowledge.retrieval import RetrievalAgent
-from pixi.knowledge.retrieval.progress import Reporter, silent
-from pixi.knowledge.retrieval.words import Analyser
+from pixi.knowledge.index.terms import pieces
+from pixi.knowledge.lists import telling_runs, without_asking, word_list
+from pixi.knowledge.normalising import normalise
+from pixi.knowledge.reading.formats.markup import BETWEEN_HEADINGS
+from pixi.knowledge.retrieval import Reporter, RetrievalAgent, silent
 from pixi.toolbox.addon import Addon
 from pixi.toolbox.context import Context
 from pixi.toolbox.rates import Rate
@@ -35,6 +37,7 @@ _NEAREST = 3  # titles told for one that there is not
 _LONGEST_QUESTION = 2_000  # characters
 _LONGEST_ABOUT = 400
 _OFTEN = Rate(60, 600.0)
+_CONTRACTED = re.compile(r"n['’]t\b|['’](?:s|re|ve|ll|d|m)\b", re.IGNORECASE)
 _NOTHING_FOUND = "Nothing was found. Try other words, or fewer."
 
 WikiOf = Callable[[Persona], Wiki]
@@ -230,27 +233,21 @@ async def _best(wiki: Wiki, question: str) -> Pages:
 
 
 def _queries(question: str) -> Iterator[str]:
-    """What to search for, the nearest to the question first."""
-    tokens = [token for token in Analyser().tokens(question) if token.kind != "mark"]
-    telling = [token for token in tokens if not token.empty]
-    for chosen in (telling, [token for token in telling if token.name or token.kind == "number"]):
-        words = _joined(question, [(token.start, token.end) for token in chosen])
-        if words:
-            yield words
-    yield question
-
-
-def _joined(text: str, places: Sequence[tuple[int, int]]) -> str:
-    """These stretches of a text; what stands together there stays together."""
-    pieces: list[str] = []
-    end = -1
-    for start, upto in places:
-        if start == end:
-            pieces[-1] += text[start:upto]
-        else:
-            pieces.append(text[start:upto])
-        end = upto
-    return " ".join(pieces)
+    """Yield what to search for, the nearest to the question first."""
+    plain = _CONTRACTED.sub("", question)
+    telling: list[str] = []
+    names: list[str] = []
+    end = 0
+    for kind, piece, start in pieces(plain):
+        if kind != "word":
+            telling += telling_runs(without_asking(piece))
+        elif normalise(piece) not in word_list("function_words"):
+            telling.append(piece)
+            begins = not plain[:end].strip() or any(mark in plain[end:start] for mark in ".!?:")
+            if piece.isdigit() or (piece[0].isupper() and not begins):
+                names.append(piece)
+        end = start + len(piece)
+    yield from filter(None, (" ".join(telling), " ".join(names), question))
 
 
 def _entry(page: Page) -> Entry:

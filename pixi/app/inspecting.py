@@ -10,10 +10,9 @@ from pixi.core.errors import ConfigError
 from pixi.knowledge.one_line import shown
 
 if TYPE_CHECKING:
-    from pixi.knowledge.about import About
     from pixi.knowledge.database import DirectoryDatabase
     from pixi.knowledge.entry import Fault
-    from pixi.knowledge.shelf import Shelved
+    from pixi.knowledge.registry import About, DatabaseRef
 
 EACH_SECONDS = 3.0
 """How long a database may go on reading while somebody waits for a list. What it has read by then is kept."""
@@ -37,7 +36,7 @@ class Inspected:
         trouble: why it cannot be opened or read at all; "" where it can.
     """
 
-    shelved: "Shelved"
+    shelved: "DatabaseRef"
     title: str
     about: str
     entries: int = 0
@@ -78,7 +77,7 @@ class Inspected:
 
 
 async def inspect_all(
-    every: "Sequence[Shelved]", progress: Callable[[str], None]
+    every: "Sequence[DatabaseRef]", progress: Callable[[str], None]
 ) -> AsyncIterator[Inspected]:
     """Look at each in turn. It takes `ALL_SECONDS` at most, but for counting files."""
     loop = asyncio.get_running_loop()
@@ -88,7 +87,7 @@ async def inspect_all(
         progress("")
 
 
-async def inspect(shelved: "Shelved", seconds: float, progress: Callable[[str], None]) -> Inspected:
+async def inspect(shelved: "DatabaseRef", seconds: float, progress: Callable[[str], None]) -> Inspected:
     """Look at one; it reads what is new in its folder for as long as it is given."""
     from pixi.knowledge.database import DirectoryDatabase
 
@@ -112,7 +111,7 @@ async def inspect(shelved: "Shelved", seconds: float, progress: Callable[[str], 
     return found
 
 
-async def inspect_open(shelved: "Shelved", database: "DirectoryDatabase") -> Inspected:
+async def inspect_open(shelved: "DatabaseRef", database: "DirectoryDatabase") -> Inspected:
     """Look at one that is open, and reads on by itself."""
     try:
         folder = await asyncio.to_thread(_Folder.of, shelved)
@@ -121,7 +120,7 @@ async def inspect_open(shelved: "Shelved", database: "DirectoryDatabase") -> Ins
     return _looked_at(shelved, folder, database, finished=database.state.finished)
 
 
-async def broken(shelved: "Shelved", error: Exception) -> Inspected:
+async def broken(shelved: "DatabaseRef", error: Exception) -> Inspected:
     """Tell of one that cannot be opened."""
     about = await asyncio.to_thread(shelved.describe)
     reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
@@ -129,7 +128,12 @@ async def broken(shelved: "Shelved", error: Exception) -> Inspected:
 
 
 def _looked_at(
-    shelved: "Shelved", folder: "_Folder", database: "DirectoryDatabase", *, finished: bool, trouble: str = ""
+    shelved: "DatabaseRef",
+    folder: "_Folder",
+    database: "DirectoryDatabase",
+    *,
+    finished: bool,
+    trouble: str = "",
 ) -> Inspected:
     state = database.state
     return Inspected(
@@ -156,7 +160,7 @@ class _Folder:
     bytes: int
 
     @classmethod
-    def of(cls, shelved: "Shelved") -> "_Folder":
+    def of(cls, shelved: "DatabaseRef") -> "_Folder":
         """Look at it.
 
         Raises:
@@ -168,7 +172,7 @@ class _Folder:
 def _count(folder: Path) -> tuple[int, int]:
     """How many documents lie in the folder, and how many bytes they are."""
     from pixi.knowledge.reading import suffix_of
-    from pixi.knowledge.scanning import Walk
+    from pixi.knowledge.scan import Walk
 
     files = size = 0
     for seen in Walk(folder.resolve(), lambda name: bool(suffix_of(name))).files():

@@ -13,7 +13,7 @@ from pixi.core.errors import ConfigError
 from pixi.core.persona import Persona
 from pixi.core.spending import Count
 from pixi.core.stamps import Citation
-from pixi.knowledge.shelf import Shelved, database_folders, databases_in, find_database, source_of
+from pixi.knowledge.registry import DatabaseRef, database_folders, databases_in, find_database, source_of
 from pixi.models.breaker import Breakers
 from pixi.settings import EmbeddingSettings, Settings
 
@@ -66,7 +66,7 @@ class Library:
         self._breakers = breakers or Breakers()
         self.count: Count | None = None
         self._open: dict[str, DirectoryDatabase] = {}
-        self._shelved: dict[str, Shelved] = {}
+        self._shelved: dict[str, DatabaseRef] = {}
         self._registered: set[str] = set()
         self._helper: ModelPool | None = None
         self._agent: RetrievalAgent | None = None
@@ -84,7 +84,7 @@ class Library:
         assert self._agent is not None
         return self._agent
 
-    def find(self, name: str) -> Shelved:
+    def find(self, name: str) -> DatabaseRef:
         """The database of a name, open or not; upper and lower case are the same.
 
         Raises:
@@ -216,7 +216,7 @@ class Library:
         for part in ("pixi.knowledge.database", *tools):
             await asyncio.to_thread(importlib.import_module, part)
 
-    async def _open_one(self, shelved: Shelved) -> None:
+    async def _open_one(self, shelved: DatabaseRef) -> None:
         from pixi.knowledge.database import DirectoryDatabase
 
         if self._embedder is None and self._settings.embedding_model is not None:
@@ -291,7 +291,7 @@ async def open_library(
         await library.close()
 
 
-def shelved_databases(settings: Settings) -> list[Shelved]:
+def shelved_databases(settings: Settings) -> list[DatabaseRef]:
     """The databases that the settings allow.
 
     Raises:

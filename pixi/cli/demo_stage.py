@@ -182,7 +182,7 @@ async def open_pancakes() -> AsyncGenerator["DirectoryDatabase", None]:
     """Open the shipped database of pancakes, read whole; nothing of it is kept afterwards."""
     await asyncio.to_thread(import_module, "pixi.knowledge.database")  # beside the first frames
     from pixi.knowledge.database import DirectoryDatabase
-    from pixi.knowledge.sources import shipped_folder
+    from pixi.knowledge.registry import shipped_folder
 
     with TemporaryDirectory(ignore_cleanup_errors=True) as cache:
         folder = shipped_folder() / _DATABASE

@@ -102,13 +102,13 @@ def _print(result: Mapping[str, Any], paths: Mapping[int, str]) -> None:
         source = fact["source"]
         console.print(Text(one_line(fact["fact"])))
         place = _place(source, paths.get(source["id"], ""))
-        below = Text(f"{place} · id {source['id']} · {fact['confidence']:.2f}", style="dim")
+        below = Text(f"{place} · id {source['id']}", style="dim")
         console.print(Padding(below, (0, 0, 0, 2), expand=False))
     if note := result.get("note"):
         console.print(Text(one_line(note)))
     if dropped := result.get("dropped"):
-        more, were = ("One statement", "was") if dropped == 1 else (f"{dropped} statements", "were")
-        console.print(Text(f"{more} of the reader had no source, and {were} left out.", style="dim"))
+        named = "1 thing" if dropped == 1 else f"{dropped} things"
+        console.print(Text(f"The reader named {named} besides that no document says.", style="dim"))
 
 
 def _place(source: Mapping[str, Any], path: str) -> str:

@@ -2,22 +2,93 @@
 
 It is the truth that the index follows. A change is written here first, with the ids that the index must
 yet be told of (`dirty`); they are struck out when it was told. So a process may be killed anywhere: the
-next one tells the index what is left.
-"""
+next one tells the index what is left."""
 
+import json
+import re
 import sqlite3
+import unicodedata
 import uuid
 import zlib
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from hashlib import blake2b
 from itertools import islice
 from pathlib import Path
 
-from pixi.knowledge import packing
 from pixi.knowledge.entry import Document, Entry, Fault, Section
-from pixi.knowledge.ids import new_id
-from pixi.knowledge.scanning import Seen
+from pixi.knowledge.normalising import clean
+from pixi.knowledge.one_line import on_one_line
+
+_SHORT = (100_000, 999_999)
+_LONG = (100_000_000, 999_999_999)
+
+
+def candidates(path: str, key: str) -> Iterator[int]:
+    """Yield the ids an entry may have, without end: one of six digits, then others of nine.
+
+    They hang on nothing but path and key, so that a folder read anew on another machine has the same ids
+    but for the few that met in one number.
+    """
+    # Computers differ in how they spell an accent in a file's name.
+    place = f"{unicodedata.normalize('NFC', path)}\0{key}".encode("utf-8", "surrogatepass")
+    salt = 0
+    while True:
+        low, high = _LONG if salt else _SHORT
+        number = int.from_bytes(blake2b(place, digest_size=8, salt=salt.to_bytes(4, "big")).digest(), "big")
+        yield low + number % (high - low + 1)
+        salt += 1
+
+
+def new_id(path: str, key: str, taken: Callable[[int], bool]) -> int:
+    """Return the first id that is free."""
+    return next(number for number in candidates(path, key) if not taken(number))
+
+
+_HASH = re.compile("[0-9a-f]{24}")
+"""The key of a record that is known by its content alone."""
+
+
+def key_of(document: Document, others: dict[str, int]) -> str:
+    """Return the document's key, made unlike those before it in the file, and noted among them."""
+    key = told = clean(document.key)
+    count = others.get(key, 0)
+    while told in others:
+        count += 1
+        told = f"{key}#{count}"
+    others[key] = max(count, 1)
+    others.setdefault(told, 1)
+    return told
+
+
+def title_of(path: str, document: Document) -> str:
+    """Return the title for people: the document's own, or else the file's name with the record's key."""
+    if title := on_one_line(document.title):
+        return title
+    stem = path.rsplit("/", 1)[-1].rsplit(".", 1)[0]
+    key = "" if _HASH.fullmatch(document.key) else document.key
+    return on_one_line(f"{stem} {key}") or on_one_line(path)
+
+
+def _written(sections: Sequence[Section]) -> bytes:
+    """Return the sections as JSON; `_unwritten` makes them of it again."""
+    rows = [
+        [clean(each.text), on_one_line(each.heading), each.line, each.page, each.on_one_line]
+        for each in sections
+    ]
+    return json.dumps(rows, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def _unwritten(text: bytes) -> tuple[Section, ...]:
+    """Return the sections of what `_written` made."""
+    return tuple(Section(*row) for row in json.loads(text))
+
+
+def digest_of(title: str, text: bytes) -> bytes:
+    """Return the hash of a title and of what stands below it."""
+    return blake2b(clean(title).encode() + b"\0" + text, digest_size=16).digest()
+
 
 _VERSION = 1
 _AT_ONCE = 1_000
@@ -45,6 +116,21 @@ CREATE TABLE told (name TEXT PRIMARY KEY, value NOT NULL) WITHOUT ROWID;
 
 class CatalogueDamaged(Exception):
     """The file is none of ours, of another version, or broken. It can be deleted and made again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A file as the walk saw it.
+
+    Attributes:
+        path: within the folder, with `/` between the parts.
+        size: in bytes.
+        mtime: when it was written, in nanoseconds.
+    """
+
+    path: str
+    size: int
+    mtime: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,11 +194,11 @@ class Catalogue:
     # What is known.
 
     def version(self) -> int:
-        """Of the tables; 0: there are none."""
+        """Return the version of the tables; 0: there are none."""
         return int(self._db.execute("PRAGMA user_version").fetchone()[0])
 
     def told(self, name: str) -> str:
-        """A note by its name; "" where there is none."""
+        """Return a note by its name; "" where there is none."""
         row = self._db.execute("SELECT value FROM told WHERE name = ?", (name,)).fetchone()
         return str(row[0]) if row else ""
 
@@ -127,17 +213,17 @@ class Catalogue:
         return self.told("token")
 
     def size(self) -> tuple[int, int]:
-        """How many entries there are, and how many of them the index is to hold."""
+        """Return how many entries there are, and how many of them the index is to hold."""
         row = self._db.execute("SELECT count(*), total(shown) FROM entries INDEXED BY twins").fetchone()
         return int(row[0]), int(row[1])
 
     def faults(self) -> list[Fault]:
-        """The files that were set aside, in order of path."""
+        """Return the files that were set aside, in order of path."""
         rows = self._db.execute("SELECT path, reason FROM files WHERE reason <> '' ORDER BY path")
         return [Fault(path, reason) for path, reason in rows]
 
     def entries(self, ids: Iterable[int]) -> Iterator[Entry]:
-        """Those of them that there are, in the order asked.
+        """Yield those of them that there are, in the order asked.
 
         Raises:
             CatalogueDamaged: what is kept of one is not what was written.
@@ -153,7 +239,7 @@ class Catalogue:
                 yield Entry(number, path, key, title, _sections(title, sections, digest), digest)
 
     def digests(self) -> dict[int, str]:
-        """Of the content of each entry that the index holds by now."""
+        """Return the digest of each entry that the index holds by now, by id."""
         rows = self._db.execute(
             "SELECT id, digest FROM entries WHERE shown AND id NOT IN (SELECT id FROM dirty)"
         )
@@ -202,7 +288,7 @@ class Catalogue:
         return gone, int(self._db.execute("SELECT count(*) FROM seen").fetchone()[0])
 
     def changed(self, after: str, limit: int) -> list[tuple[Seen, bytes]]:
-        """Files to be looked at, in order of path, behind `after`, with the hash each had."""
+        """Return files to be looked at, in order of path, behind `after`, with the hash each had."""
         rows = self._db.execute(
             "SELECT path, seen.size, seen.mtime, coalesce(files.hash, x'') FROM seen "
             "LEFT JOIN files USING (path) WHERE path > ? ORDER BY path LIMIT ?",
@@ -247,7 +333,7 @@ class Catalogue:
             )
 
     def dirty(self, limit: int) -> tuple[list[int], list[int]]:
-        """Ids of which the index is to be told: those it shall hold, and those it shall not."""
+        """Return the ids of which the index is to be told: those it shall hold, and those it shall not."""
         rows = self._db.execute(
             "SELECT dirty.id, coalesce(shown, 0) FROM dirty LEFT JOIN entries USING (id) ORDER BY 1 LIMIT ?",
             (limit,),
@@ -255,13 +341,13 @@ class Catalogue:
         return [each for each, shown in rows if shown], [each for each, shown in rows if not shown]
 
     def clean(self, ids: Iterable[int], indexed: int) -> None:
-        """The index was told of them, and holds so many entries now."""
+        """Note that the index was told of them, and holds so many entries now."""
         with self._writing():
             self._db.executemany("DELETE FROM dirty WHERE id = ?", [(each,) for each in ids])
             self._tell({"generation": int(self.told("generation") or 0) + 1, "indexed": indexed})
 
     def begin_index(self) -> str:
-        """Another index is to be made, from all that is here; returns its token."""
+        """Have another index made, from all that is here; return its token."""
         token = uuid.uuid4().hex[:12]
         with self._writing():
             self._db.execute("INSERT OR IGNORE INTO dirty SELECT id FROM entries WHERE shown")
@@ -269,7 +355,7 @@ class Catalogue:
         return token
 
     def distrust(self) -> None:
-        """Every file is to be read again, because the readers are others now."""
+        """Have every file read again, because the readers are others now."""
         with self._writing():
             self._db.execute("UPDATE files SET hash = x''")
 
@@ -306,9 +392,9 @@ class Catalogue:
         known = {key: (number, digest, twin) for key, number, digest, twin in rows}
         kept: dict[str, int] = {}
         for document in read.documents:
-            key = packing.key_of(document, kept)
-            title, text = packing.title_of(path, document), packing.written(document.sections)
-            digest = packing.digest_of(title, text).hex()
+            key = key_of(document, kept)
+            title, text = title_of(path, document), _written(document.sections)
+            digest = digest_of(title, text).hex()
             number, old, twin = known.get(key, (0, "", b""))
             if old == digest:
                 continue
@@ -316,14 +402,14 @@ class Catalogue:
                 twins[twin] = None
             else:
                 number = new_id(path, key, self._is_taken)
-            twin = packing.digest_of(document.title, text)
+            twin = digest_of(document.title, text)
             twins[twin] = None
             self._db.execute(
                 "INSERT OR REPLACE INTO entries VALUES (?, ?, ?, ?, ?, ?, 0, ?)",
-                (number, path, key, title, digest, twin, packing.packed(text)),
+                (number, path, key, title, digest, twin, zlib.compress(text, 6)),
             )
             self._db.execute("INSERT OR IGNORE INTO dirty VALUES (?)", (number,))
-            fresh[number] = Entry(number, path, key, title, packing.read(text), digest)
+            fresh[number] = Entry(number, path, key, title, _unwritten(text), digest)
         if known.keys() - kept.keys():
             self._remove(path, kept, twins)
 
@@ -355,7 +441,7 @@ def _connect(path: Path) -> sqlite3.Connection:
 
 
 def is_broken(error: BaseException | None) -> bool:
-    """Whether an error of SQLite's tells of harm to the file, and not of the disk or of another process."""
+    """Return True if an error of SQLite's tells of harm to the file, not of the disk or another process."""
     if not isinstance(error, sqlite3.DatabaseError):
         return False
     code = getattr(error, "sqlite_errorcode", None)
@@ -366,12 +452,12 @@ def is_broken(error: BaseException | None) -> bool:
 
 def _sections(title: str, packed: bytes, digest: str) -> tuple[Section, ...]:
     try:
-        text = packing.unpacked(packed)
+        text = zlib.decompress(packed)
     except (zlib.error, TypeError) as error:
         raise CatalogueDamaged(str(error)) from error
-    if packing.digest_of(title, text).hex() != digest:
+    if digest_of(title, text).hex() != digest:
         raise CatalogueDamaged("an entry is not as it was written")
-    return packing.read(text)
+    return _unwritten(text)
 
 
 def discard(path: Path) -> None:

@@ -3,28 +3,20 @@
 import asyncio
 import os
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from typing import ParamSpec, Self, TypeVar
+from typing import Self
 
 from pixi.core.errors import ConfigError
-from pixi.knowledge.about import About, describe
-from pixi.knowledge.cache import cache_folder
 from pixi.knowledge.catalogue import CatalogueDamaged
-from pixi.knowledge.embedding import Embedding
 from pixi.knowledge.entry import Entry, Fault, Found
 from pixi.knowledge.index import Excerpt, Index, IndexDamaged
-from pixi.knowledge.keeping import Keeping
+from pixi.knowledge.index_store import IndexStore, Threads, cache_folder
 from pixi.knowledge.one_line import shown
-from pixi.knowledge.shelf import require_folder
-from pixi.knowledge.upkeep import Upkeep
-from pixi.knowledge.vectors import Vectors, require_numpy
+from pixi.knowledge.registry import About, describe, require_folder
+from pixi.knowledge.sync import Sync
+from pixi.knowledge.vectors import Vectors, VectorSync, require_numpy
 from pixi.models.embedder import Embedder
-
-P = ParamSpec("P")
-T = TypeVar("T")
 
 _FIRST_SECONDS = 10.0
 """How long a search waits at most where nothing was read yet."""
@@ -69,22 +61,22 @@ class DirectoryDatabase:
         self.name = name
         self.folder = opened.root
         self._about = opened.about
-        self._keeping = opened.keeping
-        self._askers = ThreadPoolExecutor(4, thread_name_prefix=f"ask {name}")
-        self._upkeep = Upkeep(
+        self._store = opened.store
+        self._askers = Threads(4, thread_name_prefix=f"ask {name}")
+        self._sync = Sync(
             opened.root,
             name,
-            opened.keeping,
+            opened.store,
             thread=opened.thread,
             progress=progress,
             began=self._describe,
             looked=self._looked,
         )
-        self._embedding: Embedding | None = None
+        self._embedding: VectorSync | None = None
         if embedder is not None:
-            path = opened.keeping.path.with_name("vectors.db")
+            path = opened.store.path.with_name("vectors.db")
             vectors = Vectors(path, embedder, name=name, progress=progress)
-            self._embedding = Embedding(vectors, opened.keeping, self._ask, self._upkeep.in_use)
+            self._embedding = VectorSync(vectors, opened.store, self._askers, self._sync.in_use)
         self._closed = False
 
     @classmethod
@@ -113,17 +105,15 @@ class DirectoryDatabase:
         """
         if embedder is not None:
             require_numpy()
-        thread = ThreadPoolExecutor(1, thread_name_prefix=f"database {name or folder.name}")
+        thread = Threads(1, thread_name_prefix=f"database {name or folder.name}")
         try:
-            opened = await asyncio.get_running_loop().run_in_executor(
-                thread, _open, folder, name, cache, thread
-            )
+            opened = await thread.run(_open, folder, name, cache, thread)
         except BaseException:
             thread.shutdown(wait=False)
             raise
         database = cls(name or folder.name or opened.root.name, opened, progress, embedder)
         others = [database._embedding.run()] if database._embedding else []
-        database._upkeep.start(follow, *others)
+        database._sync.start(follow, *others)
         return database
 
     @property
@@ -139,32 +129,32 @@ class DirectoryDatabase:
     @property
     def entries(self) -> int:
         """How many there are now."""
-        return self._keeping.kept.entries
+        return self._store.snapshot.entries
 
     @property
     def bytes(self) -> int:
         """What is kept of the folder, on disk."""
-        return self._keeping.kept.bytes
+        return self._store.snapshot.bytes
 
     @property
     def faults(self) -> Sequence[Fault]:
         """What could not be read, each with the reason and the mend."""
-        trouble = (Fault("", self._upkeep.trouble),) if self._upkeep.trouble else ()
-        walked = self._upkeep.look.faults if self._upkeep.look else ()
-        return (*trouble, *walked, *self._keeping.kept.faults)
+        trouble = (Fault("", self._sync.trouble),) if self._sync.trouble else ()
+        walked = self._sync.scan.faults if self._sync.scan else ()
+        return (*trouble, *walked, *self._store.snapshot.faults)
 
     @property
     def passed_over(self) -> Mapping[str, int]:
         """How many files lie there that are no documents, by their suffix."""
-        return dict(self._upkeep.look.unknown) if self._upkeep.look else {}
+        return dict(self._sync.scan.unknown) if self._sync.scan else {}
 
     @property
     def state(self) -> Reading:
         """How far reading is."""
-        look, kept = self._upkeep.look, self._keeping.kept
-        if look and self._keeping.writes:
-            return Reading(look.done, look.total, self._upkeep.at_rest)
-        return Reading(*kept.reading, self._upkeep.at_rest and kept.finished)
+        scan, kept = self._sync.scan, self._store.snapshot
+        if scan and self._store.writes:
+            return Reading(scan.done, scan.total, self._sync.at_rest)
+        return Reading(*kept.reading, self._sync.at_rest and kept.finished)
 
     async def ready(self) -> None:
         """Return when everything in the folder has been read.
@@ -172,7 +162,7 @@ class DirectoryDatabase:
         Raises:
             ConfigError: it cannot be: the folder is gone, or the disk is full.
         """
-        await self._upkeep.ready()
+        await self._sync.ready()
 
     async def embedded(self) -> None:
         """Return when what was read has its vectors, or cannot have them now; at once without an embedder.
@@ -193,70 +183,70 @@ class DirectoryDatabase:
         Raises:
             ConfigError: as `ready`.
         """
-        await self._upkeep.refresh()
+        await self._sync.refresh()
 
     async def search(self, query: str, limit: int = 10) -> Found:
         """Find entries by what they say. Waits a while where nothing was read yet."""
-        await self._upkeep.first_results(_FIRST_SECONDS)
-        index = self._keeping.kept.index
+        await self._sync.first_results(_FIRST_SECONDS)
+        index = self._store.snapshot.index
         if index is None or limit < 1:
             return Found(())
         try:
             return await self._asked(index, query, limit)
         except IndexDamaged:
             # Somebody harmed its files; the catalogue makes another.
-            await self._upkeep.refresh(damaged=index)
-            index = self._keeping.kept.index
+            await self._sync.refresh(damaged=index)
+            index = self._store.snapshot.index
             return await self._asked(index, query, limit) if index else Found(())
 
     async def sure_passages(self, text: str, limit: int) -> Sequence[Excerpt]:
-        """What documents say on what a message asks, where that is sure; see `pixi.knowledge.index.sureness`.
+        """Return what documents surely say on what a message asks; see `pixi.knowledge.index.evidence`.
 
         By words alone: no model is asked. Waits a moment where nothing was read yet.
         """
-        await self._upkeep.first_results(_MOMENT)
-        index = self._keeping.kept.index
+        await self._sync.first_results(_MOMENT)
+        index = self._store.snapshot.index
         if index is None:
             return ()
-        self._upkeep.in_use[index] += 1
+        self._sync.in_use[index] += 1
         try:
-            return await self._ask(index.sure, text, limit)
+            return await self._askers.run(index.sure, text, limit)
         except IndexDamaged:
-            self._upkeep.look_soon(damaged=index)  # a model that is shown passages may never search
+            self._sync.look_soon(damaged=index)  # a model that is shown passages may never search
             return ()
         finally:
-            self._upkeep.in_use[index] -= 1
+            self._sync.in_use[index] -= 1
 
     async def read(self, ids: Sequence[int]) -> list[Entry]:
-        """The entries with these ids, in this order; an id that is none of this database is left out.
+        """Return the entries with these ids, in this order; an id that is none of this database is left out.
 
         Raises:
             ConfigError: the cache is harmed, and another process is the one to mend it.
         """
         try:
-            return await self._ask(self._keeping.entries, list(ids))
+            return await self._askers.run(self._store.entries, list(ids))
         except CatalogueDamaged:
             # As above; the folder is read anew, and the ids are the same.
-            await self._upkeep.refresh(harmed=True)
+            await self._sync.refresh(harmed=True)
         try:
-            return await self._ask(self._keeping.entries, list(ids))
+            return await self._askers.run(self._store.entries, list(ids))
         except CatalogueDamaged as error:
-            place = shown(self._keeping.path)
+            place = shown(self._store.path)
             raise ConfigError(f"{place}: it is harmed; whoever reads this folder makes it again.") from error
 
     async def close(self) -> None:
         """Stop reading and let go of the cache. Calling it twice does no harm."""
-        await self._upkeep.close()
+        await self._sync.close()
         if self._closed:
             return
         self._closed = True
         if self._embedding:
             await self._embedding.vectors.close()
         await asyncio.to_thread(self._askers.shutdown)
-        await self._upkeep.let_go()
+        await self._sync.let_go()
 
     async def __aenter__(self) -> Self:
-        """Itself."""
+        """Return itself."""
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -264,16 +254,16 @@ class DirectoryDatabase:
         await self.close()
 
     async def _asked(self, index: Index, query: str, limit: int) -> Found:
-        self._upkeep.in_use[index] += 1
+        self._sync.in_use[index] += 1
         try:
             return await self._rank(index, query, limit)
         finally:
-            self._upkeep.in_use[index] -= 1
+            self._sync.in_use[index] -= 1
 
     async def _rank(self, index: Index, query: str, limit: int) -> Found:
         if self._embedding and (found := await self._embedding.vectors.search(index, query, limit)):
             return found
-        return await self._ask(index.search, query, limit)
+        return await self._askers.run(index.search, query, limit)
 
     def _describe(self) -> None:
         self._about = describe(self.folder, self.name)
@@ -282,23 +272,18 @@ class DirectoryDatabase:
         if self._embedding:
             self._embedding.look()
 
-    async def _ask(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Run it in a thread that waits for no writing."""
-        work = partial(function, *args, **kwargs)
-        return await asyncio.get_running_loop().run_in_executor(self._askers, work)
-
 
 @dataclass(frozen=True, slots=True)
 class _Opened:
     root: Path
-    keeping: Keeping
+    store: IndexStore
     about: About
-    thread: ThreadPoolExecutor
+    thread: Threads
 
 
-def _open(folder: Path, name: str, cache: Path | None, thread: ThreadPoolExecutor) -> _Opened:
+def _open(folder: Path, name: str, cache: Path | None, thread: Threads) -> _Opened:
     require_folder(folder)
     root = Path(os.path.realpath(folder))
-    keeping = Keeping(cache_folder(root, name or folder.name or root.name, cache))
-    keeping.open()
-    return _Opened(root, keeping, describe(root, name or folder.name), thread)
+    store = IndexStore(cache_folder(root, name or folder.name or root.name, cache))
+    store.open()
+    return _Opened(root, store, describe(root, name or folder.name), thread)

@@ -23,7 +23,7 @@ class Section:
     on_one_line: bool = False
 
     def line_at(self, position: int) -> int:
-        """On which line of the file the character at `position` of `text` stands; 0: not known."""
+        """Return on which line of the file the character at `position` of `text` stands; 0: not known."""
         if not self.line or self.on_one_line:
             return self.line
         return self.line + self.text.count("\n", 0, position)

@@ -68,7 +68,7 @@ def _folds() -> dict[int, str | None]:
 
 @cache
 def _simplified() -> dict[int, str]:
-    """Traditional characters to simplified ones, each by its commonest reading."""
+    """Return the simplified form of each traditional character, by its commonest reading."""
     from importlib.resources import files
 
     lines = (
@@ -79,7 +79,7 @@ def _simplified() -> dict[int, str]:
 
 
 def clean(text: str) -> str:
-    """The text without lone surrogates, which no file and no index can hold."""
+    """Return the text without lone surrogates, which no file and no index can hold."""
     if text.isascii():
         return text
     try:
@@ -90,7 +90,7 @@ def clean(text: str) -> str:
 
 
 def normalise(text: str) -> str:
-    """Compatibility forms, case, Arabic and Persian letters, digits and Chinese characters made one.
+    """Return the text with compatibility forms, case, Arabic letters, digits and Chinese characters made one.
 
     The result may be longer or shorter than the text, and holds no lone surrogates.
     """

@@ -10,7 +10,7 @@ _TURNS = frozenset("\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068
 
 
 def on_one_line(text: str, longest: int = 300) -> str:
-    """The text on one line, without what a terminal would obey, and cut where it is too long."""
+    """Return the text on one line, without what a terminal would obey, and cut where it is too long."""
     if not text.isascii() or not text.isprintable():
         text = "".join(_fit(character) for character in text)
     line = " ".join(text.split())
@@ -18,7 +18,7 @@ def on_one_line(text: str, longest: int = 300) -> str:
 
 
 def shown(path: Path) -> str:
-    """The path as a person can be shown it, whatever bytes are in it."""
+    """Return the path as a person can be shown it, whatever bytes are in it."""
     return on_one_line(os.fsencode(path).decode(errors="replace"), longest=1_000)
 
 

@@ -1,6 +1,7 @@
-"""Finds which of a few hundred short texts a question or a remark is about: by words, stems and slips."""
+"""Finds which of some hundred short texts, or of many tools, a question or a remark is about."""
 
 import math
+import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,8 +11,8 @@ from itertools import islice
 from rapidfuzz import process
 from rapidfuzz.distance import OSA
 
-from pixi.knowledge.index.languages import FUNCTION_WORDS, language_of
-from pixi.knowledge.index.terms import pieces
+from pixi.core.deltas import ToolSchema
+from pixi.knowledge.index.terms import FUNCTION_WORDS, grams, language_of, pieces, terms_of
 from pixi.knowledge.lists import telling_runs, word_list
 from pixi.knowledge.normalising import normalise
 
@@ -33,13 +34,13 @@ class Relevant:
 
 
 def most_relevant(query: str, texts: Sequence[str]) -> list[Relevant]:
-    """The texts that have anything to do with a query, best first; of equals the later ones first.
+    """Return the texts that have anything to do with a query, best first; of equals the later ones first.
 
     Takes some milliseconds for a few hundred texts.
     """
     normal = [normalise(text) for text in texts]
     asked = normalise(query[:_LONGEST_QUERY])
-    reading = _Reading.of([asked, *normal])
+    reading = QueryTerms.of([asked, *normal])
     holders: defaultdict[str, set[int]] = defaultdict(set)
     for place, text in enumerate(normal):
         for term in reading.held(text):
@@ -63,9 +64,9 @@ def most_relevant(query: str, texts: Sequence[str]) -> list[Relevant]:
 
 
 def matching_words(query: str, text: str) -> list[str]:
-    """The words of a query for which a text is found, each once, in their order."""
+    """Return the words of a query for which a text is found, each once, in their order."""
     asked, normal = normalise(query[:_LONGEST_QUERY]), normalise(text)
-    reading = _Reading.of([asked, normal])
+    reading = QueryTerms.of([asked, normal])
     holders = {term: {0} for term in reading.held(normal)}
     found: dict[str, None] = {}
     for kind, piece, _ in pieces(asked):
@@ -76,34 +77,35 @@ def matching_words(query: str, text: str) -> list[str]:
 
 
 def _near(term: str, holders: Mapping[str, set[int]]) -> set[int]:
-    """The texts that hold the term with a typing mistake in it."""
+    """Return the texts that hold the term with a typing mistake in it."""
     most = 1 if len(term) < 8 else 2
     near = process.extract(term, holders.keys(), scorer=OSA.distance, score_cutoff=most, limit=3)
     return set().union(*(holders[known] for known, *_ in near if len(known) >= _SHORTEST_SLIP))
 
 
 @dataclass(frozen=True, slots=True)
-class _Reading:
-    """How texts are taken apart: the stemmer of their language, and the words that say nothing in it."""
+class QueryTerms:
+    """Takes texts apart: by the stemmer of their language, and without the words that say nothing in it."""
 
     stem: Callable[[str], str]
     idle: frozenset[str]
 
     @classmethod
-    def of(cls, texts: Iterable[str]) -> "_Reading":
+    def of(cls, texts: Iterable[str], idle: frozenset[str] = frozenset()) -> "QueryTerms":
+        """Read the language off normalised texts. `idle` are more words that say nothing."""
         words = (word for text in texts for kind, word, _ in pieces(text) if kind == "word")
         language = language_of(words)
         if language is None:  # a few short texts seldom tell
             language = "english"
-        return cls(_stemmer(language), _idle_words(language))
+        return cls(_stemmer(language), _idle_words(language) | idle)
 
     def asked(self, text: str) -> Iterator[tuple[str, float]]:
-        """The terms of a query that say something, with their weights."""
+        """Yield the terms of a query that say something, with their weights."""
         for kind, piece, _ in pieces(text):
             yield from self.terms(kind, piece)
 
     def terms(self, kind: str, piece: str) -> Iterator[tuple[str, float]]:
-        """The terms of one piece of a query."""
+        """Yield the terms of one piece of a query."""
         if kind == "word":
             if piece not in self.idle:
                 yield self.stem(piece), 1.0
@@ -115,8 +117,13 @@ class _Reading:
         else:
             yield from ((run, _RUN) for run in _runs(piece, 3))
 
+    def stems(self, text: str) -> set[str]:
+        """Return the stems of the words of a normalised text that say something."""
+        words = {piece for kind, piece, _ in pieces(text) if kind == "word"}
+        return {self.stem(word) for word in words - self.idle}
+
     def held(self, text: str) -> Iterator[str]:
-        """The terms by which a text is found."""
+        """Yield the terms by which a text is found."""
         for kind, piece, _ in pieces(text):
             if kind == "word":
                 if piece not in self.idle:
@@ -137,10 +144,99 @@ def _idle_words(language: str) -> frozenset[str]:
 
 
 def _stemmer(language: str) -> Callable[[str], str]:
-    """A stemmer of one's own: those of Snowball may not be used by two threads at once."""
+    """Return a stemmer of one's own: those of Snowball may not be used by two threads at once."""
     import Stemmer
 
     if language not in Stemmer.algorithms():
         return str
     stem: Callable[[str], str] = Stemmer.Stemmer(language, 0).stemWord
     return stem
+
+
+_IN_NAME, _IN_WORDS, _IN_ARGUMENTS = 2.0, 1.0, 0.5
+_ALIKE = 0.8  # what a word counts whose runs of letters are all there, in another form of it or a longer one
+_GLYPH = 0.5  # what a single character counts that may be a part of many words
+_LONGEST_WORDS = 400  # characters of a description: what it is for stands first
+_LONGEST_TASK = 2_000  # characters
+_MOST_TASK_TERMS = 400  # of one text of a query
+
+_HUMPS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|[_\-./:]+")
+
+
+class ToolIndex:
+    """Tools by the terms that they hold."""
+
+    def __init__(self) -> None:
+        self._known: dict[
+            tuple[str, str], Mapping[str, float]
+        ] = {}  # terms of tools, by all that tells of them
+        self._holders: dict[str, dict[str, float]] = {}
+        self._count = 0
+        self._stemmers: dict[str, Callable[[str], str]] = {}
+
+    def take(self, tools: Iterable[ToolSchema]) -> None:
+        """Hold these tools, and no others any more."""
+        before, self._known = self._known, {}
+        holders: defaultdict[str, dict[str, float]] = defaultdict(dict)
+        self._count = 0
+        for tool in tools:
+            self._count += 1
+            key = (tool.name, tool.description)
+            terms = self._known[key] = before.get(key) or self._terms_of(tool)
+            for term, weight in terms.items():
+                holders[term][tool.name] = weight
+        self._holders = dict(holders)
+
+    def scores(self, query: Iterable[tuple[str, float]]) -> dict[str, float]:
+        """Return how well tools fit texts of different weight; those that do not fit at all are not there."""
+        weights: dict[str, float] = {}
+        for text, weight in query:
+            for term, share in islice(self._terms(_HUMPS.sub(" ", text[:_LONGEST_TASK])), _MOST_TASK_TERMS):
+                weights[term] = max(weight * share, weights.get(term, 0.0))
+        scores: defaultdict[str, float] = defaultdict(float)
+        whole = math.log(1 + max(self._count, 2))
+        for term, weight in weights.items():
+            held = self._holders.get(term)
+            if not held:
+                continue
+            rarity = (math.log(1 + self._count / len(held)) / whole) ** 2
+            for name, share in held.items():
+                scores[name] += weight * share * rarity
+        return dict(scores)
+
+    def _terms_of(self, tool: ToolSchema) -> Mapping[str, float]:
+        terms: dict[str, float] = {}
+        arguments = " ".join(tool.parameters.get("properties", {}))
+        for text, weight in (
+            (_HUMPS.sub(" ", tool.name), _IN_NAME),
+            (_HUMPS.sub(" ", tool.description[:_LONGEST_WORDS]), _IN_WORDS),
+            (_HUMPS.sub(" ", arguments), _IN_ARGUMENTS),
+        ):
+            for term, _ in self._terms(text):
+                terms[term] = max(weight, terms.get(term, 0.0))
+        return terms
+
+    def _terms(self, text: str) -> Iterator[tuple[str, float]]:
+        """Yield the terms of a text with what each counts: words, their stems and runs of letters."""
+        found = list(pieces(normalise(text)))
+        words = [piece for kind, piece, _ in found if kind == "word"]
+        language = language_of(words) or "english"
+        idle = _idle_in_tools(language)
+        for kind, piece, _ in found:
+            if kind != "word":
+                yield from ((term, 1.0 if len(term) > 1 else _GLYPH) for term in terms_of(kind, piece))
+            elif piece not in idle:
+                yield piece, 1.0
+                for each in dict.fromkeys(("english", language)):
+                    if each not in self._stemmers:
+                        self._stemmers[each] = _stemmer(each)
+                    yield f"{self._stemmers[each](piece)}~", 1.0
+                parts = grams(piece)
+                yield from ((part, _ALIKE / len(parts)) for part in parts)
+
+
+@cache
+def _idle_in_tools(language: str) -> frozenset[str]:
+    """Return those that say nothing in a language, or in English."""
+    both = f"{FUNCTION_WORDS.get(language, '')} {FUNCTION_WORDS['english']}"
+    return frozenset(normalise(both).split())

@@ -38,7 +38,7 @@ class Cloze:
 
 
 def script_of(text: str) -> str:
-    """The script of most of its first letters, e.g. `LATIN`, `CJK`, `ARABIC`; "" where there are none."""
+    """Return the script of most of its first letters (`LATIN`, `CJK`, `ARABIC`); "" where there are none."""
     letters = [c for c in text[:600] if c.isalpha()][:200]
     names = Counter(unicodedata.name(c, "").partition(" ")[0] for c in letters)
     counted: Counter[str] = Counter()
@@ -48,7 +48,7 @@ def script_of(text: str) -> str:
 
 
 def clozes(texts: Iterable[str]) -> list[Cloze]:
-    """What passages can be tried with: some of each script that enough of them are in."""
+    """Return what passages can be tried with: some of each script that enough of them are in."""
     found: defaultdict[str, list[Cloze]] = defaultdict(list)
     for text in texts:
         cloze = _cloze(text)
@@ -58,7 +58,7 @@ def clozes(texts: Iterable[str]) -> list[Cloze]:
 
 
 def _cloze(text: str) -> Cloze | None:
-    """The passage without its longest sentence but the first, which often is a title."""
+    """Return the passage without its longest sentence but the first, which often is a title."""
     script = script_of(text)
     enough = _ENOUGH // 2 if script in ("CJK", "THAI", "HANGUL") else _ENOUGH
     spans = [found.span() for found in _SENTENCE.finditer(text)][1:]
@@ -71,7 +71,7 @@ def _cloze(text: str) -> Cloze | None:
 
 
 def is_good(ours: Sequence[Sequence[float]], tried: Sequence[Cloze]) -> bool:
-    """Whether a model knows what passages are about.
+    """Return True if a model knows what passages are about.
 
     Args:
         ours: for each cloze, how near its sentence is to the rest of each.
@@ -82,7 +82,7 @@ def is_good(ours: Sequence[Sequence[float]], tried: Sequence[Cloze]) -> bool:
 
 
 def _mean_reciprocal_rank(scores: Iterable[Sequence[float]]) -> float:
-    """Of the one that belongs to each row, which is as many from the left as the row is from above.
+    """Return the mean reciprocal rank of the diagonal: the score in each row that belongs to the row.
 
     Among equals it counts as the one in their middle.
     """
@@ -96,7 +96,7 @@ def _mean_reciprocal_rank(scores: Iterable[Sequence[float]]) -> float:
 
 
 def _by_words(tried: Sequence[Cloze]) -> Iterator[list[float]]:
-    """For each cloze, the score of each rest by the rare words that it shares with the sentence."""
+    """Yield, for each cloze, the score of each rest by the rare words that it shares with the sentence."""
     holders: defaultdict[str, set[int]] = defaultdict(set)
     for place, cloze in enumerate(tried):
         for term in _terms(cloze.rest):
@@ -111,7 +111,7 @@ def _by_words(tried: Sequence[Cloze]) -> Iterator[list[float]]:
 
 
 def _terms(text: str) -> set[str]:
-    """Words; and pairs of characters, where a script parts no words."""
+    """Return words, and pairs of characters where a script parts no words."""
     terms: set[str] = set()
     for kind, piece, _ in pieces(normalise(text)):
         if kind == "word":

@@ -38,7 +38,7 @@ class VectorFile:
             return cls(_opened(path))
 
     def get(self, model: str, digests: Sequence[bytes]) -> dict[bytes, bytes]:
-        """The vectors that there are, by digest."""
+        """Return the vectors that there are, by digest."""
         found: dict[bytes, bytes] = {}
         for at in range(0, len(digests), _AT_ONCE):
             some = digests[at : at + _AT_ONCE]
@@ -57,7 +57,7 @@ class VectorFile:
             )
 
     def count(self) -> int:
-        """Of all models."""
+        """Return how many vectors there are, of all models."""
         return int(self._db.execute("SELECT count(*) FROM vectors").fetchone()[0])
 
     def keep_only(self, model: str, digests: Iterable[bytes]) -> None:
@@ -71,7 +71,7 @@ class VectorFile:
             self._db.execute("DROP TABLE live")
 
     def measured(self, model: str) -> dict[str, tuple[int, bool]]:
-        """Of each script: how many passages there were when the model was tried, and whether it is good."""
+        """Return, by script, how many passages there were when the model was tried, and if it is good."""
         rows = self._db.execute("SELECT script, passages, good FROM measured WHERE model = ?", (model,))
         return {script: (passages, bool(good)) for script, passages, good in rows}
 

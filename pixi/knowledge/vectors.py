@@ -3,18 +3,20 @@
 import asyncio
 import logging
 import sqlite3
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from functools import partial
+from contextlib import suppress
+from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from pixi.core.errors import ConfigError, ModelError
+from pixi.knowledge.catalogue import CatalogueDamaged
 from pixi.knowledge.entry import Found
-from pixi.knowledge.index import Candidates, Index, Passage
-from pixi.knowledge.joining import POOL, Held, joined
+from pixi.knowledge.index import Candidates, Index, IndexDamaged, Passage, Scored
+from pixi.knowledge.index_store import IndexStore, Snapshot, Threads
 from pixi.knowledge.one_line import on_one_line
 from pixi.knowledge.self_test import Cloze, clozes, is_good, script_of
 from pixi.knowledge.vector_file import VectorFile
@@ -24,9 +26,63 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    Numbers = NDArray[np.int64]
     Halves = NDArray[np.float16]
+    Floats = NDArray[np.float32]
 
-P = ParamSpec("P")
+
+WEIGHT = 0.35
+"""Of meaning, beside words."""
+
+POOL = 200
+"""Passages that meaning alone brings at most."""
+
+_BLOCK = 8_192  # vectors that are widened together
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """Vectors of length 1 by their passages' numbers, which rise. There is at least one."""
+
+    numbers: "Numbers"
+    entries: "Numbers"
+    vectors: "Halves"
+
+
+def joined(held: Held, words: Sequence[Scored], vector: "Floats") -> list[Scored]:
+    """Return the passages that words or meaning bring, by a weighted sum of both scores, from 0 to 1.
+
+    The best by words has 1 for words; the nearest in meaning has 1 for meaning, and one as near as passages
+    are on the average has 0. Of a passage without a vector words say it all.
+    """
+    import numpy as np
+
+    near = np.concatenate(
+        [
+            held.vectors[at : at + _BLOCK].astype(np.float32) @ vector
+            for at in range(0, len(held.vectors), _BLOCK)
+        ]
+    )
+    usual, best = float(near.mean()), float(near.max())
+    meaning = np.clip((near - usual) / max(best - usual, 1e-6), 0.0, 1.0)
+    nearest = np.argpartition(-meaning, min(POOL, len(meaning)) - 1)[:POOL]
+    most = max((each.score for each in words), default=0.0) or 1.0
+    share = {each.passage: each.score / most for each in words}
+    scored: list[Scored] = []
+    wanted = np.array([each.passage for each in words], np.int64)
+    rows = np.searchsorted(held.numbers, wanted).clip(max=len(held.numbers) - 1)
+    for each, row in zip(words, rows.tolist(), strict=True):
+        by_words = share[each.passage]
+        has_vector = int(held.numbers[row]) == each.passage
+        by_meaning = float(meaning[row]) if has_vector else by_words
+        scored.append(Scored(each.passage, each.entry, (1 - WEIGHT) * by_words + WEIGHT * by_meaning))
+    for row in nearest.tolist():
+        number = int(held.numbers[row])
+        if number not in share:
+            scored.append(Scored(number, int(held.entries[row]), WEIGHT * float(meaning[row])))
+    return scored
+
+
 T = TypeVar("T")
 
 _log = logging.getLogger("pixi.knowledge")
@@ -83,7 +139,7 @@ class Vectors:
         self._embedder = embedder
         self._name = on_one_line(name)
         self._progress = progress
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"vectors {name}")
+        self._thread = Threads(1, thread_name_prefix=f"vectors {name}")
         self._file: VectorFile | None = None
         self._index: Index | None = None  # whose passages are held
         self._known: dict[int, str] = {}  # the digests of the entries that are held
@@ -131,7 +187,7 @@ class Vectors:
         changed = iter([each for each, digest in contents.items() if self._known.get(each) != digest])
         whole, done = True, 0
         while some := list(islice(changed, _ENTRIES_AT_ONCE)):
-            passages = await self._in_thread(_passages, index, some)
+            passages = await self._thread.run(_passages, index, some)
             vectors = await self._vectors_of([each.text for each in passages], may_embed=embed())
             if vectors is None:
                 whole = False
@@ -139,7 +195,7 @@ class Vectors:
             if not self._has_room(len(passages)):
                 self._held, self._share = None, 0.0
                 return True
-            await self._in_thread(self._take, some, passages, vectors)
+            await self._thread.run(self._take, some, passages, vectors)
             self._known |= {each: contents[each] for each in some}
             done += len(passages)
             self._progress(f"embedding {self._name}: {done:,} passages")
@@ -153,7 +209,7 @@ class Vectors:
         return whole
 
     async def _vectors_of(self, texts: Sequence[str], *, may_embed: bool) -> "Halves | None":
-        """From the file, or the model; None where some are missing and this process may not ask."""
+        """Return vectors from the file or the model; None where some are missing and may not be asked for."""
         np, model = self._np, self._embedder.name
         digests = [_digest(text) for text in texts]
         kept = await self._on_file(VectorFile.get, model, digests)
@@ -162,7 +218,7 @@ class Vectors:
             if not may_embed:
                 return None
             made = await self._embedder.embed(list(missing.values()))
-            packed = await self._in_thread(_packed, made)
+            packed = await self._thread.run(_packed, made)
             fresh = dict(zip(missing, packed, strict=True))
             await self._on_file(VectorFile.put, model, fresh)
             kept |= fresh
@@ -215,7 +271,7 @@ class Vectors:
             return
         # Spread over the database, and the same ones each time.
         sample = sorted(contents, key=lambda each: contents[each])[:_SAMPLE]
-        tried = await self._in_thread(lambda: clozes(each.text for each in index.passages(sample)))
+        tried = await self._thread.run(lambda: clozes(each.text for each in index.passages(sample)))
         good: dict[str, bool] = {"": False}
         for script in dict.fromkeys(cloze.script for cloze in tried):
             good[script] = await self._knows([cloze for cloze in tried if cloze.script == script])
@@ -237,13 +293,13 @@ class Vectors:
             near = vectors[: len(tried)] @ vectors[len(tried) :].T
             return is_good(near.tolist(), tried)
 
-        return await self._in_thread(judge)
+        return await self._thread.run(judge)
 
     async def _tidy(self, index: Index, contents: Mapping[int, str]) -> None:
         """Drop what belongs to no passage, once it is most of the file."""
         count = 0 if self._held is None else len(self._held.numbers)
         if await self._on_file(VectorFile.count) > _STALE * max(count, _ENTRIES_AT_ONCE):
-            live = await self._in_thread(lambda: [_digest(each.text) for each in index.passages(contents)])
+            live = await self._thread.run(lambda: [_digest(each.text) for each in index.passages(contents)])
             await self._on_file(VectorFile.keep_only, self._embedder.name, live)
 
     # Finding.
@@ -260,7 +316,7 @@ class Vectors:
         return await asyncio.to_thread(self._joined, index, held, found, vector, limit)
 
     def trusts(self, query: str) -> bool:
-        """Whether meaning counts for a query: most entries have vectors, and the model knows its script."""
+        """Return True if meaning counts: most entries have vectors, the model knows the query's script."""
         _, good = self._good.get(script_of(query), (0, False))
         held = self._held
         return good and held is not None and len(held.numbers) > 0 and self._share >= _COVERED
@@ -303,7 +359,7 @@ class Vectors:
                 self._file = None
 
         try:
-            await self._in_thread(close)
+            await self._thread.run(close)
         except RuntimeError:
             return  # the thread has ended: it was closed before
         await asyncio.to_thread(self._thread.shutdown)
@@ -314,11 +370,7 @@ class Vectors:
                 self._file = VectorFile.open(self._path)
             return method(self._file, *arguments)
 
-        return await self._in_thread(run)
-
-    async def _in_thread(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        work = partial(function, *args, **kwargs)
-        return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+        return await self._thread.run(run)
 
     def _tell_once(self, kind: str, text: str) -> None:
         if kind not in self._told:
@@ -338,3 +390,72 @@ def _packed(vectors: Sequence[Sequence[float]]) -> list[bytes]:
 
 def _digest(text: str) -> bytes:
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+
+
+_AGAIN = 5.0
+_AGAIN_AT_MOST = 600.0
+"""Seconds before what could not be embedded is tried again: doubling."""
+
+
+class VectorSync:
+    """Follows one database.
+
+    Args:
+        vectors: that are kept up.
+        store: what they follow.
+        threads: wait for no writing.
+        in_use: counts who reads an index, which is not closed meanwhile.
+    """
+
+    def __init__(
+        self,
+        vectors: Vectors,
+        store: IndexStore,
+        threads: Threads,
+        in_use: Counter[Index],
+    ) -> None:
+        self.vectors = vectors
+        self._store = store
+        self._threads = threads
+        self._in_use = in_use
+        self._changed = asyncio.Event()
+        self._caught_up = asyncio.Event()
+
+    def look(self) -> None:
+        """Follow the documents again: they may have changed."""
+        self._caught_up.clear()
+        self._changed.set()
+
+    async def caught_up(self) -> None:
+        """Return when all that changed has its vectors, or could not have them now."""
+        await self._caught_up.wait()
+
+    async def run(self) -> None:
+        """Follow, without end."""
+        seen: Snapshot | None = None
+        whole, pause = True, _AGAIN
+        while True:
+            self._changed.clear()
+            kept = self._store.snapshot
+            if kept.index is not None and (kept is not seen or not whole):
+                whole = await self._follow(kept.index)
+                seen = kept
+                pause = _AGAIN if whole else min(2 * pause, _AGAIN_AT_MOST)
+            if not self._changed.is_set():
+                self._caught_up.set()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._changed.wait(), None if whole else pause)
+
+    async def _follow(self, index: Index) -> bool:
+        self._in_use[index] += 1
+        try:
+            contents = await self._threads.run(self._store.digests)
+            return await self.vectors.follow(index, contents, embed=lambda: self._store.writes)
+        except (
+            IndexDamaged,
+            CatalogueDamaged,
+            ConfigError,
+        ):  # all are told of, and mended, by those who read the documents
+            return False
+        finally:
+            self._in_use[index] -= 1

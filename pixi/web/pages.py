@@ -13,8 +13,9 @@ from yarl import URL
 from pixi.core.errors import ConfigError
 from pixi.knowledge.entry import Document, Section
 from pixi.knowledge.reading import Documents, Limits, Readers, SetAside
-from pixi.knowledge.reading.formats.outline import as_markdown
-from pixi.knowledge.reading.labels import SUFFIX, Kind, Label, labelled
+from pixi.knowledge.reading.files import FETCHED
+from pixi.knowledge.reading.formats.fetched import Kind, Label, labelled
+from pixi.knowledge.reading.formats.markup import as_markdown
 from pixi.web.fetching import Check, Fetched, Web, WebError
 from pixi.web.guard.urls import parsed
 from pixi.web.robots import Robots
@@ -190,7 +191,7 @@ class Pages:
         if self._folder is None:
             self._folder = TemporaryDirectory(prefix="pixi-pages-")
         self._laid_down += 1
-        return Path(self._folder.name) / f"{self._laid_down}{SUFFIX}"
+        return Path(self._folder.name) / f"{self._laid_down}{FETCHED}"
 
     def _known(self, key: str) -> Page | None:
         until, page = self._kept.get(key, (0.0, None))

@@ -106,7 +106,7 @@ async def test_an_empty_question_is_an_error(database: DirectoryDatabase, questi
 
 
 async def test_a_model_that_reads_is_asked_with_the_entry_alone(database: DirectoryDatabase) -> None:
-    model = ScriptedModel('{"relevant": []}')
+    model = ScriptedModel('{"answerable": false, "sentences": []}')
     (ferry,) = await ids(database, "ferry")
     await query_result(database, RetrievalAgent(model), "What does a crossing cost?", [ferry])
     shown = "\n".join(line.text for request in model.requests for line in request.lines)

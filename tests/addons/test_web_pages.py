@@ -97,13 +97,13 @@ def test_parts_hold_all_words_and_are_short_enough(pieces: list[str], characters
 
 
 async def test_question_brings_back_what_the_page_says_and_its_place() -> None:
-    facts = {"relevant": [{"fact": "Flour, 200 g.", "source": 2, "confidence": 0.9}]}
+    named = {"answerable": True, "sentences": ["Flour, 200 g."]}
     counted: list[str] = []
 
     def count(model: str, usage: Usage, prices: Prices | None = None) -> None:
         counted.append(model)
 
-    model = ScriptedModel([Text(json.dumps(facts))])
+    model = ScriptedModel([Text(json.dumps(named))])
     agent = RetrievalAgent(model)
     result = await question_result(page(), agent, "How much flour?", count)
     (fact,) = result["relevant"]
@@ -115,7 +115,7 @@ async def test_question_brings_back_what_the_page_says_and_its_place() -> None:
 
 
 async def test_question_that_the_page_does_not_answer() -> None:
-    agent = RetrievalAgent(ScriptedModel([Text('{"relevant": []}')]))
+    agent = RetrievalAgent(ScriptedModel([Text('{"answerable": false, "sentences": []}')]))
     result = await question_result(page(), agent, "Who won the election?")
     assert result["relevant"] == []
     assert result["note"].startswith("The page does not seem to say it.")

@@ -95,8 +95,8 @@ async def test_without_titles_the_best_of_a_search_is_read(wiki: Wiki, question:
 
 
 async def test_a_helper_reads_and_is_counted(wiki: Wiki) -> None:
-    fact = '{"facts": [{"text": "A creeper drops gunpowder when it dies.", "source": 1, "confidence": 0.9}]}'
-    agent = RetrievalAgent(ScriptedModel(fact))
+    named = '{"answerable": true, "sentences": ["A creeper drops gunpowder when it dies."]}'
+    agent = RetrievalAgent(ScriptedModel(named))
     counted: list[str] = []
 
     async def reader() -> RetrievalAgent:

@@ -100,7 +100,7 @@ def test_a_large_one_is_not_waited_for(home: Path, program: Program, monkeypatch
 
 
 def test_there_are_none(home: Path, program: Program, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pixi.knowledge.shelf.shipped_folder", lambda: home / "nothing")
+    monkeypatch.setattr("pixi.knowledge.registry.shipped_folder", lambda: home / "nothing")
     code, out, _ = program("databases")
     assert (code, out.count("\n")) == (0, 1)
     assert out.startswith("There are none. Make a folder in databases")

@@ -94,8 +94,8 @@ async def test_settings_say_which_databases_are_served(trolley: Path) -> None:
 async def test_a_question_is_read_up_by_the_model_and_entered_in_the_books(trolley: Path) -> None:
     def read(seen: Seen) -> Reply:
         assert "How long does ginger steep?" in str(seen.json()["messages"])
-        facts = {"relevant": [{"fact": "it steeps for eight minutes", "source": 1, "confidence": 0.9}]}
-        return stream(json.dumps(facts), finish(), usage(100, 20))
+        named = {"answerable": True, "sentences": ["it steeps for eight minutes"]}
+        return stream(json.dumps(named), finish(), usage(100, 20))
 
     news: list[str] = []
 

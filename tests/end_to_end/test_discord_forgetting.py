@@ -54,7 +54,7 @@ class Parrot:
     def __call__(self, seen: Seen) -> Reply:
         asked = seen.json()
         if "tools" not in asked:  # the agent has it read
-            return said(json.dumps({"relevant": [{"fact": "In fog it waits for the bell.", "source": 1}]}))
+            return said(json.dumps({"answerable": True, "sentences": ["In fog it waits for the bell."]}))
         last = asked["messages"][-1]
         told = last["content"] if isinstance(last["content"], str) else json.dumps(last["content"])
         if last["role"] == "tool":

@@ -43,7 +43,7 @@ def setup(addon):
     async def query_pancakes_database(context, query: str) -> dict:
         """Have recipes read."""
         source = {"id": 3, "title": "Lemon sugar", "section": "Toppings", "line": 12}
-        fact = {"fact": "Lemon and sugar.", "source": source, "confidence": 0.9}
+        fact = {"fact": "Lemon and sugar.", "source": source}
         return {"database": "pancakes", "relevant": [fact], "dropped": 0}
 '''
 

@@ -67,11 +67,11 @@ async def test_a_persona_looks_up_what_it_was_given_and_answers_with_it(tmp_path
     folder(tmp_path)
     found = json.loads((await ran(tmp_path, b"", "search", "islands", "feri fares", "--json")).out)
     ferry = next(each["id"] for each in found["results"] if each["title"] == "The ferry")
-    facts = {"relevant": [{"fact": "A crossing costs four crowns.", "source": 1, "confidence": 0.9}]}
+    found_there = {"answerable": True, "sentences": ["A crossing costs four crowns."]}
     async with ScriptedOpenAI(
         lookup("search_islands_database", keyword="ferry price"),
         lookup("query_islands_database", query="What does the ferry cost?", ids=[ferry]),
-        stream(content(json.dumps(facts)), finish()),  # the helper model, asked by the agent
+        stream(content(json.dumps(found_there)), finish()),  # the helper model, asked by the agent
         stream("[SEND: four crowns! and cats go free]", finish()),
     ) as server:
         words = ("--persona", "keeper", "--model", "scripted", "--base-url", server.base_url, "--json")

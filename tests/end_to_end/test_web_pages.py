@@ -102,8 +102,8 @@ async def test_a_page_is_read_and_answered_with(tmp_path: Path, kitchen: Kitchen
 
 
 async def test_a_question_is_answered_by_the_model_that_reads(tmp_path: Path, kitchen: Kitchen) -> None:
-    facts = {"relevant": [{"fact": "- Flour, 200 g", "source": 2, "confidence": 0.9}]}
-    helper = stream(content(json.dumps(facts)), finish())
+    found = {"answerable": True, "sentences": ["- Flour, 200 g"]}
+    helper = stream(content(json.dumps(found)), finish())
     async with ScriptedOpenAI(reads(url=kitchen.url, question="How much flour?"), helper, DONE) as server:
         async with talking(settings_in(tmp_path, server), "how much flour?"):
             pass

@@ -11,7 +11,7 @@ import platformdirs
 import pytest
 
 from pixi.core.errors import ConfigError
-from pixi.knowledge.cache import Lock, cache_folder
+from pixi.knowledge.index_store import Lock, cache_folder
 
 
 @pytest.fixture
@@ -118,7 +118,7 @@ def test_one_holds_the_lock(tmp_path: Path) -> None:
 
 def test_the_lock_of_a_process_that_was_killed_is_free(tmp_path: Path) -> None:
     holder = (
-        "import sys, time; from pathlib import Path; from pixi.knowledge.cache import Lock\n"
+        "import sys, time; from pathlib import Path; from pixi.knowledge.index_store import Lock\n"
         "lock = Lock(Path(sys.argv[1])); print(lock.take(), flush=True); time.sleep(60)"
     )
     path = tmp_path / "lock.db"

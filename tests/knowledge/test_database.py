@@ -16,10 +16,10 @@ from typing import Protocol
 import pytest
 
 from pixi.core.errors import ConfigError
-from pixi.knowledge import updating, upkeep
+from pixi.knowledge import scan, sync
+from pixi.knowledge.catalogue import candidates
 from pixi.knowledge.database import DirectoryDatabase
 from pixi.knowledge.entry import Entry, Found
-from pixi.knowledge.ids import candidates
 from pixi.knowledge.index import Excerpt, Index, IndexDamaged
 from tests.knowledge.reading.at_hand import ReadersAtHand
 from tests.waiting import until
@@ -35,7 +35,7 @@ class Opening(Protocol):
 def _readers_at_hand(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Read without a process, which takes as long to start as the rest of a test; but for `real_readers`."""
     if "real_readers" not in request.fixturenames:
-        monkeypatch.setattr(updating, "Readers", ReadersAtHand)
+        monkeypatch.setattr(scan, "Readers", ReadersAtHand)
 
 
 @pytest.fixture
@@ -225,7 +225,7 @@ class TestNothingIsReadTwice:
         assert database.entries == 20
         assert len(database.faults) == 1
         await database.ready()
-        assert not database._upkeep.pool.is_open
+        assert not database._sync.readers.running
 
     async def test_but_what_another_reader_may_read_is(
         self, folder: Path, opened: Opening, monkeypatch: pytest.MonkeyPatch
@@ -233,9 +233,9 @@ class TestNothingIsReadTwice:
         put(folder, "a.md", "buttermilk")
         await (database := await opened()).ready()
         await database.close()
-        monkeypatch.setattr(upkeep, "readers_tag", lambda: "pixi-persona 99")
+        monkeypatch.setattr(sync, "readers_tag", lambda: "pixi-persona 99")
         await (database := await opened()).ready()
-        assert database._upkeep.pool.is_open
+        assert database._sync.readers.running
         assert database.entries == 1
 
     async def test_a_file_saved_twice_in_a_moment_is_seen_to_be_another(
@@ -254,13 +254,13 @@ class TestNothingIsReadTwice:
     async def test_processes_stop_when_there_is_nothing_to_read(
         self, folder: Path, opened: Opening, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(upkeep, "_IDLE_SECONDS", 0.05)
+        monkeypatch.setattr(sync, "_IDLE_SECONDS", 0.05)
         put(folder, "a.md", "buttermilk")
         database = await opened()
         await database.ready()
 
         async def stopped() -> bool:
-            return not database._upkeep.pool.is_open
+            return not database._sync.readers.running
 
         await until(stopped)
         put(folder, "b.md", "syrup")
@@ -276,6 +276,21 @@ def turn_bytes(path: Path, count: int, seed: int) -> None:
     path.write_bytes(content)
 
 
+@pytest.fixture(scope="module")
+def read_before(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder, and beside it the cache of a database that has read it."""
+    place = tmp_path_factory.mktemp("read")
+    put(place / "folder", "a.md", "buttermilk")
+    put(place / "folder", "b.md", "syrup")
+
+    async def read() -> None:
+        async with await DirectoryDatabase.open(place / "folder", cache=place / "cache") as database:
+            await database.ready()
+
+    asyncio.run(read())
+    return place
+
+
 class TestTheCacheMayGo:
     async def there_is_all(self, opened: Opening) -> DirectoryDatabase:
         database = await opened()
@@ -285,10 +300,9 @@ class TestTheCacheMayGo:
         return database
 
     @pytest.fixture(autouse=True)
-    async def filled(self, folder: Path, opened: Opening) -> None:
-        put(folder, "a.md", "buttermilk")
-        put(folder, "b.md", "syrup")
-        await (await self.there_is_all(opened)).close()
+    def filled(self, read_before: Path, folder: Path, tmp_path: Path) -> None:
+        shutil.copytree(read_before / "folder", folder, dirs_exist_ok=True)
+        shutil.copytree(read_before / "cache", tmp_path / "cache", dirs_exist_ok=True)
 
     async def test_all_of_it(self, opened: Opening, tmp_path: Path) -> None:
         shutil.rmtree(tmp_path / "cache")
@@ -300,25 +314,33 @@ class TestTheCacheMayGo:
         (index,) = (tmp_path / "cache").glob("index-*")
         shutil.rmtree(index)
         database = await self.there_is_all(opened)
-        assert not database._upkeep.pool.is_open
+        assert not database._sync.readers.running
 
     async def test_the_catalogue(self, opened: Opening, tmp_path: Path) -> None:
         (tmp_path / "cache" / "catalogue.db").unlink()
         await self.there_is_all(opened)
         assert len(list((tmp_path / "cache").glob("index-*"))) == 1
 
-    async def test_a_broken_index(self, opened: Opening, tmp_path: Path) -> None:
-        for junk in (b"", b"junk" * 2_000):
-            (index,) = (tmp_path / "cache").glob("index-*")
-            for path in index.rglob("*"):
-                if path.is_file():
-                    path.write_bytes(junk)
-            await (await self.there_is_all(opened)).close()
+    @pytest.mark.parametrize("junk", [pytest.param(b"", marks=pytest.mark.nightly), b"junk" * 2_000])
+    async def test_a_broken_index(self, opened: Opening, tmp_path: Path, junk: bytes) -> None:
+        (index,) = (tmp_path / "cache").glob("index-*")
+        for path in index.rglob("*"):
+            if path.is_file():
+                path.write_bytes(junk)
+        await self.there_is_all(opened)
 
-    async def test_a_broken_catalogue(self, opened: Opening, tmp_path: Path) -> None:
-        for junk in (b"", b"junk" * 2_000, b"SQLite format 3\0" + b"\xff" * 9_000):
-            (tmp_path / "cache" / "catalogue.db").write_bytes(junk)
-            await (await self.there_is_all(opened)).close()
+    @pytest.mark.parametrize(
+        "junk",
+        [
+            b"junk" * 2_000,
+            pytest.param(b"", marks=pytest.mark.nightly),
+            pytest.param(b"SQLite format 3\0" + b"\xff" * 9_000, marks=pytest.mark.nightly),
+        ],
+        ids=["junk", "nothing", "a head"],
+    )
+    async def test_a_broken_catalogue(self, opened: Opening, tmp_path: Path, junk: bytes) -> None:
+        (tmp_path / "cache" / "catalogue.db").write_bytes(junk)
+        await self.there_is_all(opened)
 
     @pytest.mark.parametrize(
         "seed", [0, *(pytest.param(seed, marks=pytest.mark.nightly) for seed in range(1, 12))]
@@ -364,7 +386,7 @@ class TestTheCacheMayGo:
     ) -> None:
         database = await self.there_is_all(opened)
         (before,) = (tmp_path / "cache").glob("index-*")
-        real, harmed = Index.search, database._keeping.kept.index
+        real, harmed = Index.search, database._store.snapshot.index
 
         def harmed_search(index: Index, query: str, limit: int) -> Found:
             if index is harmed:
@@ -380,7 +402,7 @@ class TestTheCacheMayGo:
     ) -> None:
         database = await self.there_is_all(opened)
         (before,) = (tmp_path / "cache").glob("index-*")
-        real, harmed = Index.sure, database._keeping.kept.index
+        real, harmed = Index.sure, database._store.snapshot.index
 
         def harmed_sure(index: Index, text: str, limit: int) -> list[Excerpt]:
             if index is harmed:
@@ -450,7 +472,7 @@ class TestFollowing:
     async def test_a_folder_of_files_that_is_moved_in_and_out(
         self, folder: Path, opened: Opening, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(upkeep, "_SHARE", 1e-9)  # nothing but what is heard leads to a look
+        monkeypatch.setattr(sync, "_SHARE", 1e-9)  # nothing but what is heard leads to a look
         put(tmp_path / "away", "deep/a.md", "buttermilk")
         put(tmp_path / "away", "b.md", "buttermilk too")
         put(folder, "there.md", "honey")
@@ -521,15 +543,15 @@ async def test_a_file_that_cannot_be_opened_is_tried_again(
 ) -> None:
     put(folder, "a.md", "buttermilk")
     put(folder, "b.md", "syrup")
-    real, locked = updating._hash, True
+    real, locked = scan._hash, True
 
     def hash_or_not(path: Path) -> bytes:
         if locked and path.name == "a.md":
             raise PermissionError(13, "Permission denied")
         return real(path)
 
-    monkeypatch.setattr(updating, "_hash", hash_or_not)
-    monkeypatch.setattr(upkeep, "_RETRY_SECONDS", 0.05)
+    monkeypatch.setattr(scan, "_hash", hash_or_not)
+    monkeypatch.setattr(sync, "_RETRY_SECONDS", 0.05)
     database = await opened()
     await database.ready()
     (fault,) = database.faults
@@ -549,14 +571,14 @@ async def test_a_file_that_vanishes_under_the_reader_is_no_fault(
 ) -> None:
     put(folder, "a.md", "buttermilk")
     put(folder, "b.md", "syrup")
-    real = updating._hash
+    real = scan._hash
 
     def hash_and_delete(path: Path) -> bytes:
         digest = real(path)
         (folder / "a.md").unlink(missing_ok=True)
         return digest
 
-    monkeypatch.setattr(updating, "_hash", hash_and_delete)
+    monkeypatch.setattr(scan, "_hash", hash_and_delete)
     database = await opened()
     await database.ready()
     assert await found(database, "syrup buttermilk") == ["b.md"]
@@ -568,8 +590,8 @@ async def test_a_file_that_vanishes_under_the_reader_is_no_fault(
 async def test_many_tiny_files_can_be_searched_while_they_are_read(
     folder: Path, opened: Opening, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(updating, "_ENTRIES", 20)
-    monkeypatch.setattr(updating, "_CHUNK", 100)
+    monkeypatch.setattr(scan, "_ENTRIES", 20)
+    monkeypatch.setattr(scan, "_CHUNK", 100)
     for number in range(300):
         put(folder, f"{number // 100}/{number}.md", f"# Note {number}\n\nbuttermilk {number}")
     database = await opened()
@@ -620,7 +642,7 @@ async def test_no_query_is_an_error_and_any_limit_is_kept(folder: Path, opened: 
 async def test_progress_is_told_until_all_is_read(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(upkeep, "_TELL_SECONDS", 0.01)
+    monkeypatch.setattr(sync, "_TELL_SECONDS", 0.01)
     for number in range(150):
         put(folder, f"{number}.md", f"number{number}")
     told: list[str] = []

@@ -23,7 +23,7 @@ PROGRAM = """
 import asyncio, os, resource, signal, sys
 from pathlib import Path
 from pixi.core.errors import ConfigError
-from pixi.knowledge import updating
+from pixi.knowledge import scan
 from pixi.knowledge.catalogue import Catalogue
 from pixi.knowledge.database import DirectoryDatabase
 from pixi.knowledge.index import Index
@@ -105,7 +105,7 @@ async def test_killed_anywhere_it_comes_to_agreement(folder: Path, tmp_path: Pat
         put(folder, f"{number}.md", f"# Note {number}\n\nbuttermilk {number}")
     put(folder, "twin.md", "# Note 1\n\nbuttermilk 1")
     body = f"""
-    updating._ENTRIES, updating._CHUNK = 5, 8
+    scan._ENTRIES, scan._CHUNK = 5, 8
     {KILLED[point]}
     database = await DirectoryDatabase.open(folder, cache=cache)
     await database.ready()
@@ -139,7 +139,7 @@ async def test_one_process_writes_and_another_sees_and_takes_over(folder: Path, 
             assert await found(database, "buttermilk") == ["a.md"]
             await database.ready()
             assert database.state.finished
-            assert not database._keeping.writes
+            assert not database._store.writes
             put(folder, "b.md", "# B\n\nsyrup")
 
             async def is_seen() -> bool:
@@ -148,7 +148,7 @@ async def test_one_process_writes_and_another_sees_and_takes_over(folder: Path, 
             await until(is_seen)
             entries = await database.read([hit.source.entry for hit in (await database.search("syrup")).hits])
             assert [entry.path for entry in entries] == ["b.md"]
-            assert not database._keeping.writes
+            assert not database._store.writes
             process.kill()
             process.wait()
             put(folder, "c.md", "# C\n\nhoney")
@@ -157,7 +157,7 @@ async def test_one_process_writes_and_another_sees_and_takes_over(folder: Path, 
                 return await found(database, "honey") == ["c.md"]
 
             await until(takes_over)
-            assert database._keeping.writes
+            assert database._store.writes
 
 
 async def test_who_comes_while_another_reads_for_the_first_time_waits_for_it(
@@ -182,7 +182,7 @@ async def test_several_in_one_process(folder: Path, tmp_path: Path) -> None:
     for database in several:
         await database.ready()
         assert await found(database, "buttermilk") == ["a.md"]
-    assert [database._keeping.writes for database in several] == [True, False, False]
+    assert [database._store.writes for database in several] == [True, False, False]
     for database in several:
         await database.close()
 

@@ -14,8 +14,7 @@ import pytest
 
 from pixi.knowledge.database import DirectoryDatabase
 from pixi.knowledge.entry import Entry
-from pixi.knowledge.shelf import Shelved, databases_in
-from pixi.knowledge.sources import shipped_folder
+from pixi.knowledge.registry import DatabaseRef, databases_in, shipped_folder
 from tests.pages import PAGES, ROOT
 
 EVERY = ("pancakes", "pixi-manual", "茶")
@@ -27,7 +26,7 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("cache")
 
 
-def shelved(name: str) -> Shelved:
+def shelved(name: str) -> DatabaseRef:
     (found,) = databases_in([shipped_folder()], [name])
     return found
 

@@ -16,7 +16,7 @@ from aiohttp import web
 from pixi.knowledge.reading import suffix_of
 from pixi.web.fetching import WebError
 from pixi.web.pages import PageLimits, Pages
-from tests.knowledge.reading.test_pdf import line, pdf
+from tests.knowledge.reading.test_office import line, pdf
 from tests.servers.staged_web import Stage, StagedWeb, served
 from tests.waiting import LIMIT, until
 

@@ -14,7 +14,7 @@ from pixi.app.library import folders_of, shelved_databases
 from pixi.core.errors import ConfigError, PixiError, ToolError
 from pixi.core.routes import AddonRoute, Caller, RouteError
 from pixi.knowledge.one_line import shown
-from pixi.knowledge.shelf import Shelved
+from pixi.knowledge.registry import DatabaseRef
 
 if TYPE_CHECKING:
     from pixi.knowledge.database import DirectoryDatabase
@@ -198,7 +198,7 @@ class _DatabasesScreen:
             # It is open, and who reads entries out is not there: a search needs nobody.
         return library.databases[found.name]
 
-    async def _form(self, shelved: Shelved) -> DatabaseForm:
+    async def _form(self, shelved: DatabaseRef) -> DatabaseForm:
         try:
             database = await self._opened(shelved.name)
         except RouteError as error:

@@ -27,7 +27,7 @@ from pixi.channels.pictures import PictureError, fit_for_model
 from pixi.core.errors import ConfigError
 from pixi.core.message import Image
 from pixi.knowledge.reading import Limits, Readers, SetAside
-from pixi.knowledge.reading.formats.outline import as_markdown
+from pixi.knowledge.reading.formats.markup import as_markdown
 from pixi.web.fetching import Web, WebError
 
 MOST = 8

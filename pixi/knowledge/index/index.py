@@ -12,15 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, Self, cast
 
 from pixi.knowledge.entry import Entry, Found, Hit, Source
-from pixi.knowledge.index.asking import Asked, Asker
-from pixi.knowledge.index.damage import IndexDamaged, Reading, Writing
-from pixi.knowledge.index.languages import language_of
-from pixi.knowledge.index.mistakes import Vocabulary
-from pixi.knowledge.index.passages import Stretch, passages_of
-from pixi.knowledge.index.ranking import Scored, ranked
-from pixi.knowledge.index.snippets import Cutter
-from pixi.knowledge.index.sureness import Excerpt, Judge, in_order, question_in
-from pixi.knowledge.index.terms import Analysis, pieces
+from pixi.knowledge.index.evidence import Excerpt, Judge, in_order, question_in
+from pixi.knowledge.index.passages import Cutter, Stretch, passages_of
+from pixi.knowledge.index.query import ParsedQuery, QueryParser, Scored, ranked
+from pixi.knowledge.index.terms import Analysis, language_of, pieces
+from pixi.knowledge.index.vocabulary import IndexDamaged, Vocabulary, reading, writing
 from pixi.knowledge.normalising import clean, normalise
 
 if TYPE_CHECKING:
@@ -94,12 +90,12 @@ class Index:
         self._writing = Analysis()
         self._threads = threading.local()
         index.config_reader("manual")  # else a thread would look at the folder for ever
-        with Reading():
+        with reading():
             self._take_stock()
 
     @classmethod
     def open(cls, folder: Path) -> Self:
-        """The index in a folder, made if there is none.
+        """Return the index in a folder, made if there is none.
 
         Raises:
             IndexDamaged: what lies there cannot be used.
@@ -119,7 +115,7 @@ class Index:
         import tantivy
 
         vocabulary = Vocabulary.open(folder / "vocabulary")
-        with Reading():
+        with reading():
             index = tantivy.Index.open(str(folder / "passages"))
         return cls(folder, index, vocabulary, following)
 
@@ -138,19 +134,19 @@ class Index:
             builder.add_text_field(name, tokenizer_name="whitespace", index_option="freq")
         builder.add_text_field("language", tokenizer_name="raw", index_option="basic")
         builder.add_bytes_field("stored", stored=True)
-        with Writing():
+        with writing():
             index = tantivy.Index(builder.build(), str(folder / "passages"))
         _note(folder, 1)  # last: a folder without it was never finished
         return cls(folder, index, vocabulary, 1)
 
     @property
     def entries(self) -> int:
-        """How many there are."""
+        """How many entries there are."""
         return self._entries
 
     @property
     def bytes(self) -> int:
-        """On disk."""
+        """Size on disk, in bytes."""
         return sum(
             _size(path) for part in ("vocabulary", "passages") for path in (self._folder / part).glob("*")
         )
@@ -163,7 +159,7 @@ class Index:
         """
         written = False
         try:
-            with Writing():
+            with writing():
                 writer = self._writer = self._writer or self._index.writer(_HEAP, 1)
                 for each in remove:
                     writer.delete_documents_by_term("entry", each)
@@ -177,16 +173,16 @@ class Index:
             if not written:
                 # What was not committed now must not be with the next commit, nor words be taken for learnt.
                 self._writer, self._writing = None, Analysis()
-        with Reading():
+        with reading():
             self._take_stock()
 
     def candidates(self, query: str, limit: int) -> Candidates:
-        """The passages that the query's words find, best first.
+        """Return the passages that the query's words find, best first.
 
         Raises:
             IndexDamaged: the files were harmed while they were open.
         """
-        with Reading():
+        with reading():
             searcher = self._index.searcher()
             asked = self._asked(searcher, query)
             passages = ranked(searcher, self._schema, asked, min(limit, _MOST)) if limit > 0 else []
@@ -197,7 +193,7 @@ class Index:
         return Candidates(tuple(passages), asked.read_as, asked.reading, weights)
 
     def hits(self, query: Candidates, scored: Sequence[Scored], limit: int) -> Found:
-        """The best passage of each entry, best entry first, with snippets.
+        """Return the best passage of each entry, best entry first, with snippets.
 
         Args:
             scored: passages in any order; those that are gone by now are passed over.
@@ -205,14 +201,14 @@ class Index:
         best: dict[int, Scored] = {}
         for each in sorted(scored, key=lambda each: (-each.score, each.passage)):
             best.setdefault(each.entry, each)
-        with Reading():
+        with reading():
             searcher = self._index.searcher()
             cutter = Cutter(query.weights, self._analysis(), self._languages)
             shown = (self._hit(searcher, cutter, each) for each in best.values())
             return Found(tuple(islice(filter(None, shown), max(limit, 0))), query.read_as)
 
     def search(self, query: str, limit: int) -> Found:
-        """The entries that a query's words find, best first."""
+        """Return the entries that a query's words find, best first."""
         wanted = max(50, limit * 5)
         found = self.candidates(query, wanted)
         # Where long entries take all places, more passages are looked at.
@@ -224,14 +220,14 @@ class Index:
         return self.hits(found, found.passages, limit)
 
     def sure(self, text: str, limit: int) -> list[Excerpt]:
-        """What passages say on what a message asks, those that cover most first; none that might not fit.
+        """Return what passages surely say on what a message asks, those that cover most first.
 
         Raises:
             IndexDamaged: the files were harmed while they were open.
         """
-        with Reading():
+        with reading():
             searcher = self._index.searcher()
-            question = question_in(text, self._asker(searcher))
+            question = question_in(text, self._parser(searcher))
             if question is None:
                 return []
             asked = self._asked(searcher, text)
@@ -244,10 +240,10 @@ class Index:
         return in_order(found)[:limit]
 
     def passages(self, entries: Iterable[int]) -> Iterator[Passage]:
-        """The passages of entries, in no order. An id that is not known has none."""
+        """Yield the passages of entries, in no order. An id that is not known has none."""
         from tantivy import Query
 
-        with Reading():
+        with reading():
             searcher = self._index.searcher()
             for entry in entries:
                 query = Query.term_query(self._schema, "entry", entry)
@@ -274,10 +270,10 @@ class Index:
         common = counted.most_common(_MOST_LANGUAGES)
         self._languages = tuple(_named(name) for name, count in common if count >= least)
 
-    def _asked(self, searcher: "tantivy.Searcher", query: str) -> Asked:
-        return self._asker(searcher).ask(query)
+    def _asked(self, searcher: "tantivy.Searcher", query: str) -> ParsedQuery:
+        return self._parser(searcher).parse(query)
 
-    def _asker(self, searcher: "tantivy.Searcher") -> Asker:
+    def _parser(self, searcher: "tantivy.Searcher") -> QueryParser:
         known: dict[tuple[str, str], int] = {}
 
         def frequency(name: str, term: str) -> int:
@@ -286,10 +282,10 @@ class Index:
                 count = known[name, term] = searcher.doc_freq(name, term)
             return count
 
-        return Asker(self._passages, self._languages, frequency, self._vocabulary, self._analysis())
+        return QueryParser(self._passages, self._languages, frequency, self._vocabulary, self._analysis())
 
     def _analysis(self) -> Analysis:
-        """This thread's."""
+        """Return the analysis of this thread."""
         analysis = getattr(self._threads, "analysis", None)
         if not isinstance(analysis, Analysis):
             analysis = self._threads.analysis = Analysis()
@@ -300,7 +296,7 @@ class Index:
         return Hit(passage.source, cutter.snippet(passage.text), each.score) if passage else None
 
     def _stretch(self, searcher: "tantivy.Searcher", each: Scored) -> Stretch | None:
-        """The passage, without its headings; None where it is gone by now."""
+        """Return the passage, without its headings; None where it is gone by now."""
         from tantivy import Query
 
         query = Query.term_query(self._schema, "number", each.passage)
@@ -319,7 +315,7 @@ class Index:
                     self._learn()
 
     def _usual(self, samples: Sequence[Sequence[str]], spoken: Sequence[str | None]) -> str:
-        """The language of entries too short to tell theirs."""
+        """Return the language of entries too short to tell theirs."""
         if self._languages:
             return self._languages[0]
         known = Counter(language for language in spoken if language is not None)
@@ -355,7 +351,7 @@ class Index:
 
 
 def _sample(entry: Entry) -> list[str]:
-    """The words at its beginning, which tell its language."""
+    """Return the words at its beginning, which tell its language."""
     parts: list[str] = []
     room = _SAMPLE
     for section in entry.sections:
@@ -377,7 +373,7 @@ class _Counted(Protocol):
 
 
 def _count(searcher: "tantivy.Searcher", query: "tantivy.Query") -> int:
-    """How many passages match."""
+    """Return how many passages match."""
     return cast("_Counted", searcher.search(query, limit=1)).count or 0
 
 
@@ -388,7 +384,7 @@ def _pack(stretch: Stretch) -> bytes:
 
 
 def _stored(document: "tantivy.Document", entry: int) -> Stretch:
-    """What `_pack` was given, without the headings above all of it."""
+    """Return what `_pack` was given, without the headings above all of it."""
     title, path, parts = json.loads(document.get_first("stored") or b"")
     return Stretch(tuple((text, Source(entry, title, path, *place)) for text, *place in parts))
 

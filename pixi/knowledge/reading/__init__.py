@@ -2,9 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from pixi.knowledge.reading.limits import Limits
-from pixi.knowledge.reading.outcome import Documents, SetAside
-from pixi.knowledge.reading.suffixes import SUFFIXES, suffix_of
+from pixi.knowledge.reading.files import SUFFIXES, Documents, Limits, SetAside, suffix_of
 
 if TYPE_CHECKING:
     from pixi.knowledge.reading.readers import Readers

@@ -15,9 +15,7 @@ import msgspec
 
 from pixi.core.errors import ConfigError
 from pixi.knowledge.reading.confinement import Confinement
-from pixi.knowledge.reading.limits import Limits
-from pixi.knowledge.reading.opening import open_regular
-from pixi.knowledge.reading.outcome import Documents, SetAside
+from pixi.knowledge.reading.files import Documents, Limits, SetAside, open_regular
 from pixi.knowledge.reading.wire import (
     HANDS_OVER,
     LENGTH,
@@ -41,15 +39,8 @@ _OUT_OF_TIME = getattr(signal, "SIGXCPU", None)
 
 _ENVIRONMENT = frozenset(
     {
-        "APPDATA",
-        "DYLD_LIBRARY_PATH",
-        "HOME",
-        "LD_LIBRARY_PATH",
-        "PYTHONHOME",
-        "PYTHONPATH",
-        "PYTHONUSERBASE",
-        "SYSTEMROOT",
-        "USERPROFILE",
+        *("APPDATA", "DYLD_LIBRARY_PATH", "HOME", "LD_LIBRARY_PATH", "PYTHONHOME", "PYTHONPATH"),
+        *("PYTHONUSERBASE", "SYSTEMROOT", "USERPROFILE"),
     }
 )
 """What Python needs to find its libraries. No key or token goes to where strangers' files are read."""
@@ -337,7 +328,7 @@ class _Answers:
         self._assembly: Assembly | None = None
 
     def take(self, messages: Sequence[Message]) -> list[tuple[int, Documents | SetAside]]:
-        """The outcomes that these complete."""
+        """Return the outcomes that these complete."""
         done: list[tuple[int, Documents | SetAside]] = []
         for message in messages:
             match message:
@@ -379,7 +370,7 @@ class _Answers:
 
 
 def _ended(code: int | None, limits: Limits) -> SetAside | None:
-    """What the end of a process says of the file that it was reading."""
+    """Return what the end of a process says of the file that it was reading."""
     if code is not None and -code == _OUT_OF_TIME:
         return SetAside(f"takes longer than {limits.seconds:g} s to read; split it, or take it out")
     return None

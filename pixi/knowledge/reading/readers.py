@@ -11,8 +11,7 @@ from typing import Self
 
 from pixi.knowledge.entry import Document
 from pixi.knowledge.reading.confinement import Confinement
-from pixi.knowledge.reading.limits import Limits
-from pixi.knowledge.reading.outcome import Documents, SetAside
+from pixi.knowledge.reading.files import Documents, Limits, SetAside
 from pixi.knowledge.reading.process import Lost, Opener, ReadingProcess
 from pixi.knowledge.reading.wire import MOST_FILES
 
@@ -66,8 +65,18 @@ class Readers:
         self._processes.clear()
         self._idle.clear()
 
+    @property
+    def running(self) -> bool:
+        """Whether any process runs."""
+        return bool(self._processes)
+
+    async def rest(self) -> None:
+        """End the processes that wait; others start when they are needed."""
+        while self._idle:
+            await self._end(self._idle.pop())
+
     async def read(self, path: Path) -> Sequence[Document]:
-        """The documents of a file; see `Documents` for what else is told. Empty for an empty file.
+        """Return the documents of a file; see `Documents` for what else is told. Empty for an empty file.
 
         Raises:
             SetAside: it was not read.
@@ -83,7 +92,7 @@ class Readers:
     async def read_many(
         self, paths: Iterable[Path]
     ) -> AsyncGenerator[tuple[Path, Sequence[Document] | SetAside], None]:
-        """Each path once, as soon as it is done, with its documents or why there are none.
+        """Yield each path once, as soon as it is done, with its documents or why there are none.
 
         Args:
             paths: taken as they are needed, on the event loop.
@@ -144,7 +153,7 @@ class Readers:
                 size = max(size // 2, 1)
 
     async def _read_batch(self, paths: Sequence[Path]) -> AsyncGenerator[Sequence[_Outcome], None]:
-        """Every path with what came of it: those that cannot be opened, then the others in order.
+        """Yield every path with what came of it: those that cannot be opened, then the others in order.
 
         A process that dies is replaced, and what it left is asked for again, file by file: the file at which
         another one dies is to blame.

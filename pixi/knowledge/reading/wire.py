@@ -3,19 +3,109 @@
 A frame is four bytes of length, the highest first, and so many bytes of MessagePack. Where a process can be
 handed files that are open (everywhere but on Windows), it is asked through a socket: a frame holds the names
 of files, and the files go along with its first byte (SCM_RIGHTS), in the same order. On Windows a frame holds
-their paths.
-"""
+their paths."""
 
+import hashlib
+import re
 import struct
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 
 import msgspec
 
 from pixi.knowledge.entry import Document, Section
 from pixi.knowledge.reading.confinement import Confinement
-from pixi.knowledge.reading.limits import Limits
-from pixi.knowledge.reading.outcome import Documents
+from pixi.knowledge.reading.files import Documents, Limits, SetAside
+
+_UNSENDABLE = re.compile("[\x00\ud800-\udfff]")
+_CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
+_LONGEST_TITLE = 300
+_LONGEST_HEADING = 600
+_LONGEST_KEY = 200
+
+
+def one_line(text: str) -> str:
+    """Return the text on one line, without control characters and halves of surrogate pairs."""
+    return " ".join(_CONTROLS.sub(" ", sendable(text)).split())
+
+
+def sendable(text: str) -> str:
+    """Return the text with NULs and halves of surrogate pairs replaced; its length stays."""
+    return _UNSENDABLE.sub("\N{REPLACEMENT CHARACTER}", text) if not text.isascii() or "\0" in text else text
+
+
+def short(text: str, longest: int) -> str:
+    """Return the text on one line, cut off with an ellipsis where it is too long."""
+    line = one_line(text[: longest * 4])
+    return line if len(line) <= longest else line[: longest - 1].rstrip() + "…"
+
+
+class Tidier:
+    """Tidies the documents of one file and counts them."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._characters = 0
+        self._records = 0
+        self._keys: dict[str, int] = {}
+
+    def unsent(self) -> int:
+        """Return what the file has come to, in characters, at most what one piece holds."""
+        return min(self._characters, 131_072)
+
+    def tidied(self, documents: Iterable[Document]) -> Iterator[Document]:
+        """Yield the documents, as they may be sent.
+
+        Raises:
+            SetAside: there are too many, or too much text in them.
+        """
+        for document in documents:
+            sections = tuple(_tidy(section) for section in document.sections if section.text.strip())
+            key = self._own_key(document) if document.key else ""
+            tidy = Document(key, short(document.title, _LONGEST_TITLE), sections)
+            if not sections:
+                if not tidy.title:
+                    continue
+                tidy = replace(tidy, sections=(Section(tidy.title),))
+            self._count(tidy)
+            yield tidy
+
+    def _own_key(self, document: Document) -> str:
+        """Return the key, made unlike those before: by the content, then by counting; an edit changes few."""
+        key = one_line(document.key)
+        if len(key) > _LONGEST_KEY:
+            key = _digest(document.key)
+        if key in self._keys:
+            key = f"{key}#{_digest(*(section.text for section in document.sections))[:8]}"
+        times = self._keys.get(key, 0) + 1
+        self._keys[key] = times
+        return key if times == 1 else f"{key}#{times}"
+
+    def _count(self, document: Document) -> None:
+        self._characters += weight(document)
+        self._records += 1
+        if self._characters > self._limits.characters:
+            raise SetAside(
+                f"holds more than {self._limits.characters:,} characters of text; split it into smaller files"
+            )
+        if self._records > self._limits.records:
+            raise SetAside(f"holds more than {self._limits.records:,} records; split it into smaller files")
+
+
+def _digest(*texts: str) -> str:
+    return hashlib.sha256("\0".join(map(sendable, texts)).encode()).hexdigest()[:32]
+
+
+def _tidy(section: Section) -> Section:
+    text, heading = section.text, section.heading
+    clean = sendable(text)
+    if heading:
+        heading = short(heading, _LONGEST_HEADING)
+    if clean is text and heading == section.heading:
+        return section
+    return replace(section, text=clean, heading=heading)
+
 
 LENGTH = struct.Struct(">I")
 LONGEST_FRAME = 8 * 1024 * 1024
@@ -77,13 +167,13 @@ _ENCODER = msgspec.msgpack.Encoder()
 
 
 def framed(content: Sequence[Message] | Sequence[bytes] | Limits) -> bytes:
-    """A frame that holds it."""
+    """Return a frame that holds it."""
     body = _ENCODER.encode(content)
     return LENGTH.pack(len(body)) + body
 
 
 def weight(document: Document) -> int:
-    """Characters of a document, and a little for each of its parts."""
+    """Return the characters of a document, and a little for each of its parts."""
     total = _OVERHEAD + len(document.key) + len(document.title)
     for section in document.sections:
         total += _OVERHEAD + len(section.text) + len(section.heading)
@@ -91,7 +181,7 @@ def weight(document: Document) -> int:
 
 
 def pieces(file: int, documents: Iterable[Document]) -> Iterator[Piece]:
-    """The documents in pieces that are small enough to send. The one that ends them is not among them."""
+    """Yield the documents in pieces that are small enough to send; the caller marks the last one."""
     waiting: list[Document] = []
     total = 0
     for document in documents:
@@ -109,7 +199,7 @@ def pieces(file: int, documents: Iterable[Document]) -> Iterator[Piece]:
 
 
 def _cut(file: int, document: Document) -> Iterator[Piece]:
-    """One long document, in pieces."""
+    """Yield one long document, in pieces."""
     joins = 0
     waiting: list[Section] = []
     total = 0
@@ -158,7 +248,7 @@ class Assembly:
             self._begin(document, piece.joins if at == 0 and self._open is not None else 0)
 
     def finish(self, note: str) -> Documents:
-        """All of them."""
+        """Return all of them."""
         self._close_document()
         return Documents(self._done, note)
 

@@ -37,11 +37,15 @@ if __name__ == "__main__":
     _find_package()
 
 from pixi.knowledge.reading.confinement import MemoryUse, allow_computing, confine  # noqa: E402
+from pixi.knowledge.reading.files import (  # noqa: E402
+    BROKEN,
+    Limits,
+    Original,
+    SetAside,
+    open_regular,
+    original_of,
+)
 from pixi.knowledge.reading.formats import is_slow, read_documents  # noqa: E402
-from pixi.knowledge.reading.limits import Limits  # noqa: E402
-from pixi.knowledge.reading.opening import Original, open_regular, original_of  # noqa: E402
-from pixi.knowledge.reading.outcome import SetAside  # noqa: E402
-from pixi.knowledge.reading.tidying import Tidier, one_line  # noqa: E402
 from pixi.knowledge.reading.wire import (  # noqa: E402
     HANDS_OVER,
     LENGTH,
@@ -53,23 +57,11 @@ from pixi.knowledge.reading.wire import (  # noqa: E402
     Ready,
     Refused,
     Spent,
+    Tidier,
     framed,
+    one_line,
     pieces,
 )
-
-_BROKEN = (
-    ArithmeticError,
-    AssertionError,
-    AttributeError,
-    EOFError,
-    LookupError,
-    OSError,
-    RuntimeError,
-    SyntaxError,
-    TypeError,
-    ValueError,
-)
-"""What libraries raise over a file that is not what it says it is. Anything else ends the process."""
 
 _FRAME_WEIGHT = 131_072
 _UNSENT_SECONDS = 0.02
@@ -125,13 +117,13 @@ class Asking:
         self._pipe = None if HANDS_OVER else os.fdopen(os.dup(0), "rb")
 
     def frame(self) -> tuple[bytes, list[int]]:
-        """The next frame, and the files that came with it. Ends the process if the one that asked is gone."""
+        """Return the next frame and the files that came with it. Ends the process if nobody asks any more."""
         head, files = self._read(LENGTH.size)
         body, _ = self._read(LENGTH.unpack(head)[0])
         return body, files
 
     def files(self) -> list[tuple[bytes, int | None]]:
-        """The next files to read: the name of each and its descriptor, or its path and None."""
+        """Return the next files to read: the name of each and its descriptor, or its path and None."""
         body, files = self.frame()
         names = PATHS.decode(body)
         if self._socket is None:
@@ -201,7 +193,7 @@ def _answer(files: list[tuple[bytes, int | None]], limits: Limits, outbox: Outbo
             outbox.put(Spent())
             outbox.flush()
             return False
-        except _BROKEN as error:
+        except BROKEN as error:
             outbox.put(Refused(number, _broken(error)))
     spent = memory.was_above(limits.megabytes / 2)
     if spent:

@@ -1,6 +1,7 @@
-"""The retrieval agent: a cheap model reads whole entries, and what it brings back is quoted from them."""
+"""The retrieval agent: a cheap model reads whole entries, and names the sentences that answer a question."""
 
 from pixi.knowledge.retrieval.agent import RetrievalAgent
 from pixi.knowledge.retrieval.findings import Fact, Findings
+from pixi.knowledge.retrieval.reader import Reporter, silent
 
-__all__ = ["Fact", "Findings", "RetrievalAgent"]
+__all__ = ["Fact", "Findings", "Reporter", "RetrievalAgent", "silent"]

@@ -14,19 +14,31 @@ from pixi.core.strangers import clipped
 from pixi.knowledge.entry import Entry
 from pixi.knowledge.normalising import normalise
 from pixi.knowledge.one_line import on_one_line
-from pixi.knowledge.retrieval.answers import Answer, Answers
-from pixi.knowledge.retrieval.asking import prompt
-from pixi.knowledge.retrieval.findings import NOT_IN_WHAT_WAS_READ, NOT_THERE, Findings, quoted_from
-from pixi.knowledge.retrieval.narrowing import MOST_CHARACTERS, narrowed
-from pixi.knowledge.retrieval.progress import Reporter, silent
-from pixi.knowledge.retrieval.reading import NO_TEXT, EntryReader, grounds_of, passages_answer
+from pixi.knowledge.retrieval.findings import (
+    NOT_IN_WHAT_WAS_READ,
+    NOT_THERE,
+    Answer,
+    Answers,
+    Findings,
+    quoted_from,
+)
+from pixi.knowledge.retrieval.passages import MOST_CHARACTERS, Passages, narrowed
+from pixi.knowledge.retrieval.reader import (
+    NO_TEXT,
+    EntryReader,
+    Reporter,
+    answer_unread,
+    instruction,
+    silent,
+)
+from pixi.knowledge.retrieval.sentences import sentences_of
 from pixi.models.model import Model
 
 _log = logging.getLogger("pixi.knowledge")
 
 _LONGEST_QUESTION = 2_000
 NO_QUESTION = "nothing was asked"
-_VERSION = 2  # goes up when the same reply would be taken otherwise
+_VERSION = 3  # goes up when the same reply would be taken otherwise
 
 
 @dataclass(slots=True)
@@ -40,8 +52,9 @@ class _Asked:
 class RetrievalAgent:
     """Answers questions from entries, with quotations.
 
-    What documents say is shown to the helper as data. Whatever it answers, only what stands in the entries
-    comes back, as it stands there: the worst that a document can do is to be called relevant.
+    The helper is shown the sentences of documents, numbered, and answers with numbers. Whatever it answers,
+    only sentences of the entries come back, as they stand there: the worst that a document can do is to be
+    called relevant.
 
     Args:
         model: the helper; None, or a small one: the best passages themselves are brought back, at once.
@@ -98,7 +111,9 @@ class RetrievalAgent:
         entries, cut = await _narrowed(question, entries)
         model = self.model
         if model is None or model.traits.small:
-            answer = await asyncio.to_thread(lambda: passages_answer(question, grounds_of(entries)))
+            answer = await asyncio.to_thread(
+                lambda: answer_unread(Passages(question, entries, sentences_of(entries)))
+            )
         else:
             answer = await self._shared(
                 model, question, entries, count=count, seconds=seconds, progress=progress
@@ -126,7 +141,7 @@ class RetrievalAgent:
         seconds: float,
         progress: Reporter,
     ) -> Answer:
-        """The answer, asked for once however many ask for it at the same time."""
+        """Return the answer, asked for once however many ask for it at the same time."""
         key = _key(model, question, entries)
         asked = self._asked.get(key)
         if asked is None:
@@ -189,11 +204,10 @@ async def _narrowed(question: str, entries: Sequence[Entry]) -> tuple[tuple[Entr
 
 
 def _key(model: Model, question: str, entries: Sequence[Entry]) -> str:
-    """By content: the same for the same entries wherever their files are, and another after any change."""
+    """Return the key of an answer: the same for the same content, wherever its files are."""
     asked = [
         _VERSION,
-        prompt("read"),
-        prompt("choose"),
+        instruction(),
         model.name,
         " ".join(normalise(question).split()),
         [entry.digest for entry in entries],

@@ -1,122 +1,210 @@
-"""The passages of documents that share most with a question: what there is without a helper model."""
+"""Finds what of some entries is most like a question, by words alone: for when no helper model reads them."""
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import accumulate
 from math import log
-from typing import Literal
 
-from pixi.knowledge.retrieval.findings import Found, Place
-from pixi.knowledge.retrieval.grounding import Ground
-from pixi.knowledge.retrieval.words import Analyser, Token
+from pixi.knowledge.entry import Entry, Section
+from pixi.knowledge.index.terms import pieces
+from pixi.knowledge.lists import word_list
+from pixi.knowledge.normalising import normalise
+from pixi.knowledge.relevance import QueryTerms
+from pixi.knowledge.retrieval.findings import Place
+from pixi.knowledge.retrieval.sentences import Sentence
+
+MOST_CHARACTERS = 1_000_000
+"""That are looked at for one question: half a second's work, and as much as a helper is given to read."""
 
 _LEAST = 0.34  # of what a question asks for; with less a passage is about something else
-_LEAST_OF_LETTERS = 0.45  # the same where words are not parted: pairs of letters meet by chance more often
+_LEAST_OF_RUNS = 0.45  # the same where words are not parted: runs of characters meet by chance more often
 _PASSAGE = 320  # characters that a passage is filled up to
-_SURE = 0.6  # the most that words alone tell
-_CHANCE = 0.2  # of a pair of ideographs that stands nowhere: mostly parts of two words
-_IDEOGRAPHS = "\u2e80"  # from here on a glyph is nearly a word; in scripts such as Thai it is a letter
+_SAMPLE = 400  # sentences that tell the language
+_CHANCE = 0.2  # what a run of characters counts that stands nowhere: mostly it is parts of two words
 
-_Kind = Literal["word", "ideographs", "letters"]
-
-
-def best_passages(question: str, grounds: Sequence[Ground], most: int) -> list[Found]:
-    """The passages that hold most of a question's telling words, best first; none where none holds enough."""
-    rated, least = _rated(question, grounds)
-    return without_overlaps([found for found in rated if found.confidence >= _SURE * least], most)
+_Rated = tuple[float, Place]
 
 
-def nearest_passages(question: str, grounds: Sequence[Ground], most: int) -> list[Found]:
-    """The passages that hold any word of a question, best first; where none does, the first of each document.
+class Passages:
+    """The sentences of entries, by what each holds of a question; so do the titles and headings above.
 
-    None only where the documents hold no text.
+    Args:
+        question: that they are rated by.
+        entries: that the sentences are of.
+        sentences: all of them, in order.
     """
-    rated, _ = _rated(question, grounds)
-    return without_overlaps(rated, most) or _beginnings(grounds)[:most]
+
+    def __init__(self, question: str, entries: Sequence[Entry], sentences: Sequence[Sentence]) -> None:
+        self._entries = entries
+        self._sentences = sentences
+        texts = [normalise(each.text) for each in sentences]
+        terms = QueryTerms.of(texts[:_SAMPLE], word_list("function_words"))
+        self._weights = dict(terms.asked(normalise(question)))
+        self._runs = frozenset(term for term in self._weights if _is_run(term))
+        self._terms = terms
+        self._held = [self._held_by(text) for text in texts]
+        counts = Counter(term for held in self._held for term in held)
+        for term, weight in self._weights.items():
+            chance = _CHANCE if term in self._runs and not counts[term] else 1.0
+            self._weights[term] = weight * chance * log(1 + len(texts) / (1 + counts[term]))
+        self._rated = self._rate()
+
+    def best(self, most: int) -> list[Place]:
+        """Return passages that hold most of the question's telling words, best first.
+
+        None where none holds enough.
+        """
+        least = (_LEAST_OF_RUNS if self._runs else _LEAST) * sum(self._weights.values())
+        return _apart([each for each in self._rated if each[0] >= least], most)
+
+    def nearest(self, most: int) -> list[Place]:
+        """Return passages that hold any word of the question, best first, or else the first of each entry.
+
+        None only where the entries hold no text.
+        """
+        return _apart(self._rated, most) or self._beginnings()[:most]
+
+    def likeness(self, number: int) -> float:
+        """Return how much of the question a sentence holds."""
+        return self._worth(self._held[number])
+
+    def _held_by(self, normal: str) -> frozenset[str]:
+        """Return the terms of the question that stand in a normalised text."""
+        return frozenset(
+            (*(run for run in self._runs if run in normal), *self._weights.keys() & self._terms.stems(normal))
+        )
+
+    def _worth(self, held: Iterable[str]) -> float:
+        return sum(self._weights[term] for term in held)
+
+    def _rate(self) -> list[_Rated]:
+        """Return every passage that holds any term of the question, best first."""
+        rated: list[_Rated] = []
+        above: dict[tuple[int, int], frozenset[str]] = {}
+        for number, sentence in enumerate(self._sentences):
+            first = sentence.place
+            section = (first.entry, first.section)
+            begins = section not in above
+            if begins:
+                above[section] = self._above(first)
+            if not self._held[number] and not (begins and above[section]):
+                continue  # what stands below a heading answers to it
+            last = self._last(number)
+            covered = above[section].union(*self._held[number : last + 1])
+            rated.append((self._worth(covered), replace(first, end=self._sentences[last].place.end)))
+        rated.sort(key=lambda each: (-each[0], each[1].entry, each[1].section, each[1].start))
+        return [each for each in rated if each[0]]
+
+    def _above(self, place: Place) -> frozenset[str]:
+        entry = self._entries[place.entry]
+        return self._held_by(normalise(f"{entry.title} {entry.sections[place.section].heading}"))
+
+    def _last(self, number: int) -> int:
+        """Return the last sentence of the passage that begins with this one."""
+        first, last = self._sentences[number].place, number
+        while last + 1 < len(self._sentences):
+            place = self._sentences[last + 1].place
+            if (place.entry, place.section) != (first.entry, first.section):
+                break
+            if place.end - first.start > _PASSAGE:
+                break
+            last += 1
+        return last
+
+    def _beginnings(self) -> list[Place]:
+        places: dict[int, Place] = {}
+        for number, sentence in enumerate(self._sentences):
+            end = self._sentences[self._last(number)].place.end
+            places.setdefault(sentence.place.entry, replace(sentence.place, end=end))
+        return list(places.values())
 
 
-def _beginnings(grounds: Sequence[Ground]) -> list[Found]:
-    return [
-        Found(Place(number, first.section, first.start, ground.spans[_filled(ground, 0)].end), 0.0)
-        for number, ground in enumerate(grounds)
-        for first in ground.spans[:1]
-    ]
+def _is_run(term: str) -> bool:
+    """Return True for a term that is a run of characters, of a script that parts no words."""
+    return any(kind != "word" for kind, *_ in pieces(term))
 
 
-def _rated(question: str, grounds: Sequence[Ground]) -> tuple[list[Found], float]:
-    """Every passage that holds any of a question's words, best first; and what share of them is enough."""
-    asked = dict(_asked(Analyser().tokens(question)))
-    keys = set(asked)
-    total = sum(len(ground.spans) for ground in grounds)
-    held_by = {key: sum(len(g.holding(key)) for g in grounds) for key in keys}
-    weights = {
-        key: log(1 + total / (1 + held_by[key]))
-        * (_CHANCE if kind == "ideographs" and not held_by[key] else 1)
-        for key, kind in asked.items()
-    }
-    least = _LEAST_OF_LETTERS if "letters" in asked.values() else _LEAST
-    whole = sum(weights.values())
-    if not whole:
-        return [], least
-    best: list[Found] = []
-    for number, ground in enumerate(grounds):
-        held: dict[int, set[str]] = {}
-        for key in keys:
-            for at in ground.holding(key):
-                held.setdefault(at, set()).add(key)
-        above = [(ground.titled | headed) & keys for headed in ground.headed]
-        for at, span in enumerate(ground.spans):  # what stands below a heading answers to it
-            if above[span.section] and (at == 0 or ground.spans[at - 1].section != span.section):
-                held.setdefault(at, set())
-        for at in held:
-            last = _filled(ground, at)
-            covered = above[ground.spans[at].section].union(
-                *(held.get(i, set()) for i in range(at, last + 1))
-            )
-            share = sum(weights[key] for key in covered) / whole
-            if share:
-                first, end = ground.spans[at], ground.spans[last].end
-                best.append(Found(Place(number, first.section, first.start, end), _SURE * share))
-    best.sort(
-        key=lambda found: (-found.confidence, found.place.entry, found.place.section, found.place.start)
-    )
-    return best, least
-
-
-def without_overlaps(found: Sequence[Found], most: int) -> list[Found]:
-    """The first of those that stand in each other's place."""
-    kept: list[Found] = []
-    for each in found:
+def _apart(rated: Sequence[_Rated], most: int) -> list[Place]:
+    """Return the first of those that stand in each other's place."""
+    kept: list[Place] = []
+    for _, place in rated:
         if len(kept) == most:
             break
-        if not any(_overlap(each.place, other.place) for other in kept):
-            kept.append(each)
+        if not any(place.overlaps(other) for other in kept):
+            kept.append(place)
     return kept
 
 
-def _overlap(one: Place, other: Place) -> bool:
-    same = (one.entry, one.section) == (other.entry, other.section)
-    return same and one.start < other.end and other.start < one.end
+# Entries that are too long to be looked at as a whole.
+
+_PIECE = 8_000  # characters; a piece ends with a line or a word, but for what has neither
+_MOST_KEYS = 32
+_LONG_WORD = 5  # letters from which on a word is looked for without its ending
 
 
-def _filled(ground: Ground, at: int) -> int:
-    """The last sentence of a passage that begins with this one."""
-    first = ground.spans[at]
-    last = at
-    while last + 1 < len(ground.spans):
-        following = ground.spans[last + 1]
-        if following.section != first.section or following.end - first.start > _PASSAGE:
-            break
-        last += 1
-    return last
+def narrowed(question: str, entries: Sequence[Entry]) -> tuple[tuple[Entry, ...], str]:
+    """Return the entries, or what of them is most like the question, in its order; and what to tell of that.
+
+    What is cut out says the same of its place as before. It takes about a second for 100 million characters.
+    """
+    whole = sum(len(section.text) for entry in entries for section in entry.sections)
+    if whole <= MOST_CHARACTERS:
+        return tuple(entries), ""
+    cut = [
+        (number, section, start, end)
+        for number, entry in enumerate(entries)
+        for section in entry.sections
+        for start, end in _pieces(section.text)
+    ]
+    keys = _keys(question)
+    held = [_held(section.text[start:end].casefold(), keys) for _, section, start, end in cut]
+    weights = [log(1 + len(cut) / (1 + sum(mask >> at & 1 for mask in held))) for at in range(len(keys))]
+    worth = [sum(weight for at, weight in enumerate(weights) if mask >> at & 1) for mask in held]
+    # Of those that are alike, the first: a long text says at its beginning what it is about.
+    order = sorted(range(len(cut)), key=lambda at: -worth[at])
+    sizes = accumulate(cut[at][3] - cut[at][2] for at in order)
+    best = [at for at, size in zip(order, sizes, strict=True) if size <= MOST_CHARACTERS]
+    kept: list[list[Section]] = [[] for _ in entries]
+    for at in sorted(best):
+        number, section, start, end = cut[at]
+        kept[number].append(replace(section, text=section.text[start:end], line=section.line_at(start)))
+    read = sum(len(section.text) for sections in kept for section in sections)
+    shorter = tuple(
+        replace(entry, sections=tuple(sections)) for entry, sections in zip(entries, kept, strict=True)
+    )
+    return shorter, f"of {whole:,} characters only the {read:,} most like the question were looked at"
 
 
-def _asked(tokens: Sequence[Token]) -> Iterator[tuple[str, _Kind]]:
-    """The keys of a question, and of what they are made; without pairs of glyphs that only ask."""
-    before: Token | None = None
-    for token in tokens:
-        if token.kind == "glyph":
-            joined = before is not None and before.kind == "glyph" and before.end == token.start
-            if joined and before is not None and not (token.empty and before.empty):
-                yield before.stem + token.stem, "ideographs" if token.stem >= _IDEOGRAPHS else "letters"
-        elif token.kind == "number" or not token.empty:
-            yield token.key, "word"
-        before = token
+def _pieces(text: str) -> Iterator[tuple[int, int]]:
+    start = 0
+    while len(text) - start > _PIECE:
+        least, most = start + _PIECE // 2, start + _PIECE
+        ends = (text.rfind(mark, least, most) for mark in ("\n\n", "\n", ". ", " "))
+        end = next((found + 1 for found in ends if found >= 0), most)
+        yield start, end
+        start = end
+    if start < len(text):
+        yield start, len(text)
+
+
+def _keys(question: str) -> list[str]:
+    """Return what to look for: words, as written and as an index would, and pairs of what has no blanks."""
+    keys: dict[str, None] = {}
+    for spelling in (question.casefold(), normalise(question)):
+        for kind, piece, _ in pieces(spelling):
+            if kind == "word":
+                known = piece if len(piece) < _LONG_WORD else piece[: max(_LONG_WORD - 1, len(piece) - 2)]
+                keys[known] = None
+            else:
+                keys |= dict.fromkeys(piece[at : at + 2] for at in range(max(1, len(piece) - 1)))
+    return list(keys)[:_MOST_KEYS]
+
+
+def _held(text: str, keys: Sequence[str]) -> int:
+    """Return which of the keys stand in the text, as bits."""
+    mask = 0
+    for at, key in enumerate(keys):
+        if key in text:
+            mask |= 1 << at
+    return mask

@@ -1,173 +1,153 @@
-"""What a helper model answered, read whatever it made of the JSON that it was asked for."""
+"""Reads what a helper model answered: whether there is an answer, and in which numbered sentences.
+
+The form asked for is `{"answerable": true, "sentences": [33, 34]}`. It is so plain that it is scanned for
+and not parsed: a flag, then a list of numbers. So prose round it, a fence, other quotation marks, a comma too
+many and a missing end all do no harm. Of a reply in no such form, each line is taken for a quotation.
+
+A helper may count as it likes: `"33"`, `"[33]"`, `"33-35"`, `[[33, 34]]`, `{"number": 33}`. Numbers in words
+are not read. Whatever else stands in quotation marks is taken for a quotation of a sentence; `quoted` finds
+the sentence.
+"""
 
 import json
-import math
 import re
-from collections.abc import Iterator
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from pixi.knowledge.retrieval.loose_json import loosely_read
+from rapidfuzz import fuzz, process, utils
 
 LONGEST_REPLY = 64_000
 """Characters of a reply that are read."""
 
-_MOST_CLAIMS = 100
-_MOST_STARTS = 20
-_LISTS = ("relevant", "facts", "results", "answers", "quotes", "findings", "keep")
-_TEXTS = ("fact", "text", "quote", "answer", "statement", "sentence", "content")
-_SOURCES = ("source", "sources", "line", "number", "id", "paragraph", "ref")
-_CONFIDENCES = ("confidence", "score", "certainty", "probability")
-_WORDS = {
-    "very high": 0.95,
-    "high": 0.9,
-    "medium": 0.6,
-    "moderate": 0.6,
-    "low": 0.3,
-    "very low": 0.1,
-    "certain": 0.95,
-}
-_UNSAID = 0.5
-_NOTHING = re.compile(r"\[\s*\]|\bnull\b|\bNone\b")
+ALIKE = 90.0
+"""How alike a quotation must be to a sentence to stand for it, of 100. What comes back is the sentence."""
+
+_MOST_ITEMS = 100
+_LONGEST_RANGE = 50  # sentences
+_SHORT = 24  # characters of a quotation: the words of a shorter one may stand in any sentence
+_UNPARTED = re.compile("[\u0e00-\u0eff\u2e80-\u9fff\uf900-\ufaff]")
 _THOUGHTS = re.compile(r"<(think|thinking|reasoning)>.*?</\1>", re.DOTALL | re.IGNORECASE)
+_END_OF_THOUGHTS = re.compile(r"</(?:think|thinking|reasoning)>", re.IGNORECASE)  # the prompt began them
+_FLAG = re.compile(r"answerable[\"'”`]?\s*[:=]\s*[\"'“`]?(true|false|yes|no)\b", re.IGNORECASE)
+_SENTENCES = re.compile(r"sentences?[\"'”`]?\s*[:=]", re.IGNORECASE)
+_BARE = re.compile(r"(?:```\w*)?\s*[\[{][\[{\s\d\"']")
+_TOKEN = re.compile(
+    r"(?P<open>[\[{])|(?P<close>[\]}])"
+    r"|(?P<key>\"\w+\"|'\w+'|“\w+”|\w+)\s*:"
+    r"|\"(?P<double>(?:[^\"\\]|\\.)*)\"|“(?P<curly>[^”]*)”|'(?P<single>.*?)'(?=\s*(?:[,\]}]|$))"
+    r"|(?P<first>\d+)\s*(?:-|–|—|\.\.+|to)\s*(?P<last>\d+)|(?<![\d.])(?P<number>-?\d+)(?:\.0+)?(?!\d|\.\d)",
+    re.DOTALL,
+)
+_COUNTING = re.compile(r"(?:sentences?|lines?|numbers?|nos?|and|to|[\W\d_])+", re.IGNORECASE)
+_NUMBERED = re.compile(r"\s*\[\d+\]\s*")
 _BULLET = re.compile(r"^\s*(?:[-*•>]+|\d{1,3}[.)]|\[\d+\])\s*")
 _QUOTES = "\"'“”‘’«»「」`* \t"
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
-    """A fact as the helper gives it, not yet checked.
+class HelperReply:
+    """What a helper answered.
 
     Attributes:
-        text: its words.
-        source: the number of the line that it names; None where it names none.
-        confidence: from 0 to 1.
+        answerable: the documents hold an answer; None: the reply is in no form that says so.
+        items: numbers of sentences as the helper counts them, and quotations, each once, in its order.
     """
 
-    text: str
-    source: int | None
-    confidence: float
+    answerable: bool | None
+    items: tuple[int | str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Claims:
-    """The facts of a reply. `certain`: it was an answer in form; otherwise they are lines of prose."""
-
-    claims: tuple[Claim, ...]
-    certain: bool
-
-
-def claims_in(reply: str) -> Claims:
-    """The facts that a reply names: from JSON, however it is wrapped or broken, or else from its lines."""
-    reply = _without_thoughts(reply[:LONGEST_REPLY])
-    for value in _values(reply):
-        listed = _listed(value)
-        if listed is not None:
-            claims = [claim for item in listed[:_MOST_CLAIMS] if (claim := _claim(item)) is not None]
-            # `as line [12] says` is no list of facts, and one that was cut off before the first is not empty.
-            if claims or (not listed and _NOTHING.search(reply)):
-                return Claims(tuple(dict.fromkeys(claims)), certain=True)
-    lines = (_BULLET.sub("", line).strip(_QUOTES) for line in reply.splitlines()[:_MOST_CLAIMS])
-    return Claims(tuple(Claim(line, None, _UNSAID) for line in lines if line), certain=False)
+def read_reply(reply: str) -> HelperReply:
+    """Read a helper's reply, whatever form it has."""
+    reply = _END_OF_THOUGHTS.split(_THOUGHTS.sub("", reply[:LONGEST_REPLY]))[-1].strip()
+    flags = list(_FLAG.finditer(reply))
+    named = list(_SENTENCES.finditer(reply))
+    # Who thinks aloud says the form before filling it in: the last one counts.
+    begins = named[-1].end() if named else flags[-1].end() if flags else 0
+    listed, whole = _listed(reply[begins:])
+    items = tuple(dict.fromkeys(listed))
+    if flags:
+        return HelperReply(flags[-1][1].lower() in ("true", "yes"), items)
+    if named:
+        return HelperReply(bool(items) if items or whole else None, items)
+    if _BARE.match(reply) and any(isinstance(item, int) for item in items):
+        return HelperReply(True, items)
+    lines = (_BULLET.sub("", line).strip(_QUOTES) for line in reply.splitlines()[:_MOST_ITEMS])
+    return HelperReply(None, tuple(dict.fromkeys(line for line in lines if line)))
 
 
-def numbers_in(reply: str) -> list[int] | None:
-    """The numbers that a reply chooses; None where it is no answer in form."""
-    for value in _values(_without_thoughts(reply[:LONGEST_REPLY])):
-        listed = _listed(value)
-        if listed is not None:
-            numbers = [number for item in listed if (number := _number(item)) is not None]
-            return list(dict.fromkeys(numbers)) if numbers or not listed else None
+def runs_on(reply: str) -> bool:
+    """Return True if the list in a reply is longer than anybody reads: small models may go on without end."""
+    begins = reply.rfind("sentences")
+    return begins >= 0 and len(_listed(reply[begins:].partition("[")[2])[0]) >= _MOST_ITEMS
+
+
+def _listed(text: str) -> tuple[list[int | str], bool]:
+    """Return what the list holds with which a text begins, and whether it came to its end."""
+    items: list[int | str] = []
+    depth, whole = 0, False
+    for token in _TOKEN.finditer(text):
+        kind = token.lastgroup or ""
+        if kind == "open":
+            depth += 1
+        elif kind == "close":
+            depth -= 1
+            if depth <= 0:
+                whole = True
+                break
+        elif kind == "number" and depth and token.end() == len(text):
+            break  # cut off: it may have gone on
+        elif kind != "key":
+            items += _meant(token, kind)
+        if len(items) >= _MOST_ITEMS:
+            break
+    return items[:_MOST_ITEMS], whole
+
+
+def _meant(token: re.Match[str], kind: str) -> list[int | str]:
+    if kind == "number":
+        return [_number(token["number"])]
+    if kind == "last":
+        first, last = _number(token["first"]), _number(token["last"])
+        return [*range(first, min(last, first + _LONGEST_RANGE) + 1)] if first <= last else [first, last]
+    quotation = _unescaped(token[kind]).strip()
+    if not _COUNTING.fullmatch(quotation):
+        return [quotation] if quotation else []
+    return [each for inner in _TOKEN.finditer(quotation) for each in _inner(inner)]
+
+
+def _inner(token: re.Match[str]) -> list[int | str]:
+    return _meant(token, token.lastgroup) if token.lastgroup in ("number", "last") else []
+
+
+def _number(digits: str) -> int:
+    return int(digits) if len(digits) < 10 else 0  # small models write numbers without end
+
+
+def _unescaped(text: str) -> str:
+    try:
+        return str(json.loads(f'"{text}"', strict=False))
+    except ValueError:
+        return text
+
+
+def quoted(quotation: str, sentences: Mapping[int, str]) -> int | None:
+    """Return the number of the sentence that a quotation is of; None: of none.
+
+    It is the nearest one, if that is at least `ALIKE`, be it that words stand in another order or are left
+    out. Where scripts part no words, characters are taken for words.
+    """
+    sought = _comparable(_NUMBERED.sub("", quotation))
+    if not sought:
+        return None
+    # A short sentence may have all its words in a long quotation of something else.
+    there = {n: text for n, each in sentences.items() if len(text := _comparable(each)) * 2 >= len(sought)}
+    for scorer in (fuzz.ratio, fuzz.token_set_ratio) if len(sought) >= _SHORT else (fuzz.ratio,):
+        best = process.extractOne(sought, there, scorer=scorer, score_cutoff=ALIKE)
+        if best is not None:
+            return best[2]
     return None
 
 
-def _without_thoughts(reply: str) -> str:
-    reply = _THOUGHTS.sub("", reply)
-    # Thoughts whose beginning stood in the prompt.
-    return re.split(r"</(?:think|thinking|reasoning)>", reply, flags=re.IGNORECASE)[-1]
-
-
-def _values(reply: str) -> Iterator[object]:
-    """The JSON values in a text, read strictly where that works: outermost first, in their order."""
-    decoder = json.JSONDecoder()
-    at = 0
-    for _ in range(_MOST_STARTS):
-        starts = [place for place in (reply.find("{", at), reply.find("[", at)) if place >= 0]
-        if not starts:
-            return
-        start = min(starts)
-        try:
-            value, at = decoder.raw_decode(reply, start)
-        except (ValueError, RecursionError):
-            # A brace of the prose may seem to hold all that follows, the answer too.
-            value, at = loosely_read(reply, start), start + 1
-        yield value
-
-
-def _listed(value: object) -> list[object] | None:
-    """The facts in a value, in whatever shape; None where it is none of them."""
-    if isinstance(value, list):
-        return value
-    if not isinstance(value, dict):
-        return None
-    fields = {str(key).strip().lower(): field for key, field in value.items()}
-    for name in _LISTS:
-        if name in fields:
-            given = fields[name]
-            return given if isinstance(given, list) else [] if given is None else [given]
-    inner = next((field for field in fields.values() if isinstance(field, list)), None)
-    if any(name in fields for name in _TEXTS) and not (inner and isinstance(inner[0], dict)):
-        return [value]
-    return inner
-
-
-def _claim(item: object) -> Claim | None:
-    if isinstance(item, str):
-        return Claim(item.strip(), None, _UNSAID) if item.strip() else None
-    if not isinstance(item, dict):
-        return None
-    fields = {str(key).strip().lower(): field for key, field in item.items()}
-    text = next((fields[name] for name in _TEXTS if isinstance(fields.get(name), str)), None)
-    if not isinstance(text, str) or not text.strip():
-        return None
-    source = next((fields[name] for name in _SOURCES if name in fields), None)
-    confidence = next((fields[name] for name in _CONFIDENCES if name in fields), None)
-    return Claim(text.strip(), _number(source), _confidence(confidence))
-
-
-def _number(value: object) -> int | None:
-    match value:
-        case bool() | None:
-            return None
-        case int():
-            return value
-        case float():
-            return int(value) if math.isfinite(value) else None
-        case str():
-            found = re.search(r"\d{1,9}", value)
-            return int(found[0]) if found else None
-        case [first, *_]:
-            return _number(first)
-        case dict():
-            return next((number for field in value.values() if (number := _number(field)) is not None), None)
-        case _:
-            return None
-
-
-def _confidence(value: object) -> float:
-    """From 0 to 1, whether it was written so, or as a percentage, of ten, or in a word."""
-    if isinstance(value, str):
-        word = value.strip().lower()
-        if word in _WORDS:
-            return _WORDS[word]
-        found = re.search(r"\d+(?:[.,]\d+)?", word)
-        if found is None:
-            return _UNSAID
-        value = float(found[0].replace(",", "."))
-        if "%" in word:
-            value /= 100
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        return _UNSAID
-    for scale in (1, 10, 100):
-        if value <= scale:
-            return max(0.0, value / scale)
-    return _UNSAID  # small models write numbers without end
+def _comparable(text: str) -> str:
+    return str(utils.default_process(_UNPARTED.sub(r" \g<0> ", text)))

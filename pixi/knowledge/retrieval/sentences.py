@@ -1,10 +1,18 @@
-"""Texts cut into sentences, in any script, by where they stand."""
+"""Cuts documents into sentences, in any script, and numbers them for a helper model to choose from."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from pixi.core.lines import UserLine
+from pixi.core.tokens import estimate
+from pixi.knowledge.entry import Entry
+from pixi.knowledge.retrieval.findings import Place
 
 LONGEST = 600
 """Characters of a sentence; what is longer (a table, a list without stops) is cut where it best can be."""
+
+_LONGEST_HEADING = 200
 
 # Full stops of scripts that write no blank after them, and those that are only one before a blank.
 _STOP = re.compile(r"[。！？｡।॥۔؟]+[\"'”’»」』）)\]]*|[.!?…]+[\"'”’»」』）)\]*_]*(?=\s|[\u2e80-\u9fff]|$)|\n")
@@ -20,7 +28,7 @@ _WEAK_STOP = re.compile(r"\n|[;；؛:：]|[,，、،]|\s")
 
 
 def sentences(text: str) -> Iterator[tuple[int, int]]:
-    """Where the sentences of a text begin and end, without blanks round them, in order.
+    """Yield where the sentences of a text begin and end, without blanks round them, in order.
 
     A line break ends a sentence where a new block begins: a list item, a heading, a table's row, a blank
     line. Elsewhere it may only be the width of somebody's screen.
@@ -64,7 +72,7 @@ def _trimmed(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
 
 
 def _cut(text: str, start: int) -> int:
-    """Where a sentence that is too long is cut: at the best mark in the second half of what it may be."""
+    """Return where to cut a sentence that is too long: at the best mark in the second half of `LONGEST`."""
     best: dict[str, int] = {}
     for found in _WEAK_STOP.finditer(text, start + LONGEST // 2, start + LONGEST):
         kind = (
@@ -72,3 +80,84 @@ def _cut(text: str, start: int) -> int:
         )
         best[kind] = found.end()
     return next((best[kind] for kind in "\n;, " if kind in best), start + LONGEST)
+
+
+@dataclass(frozen=True, slots=True)
+class Sentence:
+    """A sentence of an entry. `text` is one line, whatever the entry holds."""
+
+    place: Place
+    text: str
+
+
+def sentences_of(entries: Sequence[Entry]) -> list[Sentence]:
+    """Return all sentences of the entries, in reading order. Takes some 0.1 s for a million characters."""
+    return [
+        Sentence(Place(number, at, start, end), " ".join(section.text[start:end].split()))
+        for number, entry in enumerate(entries)
+        for at, section in enumerate(entry.sections)
+        for start, end in sentences(section.text)
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class PromptPart:
+    """What a helper reads at once.
+
+    Attributes:
+        numbers: of its sentences, from 0, rising; a sentence has the same number in every part.
+        text: the sentences, one a line behind its number, which counts from 1; each document and section
+            begins with its name.
+    """
+
+    numbers: tuple[int, ...]
+    text: str
+
+
+def parts_of(
+    entries: Sequence[Entry], known: Sequence[Sentence], chosen: Iterable[int], tokens: int
+) -> list[PromptPart]:
+    """Cut sentences into parts.
+
+    Args:
+        entries: that the sentences are of.
+        known: all sentences of the entries.
+        chosen: the numbers of those to cut, rising.
+        tokens: of a part at most, estimated; one sentence alone may have more.
+    """
+    parts: list[PromptPart] = []
+    numbers: list[int] = []
+    lines: list[str] = []
+    room, above = tokens, (-1, "")
+    for number in chosen:
+        place, shown = known[number].place, f"[{number + 1}] {known[number].text}"
+        heading = _heading(entries, place)
+        here, cost = (place.entry, heading), tokens_in(shown)
+        if numbers and cost + (here != above) * tokens_in(heading) > room:
+            parts.append(PromptPart(tuple(numbers), "\n".join(lines)))
+            numbers, lines, room, above = [], [], tokens, (-1, "")
+        if here != above:
+            lines += ["", heading] if lines else [heading]
+            room -= tokens_in(heading)
+            above = here
+        numbers.append(number)
+        lines.append(shown)
+        room -= cost
+    if numbers:
+        parts.append(PromptPart(tuple(numbers), "\n".join(lines)))
+    return parts
+
+
+def _heading(entries: Sequence[Entry], place: Place) -> str:
+    entry = entries[place.entry]
+    section = entry.sections[place.section].heading
+    told = f"{entry.title} › {section}" if section and section != entry.title else entry.title
+    return f"Document: {' '.join(told.split())[:_LONGEST_HEADING]}"
+
+
+def tokens_in(text: str) -> int:
+    """Return the tokens of a line of text, estimated from its characters."""
+    return estimate(UserLine(text)) - _EMPTY
+
+
+_EMPTY = estimate(UserLine("")) - 1

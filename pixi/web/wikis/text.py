@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from pixi.knowledge.entry import Section
 from pixi.knowledge.reading.formats.html import closed_elements, page_of, without_lines
-from pixi.knowledge.reading.formats.outline import Heading, outlined
-from pixi.knowledge.reading.tidying import sendable
+from pixi.knowledge.reading.formats.markup import Heading, outlined
+from pixi.knowledge.reading.wire import sendable
 
 MOST_MEANINGS = 20
 

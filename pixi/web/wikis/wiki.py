@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from pixi.knowledge.entry import Section
-from pixi.knowledge.reading.outcome import SetAside
+from pixi.knowledge.reading.files import SetAside
 from pixi.web.fetching import Web
 from pixi.web.wikis.answers import (
     Fields,

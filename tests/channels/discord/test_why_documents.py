@@ -21,7 +21,7 @@ SOURCE = {"id": 3, "title": "Lemon sugar", "section": "Toppings", "line": 12}
 
 
 def query(*sources: object, database: str = "pancakes", name: str = "query_pancakes_database") -> ToolLine:
-    facts = [{"fact": "Lemon and sugar.", "source": source, "confidence": 0.9} for source in sources]
+    facts = [{"fact": "Lemon and sugar.", "source": source} for source in sources]
     return ToolLine("c", name, json.dumps({"database": database, "relevant": facts, "dropped": 0}))
 
 

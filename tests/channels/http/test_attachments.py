@@ -20,8 +20,7 @@ from pixi.core.lines import UserLine
 from pixi.store.sqlite import SqliteStore
 from tests.channels.http.served import Served, served
 from tests.channels.http.test_files import TEXT, lying, picture, send, zipped
-from tests.knowledge.reading.test_pdf import line, pdf
-from tests.knowledge.reading.test_word import document
+from tests.knowledge.reading.test_office import document, line, pdf
 from tests.servers.staged_web import Stage, StagedWeb
 from tests.servers.staged_web import served as fetched_from
 

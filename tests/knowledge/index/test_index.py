@@ -12,8 +12,8 @@ import pytest
 
 from pixi.knowledge.entry import Entry, Section, Source
 from pixi.knowledge.index import Index, IndexDamaged
-from pixi.knowledge.index.asking import LONGEST
 from pixi.knowledge.index.index import FORMAT
+from pixi.knowledge.index.query import LONGEST
 from tests.knowledge.index.building import entry, ids, index_of
 from tests.steps import steps_of
 

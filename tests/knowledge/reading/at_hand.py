@@ -7,9 +7,9 @@ from pathlib import Path
 
 from pixi.knowledge.entry import Document, Section
 from pixi.knowledge.reading import Documents, Limits, Readers, SetAside
+from pixi.knowledge.reading.files import open_regular, original_of
 from pixi.knowledge.reading.formats import read_documents
-from pixi.knowledge.reading.opening import open_regular, original_of
-from pixi.knowledge.reading.tidying import Tidier
+from pixi.knowledge.reading.wire import Tidier
 
 
 def read(path: Path, limits: Limits | None = None) -> Documents:

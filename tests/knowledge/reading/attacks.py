@@ -20,9 +20,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-import pixi.knowledge.reading.linux_sandbox  # noqa: F401 - `confine` imports it when this user cannot read it
+import pixi.knowledge.reading.confinement  # noqa: F401 - `confine` imports it when this user cannot read it
 from pixi.knowledge.reading.confinement import Confinement, confine
-from pixi.knowledge.reading.limits import Limits
+from pixi.knowledge.reading.files import Limits
 
 NOBODY = 65_534
 CANARY = "sk-canary-of-the-environment"

@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parents[3]
 PYTHON = """
 import json, os, sys
 from pixi.knowledge.reading.confinement import confine
-from pixi.knowledge.reading.limits import Limits
+from pixi.knowledge.reading.files import Limits
 import shutil, socket, subprocess, urllib.request
 confine(Limits(megabytes=300))
 told = []

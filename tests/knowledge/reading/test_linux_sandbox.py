@@ -11,7 +11,7 @@ import pytest
 if sys.platform != "linux":
     pytest.skip("another system keeps a process in other ways", allow_module_level=True)
 
-from pixi.knowledge.reading import Readers, linux_sandbox, process
+from pixi.knowledge.reading import Readers, confinement, process
 from pixi.knowledge.reading.confinement import Confinement
 from tests.knowledge.reading.at_hand import write
 from tests.knowledge.reading.attacks import ATTACKS, CANARY, Attack
@@ -107,7 +107,7 @@ def test_the_numbers_of_the_calls_are_those_of_the_kernel(column: int, header: s
     if not Path(header).exists():
         pytest.skip(f"there is no {header}")
     told = dict(re.findall(r"#define __NR(?:3264)?_(\w+)\s+(\d+)\s", Path(header).read_text()))
-    tables = linux_sandbox.CALLS | {name: rule[0] for name, rule in linux_sandbox.CHECKED.items()}
+    tables = confinement.CALLS | {name: rule[0] for name, rule in confinement.CHECKED.items()}
     for name, numbers in tables.items():
         if numbers[column] is not None:
             kernels = told.get(name) or told["fstatat" if name == "newfstatat" else name]
@@ -116,11 +116,11 @@ def test_the_numbers_of_the_calls_are_those_of_the_kernel(column: int, header: s
 
 @pytest.mark.parametrize("machine", ["x86_64", "aarch64"])
 def test_no_jump_of_the_filter_leads_out_of_it(machine: str) -> None:
-    program = linux_sandbox._filter_program(machine)
+    program = confinement._filter_program(machine)
     for at, instruction in enumerate(program):
         assert at + max(instruction[2], instruction[3]) < len(program) - (instruction[0] != 0x06)
     assert program[-1][0] == 0x06
 
 
 def test_a_machine_whose_calls_are_not_known_has_no_filter() -> None:
-    assert not linux_sandbox._filter_program("riscv64")
+    assert not confinement._filter_program("riscv64")

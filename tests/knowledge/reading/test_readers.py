@@ -15,13 +15,12 @@ import zstandard
 
 from pixi.core.errors import ConfigError
 from pixi.knowledge.entry import Document, Section
-from pixi.knowledge.reading import Documents, Limits, Readers, SetAside, labels, process
-from pixi.knowledge.reading.opening import open_regular
+from pixi.knowledge.reading import Documents, Limits, Readers, SetAside, process
+from pixi.knowledge.reading.files import open_regular
+from pixi.knowledge.reading.formats.fetched import Label, labelled
 from pixi.knowledge.reading.wire import HANDS_OVER
 from tests.knowledge.reading.at_hand import write
-from tests.knowledge.reading.test_epub import epub
-from tests.knowledge.reading.test_pdf import line, pdf
-from tests.knowledge.reading.test_word import word
+from tests.knowledge.reading.test_office import epub, line, pdf, word
 from tests.waiting import until, within
 
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
@@ -123,8 +122,8 @@ async def test_every_kind_is_read_though_its_library_is_imported_behind_the_fenc
         "a.rst": "Title\n=====\n\npancake\n",
         "latin.txt": "pancake, crêpe, pâte à crêpes, œufs, beurre demi-salé\n".encode("cp1252"),
         "front.md": "---\ntitle: x\n---\npancake\n",
-        f"page{labels.SUFFIX}": labels.labelled(
-            labels.Label("https://example.org/", "html", "utf-8"),
+        "page.fetched": labelled(
+            Label("https://example.org/", "html", "utf-8"),
             b"<html><body><article><h1>A</h1><p>pancake, and a paragraph.</p></article></body></html>",
         ),
     }

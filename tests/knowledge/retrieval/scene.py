@@ -30,10 +30,19 @@ BRIDGE_ENTRY = entry(7, "Khaju Bridge", BRIDGE)
 TEA_ENTRY = entry(8, "Longjing", Section(TEA, heading="Tea › Green", page=3))
 
 
-def reply(*facts: str, source: int = 1, confidence: float = 0.9) -> str:
-    """The JSON that a helper is asked for."""
-    listed = [{"fact": fact, "source": source, "confidence": confidence} for fact in facts]
-    return json.dumps({"relevant": listed}, ensure_ascii=False)
+NOTHING = '{"answerable": false, "sentences": []}'
+
+
+def reply(*numbers: object) -> str:
+    """What a helper is asked for: the numbers of the sentences that answer."""
+    return json.dumps({"answerable": True, "sentences": numbers}, ensure_ascii=False)
+
+
+def reply_to(told: str, *wanted: str) -> str:
+    """The reply that names every sentence in which one of these stands, by what the helper is shown."""
+    lines = [line.partition("] ") for line in told.splitlines() if line.startswith("[")]
+    numbers = [int(number[1:]) for number, _, text in lines if any(each in text for each in wanted)]
+    return reply(*numbers) if numbers else NOTHING
 
 
 def shown(request: Request) -> str:

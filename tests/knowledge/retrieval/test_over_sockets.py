@@ -1,4 +1,4 @@
-"""The retrieval agent with a helper at the far end of a socket, and whatever facts a helper may bring."""
+"""The retrieval agent with a helper at the far end of a socket, and whatever a helper may name."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from pixi.knowledge.entry import Entry, Section
 from pixi.knowledge.retrieval import RetrievalAgent
 from pixi.knowledge.retrieval.findings import NOT_THERE
-from pixi.knowledge.retrieval.reading import NEAREST
+from pixi.knowledge.retrieval.reader import NEAREST
 from pixi.models.deadlines import Deadlines
 from pixi.models.faults import Retries
 from pixi.models.server_model import ServerModel
 from pixi.testing import ScriptedModel
-from tests.knowledge.retrieval.scene import BRIDGE_ENTRY, LARGE, TEA_ENTRY, entry, reply, texts
+from tests.knowledge.retrieval.scene import BRIDGE_ENTRY, LARGE, NOTHING, TEA_ENTRY, entry, reply, texts
 from tests.servers.scripted_openai import (
     Close,
     Hang,
@@ -55,7 +55,7 @@ async def test_a_schema_goes_along_and_a_server_without_is_asked_in_words() -> N
     def takes_none(seen: Seen) -> Reply:
         if "response_format" in seen.json():
             return error(400, "response_format is not supported by this model")
-        return stream(f"```json\n{reply(BUILT)}\n```", finish())
+        return stream(f"```json\n{reply(2)}\n```", finish())
 
     async with ScriptedOpenAI(choose=takes_none) as server, helper(server) as agent:
         for question in (WHO, "Who was the builder of the bridge?"):
@@ -63,21 +63,21 @@ async def test_a_schema_goes_along_and_a_server_without_is_asked_in_words() -> N
         asked = [seen.json() for seen in server.requests]
     assert ["response_format" in body for body in asked] == [True, False, False]
     schema = asked[0]["response_format"]["json_schema"]["schema"]
-    assert schema["required"] == ["relevant"]
+    assert list(schema["properties"]) == ["answerable", "sentences"]  # the flag first
     assert "[1] The Khaju Bridge stands in Isfahan." in asked[0]["messages"][1]["content"]
 
 
 async def test_not_in_these_documents() -> None:
-    async with ScriptedOpenAI(stream('{"relevant": []}', finish())) as server, helper(server) as agent:
+    async with ScriptedOpenAI(stream(NOTHING, finish())) as server, helper(server) as agent:
         assert (await agent.query("Who won?", [TEA_ENTRY])).to_json() == {"relevant": [], "note": NOT_THERE}
 
 
 FAILING = {
     "a refused key": error(401, "no"),
     "a web page": page(),
-    "a reply that is cut off": stream(reply(BUILT)[:30], Close()),
+    "a reply that is cut off": stream(reply(2)[:30], Close()),
     "silence": Reply((Hang(),)),
-    "a reply that stands still": stream('{"relevant": [{', Hang()),
+    "a reply that stands still": stream('{"answerable": true, "sentences": [', Hang()),
 }
 
 
@@ -90,7 +90,7 @@ async def test_a_server_that_fails_leaves_the_best_passages(answer: Reply) -> No
 
 
 async def test_who_gives_up_waiting_closes_the_connection() -> None:
-    async with ScriptedOpenAI(stream('{"rel', Hang())) as server, helper(server) as agent:
+    async with ScriptedOpenAI(stream('{"ans', Hang())) as server, helper(server) as agent:
         task = asyncio.create_task(agent.query(WHO, [BRIDGE_ENTRY]))
         async with within("the question"):
             await server.asked.wait()
@@ -125,12 +125,16 @@ ENTRIES = st.lists(
 )
 
 
-@given(ENTRIES, st.lists(st.one_of(TEXTS, st.text(max_size=20)), max_size=4), st.booleans())
+@given(
+    ENTRIES,
+    st.lists(st.one_of(TEXTS, st.text(max_size=20), st.integers(-2, 40)), max_size=6),
+    st.booleans(),
+)
 def test_whatever_comes_back_stands_where_it_says(
-    entries: list[Entry], facts: list[str], helped: bool
+    entries: list[Entry], named: list[str | int], helped: bool
 ) -> None:
     async def ask() -> None:
-        model = ScriptedModel(reply(*facts), traits=LARGE) if helped else None
+        model = ScriptedModel(reply(*named), traits=LARGE) if helped else None
         findings = await RetrievalAgent(model).query("How many arches has the bridge? 桥有几个拱", entries)
         for fact in findings.relevant:
             places = [
@@ -143,7 +147,6 @@ def test_whatever_comes_back_stands_where_it_says(
             lines = {s.line + s.text[:at].count("\n") for s in places for at in _starts(s.text, fact.text)}
             assert fact.text.strip()
             assert fact.source.line in lines
-            assert 0 <= fact.confidence <= 1
 
     asyncio.run(ask())
 

@@ -1,4 +1,4 @@
-"""What helpers make of the JSON that they are asked for."""
+"""What helpers make of the two fields that they are asked for."""
 
 import json
 
@@ -6,130 +6,136 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pixi.knowledge.retrieval.replies import Claim, claims_in, numbers_in
+from pixi.knowledge.retrieval.replies import HelperReply, quoted, read_reply
+from tests.knowledge.retrieval.scene import NOTHING
+from tests.steps import assert_linear
 
-GOOD = '{"relevant": [{"fact": "It has 23 arches.", "source": 3, "confidence": 0.9}, {"fact": "It is old.", "source": 4, "confidence": 0.5}]}'  # noqa: E501
-WHOLE = (Claim("It has 23 arches.", 3, 0.9), Claim("It is old.", 4, 0.5))
+GOOD = '{"answerable": true, "sentences": [33, 34]}'
 
 READ_AS_WHOLE = {
     "plain": GOOD,
     "in a fence": f"```json\n{GOOD}\n```",
-    "in prose": f"Sure! Here are the facts [1]:\n{GOOD}\nLet me know {{if}} you need more.",
-    "after thoughts": f'<think>Perhaps {{"relevant": []}}? No.</think>\n{GOOD}',
+    "in prose": f"Sure! It is line [1] (see there):\n{GOOD}\nLet me know {{if}} you need more of [2].",
+    "after the form": f'The form is {{"answerable": false, "sentences": [1]}}. Mine:\n{GOOD}',
+    "after thoughts": f"<think>Perhaps {NOTHING}? No.</think>\n{GOOD}",
     "after thoughts that began in the prompt": f"hm, [1] says so {{...}}\n</think>{GOOD}",
-    "trailing commas": GOOD.replace("}]}", "},],}"),
+    "trailing commas": GOOD.replace("]}", ",],}"),
     "single quotation marks": GOOD.replace('"', "'"),
-    "curly quotation marks": GOOD.replace('"fact"', "“fact”"),
-    "bare keys": GOOD.replace('"fact"', "fact").replace('"source"', "source"),
-    "comments": GOOD.replace("[{", "[ // the facts\n{").replace("},", "}, /* more */"),
-    "an end that is missing": GOOD.removesuffix("]}"),
-    "an inner end that is missing": GOOD.removesuffix("}]}"),
-    "no comma between": GOOD.replace("}, {", "} {"),
-    "a bare list": GOOD.removeprefix('{"relevant": ').removesuffix("}"),
-    "another name": GOOD.replace('"relevant"', '"facts"').replace('"fact"', '"quote"'),
-    "a wrapper": GOOD.replace('{"relevant"', '{"answer": "yes", "items"'),
-    "capital names": GOOD.replace('"relevant"', '"Relevant"').replace('"fact"', '"Fact"'),
-    "percentages": GOOD.replace("0.9", '"90%"').replace("0.5", '"50 %"'),
-    "of ten": GOOD.replace("0.9", "9").replace("0.5", "5"),
-    "words": GOOD.replace("0.9", '"high"').replace(', "confidence": 0.5', ""),
-    "sources in words": GOOD.replace("3,", '"[3]",').replace("4,", '["line 4"],'),
-    "sources as objects": GOOD.replace("3,", '{"line": 3},'),
+    "curly quotation marks": GOOD.replace('"answerable"', "“answerable”"),
+    "bare keys": GOOD.replace('"', ""),
+    "Python": GOOD.replace("true", "True"),
+    "words": GOOD.replace("true", '"yes"'),
+    "a comment": GOOD.replace("[33", "[ // the lines\n33"),
+    "an end that is missing": GOOD.removesuffix("]}") + ",",
+    "an inner end that is missing": GOOD.removesuffix("]}") + "}",
+    "no comma between": GOOD.replace(",", ""),
+    "other order": '{"sentences": [33, 34], "answerable": true}',
+    "another name": GOOD.replace("sentences", "lines"),
+    "no flag": '{"sentences": [33, 34]}',
+    "a bare list": "[33, 34]",
+    "strings": GOOD.replace("33", '"33"').replace("34", '"[34]"'),
+    "strings in words": GOOD.replace("33", '"line 33"').replace("34", '"Sentence 34."'),
+    "all in one string": GOOD.replace("[33, 34]", '"33, 34"'),
+    "a pair in a string": GOOD.replace("[33, 34]", '["[33, 34]"]'),
+    "a range": GOOD.replace("33, 34", "33-34"),
+    "a range in a string": GOOD.replace("33, 34", '"33–34"'),
+    "a range in words": GOOD.replace("33, 34", '"33 to 34"'),
+    "a list in a list": GOOD.replace("[33, 34]", "[[33, 34]]"),
+    "objects": GOOD.replace("33, 34", '{"number": 33}, {"number": 34}'),
+    "duplicates": GOOD.replace("34", "34, 33, 34, 33-34"),
+    "decimals": GOOD.replace("33", "33.0"),
+    "Persian digits": GOOD.replace("33", "۳۳"),
 }
 
 
 @pytest.mark.parametrize("reply", READ_AS_WHOLE.values(), ids=READ_AS_WHOLE)
-def test_the_facts_are_read_whatever_they_stand_in(reply: str) -> None:
-    found = claims_in(reply)
-    assert (found.claims, found.certain) == (WHOLE, True)
+def test_the_numbers_are_read_whatever_they_stand_in(reply: str) -> None:
+    assert read_reply(reply) == HelperReply(True, (33, 34))
 
 
-PARTLY = {
-    "cut in a fact": (GOOD[: GOOD.index("is old")], WHOLE[:1]),
-    "cut before the source": (
-        GOOD[: GOOD.index(', "source": 4')],
-        (WHOLE[0], Claim("It is old.", None, 0.5)),
+OTHERWISE = {
+    "no": (NOTHING, HelperReply(False, ())),
+    "no, and numbers": ('{"answerable": false, "sentences": [1, 2]}', HelperReply(False, (1, 2))),
+    "nothing, without a flag": ('{"sentences": []}', HelperReply(False, ())),
+    "yes, and nowhere": ('{"answerable": true, "sentences": []}', HelperReply(True, ())),
+    "cut before the list": ('{"answerable": true, "sen', HelperReply(True, ())),
+    "cut in a number": ('{"answerable": true, "sentences": [33, 3', HelperReply(True, (33,))),
+    "cut in a list without a flag": ('{"sentences": [', HelperReply(None, ())),
+    "numbers in words": ('{"answerable": true, "sentences": ["three"]}', HelperReply(True, ("three",))),
+    "a quotation": (
+        '{"answerable": true, "sentences": ["He said \\"3 \\u00bd\\": ok.", 4]}',
+        HelperReply(True, ('He said "3 ½": ok.', 4)),
     ),
-    "cut in a number": (GOOD[: GOOD.index("0.5") + 2], WHOLE),
-    "strings": ('{"relevant": ["It has 23 arches.", "  "]}', (Claim("It has 23 arches.", None, 0.5),)),
-    "one object": ('{"fact": "It is old.", "source": 4, "confidence": 0.5}', WHOLE[1:]),
-    "quotation marks inside": (
-        '{"relevant": [{"fact": "He said "hi" to me.", "source": 1, "confidence": 1}]}',
-        (Claim('He said "hi" to me.', 1, 1.0),),
-    ),
-    "an apostrophe": (
-        "{'relevant': [{'fact': 'It's the bridge's arch', 'source': 1, 'confidence': 1}]}",
-        (Claim("It's the bridge's arch", 1, 1.0),),
-    ),
-    "nothing": ('{"relevant": []}', ()),
-    "null": ('{"relevant": null}', ()),
     "a number without end": (
-        '{"relevant": [{"fact": "a", "source": 2, "confidence": 6084057912000000}, {"fact": "b", "sou',
-        (Claim("a", 2, 0.5), Claim("b", None, 0.5)),
+        f'{{"answerable": true, "sentences": [{"9" * 9_000}]}}',
+        HelperReply(True, (0,)),
     ),
-    "not a number": (
-        '{"relevant": [{"fact": "a", "source": true, "confidence": NaN}, {"fact": 3}, 7]}',
-        (Claim("a", None, 0.5),),
+    "a range without end": (
+        '{"answerable": true, "sentences": ["1-999999999"]}',
+        HelperReply(True, tuple(range(1, 52))),
     ),
+    "a range backwards": ('{"answerable": true, "sentences": ["9-3"]}', HelperReply(True, (9, 3))),
+    "more than anybody needs": (
+        f'{{"answerable": true, "sentences": {list(range(1, 500))}}}',
+        HelperReply(True, tuple(range(1, 101))),
+    ),
+    "prose": (
+        '1. "It has 23 arches."\n\n* It is old.',
+        HelperReply(None, ("It has 23 arches.", "It is old.")),
+    ),
+    "prose with a number": ("As line [12] says, no.", HelperReply(None, ("As line [12] says, no.",))),
+    "silence": ("", HelperReply(None, ())),
+    "a command": ("[SEND: It is line 3.]", HelperReply(None, ("[SEND: It is line 3.]",))),
 }
 
 
-@pytest.mark.parametrize(("reply", "claims"), PARTLY.values(), ids=PARTLY)
-def test_what_is_whole_is_kept(reply: str, claims: tuple[Claim, ...]) -> None:
-    found = claims_in(reply)
-    assert (found.claims, found.certain) == (claims, True)
+@pytest.mark.parametrize(("reply", "read"), OTHERWISE.values(), ids=OTHERWISE)
+def test_other_replies(reply: str, read: HelperReply) -> None:
+    assert read_reply(reply) == read
+
+
+@given(st.text(alphabet="{}[]\",:'\\ answerbltfu0123-\n`“”", max_size=200))
+def test_nothing_breaks_it(reply: str) -> None:
+    read_reply(reply)
+
+
+@given(st.lists(st.integers(1, 999), max_size=9, unique=True), st.data())
+def test_a_cut_loses_only_what_it_cuts(numbers: list[int], data: st.DataObject) -> None:
+    reply = json.dumps({"answerable": True, "sentences": numbers})
+    assert read_reply(reply).items == tuple(numbers)
+    kept = read_reply(reply[: data.draw(st.integers(20, len(reply)))]).items
+    assert kept == tuple(numbers[: len(kept)])
+
+
+@pytest.mark.parametrize("piece", ["{", "[1-", '"', "'", "“", "sentences: ", "answerable: true ", "<think>"])
+def test_an_odd_reply_takes_as_long_as_it_is(piece: str) -> None:
+    assert_linear(lambda size: lambda: read_reply(piece * size), 500)
+
+
+SENTENCES = {
+    0: "The Khaju Bridge stands in Isfahan.",
+    1: "It was built by Shah Abbas II around 1650, on the foundations of an older bridge.",
+    2: "赵州桥位于河北省赵县，由隋代工匠李春设计建造。",
+    3: "It is old.",
+}
 
 
 @pytest.mark.parametrize(
-    "reply", ["", "I cannot.", "As line [12] says, no.", "{}", "null", "[[[[", "{" * 9_000]
-)
-def test_what_is_no_answer_in_form_is_prose(reply: str) -> None:
-    assert not claims_in(reply).certain
-
-
-def test_lines_of_prose_lose_their_bullets() -> None:
-    found = claims_in('1. "It has 23 arches."\n\n* It is old.')
-    assert [claim.text for claim in found.claims] == ["It has 23 arches.", "It is old."]
-
-
-@pytest.mark.parametrize(
-    ("reply", "numbers"),
+    ("quotation", "number"),
     [
-        ('{"keep": [3, 1, 3]}', [3, 1]),
-        ("I keep [2, 5].", [2, 5]),
-        ('```\n{"keep": ["[4]", 2.0,]}\n```', [4, 2]),
-        ('{"keep": []}', []),
-        ("none of them", None),
-        ('{"keep": ["what"]}', None),
+        ("the khaju bridge stands in Isfahan", 0),
+        ("[1] “The Khaju Bridge stands in Isfahan”", 0),
+        ("It was built by Shah Abbas II around 1950, on the foundation of an older bridge.", 1),
+        ("built by Shah Abbas II around 1650", 1),  # a piece of it
+        ("赵州桥位于河北省赵县，由隋代工匠李冰设计建造。", 2),
+        ("Shah Abbas II built it around 1650, on the foundations of an older bridge", 1),
+        ("It was built by Napoleon on the banks of the Seine.", None),
+        ("It is so old that nobody remembers any other bridge in this town or the next one.", None),
+        ("old", None),
+        ("…", None),
     ],
 )
-def test_chosen_numbers(reply: str, numbers: list[int] | None) -> None:
-    assert numbers_in(reply) == numbers
-
-
-@given(st.text(alphabet="{}[]\",:'\\ factrelevansouc0123\n`", max_size=200))
-def test_nothing_breaks_it(reply: str) -> None:
-    claims_in(reply)
-    numbers_in(reply)
-
-
-FACTS = st.lists(
-    st.fixed_dictionaries(
-        {
-            "fact": st.text("ab\"',:\\é𐀀 ", min_size=1).filter(str.strip),
-            "source": st.integers(0, 99),
-            "confidence": st.sampled_from([0.0, 0.5, 1.0]),
-        }
-    ),
-    max_size=5,
-)
-
-
-@given(FACTS, st.data())
-def test_a_cut_loses_only_what_it_cuts(facts: list[dict[str, object]], data: st.DataObject) -> None:
-    reply = json.dumps({"relevant": facts}, ensure_ascii=data.draw(st.booleans()))
-    whole = claims_in(reply).claims
-    assert {claim.text for claim in whole} == {str(fact["fact"]).strip() for fact in facts}
-    cut = data.draw(st.integers(0, len(reply)))
-    kept = claims_in(reply[:cut])
-    if kept.certain:
-        assert {claim.text for claim in kept.claims} <= {claim.text for claim in whole}
+def test_a_quotation_stands_for_the_sentence_that_it_is_nearest_to(
+    quotation: str, number: int | None
+) -> None:
+    assert quoted(quotation, SENTENCES) == number

@@ -6,9 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pixi.knowledge.retrieval.numbers import value_of_chinese, value_of_digits
 from pixi.knowledge.retrieval.sentences import LONGEST, sentences
-from pixi.knowledge.retrieval.words import Analyser
 
 
 @pytest.mark.parametrize(
@@ -42,48 +40,3 @@ def test_nothing_is_lost_and_nothing_is_long(text: str) -> None:
     assert all(one[1] <= other[0] for one, other in pairwise(spans))
     inside = "".join(text[start:end] for start, end in spans)
     assert "".join(inside.split()) == "".join(text.split())
-
-
-@pytest.mark.parametrize(
-    ("written", "value"),
-    [
-        ("1,000", "1000"),
-        ("۱٬۰۰۰", "1000"),
-        ("٣٫٥", "3.5"),
-        ("3.50", "3.5"),
-        ("007", "7"),
-        ("1.000.000", "1000000"),
-    ],
-)
-def test_digits(written: str, value: str) -> None:
-    assert value_of_digits(written) == value
-
-
-@pytest.mark.parametrize(
-    ("written", "value"),
-    [
-        ("三百二十", "320"),
-        ("二〇〇八", "2008"),
-        ("十二", "12"),
-        ("一千四百", "1400"),
-        ("两万五千", "25000"),
-        ("一亿", "100000000"),
-    ],
-)
-def test_chinese_numbers(written: str, value: str) -> None:
-    assert value_of_chinese(written) == value
-
-
-@pytest.mark.parametrize(
-    ("text", "values"),
-    [
-        ("twenty-five men and 2.5 million ants", ["25", "2500000"]),
-        ("a hundred years", ["100"]),
-        ("one of them", []),
-        ("بیست و پنج نفر و ۳ هزار گل", ["25", "3000"]),
-        ("第三十九届，5亿人，三亚", ["39", "500000000"]),
-        ("B12 and 39th", ["39"]),
-    ],
-)
-def test_numbers_in_a_text(text: str, values: list[str]) -> None:
-    assert [token.stem for token in Analyser().tokens(text) if token.kind == "number"] == values

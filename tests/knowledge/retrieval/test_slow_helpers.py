@@ -9,12 +9,21 @@ from pixi.core.deltas import PromptProgress, Request
 from pixi.core.errors import ModelError
 from pixi.knowledge.entry import Entry, Section
 from pixi.knowledge.retrieval import RetrievalAgent
-from pixi.knowledge.retrieval.reading import CUT_OFF, NEAREST
+from pixi.knowledge.retrieval.reader import CUT_OFF, NEAREST
 from pixi.models.model import Traits
 from pixi.testing import ScriptedModel
 from pixi.testing.scripted_model import Scripted, Step
 from tests.held_clock import HeldClock
-from tests.knowledge.retrieval.scene import BRIDGE_ENTRY, LARGE, TEA_ENTRY, entry, reply, shown, texts
+from tests.knowledge.retrieval.scene import (
+    BRIDGE_ENTRY,
+    LARGE,
+    NOTHING,
+    TEA_ENTRY,
+    entry,
+    reply,
+    shown,
+    texts,
+)
 
 pytestmark = pytest.mark.usefixtures("clock")
 
@@ -32,7 +41,7 @@ def slow(seconds: float, *then: Step, total: int = 3_400) -> list[Step]:
 
 async def test_who_reads_is_waited_for_and_what_it_shows_is_told(clock: HeldClock) -> None:
     told: list[str] = []
-    model = ScriptedModel(slow(600.0, reply(BUILT)), piece=0, traits=LARGE)
+    model = ScriptedModel(slow(600.0, reply(2)), piece=0, traits=LARGE)
     began = clock.time()
     findings = await RetrievalAgent(model).query(WHO, [BRIDGE_ENTRY], progress=told.append)
     assert clock.time() - began == 600
@@ -48,7 +57,7 @@ async def test_who_reads_is_waited_for_and_what_it_shows_is_told(clock: HeldCloc
 
 
 async def test_what_was_not_read_in_time_is_made_up_for_with_a_word(clock: HeldClock) -> None:
-    agent = RetrievalAgent(ScriptedModel(slow(600.0, reply(BUILT)), traits=LARGE))
+    agent = RetrievalAgent(ScriptedModel(slow(600.0, reply(2)), traits=LARGE))
     began = clock.time()
     findings = await agent.query(WHO, [BRIDGE_ENTRY], seconds=60)
     assert clock.time() - began < 60  # or whoever waits would be gone
@@ -78,7 +87,7 @@ class Counted(ScriptedModel):
 async def test_a_slow_helper_is_asked_for_one_part_at_a_time(
     seconds: float, near: bool, at_once: int
 ) -> None:
-    model = Counted(*[slow(seconds, '{"relevant": []}')] * 30, near=near)
+    model = Counted(*[slow(seconds, NOTHING)] * 30, near=near)
     await RetrievalAgent(model).query("How heavy are they?", [BOOK])
     assert len(model.requests) > at_once
     assert model.most == at_once
@@ -88,7 +97,7 @@ async def test_the_rest_of_several_parts_is_reckoned_in() -> None:
     def read(request: Request) -> list[Step]:
         """Read twenty tokens a second, with tokens of two characters."""
         total = sum(len(str(line)) for line in request.lines) // 2
-        return slow(total / 20, '{"relevant": []}', total=total)
+        return slow(total / 20, NOTHING, total=total)
 
     told: list[str] = []
     model = Counted(*[read] * 30)
@@ -116,7 +125,7 @@ def read_before(requests: Sequence[Request]) -> list[str]:
 
 async def prompts(question: str, entries: Sequence[Entry], traits: Traits) -> list[str]:
     """What a helper is shown for a question, but for the question."""
-    model = ScriptedModel(*['{"relevant": []}'] * 40, piece=0, traits=traits)
+    model = ScriptedModel(*[NOTHING] * 40, piece=0, traits=traits)
     await RetrievalAgent(model).query(question, entries)
     assert all(shown(request).endswith(f"Question: {question}") for request in model.requests)
     return read_before(model.requests)

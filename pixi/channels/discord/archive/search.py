@@ -25,7 +25,7 @@ from pixi.channels.discord.places import address_of_chat
 from pixi.channels.discord.requests import UNREADABLE, DiscordRefused
 from pixi.core.errors import ChannelError, ChannelLost
 from pixi.core.strangers import one_line
-from pixi.knowledge.index.snippets import Cutter
+from pixi.knowledge.index.passages import Cutter
 from pixi.knowledge.index.terms import Analysis, pieces, terms_of
 from pixi.knowledge.normalising import normalise
 from pixi.knowledge.relevance import most_relevant

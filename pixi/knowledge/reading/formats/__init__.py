@@ -1,4 +1,4 @@
-"""One reader for each format. A reader makes documents of a file that is already open; it runs apart.
+"""Readers of files: functions that make documents of a file that is already open. They run apart.
 
 A reader is a function of an `Original` and of something to tell what it passed over; it gives documents, in
 order, as it comes to them, and raises `SetAside` where it can make none.
@@ -9,38 +9,39 @@ from functools import cache
 from importlib import import_module
 
 from pixi.knowledge.entry import Document
-from pixi.knowledge.reading import labels, suffixes
-from pixi.knowledge.reading.opening import Original
-from pixi.knowledge.reading.outcome import SetAside
+from pixi.knowledge.reading import files
+from pixi.knowledge.reading.files import Original, SetAside
 
 Tell = Callable[[str], None]
 Reader = Callable[[Original, Tell], Iterable[Document]]
 
-_MODULES = {
-    "markdown": suffixes.MARKDOWN,
-    "plain": suffixes.PLAIN,
-    "restructured": suffixes.RESTRUCTURED,
-    "html": suffixes.HTML,
-    "json_files": suffixes.JSON,
-    "json_lines": suffixes.JSON_LINES,
-    "tables": suffixes.TABLES,
-    "pdf": suffixes.PDF,
-    "word": suffixes.WORD,
-    "epub": suffixes.EPUB,
-    "zst": suffixes.ZST,
+_READERS = {
+    ("markup", "read_markdown"): files.MARKDOWN,
+    ("markup", "read_restructured"): files.RESTRUCTURED,
+    ("plain", "read"): files.PLAIN,
+    ("html", "read"): files.HTML,
+    ("json_files", "read"): files.JSON,
+    ("json_files", "read_lines"): files.JSON_LINES,
+    ("json_files", "read_packed"): files.ZST,
+    ("records", "read_table"): files.TABLES,
+    ("office", "read_pdf"): files.PDF,
+    ("office", "read_word"): files.WORD,
+    ("office", "read_epub"): files.EPUB,
+    ("fetched", "read"): frozenset({files.FETCHED}),
 }
-_MODULE_OF = {suffix: name for name, known in _MODULES.items() for suffix in known}
-_FETCHED = "fetched"
-_SLOW = suffixes.PDF | suffixes.WORD | suffixes.EPUB | suffixes.ZST
+"""The module and the function that read each kind of file; a module is imported when it is first needed."""
+
+_READER_OF = {suffix: reader for reader, known in _READERS.items() for suffix in known}
+_SLOW = files.PDF | files.WORD | files.EPUB | files.ZST
 
 
 def is_slow(name: str) -> bool:
-    """Whether even a small file of that name may take long."""
-    return suffixes.suffix_of(name) in _SLOW
+    """Return True if even a small file of that name may take long."""
+    return files.suffix_of(name) in _SLOW
 
 
 def read_documents(original: Original, tell: Tell) -> Iterable[Document]:
-    """The documents of a file, read by what its name says it is.
+    """Return the documents of a file, read by what its name says it is.
 
     Args:
         original: the file.
@@ -49,15 +50,14 @@ def read_documents(original: Original, tell: Tell) -> Iterable[Document]:
     Raises:
         SetAside: none can be made; also while they are taken.
     """
-    if original.name.endswith(labels.SUFFIX):
-        return _reader(_FETCHED)(original, tell)
-    suffix = suffixes.suffix_of(original.name)
+    fetched = original.name.endswith(files.FETCHED)
+    suffix = files.FETCHED if fetched else files.suffix_of(original.name)
     if not suffix:
-        raise SetAside(f"is of no kind that can be read; those are {', '.join(sorted(suffixes.SUFFIXES))}")
-    return _reader(_MODULE_OF[suffix])(original, tell)
+        raise SetAside(f"is of no kind that can be read; those are {', '.join(sorted(files.SUFFIXES))}")
+    return _reader(*_READER_OF[suffix])(original, tell)
 
 
 @cache
-def _reader(module: str) -> Reader:
-    reader: Reader = import_module(f"{__name__}.{module}").read
+def _reader(module: str, name: str) -> Reader:
+    reader: Reader = getattr(import_module(f"{__name__}.{module}"), name)
     return reader

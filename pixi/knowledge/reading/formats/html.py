@@ -6,11 +6,10 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from pixi.knowledge.entry import Document, Section
+from pixi.knowledge.reading.files import Original, SetAside
 from pixi.knowledge.reading.formats import Tell
-from pixi.knowledge.reading.formats.decoding import decoded
-from pixi.knowledge.reading.formats.outline import Heading, outlined
-from pixi.knowledge.reading.opening import Original
-from pixi.knowledge.reading.outcome import SetAside
+from pixi.knowledge.reading.formats.markup import Heading, outlined
+from pixi.knowledge.reading.formats.plain import decoded
 
 if TYPE_CHECKING:
     from selectolax.lexbor import LexborNode
@@ -54,14 +53,14 @@ _MOST_ATTRIBUTES = 10_000  # of one element: each is compared with all that stan
 
 
 def read(original: Original, tell: Tell) -> Iterable[Document]:
-    """The page, as one document."""
+    """Return the page, as one document."""
     del tell
     data = original.all_bytes()
     return (page_of(decoded(data, charset_in(data))).document(),)
 
 
 def charset_in(data: bytes) -> str:
-    """The encoding that a page names itself; "" where it names none."""
+    """Return the encoding that a page names itself; "" where it names none."""
     told = _CHARSET.search(data[:2048])
     return told[1].decode("ascii", "replace") if told else ""
 
@@ -81,12 +80,12 @@ class Page:
     headings: list[Heading] = field(default_factory=list)
 
     def document(self) -> Document:
-        """The page as a document of its own."""
+        """Return the page as a document of its own."""
         document = outlined(self.lines, self.headings, self.title)
         return replace(document, title=self._best_title(), sections=without_lines(document))
 
     def _best_title(self) -> str:
-        """The outermost heading where the title is that and the name of the site; else the title."""
+        """Return the outermost heading where the title is that and the name of the site; else the title."""
         outermost = [heading.text for heading in self.headings if heading.level == 1]
         if len(outermost) == 1 and (not self.title or outermost[0] in self.title):
             return outermost[0]
@@ -94,7 +93,7 @@ class Page:
 
 
 def without_lines(document: Document) -> tuple[Section, ...]:
-    """Its sections: the lines that they were made of are not those of the file."""
+    """Return its sections without lines: those that they were made of are not those of the file."""
     return tuple(replace(section, line=0) for section in document.sections)
 
 
@@ -119,7 +118,7 @@ def page_of(text: str) -> Page:
 
 
 def closed_elements(text: str) -> str:
-    """HTML or XML with every empty element written as two tags.
+    """Return HTML or XML with every empty element written as two tags.
 
     XML may close in one what HTML takes for open: a `<title/>` would swallow all that follows it.
 
@@ -279,7 +278,7 @@ class _Writer:
 
 
 def is_hidden(node: "LexborNode") -> bool:
-    """Whether a browser would not show it: what strangers like to write there is for machines."""
+    """Return True if a browser would not show it: what strangers like to write there is for machines."""
     attributes = node.attributes
     if not attributes:
         return False

@@ -1,27 +1,27 @@
-"""JSON: one record, a list of them, or something that holds such a list."""
+"""JSON and JSON Lines, plain or compressed with Zstandard: records, or one record."""
 
 import codecs
 import json
+import sys
 from collections.abc import Iterable, Iterator
 
 import msgspec
 
 from pixi.knowledge.entry import Document
+from pixi.knowledge.reading.files import JSON_LINES, ZST, Limits, Original, SetAside, mib
 from pixi.knowledge.reading.formats import Tell
-from pixi.knowledge.reading.formats.decoding import decoded
+from pixi.knowledge.reading.formats.plain import decoded
 from pixi.knowledge.reading.formats.records import document_of, main_text
-from pixi.knowledge.reading.opening import Original
-from pixi.knowledge.reading.outcome import SetAside
 
 
 def read(original: Original, tell: Tell) -> Iterable[Document]:
-    """The records, or the one that the file is."""
+    """Return the records, or the one that the file is."""
     data = original.all_bytes()
     return documents_in(data, original.limits.depth, tell)
 
 
 def documents_in(data: bytes, depth: int, tell: Tell) -> Iterable[Document]:
-    """What some JSON holds; JSON Lines too, whatever they are called.
+    """Return what some JSON holds; JSON Lines too, whatever they are called.
 
     Raises:
         SetAside: it is neither.
@@ -41,7 +41,7 @@ def documents_in(data: bytes, depth: int, tell: Tell) -> Iterable[Document]:
 
 
 def documents_in_lines(lines: Iterable[bytes], depth: int, tell: Tell) -> Iterator[Document]:
-    """A document for each line. Those that are no JSON are passed over and told of.
+    """Yield a document for each line. Those that are no JSON are passed over and told of.
 
     Raises:
         SetAside: every line is.
@@ -70,7 +70,7 @@ def documents_in_lines(lines: Iterable[bytes], depth: int, tell: Tell) -> Iterat
 
 
 def parsed(data: bytes) -> object:
-    """What the JSON says.
+    """Return what the JSON says.
 
     Raises:
         json.JSONDecodeError: it is none.
@@ -89,7 +89,7 @@ def parsed(data: bytes) -> object:
 
 
 def documents_of(value: object, depth: int) -> Iterator[Document]:
-    """The documents that a value holds, by its shape."""
+    """Yield the documents that a value holds, by its shape."""
     match value:
         case list():
             for record in value:
@@ -119,3 +119,65 @@ def _lists_of_records(value: dict[str, object]) -> list[str]:
         for name, part in value.items()
         if isinstance(part, list) and len(part) > 1 and all(isinstance(record, dict) for record in part)
     ]
+
+
+_WIDE = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+
+
+def read_lines(original: Original, tell: Tell) -> Iterable[Document]:
+    """Yield the records, read line by line: the file may be larger than memory."""
+    start = original.file.read(2)
+    original.file.seek(0)
+    if start in _WIDE:
+        lines: Iterable[bytes] = decoded(original.all_bytes()).encode("utf-8", "replace").split(b"\n")
+    else:
+        lines = original.file
+    came = False
+    try:
+        for document in documents_in_lines(lines, original.limits.depth, tell):
+            came = True
+            yield document
+    except SetAside:
+        if came or not original.file.seekable():
+            raise
+        original.file.seek(0)
+        yield from documents_in(original.all_bytes(), original.limits.depth, tell)
+
+
+_LINES = tuple(suffix for suffix in ZST if suffix.removesuffix(".zst") in JSON_LINES)
+_WINDOW_LOG = 27  # who packed it may have looked back by 128 MiB, as `zstd --long` does
+_BLOCK = 1024 * 1024
+
+
+def read_packed(original: Original, tell: Tell) -> Iterable[Document]:
+    """Return the records inside."""
+    data = _unpacked(original, original.limits)
+    if original.name.lower().endswith(_LINES):
+        return documents_in_lines(data.split(b"\n"), original.limits.depth, tell)
+    return documents_in(data, original.limits.depth, tell)
+
+
+def _unpacked(original: Original, limits: Limits) -> bytes:
+    try:
+        if sys.version_info >= (3, 14):
+            from compression import zstd
+        else:
+            from backports import zstd
+    except ImportError:
+        raise SetAside("needs a library to unpack it; install pixi-persona[docs]") from None
+    data = bytearray()
+    if not original.size:
+        return b""
+    try:
+        with zstd.ZstdFile(
+            original.file, options={zstd.DecompressionParameter.window_log_max: _WINDOW_LOG}
+        ) as unpacked:
+            while block := unpacked.read(_BLOCK):
+                data += block
+                if len(data) > limits.unpacked_bytes:
+                    raise SetAside(f"unpacks to more than {mib(limits.unpacked_bytes)}; split it")
+    except EOFError:
+        raise SetAside("is cut off; pack it anew") from None
+    except zstd.ZstdError:
+        raise SetAside("is broken, or not packed with Zstandard; pack it anew") from None
+    return bytes(data)

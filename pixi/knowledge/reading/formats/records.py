@@ -1,11 +1,18 @@
-"""Records, of JSON or of a table, made into documents: which of their fields is what."""
+"""Records made into documents, which of their fields is what; and tables, of which every row is a record."""
 
+import csv
 import hashlib
+import io
+import itertools
 import json
+import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from pixi.knowledge.entry import Document, Section
-from pixi.knowledge.reading.outcome import SetAside
+from pixi.knowledge.reading.files import Original, SetAside
+from pixi.knowledge.reading.formats import Tell
+from pixi.knowledge.reading.formats.plain import decoded
 
 _KEYS = ("_id", "id", "uuid", "guid", "key", "slug", "url", "uri", "link", "permalink")
 _TITLES = (
@@ -27,7 +34,7 @@ Values = Mapping[str, object]
 def document_of(
     record: object, *, key: str | None = None, line: int = 0, depth: int = 64, plain: bool = False
 ) -> Document:
-    """A record as a document.
+    """Return a record as a document.
 
     Args:
         record: what JSON knows; a table's rows are objects of texts.
@@ -57,7 +64,7 @@ def document_of(
 
 
 def _first_words(values: Iterable[object]) -> str:
-    """The first value with a letter in it, as far as a title goes."""
+    """Return the first value with a letter in it, as far as a title goes."""
     for value in values:
         if isinstance(value, str) and any(character.isalpha() for character in value[:_LONG]):
             words = " ".join(value[:_LONG].split())
@@ -66,12 +73,12 @@ def _first_words(values: Iterable[object]) -> str:
 
 
 def _by_lower_case(record: Values) -> dict[str, str]:
-    """The names of the fields by what they are in lower case; of two the first."""
+    """Return the names of the fields by what they are in lower case; of two the first."""
     return {name.strip().lower(): name for name in reversed(tuple(record))}
 
 
 def main_text(record: Values) -> bool:
-    """Whether one of the fields is what the record has to say."""
+    """Return True if one of the fields is what the record has to say."""
     return _first(record, _by_lower_case(record), _TEXTS) is not None
 
 
@@ -87,7 +94,7 @@ def _document(key: str, title: str, texts: Sequence[tuple[str, str]], line: int)
 def _first(
     record: Values, names: Mapping[str, str], wanted: Sequence[str], *, several: bool = False
 ) -> str | None:
-    """The first of the wanted names that has something to say."""
+    """Return the first of the wanted names that has something to say."""
     for name in wanted:
         field = names.get(name)
         if field is None:
@@ -105,7 +112,7 @@ def _said(value: object) -> str:
 
 
 def _texts(main: str, rest: Values, depth: int, plain: bool) -> Iterator[tuple[str, str]]:
-    """What a record says, first of all in one piece, and each of its long fields, with its heading."""
+    """Yield what a record says, first of all in one piece, and each of its long fields, with its heading."""
     lines = []
     own: list[tuple[str, str]] = []
     for name, value in rest.items():
@@ -122,7 +129,7 @@ def _texts(main: str, rest: Values, depth: int, plain: bool) -> Iterator[tuple[s
 
 
 def _short(value: object) -> str | None:
-    """The value on one line; "" where it says nothing; None: it is too long for that, or made of others."""
+    """Return the value on one line; "" where it says nothing; None: too long for that, or made of others."""
     if value is None or (isinstance(value, list | dict) and not value):
         return ""
     if isinstance(value, bool):
@@ -136,7 +143,7 @@ def _short(value: object) -> str | None:
 
 
 def _rendered(value: object, depth: int, indent: str = "") -> Iterator[str]:
-    """The value as lines: names with colons, items with dashes, what is inside further in."""
+    """Yield the value as lines: names with colons, items with dashes, what is inside further in."""
     if depth <= 0:
         raise SetAside("nests objects too deep; flatten it")
     match value:
@@ -171,5 +178,92 @@ def _item(part: object, depth: int, indent: str) -> Iterator[str]:
 
 
 def _digest(record: object) -> str:
-    """Of the content: it does not change when the records before it do."""
+    """Return the hash of the content: it does not change when the records before it do."""
     return hashlib.sha256(json.dumps(record, sort_keys=True).encode()).hexdigest()[:24]
+
+
+_SEPARATORS = ",;\t|"
+_SAMPLE_CHARACTERS = 65_536
+_SAMPLE_ROWS = 50
+_LONGEST_NAME = 80
+_NUMBER = re.compile(r"[-+]?[\d٠-٩۰-۹][\d٠-٩۰-۹.,:/%\s-]*")
+
+Row = Sequence[str]
+
+
+def read_table(original: Original, tell: Tell) -> Iterable[Document]:
+    """Yield the rows, each as a document; the first row names the columns where it looks like that."""
+    text = decoded(original.all_bytes())
+    if not text.strip():
+        return
+    csv.field_size_limit(original.limits.characters)
+    sample = text[:_SAMPLE_CHARACTERS]
+    if len(text) > len(sample):
+        sample = sample.rpartition("\n")[0] or sample
+    separator = "\t" if original.name.lower().endswith(".tsv") else _separator(sample)
+    start = list(itertools.islice(_rows(sample, separator, tell=None), _SAMPLE_ROWS))
+    names = _names(start)
+    for line, row in _rows(text, separator, tell):
+        if names is None or line != start[0][0]:
+            yield document_of(_record(names, row), line=line, plain=True)
+
+
+def _rows(text: str, separator: str, tell: Tell | None) -> Iterator[tuple[int, Row]]:
+    """Yield the rows that say anything, each with the line on which it begins.
+
+    Raises:
+        SetAside: it is no table.
+    """
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator)
+    line = 1
+    try:
+        for row in reader:
+            if any(cell.strip() for cell in row):
+                yield line, row
+            line = reader.line_num + 1
+    except csv.Error as error:
+        if tell is not None:
+            raise SetAside(f"is no table: {error} on line {reader.line_num}; mend it there") from None
+
+
+def _separator(sample: str) -> str:
+    """Return the one that makes of most rows the same number of cells, and of that the most."""
+    best, most = ",", 0.0
+    for separator in _SEPARATORS:
+        widths = Counter(
+            len(row) for _, row in itertools.islice(_rows(sample, separator, None), _SAMPLE_ROWS)
+        )
+        if not widths:
+            continue
+        width, rows = max(widths.items(), key=lambda item: (item[0] > 1, item[1]))
+        share = rows / widths.total() * (1 + width / 1000) if width > 1 else 0.0
+        if share > most:
+            best, most = separator, share
+    return best
+
+
+def _names(rows: Sequence[tuple[int, Row]]) -> list[str] | None:
+    """Return the names of the columns; None: the first row is one like any other."""
+    if len(rows) < 2:
+        return None
+    first = [cell.strip() for cell in rows[0][1]]
+    others = [row for _, row in rows[1:]]
+    named = [cell for cell in first if cell]
+    if len(set(named)) < len(named) or not named or any(len(cell) > _LONGEST_NAME for cell in named):
+        return None
+    if any(_NUMBER.fullmatch(cell) for cell in named):
+        return None
+    for at, name in enumerate(first):
+        if name and any(len(row) > at and row[at].strip() == name for row in others):
+            return None  # a name does not come again below itself
+    return [name or f"column {at}" for at, name in enumerate(first, 1)]
+
+
+def _record(names: Sequence[str] | None, row: Row) -> dict[str, str]:
+    """Return the cells by their columns' names; by numbers where there are none, or too few."""
+    record: dict[str, str] = {}
+    for at, cell in enumerate(row):
+        name = names[at] if names is not None and at < len(names) else f"column {at + 1}"
+        if cell.strip():
+            record[name] = cell.strip()
+    return record

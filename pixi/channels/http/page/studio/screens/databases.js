@@ -230,7 +230,6 @@ function Facts({ of: told }) {
                 fact.source.section,
                 fact.source.page && t("databases.page", { page: fact.source.page }),
                 t("databases.id", { id: String(fact.source.id) }),
-                number(fact.confidence, { style: "percent" }),
               )}
             </p>
           </li>`,

@@ -1,0 +1,302 @@
+"""Turns what somebody typed into weighted terms, and ranks the passages that they find."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice, pairwise
+from typing import TYPE_CHECKING
+
+from pixi.knowledge.index.terms import Analysis, grams, is_corrigible, pieces, runs, terms_of
+from pixi.knowledge.index.vocabulary import Meant, Vocabulary
+from pixi.knowledge.lists import word_list
+from pixi.knowledge.normalising import normalise
+
+if TYPE_CHECKING:
+    import tantivy
+
+
+LONGEST = 4_000
+"""Characters of a query that are read; the rest of a pasted page would only blur it."""
+
+_WORDS = 64
+_GRAMS = 160
+"""Terms that are looked up at most: those that the fewest passages hold."""
+
+_PAIRS = 24
+"""Pairs of neighbours that are looked for at most."""
+
+_CORRECTED = 24
+"""Unknown words that are corrected at most."""
+
+_VARIANT = 0.5
+"""What a run of characters weighs that was made of an unknown one by undoing a mistake."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """In how many passages a term may stand and still be looked up: common ones tell little and cost much.
+
+    Attributes:
+        share: of the passages.
+        most: passages; where there are so many that the share is more, the smaller share counts.
+        least_share: of the passages, that is allowed among any number of them.
+    """
+
+    share: float
+    most: int
+    least_share: float
+
+    def of(self, passages: int) -> float:
+        """Return the bound among so many passages; never less than a few."""
+        return max(10, min(self.share * passages, self.most), self.least_share * passages)
+
+
+_COMMON_WORD = Bound(0.5, 10_000, 0.15)
+_COMMON_GRAM = Bound(0.2, 2_000, 0.01)
+_COMMON_PAIR = Bound(1.0, 1_500, 0.005)
+"""Of a pair, the rarer word counts."""
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedQuery:
+    """A query as the index takes it.
+
+    Attributes:
+        words, grams: terms of the two fields, with their weights.
+        pairs: words that stand beside each other in the query, with their weights.
+        frequencies: of the words, in how many passages each stands.
+        read_as: unknown words, and what they were taken for.
+        reading: the query with the mistakes corrected.
+    """
+
+    words: dict[str, float]
+    grams: dict[str, float]
+    pairs: dict[tuple[str, str], float]
+    frequencies: dict[str, int]
+    read_as: tuple[tuple[str, str], ...]
+    reading: str
+
+
+@dataclass(slots=True)
+class QueryParser:
+    """Reads one query.
+
+    Attributes:
+        passages: how many there are.
+        languages: those that documents are in, whose stems a word may have.
+        frequency: in how many passages a term of a field ("words", "grams") stands.
+    """
+
+    passages: int
+    languages: Sequence[str]
+    frequency: Callable[[str, str], int]
+    vocabulary: Vocabulary
+    analysis: Analysis
+    _words: dict[str, float] = field(default_factory=dict)
+    _spelt: dict[str, float] = field(default_factory=dict)
+    _order: list[tuple[str, float]] = field(default_factory=list)
+    _meant: dict[str, list[Meant]] = field(default_factory=dict)
+
+    def parse(self, query: str) -> ParsedQuery:
+        """Read it."""
+        normal = normalise(query[:LONGEST])
+        corrected: list[tuple[int, int, str]] = []
+        for kind, piece, start in pieces(normal):
+            if kind == "word":
+                if right := self._word(piece):
+                    corrected.append((start, start + len(piece), right))
+            else:
+                self._run(kind, piece)
+        words = self._few("words", self._words, _COMMON_WORD, _WORDS)
+        cut: dict[str, float] = {}
+        for word, weight in self._spelt.items():
+            for gram in grams(word):
+                cut[gram] = cut.get(gram, 0.0) + weight
+        return ParsedQuery(
+            words={term: weight for term, (weight, _) in words.items()},
+            grams={
+                term: weight for term, (weight, _) in self._few("grams", cut, _COMMON_GRAM, _GRAMS).items()
+            },
+            pairs=self._pairs(words),
+            frequencies={term: count for term, (_, count) in words.items()},
+            read_as=tuple((word, meant[0].word) for word, meant in self._meant.items() if meant),
+            reading=_replaced(normal, corrected) if corrected else query[:LONGEST],
+        )
+
+    def forms(self, word: str) -> dict[str, int]:
+        """Return the terms under which documents may hold a word, and how many passages do."""
+        forms = dict.fromkeys(self.analysis.stem(word, language) for language in self.languages or ("",))
+        return {form: count for form in forms if (count := self.frequency("words", form))}
+
+    def _word(self, word: str) -> str:
+        """Take a word in; returns what it was corrected to."""
+        forms = self.forms(word)
+        if forms:
+            self._add(word, forms, 1.0)
+            self._order.append((max(forms, key=forms.__getitem__), 1.0))
+            return ""
+        self._spelt[word] = self._spelt.get(word, 0.0) + 1.0
+        if word not in self._meant:
+            if len(self._meant) >= _CORRECTED or not is_corrigible(word) or _is_common(word):
+                return ""
+            self._meant[word] = self.vocabulary.meant(
+                word, lambda other: max(self.forms(other).values(), default=0)
+            )
+        for meant in self._meant[word]:
+            self._add(meant.word, self.forms(meant.word), meant.weight)
+        if not self._meant[word]:
+            return ""
+        likeliest = self._meant[word][0]
+        forms = self.forms(likeliest.word)
+        self._order.append((max(forms, key=forms.__getitem__), likeliest.weight))
+        return likeliest.word
+
+    def _pairs(self, telling: Mapping[str, tuple[float, int]]) -> dict[tuple[str, str], float]:
+        """Return neighbours among the telling words, whatever common words stand between them."""
+        order = [each for each in self._order if each[0] in telling][:_WORDS]
+        common = _COMMON_PAIR.of(self.passages)
+        pairs = {
+            (first, second): min(weight, other)
+            for (first, weight), (second, other) in pairwise(order)
+            if first != second and min(telling[first][1], telling[second][1]) <= common
+        }
+        return dict(islice(pairs.items(), _PAIRS))
+
+    def _add(self, word: str, forms: dict[str, int], weight: float) -> None:
+        for form in forms:
+            self._count(form, weight)
+        self._spelt[word] = self._spelt.get(word, 0.0) + weight
+
+    def _count(self, term: str, weight: float) -> None:
+        self._words[term] = self._words.get(term, 0.0) + weight
+
+    def _run(self, kind: str, run: str) -> None:
+        """Take in what is written without spaces."""
+        for term in terms_of(kind, run):
+            self._count(term, 1.0)
+        length = 3 if kind == "unspaced" else 2
+        if len(run) <= length:
+            return
+        for at, term in enumerate(runs(run, length)):
+            if not self.frequency("words", term):
+                for variant in _variants(run, at, length):
+                    if variant != term and self.frequency("words", variant):
+                        self._count(variant, _VARIANT)
+
+    def _few(
+        self, name: str, terms: dict[str, float], common: Bound, most: int
+    ) -> dict[str, tuple[float, int]]:
+        """Return the terms that tell something, with weight and frequency; where all are common, those."""
+        counted = {term: (weight, self.frequency(name, term)) for term, weight in terms.items()}
+        there = {term: each for term, each in counted.items() if each[1]}
+        bound = common.of(self.passages)
+        telling = {term: each for term, each in there.items() if each[1] <= bound}
+        chosen = telling or (there if name == "words" else {})
+        if len(chosen) <= most:
+            return chosen
+        return dict(sorted(chosen.items(), key=lambda item: (item[1][1], item[0]))[:most])
+
+
+def _is_common(word: str) -> bool:
+    """Return True for a word such as `many`: it is no mistake, whether or not a document holds it."""
+    return word in word_list("common_words") or word in word_list("function_words")
+
+
+def _variants(run: str, at: int, length: int) -> set[str]:
+    """Return what may have been meant by an unknown run: two characters swapped, or one too many."""
+    term = run[at : at + length]
+    variants = {term[:i] + term[i + 1] + term[i] + term[i + 2 :] for i in range(length - 1)}
+    for start in {at, max(at - 1, 0)}:
+        longer = run[start : start + length + 1]
+        if len(longer) > length:
+            variants |= {longer[:i] + longer[i + 1 :] for i in range(1, length)}
+    return variants
+
+
+def _replaced(text: str, corrections: Sequence[tuple[int, int, str]]) -> str:
+    parts, done = [], 0
+    for start, end, right in corrections:
+        parts += [text[done:start], right]
+        done = end
+    return "".join((*parts, text[done:]))
+
+
+_TITLE = 0.3
+_GRAM = 0.15
+"""What a term counts in the title, and a piece of a word, beside a word in the text."""
+
+_NEAR = 0.1
+_SLOP = 3
+"""What it counts that two neighbours of the query stand at most three words apart."""
+
+_LOOKED_AT = 50
+"""Passages, of the best, in which that is looked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """A passage with what it is worth to a query. `entry` is the id of the entry that it belongs to."""
+
+    passage: int
+    entry: int
+    score: float
+
+
+def ranked(
+    searcher: "tantivy.Searcher", schema: "tantivy.Schema", asked: ParsedQuery, limit: int
+) -> list[Scored]:
+    """Return the best passages by their terms; the first count more where words stand together."""
+    from tantivy import Occur, Query
+
+    terms = [
+        (
+            Occur.Should,
+            Query.boost_query(Query.term_query(schema, name, term, "freq"), weight * share),
+        )
+        for name, found, share in (
+            ("words", asked.words, 1.0),
+            ("title", asked.words, _TITLE),
+            ("grams", asked.grams, _GRAM),
+        )
+        for term, weight in found.items()
+    ]
+    if not terms:
+        return []
+    hits = searcher.search(Query.boolean_query(terms), limit=max(limit, _LOOKED_AT), count=False).hits
+    addresses = [address for _, address in hits]
+    numbers = [int(number or 0) for number in searcher.fast_field_values("number", addresses)]
+    entries = [int(entry or 0) for entry in searcher.fast_field_values("entry", addresses)]
+    nearness = _nearness(searcher, schema, asked.pairs, numbers[:_LOOKED_AT])
+    scored = [
+        Scored(number, entry, float(score) + nearness.get(number, 0.0))
+        for number, entry, (score, _) in zip(numbers, entries, hits, strict=True)
+    ]
+    return sorted(scored, key=lambda each: (-each.score, each.passage))[:limit]
+
+
+def _nearness(
+    searcher: "tantivy.Searcher",
+    schema: "tantivy.Schema",
+    pairs: Mapping[tuple[str, str], float],
+    numbers: Sequence[int],
+) -> dict[int, float]:
+    """Return what it is worth to some passages that neighbours in the query are near each other in them."""
+    from tantivy import Occur, Query
+
+    if not pairs or len(numbers) < 2:
+        return {}
+    # A set of terms would be looked for among all numbers that there are, which takes longer.
+    wanted = [(Occur.Should, Query.term_query(schema, "number", number)) for number in numbers]
+    among = Query.const_score_query(Query.boolean_query(wanted), 0.0)
+    near = [
+        (
+            Occur.Should,
+            Query.boost_query(Query.phrase_query(schema, "words", list(words), slop=_SLOP), weight * _NEAR),
+        )
+        for pair, weight in pairs.items()
+        for words in (pair, pair[::-1])
+    ]
+    hits = searcher.search(
+        Query.boolean_query([(Occur.Must, among), *near]), limit=len(numbers), count=False
+    ).hits
+    found = searcher.fast_field_values("number", [address for _, address in hits])
+    return {int(number or 0): float(score) for number, (score, _) in zip(found, hits, strict=True)}

@@ -1,0 +1,330 @@
+"""The databases that there are: where they lie, what they say of themselves, what their tools are called."""
+
+import os
+import re
+import tomllib
+import unicodedata
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from pathlib import Path, PurePosixPath
+
+from rapidfuzz import fuzz, process
+
+from pixi.core.errors import ConfigError
+from pixi.knowledge.one_line import on_one_line, shown
+
+_LONGEST_FILE = 65_536
+_LONGEST = 4_000
+"""Characters of it that a model is told at most."""
+
+_SUFFIXES = ("", ".md", ".markdown", ".txt", ".rst")
+_HEADING = re.compile(r"#\s+(.+?)\s*#*\s*\n|(?P<under>[^\n]+)\n(?:=+|-+)[ \t]*\n")
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """A description. Both are a stranger's words.
+
+    Attributes:
+        title: one line; the folder's name where the description begins with no heading.
+        text: the rest; "" where there is none.
+    """
+
+    title: str
+    text: str = ""
+
+
+def describes(name: str) -> bool:
+    """Return True if a file of this name, at the top of a database's folder, describes it and is no entry."""
+    stem, suffix = os.path.splitext(name.casefold())
+    return stem in ("readme", "_about") and suffix in _SUFFIXES
+
+
+def describe(folder: Path, name: str = "") -> About:
+    """Return what the folder's description says; `_about.md` before a README."""
+    title = on_one_line(re.sub(r"[_\s]+", " ", name or folder.name), longest=120)
+    for path in _descriptions(folder):
+        text = _read(path).strip()
+        if not text:
+            continue
+        heading = _HEADING.match(f"{text}\n")
+        if not heading:
+            return About(title, text[:_LONGEST])
+        told = on_one_line(heading["under"] or heading[1], longest=120)
+        return About(told or title, text[heading.end() :].strip()[:_LONGEST])
+    return About(title)
+
+
+def _descriptions(folder: Path) -> list[Path]:
+    """Return the files that describe a folder; a link that leads out of it is none of them."""
+    try:
+        with os.scandir(folder) as inside:
+            names = [each.name for each in inside if describes(each.name) and each.is_file()]
+    except OSError:
+        return []
+    root = os.path.realpath(folder)
+    paths = [folder / name for name in sorted(names, key=lambda name: (name.casefold()[0] != "_", name))]
+    return [path for path in paths if Path(os.path.realpath(path)).is_relative_to(root)]
+
+
+def _read(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            text = file.read(_LONGEST_FILE).decode("utf-8-sig", "replace")
+    except OSError:
+        return ""
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    return "\n".join(on_one_line(line, longest=_LONGEST) if line.strip() else "" for line in text.split("\n"))
+
+
+# A shipped database may name files of the folder in which `databases/` lies, as its pages do that explain
+# Pixi. Only a shipped one: a folder that came from a stranger must not reach what lies beside it.
+
+NAME = "_sources.toml"
+
+
+def shipped_folder() -> Path:
+    """Return the folder of the databases that come with Pixi, in an installed package and in a checkout."""
+    package = Path(__file__).resolve().parent.parent
+    installed = package / "shipped" / "databases"
+    return installed if installed.is_dir() else package.parent / "databases"
+
+
+def sources_of(folder: Path) -> tuple[Path, tuple[str, ...]] | None:
+    """Return the folder that a database's sources are relative to, and their patterns; None: it names none.
+
+    Raises:
+        ConfigError: the file is not well made, names what it may not, or the database is none of Pixi's.
+    """
+    path = folder / NAME
+    if not path.is_file():
+        return None
+    databases = shipped_folder()
+    if folder.parent != Path(os.path.realpath(databases)):
+        raise ConfigError(f"{NAME} is heeded in Pixi's own databases alone; put the files into the folder.")
+    try:
+        patterns = tomllib.loads(path.read_text(encoding="utf-8")).get("files")
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"{NAME} cannot be read: {on_one_line(str(error))}") from error
+    if not isinstance(patterns, list) or not all(isinstance(each, str) for each in patterns):
+        raise ConfigError(f'{NAME} needs a list of patterns, e.g. files = ["docs/*.md"].')
+    for pattern in patterns:
+        if not _within(pattern, databases.name):
+            raise ConfigError(f"{NAME}: `{on_one_line(pattern)}` leads out of the project; name files in it.")
+    return folder.parent.parent, tuple(patterns)
+
+
+def named_by(house: Path, patterns: tuple[str, ...]) -> Iterator[tuple[str, Path]]:
+    """Yield the files, each once, with its path as written from the house."""
+    seen: set[str] = set()
+    for pattern in patterns:
+        for path in sorted(house.glob(pattern)):
+            name = path.relative_to(house).as_posix()
+            inside = Path(os.path.realpath(path)).is_relative_to(house)
+            hidden = any(part.startswith(".") for part in PurePosixPath(name).parts)
+            if name not in seen and inside and not hidden and path.is_file():
+                seen.add(name)
+                yield name, path
+
+
+def _within(pattern: str, databases: str) -> bool:
+    parts = PurePosixPath(pattern).parts
+    return bool(
+        parts
+        and "\\" not in pattern
+        and ":" not in pattern
+        and not pattern.startswith("/")
+        and not any(part.startswith(".") for part in parts)
+        and parts[0].casefold() != databases
+        and not ((len(parts) > 1 or "**" in parts[0]) and any(mark in parts[0] for mark in "*?["))
+    )
+
+
+_LONGEST_TOOL = 40
+"""So that `search_…_database` stays below the 64 characters that model servers take."""
+
+_ASCII = frozenset("abcdefghijklmnopqrstuvwxyz0123456789")
+_FEW = 2
+"""Letters that a tool's name needs to say anything."""
+
+
+@dataclass(frozen=True, slots=True)
+class DatabaseRef:
+    """A database that can be opened.
+
+    Attributes:
+        name: of its folder; a persona names it so.
+        tool: the name as model servers take it, different for each, of `a-z`, `0-9` and `_`.
+        folder: where its documents lie.
+        shipped: it came with Pixi.
+    """
+
+    name: str
+    tool: str
+    folder: Path
+    shipped: bool
+
+    def describe(self) -> About:
+        """Read its title, and what its README or `_about.md` says."""
+        return describe(self.folder, self.name)
+
+
+def database_folders(own: Path, *, must_exist: bool = False) -> tuple[Path, ...]:
+    """Return where to look, in order: the operator's own folder, then the shipped one.
+
+    Raises:
+        ConfigError: `own` must exist, because somebody named it, and does not.
+    """
+    if must_exist:
+        require_folder(own)
+    shipped = shipped_folder()
+    same = os.path.realpath(own) == os.path.realpath(shipped)
+    return (own,) if same else (own, shipped)
+
+
+def databases_in(folders: Sequence[Path], names: Sequence[str] | None = None) -> list[DatabaseRef]:
+    """Return every database there is, in order of name; with `names`, those alone, in their order.
+
+    A folder is left out where an earlier one has a database of the same name. A folder of databases that
+    does not exist is empty.
+
+    Raises:
+        ConfigError: one of the folders cannot be read, or one of the names is not there.
+    """
+    everything = _everything(folders)
+    if names is None:
+        return everything
+    chosen = dict.fromkeys(_key(name) for name in names)
+    by_name = {_key(each.name): each for each in everything}
+    if unknown := [name for name in names if _key(name) not in by_name]:
+        raise ConfigError(_unknown(unknown[0], folders, everything))
+    return [by_name[key] for key in chosen]
+
+
+def source_of(database: str) -> str:
+    """Return the source of a database's tools: a persona that names the database gets them all."""
+    return f"database:{database}"
+
+
+def find_database(name: str, folders: Sequence[Path]) -> DatabaseRef:
+    """Find a database by the name of its folder or by its tool's; upper and lower case are the same.
+
+    Raises:
+        ConfigError: there is none; the text names the nearest.
+    """
+    everything = _everything(folders)
+    wanted = _key(name)
+    for each in everything:
+        if wanted == _key(each.name):
+            return each
+    for each in everything:
+        if wanted == each.tool:
+            return each
+    raise ConfigError(_unknown(name, folders, everything))
+
+
+def require_folder(folder: Path) -> None:
+    """See that there is such a folder.
+
+    Raises:
+        ConfigError: there is none; the text names the nearest one beside it.
+    """
+    if folder.is_dir():
+        return
+    if folder.exists():
+        raise ConfigError(f"{shown(folder)}: this is a file; name the folder that holds it.")
+    place = folder.absolute().parent
+    beside = [each.name for each in _folders(place)]
+    nearest = process.extractOne(
+        _key(folder.name), beside, scorer=fuzz.ratio, processor=_key, score_cutoff=60
+    )
+    mend = f"do you mean {shown(place / nearest[0])}?" if nearest else "create it, or mend the path."
+    raise ConfigError(f"{shown(folder)}: there is no such folder; {mend}")
+
+
+def _everything(folders: Sequence[Path]) -> list[DatabaseRef]:
+    shipped = os.path.realpath(shipped_folder())
+    found: dict[str, Path] = {}
+    for folder in folders:
+        if folder.exists() and not folder.is_dir():
+            raise ConfigError(f"{shown(folder)}: this is a file; name the folder of the databases.")
+        for each in _folders(folder):
+            found.setdefault(_key(each.name), each)
+    paths = sorted(found.values(), key=lambda path: _key(path.name))
+    tools = tool_names([path.name for path in paths])
+    return [
+        DatabaseRef(path.name, tools[path.name], path, os.path.realpath(path.parent) == shipped)
+        for path in paths
+    ]
+
+
+def _folders(place: Path) -> Iterator[Path]:
+    """Yield the folders in a folder in order of name, but for hidden ones and those set aside by a `_`."""
+    try:
+        paths = sorted(place.iterdir())
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise ConfigError(
+            f"{shown(place)}: cannot be read ({error.strerror}); mend its permissions."
+        ) from error
+    for path in paths:
+        # A name of other bytes than UTF-8 could neither be written nor asked for.
+        speakable = not any("\ud800" <= character <= "\udfff" for character in path.name)
+        if path.name[0] not in "._" and speakable and path.is_dir():
+            yield path
+
+
+def tool_names(names: Sequence[str]) -> dict[str, str]:
+    """Return a name for each that every model server takes: of `a-z`, `0-9` and `_`, all different.
+
+    What is Latin in a name stays, accents dropped. A name in another script is called after the script,
+    with a mark that stays the same: the real name stands in the tool's description.
+    """
+    tools: dict[str, str] = {}
+    taken: set[str] = set()
+    # A name that is its own tool's name keeps it, whoever else comes near.
+    for name in sorted(names, key=lambda name: (_latin(name) != name, name)):
+        tool = _latin(name)[:_LONGEST_TOOL].strip("_")
+        if sum(character.isalpha() for character in tool) < _FEW and tool != name:
+            tool = f"{_script(name)}_{_mark(name)}"
+        if tool in taken:
+            tool = f"{tool[: _LONGEST_TOOL - 7]}_{_mark(name)}"
+        tools[name] = tool
+        taken.add(tool)
+    return tools
+
+
+def _latin(name: str) -> str:
+    plain = unicodedata.normalize("NFKD", name).casefold()
+    letters = (
+        character if character in _ASCII else "" if unicodedata.combining(character) else " "
+        for character in plain
+    )
+    return "_".join("".join(letters).split())
+
+
+def _script(name: str) -> str:
+    """Return the script of its first letter, in one word: `cjk`, `arabic`, `cyrillic`."""
+    letter = next((character for character in name if character.isalpha()), "")
+    return unicodedata.name(letter, "NAME").split()[0].split("-")[0].lower() if letter else "name"
+
+
+def _mark(name: str) -> str:
+    return blake2b(_key(name).encode("utf-8", "replace"), digest_size=3).hexdigest()
+
+
+def _unknown(name: str, folders: Sequence[Path], everything: Sequence[DatabaseRef]) -> str:
+    known = {_key(each.name): on_one_line(each.name) for each in everything}
+    nearest = process.extractOne(_key(name), list(known), scorer=fuzz.ratio, score_cutoff=60)
+    there = ", ".join(known.values()) or "none"
+    mend = f"do you mean `{known[nearest[0]]}`?" if nearest else f"there are {there}."
+    shipped = shipped_folder()
+    places = " or ".join("Pixi's own folder" if each == shipped else shown(each) for each in folders)
+    return f"there is no database `{on_one_line(name, longest=60)}` in {places}: {mend}"
+
+
+def _key(name: str) -> str:
+    """Return a name as it is compared: file systems and keyboards differ in how they spell an accent."""
+    return " ".join(unicodedata.normalize("NFC", name).casefold().split())

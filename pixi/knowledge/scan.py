@@ -1,0 +1,431 @@
+"""Scans a database's folder: which files it holds, and what is new in them, read in worker processes."""
+
+import asyncio
+import os
+import stat
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, field, replace
+from hashlib import blake2b
+from pathlib import Path
+
+from pixi.core.errors import ConfigError
+from pixi.knowledge.catalogue import Read, Seen
+from pixi.knowledge.entry import Document, Fault
+from pixi.knowledge.index_store import IndexStore, Threads
+from pixi.knowledge.one_line import on_one_line
+from pixi.knowledge.reading import Documents, Readers, SetAside, suffix_of
+from pixi.knowledge.registry import NAME, describes, named_by, sources_of
+
+
+@dataclass(slots=True)
+class Walk:
+    """One walk over a folder. What it came upon besides files is known when it has ended.
+
+    Attributes:
+        root: the folder itself, links resolved.
+        readable: whether a file of this name is a document.
+        faults: links that lead out, folders that cannot be read, names that cannot be said.
+        unknown: how many files of each other suffix were passed over.
+        unseen: folders that could not be looked into; what was known of them still stands.
+        places: where each file of another folder lies, by its path here.
+    """
+
+    root: Path
+    readable: Callable[[str], bool]
+    faults: list[Fault] = field(default_factory=list)
+    unknown: Counter[str] = field(default_factory=Counter)
+    unseen: list[str] = field(default_factory=list)
+    places: dict[str, Path] = field(default_factory=dict)
+    _links: list[tuple[str, str]] = field(default_factory=list)
+    _reached: set[str] = field(default_factory=set)
+
+    def files(self) -> Iterator[Seen]:
+        """Yield every document once. Links are followed last: what they lead to has a path of its own mostly.
+
+        Raises:
+            OSError: the folder itself cannot be read.
+        """
+        with os.scandir(self.root):
+            pass
+        self._reached = {str(self.root)}
+        yield from self._folder(str(self.root), "")
+        while self._links:
+            links, self._links = sorted(self._links), []
+            for real, path in links:
+                yield from self._link(real, path)
+        yield from self._sources()
+
+    def some(self, paths: Sequence[str]) -> list[Seen] | None:
+        """Return the documents at and below these paths of the folder; None: a whole walk is needed.
+
+        So it is where a link takes part: what it shows may have another path.
+        """
+        found: list[Seen] = []
+        for path in paths:
+            place = self.root / path
+            real = Path(os.path.realpath(place))
+            if not _speakable(path) or real != place or not real.is_relative_to(self.root):
+                return None
+            try:
+                status = place.lstat()
+            except OSError:
+                continue  # it is gone
+            if stat.S_ISDIR(status.st_mode):
+                found += self._folder(str(place), path)
+            elif not _described(path) and (seen := self._document(path, status)):
+                found.append(seen)
+        return None if self._links else found
+
+    def _folder(self, folder: str, within: str) -> Iterator[Seen]:
+        """Yield a folder and those in it, without recursion: folders may lie in each other very deep."""
+        waiting = [(folder, within)]
+        while waiting:
+            folder, within = waiting.pop()
+            try:
+                with os.scandir(folder) as inside:
+                    entries = sorted(inside, key=lambda entry: entry.name)
+            except OSError as error:
+                self.unseen.append(within)
+                self._fault(within, f"this folder cannot be read ({error.strerror}); mend its permissions.")
+                continue
+            below: list[tuple[str, str]] = []
+            for entry in entries:
+                if _hidden(entry.name) or (not within and entry.name == NAME):
+                    continue
+                path = f"{within}/{entry.name}" if within else entry.name
+                if not _speakable(path):
+                    self._fault(path, "its name is not Unicode; give it another.")
+                elif entry.is_symlink():
+                    self._links.append((os.path.realpath(entry.path), path))
+                elif entry.is_dir(follow_symlinks=False):
+                    # A junction of Windows is a folder to Python, and may lead anywhere.
+                    if self._enters(os.path.realpath(entry.path) if os.name == "nt" else entry.path, path):
+                        below.append((entry.path, path))
+                elif seen := self._file(entry, path):
+                    yield seen
+            waiting += reversed(below)
+
+    def _enters(self, real: str, path: str) -> bool:
+        if not Path(real).is_relative_to(self.root):
+            self._fault(path, "this link leads out of the folder; put the files themselves there.")
+            return False
+        if real in self._reached:
+            return False
+        self._reached.add(real)
+        return True
+
+    def _link(self, real: str, path: str) -> Iterator[Seen]:
+        """Yield what lies in the folder by itself has been met; a link can still lead to a hidden place."""
+        if not Path(real).is_relative_to(self.root):
+            self._fault(path, "this link leads out of the folder; put the file itself there.")
+        elif os.path.isdir(real):
+            # A folder that was met, or one in it, is not met again; neither is one that holds the link.
+            if real not in self._reached and not str(self.root).startswith(f"{real}{os.sep}"):
+                self._reached.add(real)
+                yield from self._folder(real, path)
+        elif self._is_hidden(real) and real not in self._reached:
+            self._reached.add(real)
+            try:
+                status = os.stat(real)
+            except OSError:
+                return  # it leads nowhere
+            if seen := self._document(path, status):
+                yield seen
+
+    def _is_hidden(self, real: str) -> bool:
+        return any(_hidden(part) for part in Path(real).relative_to(self.root).parts)
+
+    def _file(self, entry: "os.DirEntry[str]", path: str) -> Seen | None:
+        if _described(path):
+            return None
+        try:
+            return self._document(path, entry.stat(follow_symlinks=False))
+        except OSError:
+            return None  # it went away just now
+
+    def _document(self, path: str, status: os.stat_result) -> Seen | None:
+        if not stat.S_ISREG(status.st_mode):
+            return None  # a pipe or a device: to open it could wait for ever
+        if not self.readable(path.rsplit("/", 1)[-1]):
+            suffix = os.path.splitext(path)[1].lower()
+            self.unknown[on_one_line(suffix, longest=20)] += 1
+            return None
+        return Seen(path, status.st_size, status.st_mtime_ns)
+
+    def _sources(self) -> Iterator[Seen]:
+        try:
+            named = sources_of(self.root)
+        except ConfigError as error:
+            self._fault(NAME, str(error))
+            return
+        for path, place in named_by(*named) if named else ():
+            if os.path.lexists(self.root / path):
+                continue  # what lies in the folder itself comes first
+            try:
+                seen = self._document(path, place.stat())
+            except OSError:
+                continue
+            if seen:
+                self.places[path] = place
+                yield seen
+
+    def _fault(self, path: str, reason: str) -> None:
+        self.faults.append(Fault(path.encode("utf-8", "replace").decode(), reason))
+
+
+def _described(path: str) -> bool:
+    return "/" not in path and (describes(path) or path == NAME)
+
+
+def _hidden(name: str) -> bool:
+    """Return True for a leading dot, and for what an office program lays beside an open file."""
+    return name.startswith((".", "~$"))
+
+
+def _speakable(path: str) -> bool:
+    """Return False for a name of bytes that are no Unicode: it could be neither kept nor shown."""
+    return path.isascii() or not any("\ud800" <= character <= "\udfff" for character in path)
+
+
+_CHUNK = 1_000
+"""Files that are taken in hand together."""
+
+_FIRST_SECONDS = 0.5
+_SECONDS = 3.0
+_ENTRIES = 1_000
+_CHARACTERS = 16_000_000
+"""What is written in one commit at most: the first soon, so that there is something to find."""
+
+_RECENT = 2_000_000_000
+"""Nanoseconds in which a file may be written twice and keep its time: then its time tells nothing."""
+
+_AGAIN = 3
+"""Looks in a row while files change under the reader's hands."""
+
+_SETTLING_SECONDS = 0.1
+"""Between those."""
+
+
+@dataclass(slots=True)
+class Scan:
+    """One look, and what is known of it while it goes on.
+
+    Attributes:
+        only: the paths that are said to have changed; None: all of the folder is looked at.
+        done, total: files that can be found, of those that are new, changed or set aside for a while.
+        faults: what the walk came upon.
+        unknown: how many files of each unknown suffix were passed over.
+        seconds: that the walk took.
+        held: files that could not be opened now, and are tried again.
+    """
+
+    root: Path
+    store: IndexStore
+    thread: Threads
+    readers: Readers
+    wrote: Callable[[], None]
+    only: Sequence[str] | None = None
+    done: int = 0
+    total: int = 0
+    faults: tuple[Fault, ...] = ()
+    unknown: Counter[str] = field(default_factory=Counter)
+    seconds: float = 0.0
+    held: int = 0
+    _places: dict[str, Path] = field(default_factory=dict)
+    _batch: list[Read] = field(default_factory=list)
+    _entries: int = 0
+    _characters: int = 0
+    _writing: "asyncio.Task[None] | None" = None
+    _written: float = 0.0
+    _wait: float = _FIRST_SECONDS
+    _moved: bool = False
+    _tries_left: int = 0
+
+    async def run(self) -> None:
+        """Read all that is new.
+
+        Raises:
+            ConfigError: the index cannot be written.
+            OSError: the folder itself cannot be read.
+        """
+        for self._tries_left in reversed(range(_AGAIN)):
+            self._moved = False
+            await self._once()
+            if not self._moved:
+                return
+            await asyncio.sleep(_SETTLING_SECONDS)
+
+    async def _once(self) -> None:
+        gone = await self.thread.run(self._compare)
+        self.done = 0
+        if self.only is None:
+            self.held = 0
+        if gone:
+            await self.thread.run(self.store.record, (), gone)
+            self.wrote()
+        if self.total:
+            await self.thread.run(self.store.tell, finished="", reading=f"0/{self.total}")
+        self._written = time.monotonic()
+        try:
+            after = ""
+            while files := await self.thread.run(self.store.changed, after, _CHUNK):
+                after = files[-1][0].path
+                await self._read(files)
+            await self._flush()
+        finally:
+            await self._settled()
+        if self.total or not self.store.snapshot.finished:
+            await self.thread.run(self.store.tell, finished="1", reading=f"{self.done}/{self.total}")
+
+    def _compare(self) -> list[str]:
+        started = time.monotonic()
+        walk = Walk(self.root, _readable)
+        some = None if self.only is None else walk.some(self.only)
+        if some is not None:
+            gone, self.total = self.store.compare(some, walk.unseen, self.only)
+            return gone
+        walk = Walk(self.root, _readable)
+        gone, self.total = self.store.compare(walk.files(), walk.unseen, None)
+        self.faults, self.unknown, self._places = tuple(walk.faults), walk.unknown, walk.places
+        self.seconds = time.monotonic() - started
+        return gone
+
+    async def _read(self, files: Sequence[tuple[Seen, bytes]]) -> None:
+        changed, same, failed = await asyncio.to_thread(self._sort_out, files)
+        if same:
+            await self.thread.run(self.store.touch, same)
+        self.done += len(same)
+        for read in failed:
+            self.held += bool(read.reason)
+            await self._keep(read)
+        if not changed:
+            return
+        waiting = {self._place(seen.path): (seen, digest) for seen, digest in changed}
+        async with aclosing(self.readers.read_many(list(waiting))) as outcomes:
+            async for path, outcome in outcomes:
+                seen, digest = waiting.pop(path)
+                moved = _print(path) != (seen.size, seen.mtime)
+                if moved and self._tries_left:
+                    self._moved = True  # it is being written: what was read may be half of it
+                elif moved:  # without end, it seems: what was read must do until the next look
+                    await self._keep(Read(seen, b"", outcome if isinstance(outcome, Documents) else ()))
+                elif isinstance(outcome, SetAside):
+                    self.held += outcome.again
+                    known = b"" if outcome.again else digest
+                    await self._keep(Read(_as_known(seen), known, (), outcome.reason))
+                else:
+                    note = outcome.note if isinstance(outcome, Documents) else ""
+                    await self._keep(Read(_as_known(seen), digest, outcome, note))
+
+    def _sort_out(
+        self, files: Sequence[tuple[Seen, bytes]]
+    ) -> tuple[list[tuple[Seen, bytes]], list[Seen], list[Read]]:
+        """Return the files with new content, those only written anew, and what cannot be opened."""
+        changed: list[tuple[Seen, bytes]] = []
+        same: list[Seen] = []
+        failed: list[Read] = []
+        for seen, known in files:
+            try:
+                digest = _hash(self._place(seen.path))
+            except FileNotFoundError:
+                self._moved = True
+            except OSError as error:
+                # Without a hash it is looked at again each time: it may be locked for a moment only.
+                reason = f"it cannot be opened ({error.strerror}); it is tried again."
+                failed.append(Read(seen, b"", (), reason))
+            else:
+                if digest == known:
+                    same.append(_as_known(seen))
+                else:
+                    changed.append((seen, digest))
+        return changed, same, failed
+
+    def _place(self, path: str) -> Path:
+        return self._places.get(path) or self.root / path
+
+    async def _keep(self, read: Read) -> None:
+        """Put it into the batch, and have the batch written when it is large or old enough."""
+        self._batch.append(read)
+        self._entries += len(read.documents)
+        self._characters += sum(map(_length, read.documents))
+        if (
+            self._entries >= _ENTRIES
+            or self._characters >= _CHARACTERS
+            or time.monotonic() - self._written >= self._wait
+        ):
+            await self._flush()
+
+    async def _flush(self) -> None:
+        """Write what is read, while more is being read; but not two batches ahead."""
+        await self._settled()
+        if self._batch:
+            batch, self._batch = self._batch, []
+            self._entries = self._characters = 0
+            self._wait = _SECONDS
+            self._writing = asyncio.create_task(self._write(batch))
+
+    async def _write(self, batch: list[Read]) -> None:
+        done = self.done + len(batch)
+        await self.thread.run(self.store.record, batch, (), reading=f"{done}/{self.total}")
+        self.done = done
+        self._written = time.monotonic()
+        self.wrote()
+
+    async def _settled(self) -> None:
+        writing, self._writing = self._writing, None
+        if writing:
+            await writing
+
+
+def _readable(name: str) -> bool:
+    return suffix_of(name) != ""
+
+
+def _hash(path: Path) -> bytes:
+    """Return the hash of a file's content.
+
+    Raises:
+        OSError: it cannot be opened, or is no file any longer.
+    """
+    # A pipe that was put in a file's place must not hold the thread.
+    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    with open(descriptor, "rb", buffering=0) as file:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise FileNotFoundError(path)
+        digest = blake2b(digest_size=16)
+        while chunk := file.read(1 << 20):
+            digest.update(chunk)
+        return digest.digest()
+
+
+def _print(path: Path) -> tuple[int, int] | None:
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_size, status.st_mtime_ns
+
+
+def _as_known(seen: Seen) -> Seen:
+    """Return what to remember of the file: one written just now may be written again at the same time."""
+    return replace(seen, mtime=0) if abs(time.time_ns() - seen.mtime) < _RECENT else seen
+
+
+def _length(document: Document) -> int:
+    return sum(len(section.text) for section in document.sections)
+
+
+def readers_tag() -> str:
+    """Name the readers: another release of Pixi or of a library may read what this one set aside."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    told = []
+    for package in ("pixi-persona", "pypdf", "python-docx", "selectolax", "backports.zstd"):
+        try:
+            told.append(f"{package} {version(package)}")
+        except PackageNotFoundError:
+            told.append(f"no {package}")
+    return ", ".join(told)

@@ -1,0 +1,411 @@
+"""Keeps a database up with its folder: reads what is new, follows changes, takes over from others."""
+
+import asyncio
+import logging
+import os
+import time
+from collections import Counter
+from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
+from contextlib import aclosing
+from pathlib import Path
+
+import watchfiles
+
+from pixi.core.errors import ConfigError
+from pixi.knowledge.catalogue import CatalogueDamaged
+from pixi.knowledge.index import Index
+from pixi.knowledge.index_store import IndexStore, Threads
+from pixi.knowledge.one_line import on_one_line, shown
+from pixi.knowledge.reading import Readers
+from pixi.knowledge.scan import Scan, readers_tag
+
+_QUIET_SECONDS = 0.15
+"""How long nothing may happen before a change is told: editors write in several steps."""
+
+_BURST_SECONDS = 1.0
+"""How long a change is held back at most, while others follow it."""
+
+_LOOK_SECONDS = 2.0
+"""How often to look, at most, where the system tells nothing, as with folders of another machine."""
+
+
+async def changes(folder: Path, pause: Callable[[], float]) -> AsyncGenerator[frozenset[str], None]:
+    """Yield the paths within the folder that may have changed; none: anything may have.
+
+    That comes now and then in any case: not every system tells of every change.
+
+    Args:
+        pause: seconds until the folder is looked at though the system told nothing; asked each time.
+    """
+    while True:
+        known = _identity(folder)
+        if known is None:  # it went away; it may come back
+            await asyncio.sleep(_LOOK_SECONDS)
+            if _identity(folder) is None:
+                continue
+            yield frozenset()
+            continue
+        try:
+            async with aclosing(_bursts(folder)) as told:
+                last = time.monotonic()
+                async for paths in told:
+                    if paths:
+                        yield paths
+                    if time.monotonic() - last >= pause():
+                        yield frozenset()
+                        last = time.monotonic()
+                    if _identity(folder) != known:  # another folder stands in its place
+                        break
+            yield frozenset()
+        except (OSError, RuntimeError):  # the latter is how watchfiles tells of what it did not foresee
+            # As many folders are watched as the system allows, or one of them went away just now.
+            await asyncio.sleep(max(_LOOK_SECONDS, pause()))
+            yield frozenset()
+
+
+async def _bursts(folder: Path) -> AsyncGenerator[frozenset[str], None]:
+    """Yield the paths of each burst of changes; none where there was no change for a while."""
+    watching = watchfiles.awatch(
+        folder,
+        watch_filter=lambda _, path: _counts(folder, path),
+        debounce=int(_BURST_SECONDS * 1_000),
+        step=int(_QUIET_SECONDS * 1_000),
+        rust_timeout=int(_LOOK_SECONDS * 1_000),
+        yield_on_timeout=True,
+        ignore_permission_denied=True,
+    )
+    async with aclosing(watching):
+        async for burst in watching:
+            yield frozenset(_within(folder, path) for _, path in burst)
+
+
+def _counts(folder: Path, path: str) -> bool:
+    """Return what is hidden is no document: version control and editors write a lot there."""
+    return not any(part.startswith(".") for part in _within(folder, path).split("/"))
+
+
+def _within(folder: Path, path: str) -> str:
+    """Return a path as it is written within the folder; "" is the folder itself."""
+    within = os.path.relpath(path, folder).replace(os.sep, "/")
+    return "" if within == "." else within
+
+
+def _identity(folder: Path) -> tuple[int, int] | None:
+    try:
+        status = folder.stat()
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
+
+
+_log = logging.getLogger("pixi.knowledge")
+
+_IDLE_SECONDS = 5.0
+"""After so long without work the reader processes are stopped."""
+
+_TELL_SECONDS = 1.0
+"""How often progress is told."""
+
+_RETRY_SECONDS = 15.0
+"""When to look again at what could not be opened or written."""
+
+_OTHER_SECONDS = 0.5
+"""How often to see what another process has written, and whether it still does."""
+
+_MANY = 1_000
+"""Changes heard of at once, beyond which the whole folder is looked at."""
+
+_LONGEST_PAUSE = 300.0
+_SHARE = 0.01
+"""Of a core, that looking at a folder may take where nothing happens in it."""
+
+
+class Sync:
+    """Of one folder. Nothing happens before `start`.
+
+    Args:
+        root: the folder, links resolved.
+        name: for people.
+        store: catalogue and index.
+        progress: is told how far reading is.
+        began: a scan begins; called in the thread that writes.
+        looked: a scan has ended; called on the event loop.
+
+    Attributes:
+        scan: the last one; None before the first.
+        trouble: why it cannot go on, for the operator; "" while it can.
+        in_use: counts who asks an index, which is not closed meanwhile.
+        readers: the processes that read.
+    """
+
+    def __init__(
+        self,
+        root: Path,
+        name: str,
+        store: IndexStore,
+        *,
+        thread: Threads,
+        progress: Callable[[str], None],
+        began: Callable[[], None],
+        looked: Callable[[], None],
+    ) -> None:
+        self.scan: Scan | None = None
+        self.trouble = ""
+        self.in_use: Counter[Index] = Counter()
+        self.readers = Readers()
+        self._root = root
+        self._name = on_one_line(name)
+        self._store = store
+        self._writer = thread
+        self._progress = progress
+        self._began = began
+        self._has_looked = looked
+        self._looked = False
+        self._busy = True
+        self._damaged: Index | None = None
+        self._harmed = False
+        self._everywhere = True
+        self._heard: set[str] = set()
+        self._wake = asyncio.Event()
+        self._wrote = asyncio.Event()
+        self._readying: list[asyncio.Future[None]] = []
+        self._refreshing: list[asyncio.Future[None]] = []
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def start(self, follow: bool, *others: Coroutine[None, None, None]) -> None:
+        """Begin to read, and to follow if that is wished; `others` end when this ends."""
+        work = [self._keep_reading(), *([self._follow()] if follow else []), *others]
+        self._tasks = [asyncio.create_task(each) for each in work]
+        for task in self._tasks:
+            task.add_done_callback(_report_failure)
+
+    async def close(self) -> None:
+        """Stop, and let go of the cache. Calling it twice does no harm."""
+        tasks, self._tasks = self._tasks, []
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        self._dismiss(ConfigError(f"the database {self._name} was closed."))
+
+    async def let_go(self) -> None:
+        """Close catalogue and index, which nobody asks any longer."""
+        await self._writer.run(self._store.close)
+        await self._let_go()
+        await asyncio.to_thread(self._writer.shutdown)
+
+    @property
+    def at_rest(self) -> bool:
+        """Whether all that was seen has been read, as far as it can be."""
+        return self._looked and not self._wake.is_set() and not self._busy
+
+    async def ready(self) -> None:
+        """See `DirectoryDatabase.ready`."""
+        if not self.at_rest or (not self._store.writes and not self._store.snapshot.finished):
+            await self._wait_in(self._readying)
+        elif self.trouble:
+            raise ConfigError(self.trouble)
+
+    async def refresh(self, damaged: Index | None = None, *, harmed: bool = False) -> None:
+        """See `DirectoryDatabase.refresh`.
+
+        Args:
+            damaged: the index in whose place another is to be made.
+            harmed: the catalogue is, and everything is to be read again.
+        """
+        self._harmed = self._harmed or harmed
+        self.look_soon(damaged)
+        await self._wait_in(self._refreshing)
+
+    def look_soon(self, damaged: Index | None = None) -> None:
+        """Look at the folder again without being waited for. Make another index in place of a damaged one."""
+        self._damaged = damaged or self._damaged
+        self._everywhere = True
+        self._wake.set()
+
+    async def first_results(self, seconds: float) -> None:
+        """Return when there is something to find, or nothing to be found, or after so long."""
+        if self._looked or self._has_results:
+            return
+        ready = asyncio.ensure_future(self._wait_in(self._readying))
+        wrote = asyncio.ensure_future(self._wrote.wait())
+        try:
+            await asyncio.wait((ready, wrote), timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for each in (ready, wrote):
+                each.cancel()
+            # A fault of reading is told by `ready` and `faults`; a search finds what there is.
+            await asyncio.gather(ready, wrote, return_exceptions=True)
+
+    @property
+    def _has_results(self) -> bool:
+        index = self._store.snapshot.index
+        return index is not None and index.entries > 0
+
+    async def _keep_reading(self) -> None:
+        try:
+            while True:
+                self._wake.clear()
+                self._busy = True
+                only = None if self._everywhere or "" in self._heard else sorted(self._heard)
+                self._everywhere, self._heard = False, set()
+                refreshing, self._refreshing = self._refreshing, []
+                self._readying += refreshing
+                await self._look_once(only)
+                await self._let_go()
+                await self._rest()
+        finally:
+            self._busy = False
+            await self.readers.close()
+            self._dismiss(ConfigError(f"reading the database {self._name} has ended."))
+
+    async def _look_once(self, only: Sequence[str] | None) -> None:
+        """Scan the folder once; where another process reads, see what it has done."""
+        try:
+            try:
+                finished = await self._looked_at(only)
+            except CatalogueDamaged as error:
+                why = on_one_line(str(error))
+                _log.info("%s: what was kept of the folder is harmed (%s); it is made again", self._name, why)
+                await self._writer.run(self._store.begin_anew)
+                finished = await self._looked_at(None)
+        except CatalogueDamaged as error:
+            place, why = shown(self._store.path), on_one_line(str(error))
+            self._fail(ConfigError(f"{place}: it was harmed twice ({why}); see to the disk."))
+        except ConfigError as error:
+            self._fail(error)
+        except OSError as error:
+            gone = f"{shown(self._root)}: the folder cannot be read ({error.strerror}); put it back."
+            self._fail(ConfigError(gone))
+        else:
+            self.trouble = ""
+            self._busy = False
+            self._has_looked()
+            if finished:
+                self._looked = True
+                self._dismiss(None)
+
+    async def _looked_at(self, only: Sequence[str] | None) -> bool:
+        held = await self._writer.run(self._hold)
+        return await self._read_new(only) if held else self._others_finished()
+
+    async def _let_go(self) -> None:
+        """Close the indexes that others took the place of, once no search asks them any longer."""
+        for index in [each for each in self._store.replaced if not self.in_use[each]]:
+            self._store.replaced.remove(index)
+            del self.in_use[index]
+            await self._writer.run(index.close)
+
+    def _hold(self) -> bool:
+        """Return True if this process writes; whatever it writes to is made whole first."""
+        store = self._store
+        if not store.writes:
+            if not store.take_over():
+                return False
+        elif not store.whole():
+            store.reopen()
+            if not store.writes:
+                return False
+        if self._harmed:
+            self._harmed = False
+            raise CatalogueDamaged("an entry cannot be read")
+        store.check(broken=self._damaged)
+        self._damaged = None
+        store.trust(readers_tag())
+        self._began()
+        return True
+
+    async def _read_new(self, only: Sequence[str] | None) -> bool:
+        if self.scan is None or self.trouble:
+            only = None
+        scan = Scan(self._root, self._store, self._writer, self.readers, self._wrote.set, only)
+        previous, self.scan = self.scan, scan
+        if previous:  # what is known of the walk before, until this one is done
+            scan.faults, scan.unknown, scan.seconds = previous.faults, previous.unknown, previous.seconds
+            scan.held = previous.held if only is not None else 0
+        telling = asyncio.create_task(self._tell())
+        try:
+            await scan.run()
+        finally:
+            telling.cancel()
+        return True
+
+    def _others_finished(self) -> bool:
+        if self._has_results:
+            self._wrote.set()
+        return self._store.snapshot.finished
+
+    async def _tell(self) -> None:
+        told = False
+        try:
+            while True:
+                await asyncio.sleep(_TELL_SECONDS)
+                if self.scan and self.scan.total:
+                    done, total = self.scan.done, self.scan.total
+                    self._progress(f"reading {self._name}: {done:,} of {total:,} files")
+                    told = True
+        finally:
+            if told:
+                self._progress("")
+
+    def _fail(self, error: ConfigError) -> None:
+        if self.trouble != str(error):
+            _log.warning("%s", error)
+        self.trouble = str(error)
+        self._looked, self._busy = True, False
+        self._dismiss(error)
+
+    async def _rest(self) -> None:
+        """Wait until there is something to do."""
+        held = self.trouble or (self.scan and self.scan.held)
+        pause = _OTHER_SECONDS if not self._store.writes else _RETRY_SECONDS if held else None
+        if self.readers.running and (pause is None or pause > _IDLE_SECONDS):
+            if await self._woken(_IDLE_SECONDS):
+                return
+            await self.readers.rest()
+        if not await self._woken(pause):
+            self._everywhere = True
+
+    async def _woken(self, seconds: float | None) -> bool:
+        try:
+            await asyncio.wait_for(self._wake.wait(), seconds)
+        except TimeoutError:
+            return False
+        return True
+
+    async def _follow(self) -> None:
+        async with aclosing(changes(self._root, self._pause)) as changed:
+            async for paths in changed:
+                self._everywhere = self._everywhere or not paths or len(paths) > _MANY
+                self._heard |= paths
+                self._wake.set()
+
+    def _pause(self) -> float:
+        """Return the seconds between scans where nothing is heard: the larger the folder, the more."""
+        return min((self.scan.seconds if self.scan else 0.0) / _SHARE, _LONGEST_PAUSE)
+
+    async def _wait_in(self, waiting: "list[asyncio.Future[None]]") -> None:
+        if not self._tasks:
+            raise ConfigError(f"the database {self._name} was closed.")
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        waiting.append(future)
+        await future
+
+    def _dismiss(self, error: ConfigError | None) -> None:
+        """Let those go who wait for the end of a look."""
+        waiting, self._readying = self._readying, []
+        if error and not self._tasks:
+            waiting += self._refreshing
+            self._refreshing = []
+        for future in waiting:
+            if future.done():
+                continue
+            if error:
+                future.set_exception(error)
+            else:
+                future.set_result(None)
+
+
+def _report_failure(task: "asyncio.Task[None]") -> None:
+    """Log what a task raised: nobody awaits it."""
+    if not task.cancelled() and (error := task.exception()):
+        _log.error("reading a folder has ended", exc_info=error)
