@@ -282,14 +282,19 @@ def test_every_kind_of_event_is_told() -> None:
         assert f"`{kind.__name__}`" in section(GUIDE, "In Python")
 
 
-def test_the_parser_alone_needs_nothing_but_rapidfuzz() -> None:
-    assert "no dependency but rapidfuzz" in section(GUIDE, "In Python")
-    code = "import sys\nold = {*sys.modules}\nfrom pixi import CommandStream\nprint(*{*sys.modules} - old)"
+def test_the_parser_alone_needs_nothing_but_msgspec_and_rapidfuzz() -> None:
+    assert "no dependency but msgspec and rapidfuzz" in section(GUIDE, "In Python")
+    code = """\
+import sys
+old = {*sys.modules}
+from pixi import CommandStream
+for event in CommandStream().feed("[SNED: a slip]"): ...
+print(*{*sys.modules} - old)"""
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, check=True, text=True, timeout=60
     )
     loaded = {name.split(".")[0] for name in done.stdout.split()}
     installed = packages_distributions()
     packages = {package.lower() for name in loaded for package in installed.get(name, ())}
-    assert packages - {"pixi-persona"} == {"rapidfuzz"}
+    assert packages - {"pixi-persona", "typing_extensions"} == {"msgspec", "rapidfuzz"}
     assert "asyncio" not in loaded

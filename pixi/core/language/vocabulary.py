@@ -7,7 +7,6 @@ from functools import lru_cache
 from typing import Final, NamedTuple
 
 from msgspec import Struct
-from rapidfuzz.distance import OSA
 
 from pixi.core.language.events import BUILT_IN, CommandStarted, Event, Prose
 from pixi.core.language.states import NEED_MORE, NeedMore
@@ -219,6 +218,8 @@ class Vocabulary:
         """Return the built-in or registered name that a capital word is one slip away from."""
         if not word.isupper() or word in _NO_SLIPS:
             return None
+        from rapidfuzz.distance import OSA  # most replies hold no slip
+
         for name, canonical in self._slips.items():
             if OSA.distance(word, name, score_cutoff=1) == 1:
                 # Two letters changed places, or the first letter is right and nothing new was put in
