@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from uuid import uuid4
 
 from benchmarks.replies import STAMP_DIGITS
-from pixi.channels.channel import Channel
+from pixi.core.channel import Channel
 from pixi.core.conversation import Bounds
 from pixi.core.deltas import Usage
 from pixi.core.events import Failed, Finish, TurnEnded, TurnEvent

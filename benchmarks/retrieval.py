@@ -28,7 +28,8 @@ from benchmarks.report import Figure
 from pixi.core.deltas import Request
 from pixi.core.lines import AssistantLine, UserLine
 from pixi.core.tokens import estimate
-from pixi.knowledge.entry import Entry, Section
+from pixi.documents.document import Section
+from pixi.knowledge.entry import Entry
 from pixi.knowledge.retrieval import RetrievalAgent
 from pixi.knowledge.retrieval.sentences import sentences_of
 from pixi.models.model import Traits

@@ -16,8 +16,8 @@ from pathlib import Path
 from benchmarks.processes import ROOT, WorkerFailed, model_server
 from benchmarks.report import Figure, progress
 from benchmarks.rounds import interleave
-from pixi.knowledge.reading import Limits
-from pixi.knowledge.reading.process import Opener, ReadingProcess
+from pixi.documents import Limits
+from pixi.documents.process import Opener, ReadingProcess
 
 COMMAND = "python -m benchmarks start"
 GOAL_HELP_MS = 300

@@ -19,11 +19,11 @@ from pixi.core.masking import Mask
 from pixi.core.persona import Persona
 from pixi.core.report import TurnReport
 from pixi.engine import Engine
+from pixi.fetching.web import Web
 from pixi.models.dialects.responses import Responses
 from pixi.models.model import Traits
 from pixi.models.server_model import ServerModel
 from pixi.testing import RecordingChannel
-from pixi.web.fetching import Web
 from pixi.web.search.searxng import SearXNG
 from tests.servers.scripted_openai import Json, Reply, ScriptedOpenAI, Seen, Wait, answer
 from tests.servers.scripted_responses import call, completed, message, responses, searched

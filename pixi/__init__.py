@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pixi.app.building import open_engine
-    from pixi.channels.channel import Channel
     from pixi.core.card import Card, Field
+    from pixi.core.channel import Channel
     from pixi.core.errors import ChannelError, ConfigError, ModelError, PixiError, StoreError, ToolError
     from pixi.core.language import (
         CommandEnded,
@@ -71,7 +71,7 @@ __all__ = [
 # Where each name lives. They are looked up when first used, so that `import pixi` costs next to nothing.
 _HOMES = {
     "pixi.app.building": ("open_engine",),
-    "pixi.channels.channel": ("Channel",),
+    "pixi.core.channel": ("Channel",),
     "pixi.core.card": ("Card", "Field"),
     "pixi.core.language": (
         "CommandEnded",

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from pixi.cli import frame
-from pixi.knowledge.reading import SUFFIXES, Limits
+from pixi.documents import SUFFIXES, Limits
 from pixi.knowledge.registry import databases_in, shipped_folder
 from pixi.settings import load
 from tests.pages import ROOT, blocks, read_page, section

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from pixi.fetching.outcome import Refused
+from pixi.fetching.urls import parsed
 from pixi.settings import load
-from pixi.web.guard.outcome import Refused
-from pixi.web.guard.urls import parsed
 from tests.pages import ROOT, blocks, read_page
 
 PAGE = read_page(ROOT / "docs" / "web.md")

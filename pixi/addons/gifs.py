@@ -9,7 +9,7 @@ from typing import Any
 
 from pixi.core.masking import Mask
 from pixi.core.picture import Picture
-from pixi.core.strangers import one_line
+from pixi.core.untrusted import prompt_name
 from pixi.toolbox.addon import Addon
 from pixi.toolbox.commands import CameToNothing
 from pixi.toolbox.context import Context
@@ -107,7 +107,7 @@ class Seeker:
             self.trouble(error)
             raise CameToNothing(str(error)) from error
         if not found:
-            _log.info("there is no picture of %r", one_line(words))
+            _log.info("there is no picture of %r", prompt_name(words))
             raise CameToNothing(f"There is no picture of {words!r}.")
         return await self._picture(context, words, found)
 

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from pixi.core.errors import ToolError
 from pixi.core.spending import Count
-from pixi.core.strangers import clipped
+from pixi.core.untrusted import clipped
 from pixi.knowledge.database import DirectoryDatabase
 from pixi.knowledge.registry import source_of
 from pixi.knowledge.retrieval import Reporter, RetrievalAgent, silent

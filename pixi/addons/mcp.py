@@ -11,7 +11,7 @@ from typing import Any, Literal, Protocol
 from pixi.addons.mcp_arguments import ArgumentCheck
 from pixi.core.deltas import ToolSchema
 from pixi.core.errors import ToolError
-from pixi.core.strangers import clipped
+from pixi.core.untrusted import clipped
 from pixi.mcp.offers import Caller, ForeignTool
 from pixi.toolbox.acceptable import Accepted, Unacceptable, accepted
 from pixi.toolbox.arguments import mended, refusal

@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from pixi.core.strangers import clipped
+from pixi.core.untrusted import clipped
 from pixi.toolbox.arguments import expected
 from pixi.toolbox.renaming import Shape
 

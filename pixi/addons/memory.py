@@ -13,7 +13,7 @@ from pixi.core.errors import ToolError
 from pixi.core.memory import LONGEST_FACT, Memory, may_be_told, one_fact
 from pixi.core.message import Author
 from pixi.core.stamps import told_id
-from pixi.core.strangers import one_line, quoted
+from pixi.core.untrusted import prompt_name, quoted
 from pixi.store.store import Store
 from pixi.toolbox.addon import Addon
 from pixi.toolbox.context import Context
@@ -225,7 +225,7 @@ def _asker(context: Context, about: str) -> Author | None:
         return people[wanted]
     named = [one for one in people.values() if _bare(one.name).casefold() == wanted.casefold()]
     if len(named) > 1:
-        raise ToolError(f"Several are called {one_line(wanted)!r}: name the one you mean by id.")
+        raise ToolError(f"Several are called {prompt_name(wanted)!r}: name the one you mean by id.")
     return named[0] if named else None
 
 
@@ -246,14 +246,13 @@ async def _all_manage(context: Context) -> bool:
 
 def _not_theirs(context: Context, about: str) -> str:
     names = ", ".join(map(_named, context.askers))
-    return (
-        f"{one_line(_bare(about))!r} is not among those you answer now, who reach their own alone: {names}."
-    )
+    bare = prompt_name(_bare(about))
+    return f"{bare!r} is not among those you answer now, who reach their own alone: {names}."
 
 
 async def _fitting(query: str, memories: Sequence[Memory]) -> list[Memory]:
     """Those that have to do with a query, best first."""
-    from pixi.knowledge.relevance import most_relevant
+    from pixi.text.relevance import most_relevant
 
     found = await asyncio.to_thread(most_relevant, query, [memory.text for memory in memories])
     return [memories[one.place] for one in found]
@@ -261,7 +260,7 @@ async def _fitting(query: str, memories: Sequence[Memory]) -> list[Memory]:
 
 async def _meant(what: str, scope: _Scope) -> tuple[Memory, ...]:
     """The one of that number, or those that fit nearly as well as the best does."""
-    from pixi.knowledge.relevance import most_relevant
+    from pixi.text.relevance import most_relevant
 
     number = what.lstrip("#＃ ")
     if number.isdecimal():
@@ -300,4 +299,4 @@ def _elsewhere(scope: _Scope) -> str:
 
 
 def _named(person: Author) -> str:
-    return f'"{one_line(person.name) or "somebody"}" {told_id(person.id)}'
+    return f'"{prompt_name(person.name) or "somebody"}" {told_id(person.id)}'

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from pixi.channels.archive import Archive, Asking, Found, Post, Query, Way, Written
+from pixi.core.archive import Archive, Asking, Found, Post, Query, Way, Written
 from pixi.core.errors import ChannelError, ToolError
 from pixi.toolbox.addon import Addon
 from pixi.toolbox.context import Context

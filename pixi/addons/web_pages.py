@@ -13,13 +13,13 @@ from pydantic import Field
 from pixi.core.errors import ToolError
 from pixi.core.masking import Mask
 from pixi.core.spending import Count
+from pixi.fetching.web import WebError
 from pixi.knowledge.entry import Entry
 from pixi.knowledge.retrieval import Fact, Reporter, RetrievalAgent, silent
 from pixi.toolbox.addon import Addon
 from pixi.toolbox.context import Context
 from pixi.toolbox.rates import Rate
 from pixi.toolbox.tools import EVERYBODY
-from pixi.web.fetching import WebError
 from pixi.web.pages import Page, Pages
 
 SOURCE = "web_pages"

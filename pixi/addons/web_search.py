@@ -9,7 +9,7 @@ from pixi.core.deltas import Usage
 from pixi.core.errors import ToolError
 from pixi.core.masking import Mask
 from pixi.core.spending import search_prices, way_of_searching
-from pixi.core.strangers import clipped
+from pixi.core.untrusted import clipped
 from pixi.toolbox.addon import Addon
 from pixi.toolbox.context import Context
 from pixi.toolbox.rates import Rate

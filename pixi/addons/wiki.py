@@ -12,13 +12,13 @@ from pixi.core.errors import ToolError
 from pixi.core.masking import Mask
 from pixi.core.persona import Persona
 from pixi.core.spending import Count
-from pixi.core.strangers import clipped, one_line
+from pixi.core.untrusted import clipped, prompt_name
+from pixi.documents.formats.markup import BETWEEN_HEADINGS
 from pixi.knowledge.entry import Entry
-from pixi.knowledge.index.terms import pieces
-from pixi.knowledge.lists import telling_runs, without_asking, word_list
-from pixi.knowledge.normalising import normalise
-from pixi.knowledge.reading.formats.markup import BETWEEN_HEADINGS
 from pixi.knowledge.retrieval import Reporter, RetrievalAgent, silent
+from pixi.text.lists import telling_runs, without_asking, word_list
+from pixi.text.normalising import normalise
+from pixi.text.terms import pieces
 from pixi.toolbox.addon import Addon
 from pixi.toolbox.context import Context
 from pixi.toolbox.rates import Rate
@@ -215,7 +215,7 @@ def _told_besides(pages: Pages, missing: list[dict[str, Any]], titles: Sequence[
 async def _missing(wiki: Wiki, title: str) -> dict[str, Any]:
     """A title of which there is no page, and those that are like it."""
     near = [hit.title for hit in (await wiki.search(title, _NEAREST)).hits]
-    return {"title": one_line(title)} | ({"nearest": near} if near else {})
+    return {"title": prompt_name(title)} | ({"nearest": near} if near else {})
 
 
 async def _best(wiki: Wiki, question: str) -> Pages:

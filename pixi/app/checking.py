@@ -7,7 +7,7 @@ from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
 
-from pixi.addons import basics, memory
+from pixi.addons import memory
 from pixi.app.addons import load_all
 from pixi.app.library import Library
 from pixi.app.reach import Reach
@@ -21,6 +21,7 @@ from pixi.personas.files import Loaded, shown
 from pixi.personas.shelf import Broken, Found
 from pixi.settings import Settings
 from pixi.store.sqlite import SqliteStore
+from pixi.toolbox import basics
 from pixi.toolbox.addon import Addon
 from pixi.toolbox.commands import BY_SETTING, CommandRegistry
 from pixi.toolbox.tools import Toolbox

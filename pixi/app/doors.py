@@ -6,10 +6,10 @@ from urllib.parse import urlsplit
 
 from pixi.core.errors import ConfigError
 from pixi.models.model import Traits
-from pixi.models.sampling import TITLES, Sampler
 from pixi.settings import ModelSettings, Settings
 from pixi.settings.own_keys import is_openais, key_name
 from pixi.settings.pricing import runs_here
+from pixi.settings.sampling import TITLES, Sampler
 
 if TYPE_CHECKING:
     from pixi.models.breaker import Breakers

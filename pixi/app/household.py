@@ -11,9 +11,8 @@ from pixi.app.live_hub import LiveHub
 from pixi.app.model_pool import ModelPool, chosen_models
 from pixi.app.reach import Reach
 from pixi.app.standstill import Pulse
-from pixi.channels.channel import Channel, OpenChannel
 from pixi.channels.discord.backend import ALL_ADDRESSES, BotStatus, ConversationAddress, parse_address
-from pixi.channels.discord.rules import Rules
+from pixi.core.channel import Channel, OpenChannel
 from pixi.core.errors import PixiError
 from pixi.core.message import Message
 from pixi.core.persona import Persona
@@ -24,6 +23,7 @@ from pixi.engine.context import Role
 from pixi.engine.engine import Engine
 from pixi.models.model import Model
 from pixi.settings import Settings
+from pixi.settings.discord_rules import Rules
 from pixi.settings.hidden import ambient_secrets, secrets_in
 from pixi.store.kept import Place
 from pixi.store.store import Store

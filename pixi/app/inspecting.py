@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pixi.core.errors import ConfigError
-from pixi.knowledge.one_line import shown
+from pixi.core.untrusted import display_path
 
 if TYPE_CHECKING:
     from pixi.knowledge.database import DirectoryDatabase
@@ -64,7 +64,7 @@ class Inspected:
             "name": self.shelved.name,
             "title": self.title,
             "about": self.about,
-            "folder": shown(self.shelved.folder),
+            "folder": display_path(self.shelved.folder),
             "tools": [f"{verb}_{self.shelved.tool}_database" for verb in ("search", "query")],
             "entries": self.entries,
             "files": self.files,
@@ -171,7 +171,7 @@ class _Folder:
 
 def _count(folder: Path) -> tuple[int, int]:
     """How many documents lie in the folder, and how many bytes they are."""
-    from pixi.knowledge.reading import suffix_of
+    from pixi.documents import suffix_of
     from pixi.knowledge.scan import Walk
 
     files = size = 0

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from pixi.core.harmless import on_one_line
 from pixi.core.masking import Mask
+from pixi.core.untrusted import escaped_line
 
 
 def form_of(record: logging.LogRecord, mask: Mask) -> dict[str, Any]:
@@ -54,7 +54,7 @@ def trace_of(record: logging.LogRecord) -> str:
 def _name(key: object) -> str:
     """The name of a field; one that could stand in code is harmless already."""
     name = str(key)
-    return name if name.isidentifier() else on_one_line(name)
+    return name if name.isidentifier() else escaped_line(name)
 
 
 def harmless_value(value: object, mask: Mask) -> object:
@@ -67,4 +67,4 @@ def harmless_value(value: object, mask: Mask) -> object:
         return value
     if isinstance(value, float):
         return value if math.isfinite(value) else None
-    return "\n".join(on_one_line(line) for line in mask.redact(str(value)).split("\n"))
+    return "\n".join(escaped_line(line) for line in mask.redact(str(value)).split("\n"))

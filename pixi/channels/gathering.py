@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from pixi.channels.channel import Channel
+from pixi.core.channel import Channel
 from pixi.core.errors import ChannelForgot
 from pixi.core.events import Failed, Progressed, Reacted, Sourced, ToolCalled, TurnEnded, TurnEvent
 

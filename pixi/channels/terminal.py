@@ -9,11 +9,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TextIO
 
-from pixi.channels.channel import TAKEN_OVER, Channel, OpenChannel, Question
 from pixi.channels.terminal_card import card_lines
 from pixi.channels.terminal_reading import ReadingSign
 from pixi.channels.terminal_text import json_line, one_line, printable
 from pixi.core.card import Card
+from pixi.core.channel import TAKEN_OVER, Channel, OpenChannel, Question
 from pixi.core.errors import ChannelError, ChannelForgot, LeaseHeld, StoreError
 from pixi.core.events import Failed, Noted, Numbering, Reacted, Sourced, TurnEnded, TurnEvent, Verdict
 from pixi.core.message import Author, Message

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from pixi.channels.channel import Question
 from pixi.channels.shortening import shortened
 from pixi.channels.terminal_text import one_line, printable
 from pixi.channels.terminal_transcript import Transcript
+from pixi.core.channel import Question
 from pixi.core.events import Verdict
 
 _ARGUMENTS = 800  # characters that are shown

@@ -12,8 +12,6 @@ from typing import Any
 
 from prompt_toolkit.history import History
 
-from pixi.channels.channel import TAKEN_OVER, Channel, Question
-from pixi.channels.pictures import PictureError
 from pixi.channels.terminal import Answering, Seat
 from pixi.channels.terminal_asking import Asking
 from pixi.channels.terminal_card import card_of
@@ -37,6 +35,7 @@ from pixi.channels.terminal_transcript import Transcript
 from pixi.channels.terminal_why import told_why
 from pixi.channels.tool_words import call_in_words
 from pixi.core.card import Card
+from pixi.core.channel import TAKEN_OVER, Channel, Question
 from pixi.core.errors import ChannelElsewhere, LeaseHeld, StoreError
 from pixi.core.events import (
     Failed,
@@ -54,6 +53,7 @@ from pixi.core.message import Image, Message
 from pixi.core.picture import Abilities, Picture
 from pixi.core.shortcomings import shortcomings
 from pixi.core.venue import Rights
+from pixi.models.pictures import PictureError
 from pixi.store.kept import TurnRecord
 
 UNPRICED = "? stands for what no price is known of: tell the model's under [prices] in pixi.toml."

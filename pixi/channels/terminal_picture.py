@@ -2,8 +2,8 @@
 
 from io import BytesIO
 
-from pixi.channels.pictures import fit_for_model
 from pixi.channels.terminal_rows import Line
+from pixi.models.pictures import fit_for_model
 
 _COLUMNS, _ROWS = 48, 14
 _HALF = "▀"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from pixi.cli.printer import Printer
 from pixi.core.errors import PixiError
 from pixi.core.figures import how_many
-from pixi.core.harmless import on_one_line
+from pixi.core.untrusted import escaped_line
 
 if TYPE_CHECKING:
     from pixi.settings import Settings
@@ -47,10 +47,10 @@ async def find_person(store: "Store", name: str) -> "Known":
     found = await store.people(name)
     if not found:
         raise PixiError(
-            f"Nothing is kept of {on_one_line(name)!r}: give the id of the author, or the name they write "
+            f"Nothing is kept of {escaped_line(name)!r}: give the id of the author, or the name they write "
             "under."
         )
     if len(found) > 1:
-        told = ", ".join(f"{on_one_line(one.id)} ({how_many(one.messages, 'message')})" for one in found)
-        raise PixiError(f"Several are called {on_one_line(name)!r}: name one by id: {told}.")
+        told = ", ".join(f"{escaped_line(one.id)} ({how_many(one.messages, 'message')})" for one in found)
+        raise PixiError(f"Several are called {escaped_line(name)!r}: name one by id: {told}.")
     return found[0]

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pixi.channels.terminal_text import json_line
-from pixi.core.harmless import on_one_line
+from pixi.core.untrusted import escaped_line
 
 if TYPE_CHECKING:
     from pixi.store.kept import AuditRecord
@@ -106,7 +106,7 @@ def _print_table(records: "Sequence[AuditRecord]") -> None:
         )
         # Everything in it may be a stranger's words: no markup, no control character.
         styles = ("dim", "bold", "", _STYLES[outcome], "", "", "", "dim")
-        texts = [Text(on_one_line(cell), style) for cell, style in zip(cells, styles, strict=True)]
+        texts = [Text(escaped_line(cell), style) for cell, style in zip(cells, styles, strict=True)]
         table.add_row(*texts)
     Console(highlight=False).print(table)
 

@@ -19,9 +19,9 @@ from pixi.core.figures import some
 if TYPE_CHECKING:
     from prompt_toolkit.formatted_text import AnyFormattedText
 
+    from pixi.core.providers import KnownProvider
     from pixi.models.catalogue import CatalogueModel
     from pixi.models.discovery import FoundServer
-    from pixi.models.providers import KnownProvider
     from pixi.settings import Settings
 
 _MOST_LISTED = 6  # models of servers that are offered, of all servers together
@@ -99,8 +99,8 @@ def asked_for_model(settings: "Settings", folder: Path = Path()) -> Mapping[str,
         ConfigError: there is none to be chosen.
         KeyboardInterrupt: the person leaves.
     """
+    from pixi.core.providers import providers_with_key
     from pixi.models.discovery import find_servers
-    from pixi.models.providers import providers_with_key
     from pixi.settings.given import variables_in
 
     printer = Printer(settings)

@@ -48,10 +48,10 @@ async def _load(settings: "Settings", file: str) -> int:
     from pixi.cli.spinner import spinner
     from pixi.companion.loading import read_file, sample
     from pixi.core.figures import how_many
-    from pixi.core.harmless import on_one_line
+    from pixi.core.untrusted import escaped_line
 
     with spinner() as progress:
-        progress(f"reading {on_one_line(file)}")
+        progress(f"reading {escaped_line(file)}")
         loaded = sample() if file == "sample" else read_file(Path(file))
         found = f"{how_many(len(loaded.spots), 'spot')} and {how_many(len(loaded.tricks), 'trick')}"
         progress(f"keeping {found}")

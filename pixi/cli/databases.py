@@ -50,7 +50,7 @@ async def _list(settings: "Settings", *, as_json: bool, check: bool) -> int:
     from pixi.app.inspecting import inspect_all
     from pixi.app.library import folders_of, shelved_databases
     from pixi.cli.spinner import spinner
-    from pixi.knowledge.one_line import shown
+    from pixi.core.untrusted import display_path
 
     shelved = shelved_databases(settings)
     with spinner() as progress:
@@ -61,7 +61,7 @@ async def _list(settings: "Settings", *, as_json: bool, check: bool) -> int:
     elif found:
         _print_table(found)
     else:
-        own = shown(folders_of(settings)[0])
+        own = display_path(folders_of(settings)[0])
         print(f"There are none. Make a folder in {own}, with documents in it: it is a database.")
     amiss = any(each.trouble or each.faults for each in found)
     return FAILED if check and amiss else FINE
@@ -110,10 +110,10 @@ def _style(place: int, each: "Inspected") -> str:
 def _cells(each: "Inspected") -> tuple[str, ...]:
     from rich.filesize import decimal
 
-    from pixi.knowledge.one_line import on_one_line, shown
+    from pixi.core.untrusted import display_line, display_path
 
-    place = "comes with Pixi" if each.shelved.shipped else shown(each.shelved.folder)
-    name = on_one_line(each.shelved.name)
+    place = "comes with Pixi" if each.shelved.shipped else display_path(each.shelved.folder)
+    name = display_line(each.shelved.name)
     return (name, f"{each.entries:,}", f"{each.files:,}", decimal(each.bytes), each.state, place)
 
 
@@ -131,11 +131,11 @@ def _print_below(console: "Console", each: "Inspected") -> None:
 
 
 def _about(each: "Inspected") -> str:
-    from pixi.knowledge.one_line import on_one_line
+    from pixi.core.untrusted import display_line
 
     if not each.about:
         return "a README.md in the folder would tell the persona what is in it"
-    return on_one_line(f"{each.title}: {each.about}", longest=200)
+    return display_line(f"{each.title}: {each.about}", longest=200)
 
 
 def passed_over(each: "Inspected") -> str:
@@ -148,11 +148,11 @@ def passed_over(each: "Inspected") -> str:
 
 def _problems(each: "Inspected") -> Iterator[str]:
     """One line for each."""
-    from pixi.knowledge.one_line import on_one_line
+    from pixi.core.untrusted import display_line
 
     if each.trouble:
-        yield on_one_line(each.trouble)
+        yield display_line(each.trouble)
     for fault in each.faults[:_FAULTS]:
-        yield on_one_line(f"{fault.path}: {fault.reason}" if fault.path else fault.reason)
+        yield display_line(f"{fault.path}: {fault.reason}" if fault.path else fault.reason)
     if len(each.faults) > _FAULTS:
         yield f"and {len(each.faults) - _FAULTS:,} more files that were set aside: --json lists them all"

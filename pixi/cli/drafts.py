@@ -106,18 +106,18 @@ async def _list(tables: "CompanionTables", *, every: bool, limit: int | None) ->
 
 def _told(draft: "SpotDraft") -> str:
     """A draft in lines. Strangers wrote it."""
-    from pixi.core.harmless import on_one_line
+    from pixi.core.untrusted import escaped_line
 
     where = ", ".join(part for part in (draft.city, draft.state, draft.country) if part)
     if draft.latitude is not None and draft.longitude is not None:
         where += f" ({draft.latitude:.5f}, {draft.longitude:.5f})"
-    place = on_one_line(where.strip()) or on_one_line(draft.maps_url)
+    place = escaped_line(where.strip()) or escaped_line(draft.maps_url)
     lines = [
         f"{draft.id}  {draft.status.replace('_', ' ')}",
-        f"  {on_one_line(draft.name)}: {draft.kind}, {place}",
-        f"  {on_one_line(draft.description)}" if draft.description else "",
-        f"  by {on_one_line(draft.submitted_by) or 'somebody'}",
-        f"  decided by {on_one_line(draft.decided_by)} {on_one_line(draft.why)}".rstrip()
+        f"  {escaped_line(draft.name)}: {draft.kind}, {place}",
+        f"  {escaped_line(draft.description)}" if draft.description else "",
+        f"  by {escaped_line(draft.submitted_by) or 'somebody'}",
+        f"  decided by {escaped_line(draft.decided_by)} {escaped_line(draft.why)}".rstrip()
         if draft.decided_by
         else "",
     ]

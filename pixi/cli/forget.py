@@ -66,16 +66,16 @@ async def _forget(settings: "Settings", user: str, *, sure: bool) -> int:
 def _told(person: "Known") -> str:
     """Who it is, and what would go."""
     from pixi.core.figures import how_many
-    from pixi.core.harmless import on_one_line
+    from pixi.core.untrusted import escaped_line
 
-    names = ", ".join(map(on_one_line, person.names))
+    names = ", ".join(map(escaped_line, person.names))
     parts = [
         how_many(person.messages, "message"),
         f"in {how_many(person.conversations, 'conversation')}",
         how_many(person.memories, "memory", "memories"),
         f"{how_many(person.deeds, 'change')} by tools",
     ]
-    return f"{on_one_line(person.id)}{f' ({names})' if names else ''}: {', '.join(parts)}"
+    return f"{escaped_line(person.id)}{f' ({names})' if names else ''}: {', '.join(parts)}"
 
 
 def _asked() -> bool:

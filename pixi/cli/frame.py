@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, NoReturn, Protocol, cast
 from pixi.cli.exits import FAILED, FINE, INTERRUPTED, PIPE_CLOSED, USAGE
 from pixi.cli.printer import Printer
 from pixi.core.errors import ConfigError, PixiError
-from pixi.core.harmless import on_own_lines
 from pixi.core.masking import Mask
+from pixi.core.untrusted import escaped_lines
 
 if TYPE_CHECKING:
     from _typeshed import SupportsWrite
@@ -271,7 +271,7 @@ class _Discreet(Formatter):
         self._mask = mask
 
     def format(self, record: LogRecord) -> str:
-        return on_own_lines(self._mask.redact(super().format(record)))
+        return escaped_lines(self._mask.redact(super().format(record)))
 
 
 def _traceback(
@@ -280,7 +280,7 @@ def _traceback(
     """What a person sees of an error who wants to see all."""
     from traceback import format_exception
 
-    sys.stderr.write(on_own_lines(mask.redact("".join(format_exception(kind, error, trace)))))
+    sys.stderr.write(escaped_lines(mask.redact("".join(format_exception(kind, error, trace)))))
 
 
 def _one_line(

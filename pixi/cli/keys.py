@@ -107,7 +107,7 @@ def _scopes(text: str) -> tuple[str, ...]:
 
 
 def _origin(text: str) -> str:
-    from pixi.channels.http.origins import origin_of
+    from pixi.settings.http_rules import origin_of
 
     origin = origin_of(text)
     if origin is None:
@@ -202,7 +202,7 @@ async def _list(settings: "Settings", *, as_json: bool) -> int:
 
 async def _revoke(settings: "Settings", name: str) -> int:
     from pixi.cli.printer import Printer
-    from pixi.core.harmless import on_one_line
+    from pixi.core.untrusted import escaped_line
     from pixi.store.opening import open_existing
 
     printer = Printer(settings)
@@ -216,7 +216,7 @@ async def _revoke(settings: "Settings", name: str) -> int:
             await store.close()
     if not revoked:
         mend = f"name one of {', '.join(names)}" if names else "there is none"
-        printer.complain(f"No key in use is called {on_one_line(name)[:60]!r}: {mend}.")
+        printer.complain(f"No key in use is called {escaped_line(name)[:60]!r}: {mend}.")
         return FAILED
     print(f"The key {name!r} opens nothing any more.")
     return FINE

@@ -9,8 +9,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, TextIO
 
 from pixi.app.log_forms import form_of, message_of, trace_of
-from pixi.core.harmless import on_one_line
 from pixi.core.masking import Mask
+from pixi.core.untrusted import escaped_line
 from pixi.settings.hidden import ambient_secrets
 
 if TYPE_CHECKING:
@@ -108,13 +108,13 @@ class _PeoplesLine:
         if self._debug:
             for line in trace_of(record).splitlines():
                 # Set off, so that no text in it passes for a line of the log.
-                self._console.print(f"    | {on_one_line(self._mask.redact(line))}", style="dim")
+                self._console.print(f"    | {escaped_line(self._mask.redact(line))}", style="dim")
 
     def _line(self, record: logging.LogRecord) -> "Text":
         from rich.text import Text
 
         level = record.levelname.lower()
-        told = on_one_line(self._mask.redact(message_of(record)))
+        told = escaped_line(self._mask.redact(message_of(record)))
         time = datetime.fromtimestamp(record.created).strftime("%H:%M:%S")
         return Text.assemble(
             (time, "dim"),
@@ -129,7 +129,7 @@ class _PeoplesLine:
 
 def _short(name: str) -> str:
     """A logger's name as people want it: `turns` for `pixi.turns`."""
-    return on_one_line(name.removeprefix("pixi.") or name)
+    return escaped_line(name.removeprefix("pixi.") or name)
 
 
 def _json_line(mask: Mask) -> Callable[[logging.LogRecord], str]:

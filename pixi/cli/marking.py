@@ -3,8 +3,8 @@
 import re
 from collections.abc import Iterable, Iterator
 
-from pixi.knowledge.index.terms import pieces
-from pixi.knowledge.normalising import normalise
+from pixi.text.normalising import normalise
+from pixi.text.terms import pieces
 
 _WORD = re.compile(r"\w+")
 _MOST = 64

@@ -278,10 +278,10 @@ def _sum_up(name: str, outcomes: Sequence[Outcome], *, as_json: bool) -> None:
         told = {"model": name, "valid": valid, "of": len(LINES), **kinds}
         print(json_line({**told, "first_seconds": _rounded(first), "tokens_per_second": _rounded(speed)}))
         return
-    from pixi.core.harmless import on_one_line
+    from pixi.core.untrusted import escaped_line
 
     print(
-        f"{on_one_line(name)}: {valid} of {len(LINES)} replies valid, {kinds['notes']} notes, "
+        f"{escaped_line(name)}: {valid} of {len(LINES)} replies valid, {kinds['notes']} notes, "
         f"{kinds['sent']} messages, {kinds['reactions']} reactions"
     )
     if first is not None:

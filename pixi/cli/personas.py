@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pixi.channels.terminal_text import json_line
 from pixi.core.shortcomings import on_bundled
-from pixi.personas.entries import on_one_line
+from pixi.core.untrusted import display_line
 from pixi.personas.files import Loaded, shown
 from pixi.personas.shelf import Broken, Found, list_personas, shipped_folder
 
@@ -87,13 +87,13 @@ def _used(found: Found, *, bundled: bool) -> Iterator[str]:
     if not isinstance(found, Loaded):
         return
     if found.persona.databases:
-        yield on_one_line(f"looks things up in {', '.join(found.persona.databases)}")
+        yield display_line(f"looks things up in {', '.join(found.persona.databases)}", 40)
     if found.persona.tools:
-        yield on_one_line(f"has the tools {', '.join(found.persona.tools)}")
+        yield display_line(f"has the tools {', '.join(found.persona.tools)}", 40)
     if bundled and (found.persona.databases or found.persona.tools):
         from pixi.models.weights import SMOLLM2
 
-        yield on_one_line(on_bundled(found.persona, SMOLLM2.languages), 200)
+        yield display_line(on_bundled(found.persona, SMOLLM2.languages), 200)
 
 
 def _problems(found: Found) -> list[str]:

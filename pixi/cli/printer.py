@@ -8,8 +8,8 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from pixi.core.harmless import on_own_lines
 from pixi.core.masking import Mask
+from pixi.core.untrusted import escaped_lines
 
 Tell = Callable[[str], None]
 
@@ -37,7 +37,7 @@ class Printer:
 
     def redact(self, text: str) -> str:
         """Return the text with secrets masked and control characters escaped. Line breaks stay."""
-        return on_own_lines(self._mask.redact(_with_make(text)))
+        return escaped_lines(self._mask.redact(_with_make(text)))
 
     def say(self, line: str) -> None:
         """Print a line to standard output: it was asked for."""

@@ -87,26 +87,26 @@ def _print(database: "DirectoryDatabase", query: str, found: "Found") -> None:
     from rich.text import Text
 
     from pixi.cli.marking import spans_of
-    from pixi.knowledge.one_line import on_one_line
+    from pixi.core.untrusted import display_line
 
     console = Console(highlight=False)
     if not console.is_terminal:
         console = Console(highlight=False, width=4_000)  # nothing is folded for a pipe
-    read_as = [(on_one_line(typed), on_one_line(word)) for typed, word in found.read_as]
+    read_as = [(display_line(typed), display_line(word)) for typed, word in found.read_as]
     for typed, word in read_as:
         console.print(Text(f"“{typed}” was read as “{word}”.", style="dim"))
     if not found.hits:
         words = "It holds no documents." if not database.entries else "Try other words, or fewer."
-        console.print(Text(f"Nothing was found in {on_one_line(database.name)}. {words}"))
+        console.print(Text(f"Nothing was found in {display_line(database.name)}. {words}"))
     width = max((len(str(hit.source.entry)) for hit in found.hits), default=0)
     sought = [query, *(word for _, word in read_as)]
     for hit in found.hits:
         head = Text()
         head.append(f"{hit.source.entry:>{width}}  ", style="cyan")
-        head.append(on_one_line(hit.source.title), style="bold")
+        head.append(display_line(hit.source.title), style="bold")
         head.append(f"  {place_of(hit.source)}", style="dim")
         console.print(head, soft_wrap=True)
-        snippet = Text(on_one_line(hit.snippet, longest=2_000))
+        snippet = Text(display_line(hit.snippet, longest=2_000))
         for start, end in spans_of(sought, snippet.plain) if console.is_terminal else ():
             snippet.stylize("bold", start, end)
         console.print(Padding(snippet, (0, 0, 0, width + 2), expand=False))
@@ -114,7 +114,7 @@ def _print(database: "DirectoryDatabase", query: str, found: "Found") -> None:
 
 def place_of(source: "Source", *, path: str = "") -> str:
     """Where it stands, for people: the section, the file, and the line or the page."""
-    from pixi.knowledge.one_line import on_one_line
+    from pixi.core.untrusted import display_line
 
     file = path or source.path
     if source.page:
@@ -122,7 +122,7 @@ def place_of(source: "Source", *, path: str = "") -> str:
     elif source.line:
         file += f":{source.line}"
     parts: Sequence[str] = [part for part in (source.section, file) if part]
-    return on_one_line(" · ".join(parts))
+    return display_line(" · ".join(parts))
 
 
 def _count(word: str) -> int:

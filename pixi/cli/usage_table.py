@@ -8,8 +8,8 @@ from rich.table import Table
 from rich.text import Text
 
 from pixi.core.figures import cost_of, dollars, of_the_month, share, short, summed_up
-from pixi.core.harmless import on_one_line
 from pixi.core.spending import Part, Spent, date_of
+from pixi.core.untrusted import escaped_line
 
 _HEIGHT = 6  # rows of the chart
 _EIGHTHS = " ▁▂▃▄▅▆▇█"
@@ -143,7 +143,7 @@ def _cells(row: Spent, *, wide: bool, searched: bool) -> Iterator[tuple[str, str
 def _name(row: Spent, by: Part, *, wide: bool) -> str:
     if by == "day":
         return f"{date_of(row.day):%a %Y-%m-%d}" if wide else date_of(row.day).isoformat()
-    name = on_one_line(str(getattr(row, by)))
+    name = escaped_line(str(getattr(row, by)))
     if len(name) > _LONGEST_NAME:
         name = f"{name[: _LONGEST_NAME - 1]}…"
     return name or ("(nobody)" if by == "person" else "(none)")

@@ -14,9 +14,9 @@ from pixi.companion.tables import SCHEMA, CompanionTables
 from pixi.companion.tools import SOURCE, Companion
 from pixi.core.errors import ConfigError
 from pixi.core.message import Message
+from pixi.fetching.web import Web
 from pixi.toolbox.addon import Addon
 from pixi.toolbox.notices import Notice
-from pixi.web.fetching import Web
 
 _ADDRESS = re.compile(r"https?://[^\s/?#@]+(/[^\s?#]*)?")
 

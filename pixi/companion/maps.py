@@ -16,7 +16,7 @@ from urllib.parse import parse_qs, unquote, unquote_plus, urlsplit
 from yarl import URL
 
 from pixi.companion.data import LONGEST_LINK, LONGEST_NAME, CompanionError, one_line, wrong_coordinates
-from pixi.web.fetching import Web, WebError
+from pixi.fetching.web import Web, WebError
 
 _NUMBER = r"[-+]?\d{1,3}(?:\.\d{1,15})?"
 _PAIR = re.compile(rf"\s*(?:loc:)?\s*({_NUMBER})\s*[,\s]\s*({_NUMBER})\s*")

@@ -1,1 +1,1 @@
-"""The pure heart: text and values in, events out. No await, no open, no clock."""
+"""The pure heart: text and values in, events out, and the ports to the outside. No open, no clock."""

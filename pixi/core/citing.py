@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from pixi.core.deltas import Cited
-from pixi.core.strangers import one_line
+from pixi.core.untrusted import prompt_name
 
 MOST_SOURCES = 8
 """Of one turn: who looks further looks for themselves."""
@@ -61,7 +61,7 @@ def sources_in(notes: Iterable[str]) -> Sequence[Cited]:
 
 
 def _title(title: str) -> str:
-    return one_line(_MARKS.sub(" ", title).replace("@", "＠"))
+    return prompt_name(_MARKS.sub(" ", title).replace("@", "＠"))
 
 
 def _address(url: str) -> str | None:

@@ -8,7 +8,7 @@ from pixi.core.language import BUILT_IN, NOTE, REACT, SEND
 from pixi.core.lines import AssistantLine, Line, SystemLine, UserLine
 from pixi.core.persona import Example, Persona
 from pixi.core.stamps import stamp
-from pixi.core.strangers import one_line, quoted
+from pixi.core.untrusted import prompt_name, quoted
 from pixi.core.written import read_again, written
 
 __all__ = ["CommandHelp", "fill", "prefix", "stamp"]
@@ -86,7 +86,7 @@ def prefix(
         small: a short system line and a few examples as turns, instead of all in one system line.
         unserved: commands that it has elsewhere: their lines are taken out of the examples.
     """
-    names = {"user": one_line(person) or "somebody", "char": persona.name, "persona": persona.name}
+    names = {"user": prompt_name(person) or "somebody", "char": persona.name, "persona": persona.name}
     served = [Example(e.said, _without(e.reply, unserved)) for e in persona.examples]
     examples = [Example(fill(e.said, names), fill(e.reply, names)) for e in served if e.reply]
     if small:

@@ -14,7 +14,7 @@ from datetime import datetime
 
 from pixi.core.lines import UserLine
 from pixi.core.message import Author, Message, Quoted
-from pixi.core.strangers import clipped, one_line, quoted
+from pixi.core.untrusted import clipped, prompt_name, quoted
 
 _LONGEST_QUOTATION = 500
 _LONGEST_CITED = 400  # characters of what a document says
@@ -183,17 +183,17 @@ def _reminding(reminders: Sequence[Reminder | Citation]) -> Iterator[str]:
     for reminder in reminders:
         match reminder:
             case Reminder(person, facts, source):
-                told = f"you are told by {one_line(source)}" if source else "you remember"
-                yield f'{told} of "{one_line(person.name) or "somebody"}" {told_id(person.id)}:'
+                told = f"you are told by {prompt_name(source)}" if source else "you remember"
+                yield f'{told} of "{prompt_name(person.name) or "somebody"}" {told_id(person.id)}:'
                 yield from filter(None, (quoted(fact) for fact in facts))
             case Citation(source, text):
-                yield f'your documents say, in "{one_line(source)}":'
-                yield quoted(one_line(text, longest=_LONGEST_CITED))
+                yield f'your documents say, in "{prompt_name(source)}":'
+                yield quoted(prompt_name(text, longest=_LONGEST_CITED))
 
 
 def _cited_shortly(citation: Citation) -> str:
     """The same on one line, for a small model. No quotation mark in it but those round the words."""
-    return f'{one_line(citation.source)} says: "{one_line(citation.text, longest=_LONGEST_CITED)}"'
+    return f'{prompt_name(citation.source)} says: "{prompt_name(citation.text, longest=_LONGEST_CITED)}"'
 
 
 def without_additions(text: str) -> str:
@@ -203,13 +203,13 @@ def without_additions(text: str) -> str:
 
 def told_id(person: str) -> str:
     """By what a stamped line tells who is meant. A name stands before it, in quotation marks."""
-    return f"(id {one_line(person)})"
+    return f"(id {prompt_name(person)})"
 
 
 def _whose(author: Author | None) -> str:
     if author is None:
         return "your message"
-    name = f'"{one_line(author.name) or "somebody"}" {told_id(author.id)}'
+    name = f'"{prompt_name(author.name) or "somebody"}" {told_id(author.id)}'
     return f"{name}, a bot" if author.is_bot else name
 
 

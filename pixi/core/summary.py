@@ -8,8 +8,8 @@ import re
 from collections.abc import Iterable, Sequence
 
 from pixi.core.lines import AssistantLine, Line, UserLine
-from pixi.core.strangers import one_line, quoted
 from pixi.core.tokens import estimate_text, without_middle
+from pixi.core.untrusted import prompt_name, quoted
 
 _HEAD = "you remember of what was said here before:"
 _LONGEST_PART = 4_000  # characters of one line: what somebody pasted is not what happened between people
@@ -23,7 +23,7 @@ def summary_line(summary: str) -> UserLine:
 
 def told(lines: Iterable[Line], persona: str) -> str:
     """What a turn left, for the helper. Calls of tools and their results are left out."""
-    name = one_line(persona) or "the persona"
+    name = prompt_name(persona) or "the persona"
     parts = []
     for line in lines:
         match line:

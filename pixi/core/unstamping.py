@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from pixi.core.forgetting import blocks_of
-from pixi.core.strangers import quoted
+from pixi.core.untrusted import quoted
 
 PartKind = Literal["stamp", "words", "memory", "notice", "document", "summary"]
 """Of a part: `stamp` is Pixi's own line, `words` are what people wrote, the others came to mind."""

@@ -16,9 +16,9 @@ from pixi.core.errors import ModelError, PixiError, StoreError
 from pixi.core.lines import SystemLine, UserLine
 from pixi.core.prompt import fill
 from pixi.core.spending import Count, Payer
-from pixi.core.strangers import one_line
 from pixi.core.summary import as_summary, portions, question, told
 from pixi.core.tokens import estimate_all, estimate_text
+from pixi.core.untrusted import prompt_name
 from pixi.engine.usage import UsageLedger
 from pixi.models.model import Model
 from pixi.store.kept import Fold
@@ -93,7 +93,7 @@ class Summarizer:
         model = await self._helper()
         if model.traits.small:
             raise ModelError(f"{model.name} is too small for that; name a larger one in [helper_model].")
-        name, words = one_line(persona), int(tokens * _WORDS_PER_TOKEN)
+        name, words = prompt_name(persona), int(tokens * _WORDS_PER_TOKEN)
         instruction = fill(_template(), {"name": name, "words": str(words)})
         room = int(model.traits.context_tokens * _READ_SHARE - estimate_text(instruction) - 2 * tokens)
         if room < _SMALLEST_PORTION:

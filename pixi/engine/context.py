@@ -14,8 +14,8 @@ from functools import cache, partial
 from importlib import resources
 from typing import Any
 
-from pixi.channels.channel import OpenQuestion
 from pixi.channels.observing import Observer
+from pixi.core.channel import OpenQuestion
 from pixi.core.deltas import ToolSchema
 from pixi.core.errors import PixiError
 from pixi.core.gathered import Gathered

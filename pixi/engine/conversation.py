@@ -21,7 +21,7 @@ from dataclasses import replace
 from itertools import islice
 from typing import TypeVar
 
-from pixi.channels.channel import TAKEN_OVER, Channel, OpenQuestion
+from pixi.core.channel import TAKEN_OVER, Channel, OpenQuestion
 from pixi.core.conversation import Conversation
 from pixi.core.errors import ChannelLost, LeaseHeld, PixiError, StoreError
 from pixi.core.events import Failed, TurnEnded

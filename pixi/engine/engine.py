@@ -9,7 +9,7 @@ from datetime import datetime
 from types import TracebackType
 from typing import Any, Self
 
-from pixi.channels.channel import Channel, OpenChannel, OpenQuestion
+from pixi.core.channel import Channel, OpenChannel, OpenQuestion
 from pixi.core.deltas import Prices, Usage
 from pixi.core.errors import ChannelElsewhere, LeaseHeld, PixiError
 from pixi.core.limits import Limits
@@ -110,7 +110,7 @@ class Engine:
         keep: int = 64,
         look_up: LookUp | None = None,
     ) -> None:
-        from pixi.addons import basics
+        from pixi.toolbox import basics
 
         self.commands = CommandRegistry()
         self.tools = Toolbox()

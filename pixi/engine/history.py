@@ -3,7 +3,7 @@
 import asyncio
 from dataclasses import replace
 
-from pixi.channels.channel import Channel
+from pixi.core.channel import Channel
 from pixi.core.conversation import Conversation
 from pixi.core.message import Message
 from pixi.core.tokens import estimate_all

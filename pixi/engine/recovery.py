@@ -26,8 +26,8 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from pixi.channels.channel import Channel
 from pixi.core import language
+from pixi.core.channel import Channel
 from pixi.core.deltas import Usage
 from pixi.core.errors import ChannelError, ChannelForgot, ChannelLost
 from pixi.core.events import Failed, Pictured, Reacted, Sent

@@ -170,7 +170,7 @@ def _chosen(
     known: Mapping[str, Sequence[Memory]], asked: Mapping[str, Sequence[Message]], history: Sequence[Line]
 ) -> list[Memory]:
     """The facts that fit what their own person says, best first, within the limits."""
-    from pixi.knowledge.relevance import most_relevant
+    from pixi.text.relevance import most_relevant
 
     found: list[tuple[float, Memory]] = []
     for person, memories in known.items():

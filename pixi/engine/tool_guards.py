@@ -15,9 +15,9 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from pixi.channels.channel import Channel, OpenQuestion, Question
 from pixi.channels.shortening import shortened
 from pixi.core.card import Card
+from pixi.core.channel import Channel, OpenQuestion, Question
 from pixi.core.deltas import Prices, Usage
 from pixi.core.errors import ChannelError, ToolError
 from pixi.core.events import Answered, Asked, Progressed, TurnEvent, Verdict
@@ -25,7 +25,7 @@ from pixi.core.masking import Mask
 from pixi.core.message import Author, Message
 from pixi.core.persona import Persona
 from pixi.core.picture import Picture
-from pixi.core.strangers import clipped, one_line
+from pixi.core.untrusted import clipped, prompt_name
 from pixi.core.venue import Rights, Venue
 from pixi.engine.timeouts import within
 from pixi.engine.turn_actions import NotDone, TurnActions
@@ -351,7 +351,7 @@ class Guards:
 
 def _named(person: Author) -> str:
     """Quote a person's name for a refusal: it is a stranger's word, and must say nothing else."""
-    return f'"{one_line(person.name) or "somebody"}"'
+    return f'"{prompt_name(person.name) or "somebody"}"'
 
 
 def readable(arguments: Mapping[str, Any]) -> str:

@@ -25,9 +25,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Literal
 
-from pixi.channels.channel import Channel
 from pixi.channels.observing import ObservedTurn
 from pixi.core.card import Card, card_on_record
+from pixi.core.channel import Channel
 from pixi.core.deltas import Prices, Usage
 from pixi.core.errors import ChannelError, ChannelLost, PixiError
 from pixi.core.events import Noted, Pictured, Progressed, Reacted, Sent, Shown, TurnEvent, act_id
@@ -37,7 +37,7 @@ from pixi.core.limits import TOOL_SECONDS, Limits
 from pixi.core.message import Author, Message
 from pixi.core.persona import Pace, Persona
 from pixi.core.picture import Picture, on_record
-from pixi.core.strangers import clipped
+from pixi.core.untrusted import clipped
 from pixi.core.venue import Venue
 from pixi.core.written import written
 from pixi.engine.usage import TurnUsage

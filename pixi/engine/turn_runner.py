@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from pixi.channels.channel import Channel
 from pixi.channels.observing import ObservedTurn
+from pixi.core.channel import Channel
 from pixi.core.conversation import Bounds, Conversation, PastTurn
 from pixi.core.deltas import Finished, Repeats, ToolSchema, Usage
 from pixi.core.errors import StoreError, StoreOutdated

@@ -14,7 +14,7 @@ from datetime import datetime
 
 from msgspec import structs
 
-from pixi.channels.channel import Channel
+from pixi.core.channel import Channel
 from pixi.core.deltas import Finished, Prices, Usage
 from pixi.core.errors import ChannelError, StoreError, ToolError
 from pixi.core.message import Message

@@ -17,9 +17,10 @@ from hashlib import blake2b
 from itertools import islice
 from pathlib import Path
 
-from pixi.knowledge.entry import Document, Entry, Fault, Section
-from pixi.knowledge.normalising import clean
-from pixi.knowledge.one_line import on_one_line
+from pixi.core.untrusted import display_line
+from pixi.documents.document import Document, Section
+from pixi.knowledge.entry import Entry, Fault
+from pixi.text.normalising import clean
 
 _SHORT = (100_000, 999_999)
 _LONG = (100_000_000, 999_999_999)
@@ -64,17 +65,17 @@ def key_of(document: Document, others: dict[str, int]) -> str:
 
 def title_of(path: str, document: Document) -> str:
     """Return the title for people: the document's own, or else the file's name with the record's key."""
-    if title := on_one_line(document.title):
+    if title := display_line(document.title):
         return title
     stem = path.rsplit("/", 1)[-1].rsplit(".", 1)[0]
     key = "" if _HASH.fullmatch(document.key) else document.key
-    return on_one_line(f"{stem} {key}") or on_one_line(path)
+    return display_line(f"{stem} {key}") or display_line(path)
 
 
 def _written(sections: Sequence[Section]) -> bytes:
     """Return the sections as JSON; `_unwritten` makes them of it again."""
     rows = [
-        [clean(each.text), on_one_line(each.heading), each.line, each.page, each.on_one_line]
+        [clean(each.text), display_line(each.heading), each.line, each.page, each.on_one_line]
         for each in sections
     ]
     return json.dumps(rows, ensure_ascii=False, separators=(",", ":")).encode()

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Self
 
 from pixi.core.errors import ConfigError
+from pixi.core.untrusted import display_path
 from pixi.knowledge.catalogue import CatalogueDamaged
 from pixi.knowledge.entry import Entry, Fault, Found
 from pixi.knowledge.index import Excerpt, Index, IndexDamaged
 from pixi.knowledge.index_store import IndexStore, Threads, cache_folder
-from pixi.knowledge.one_line import shown
 from pixi.knowledge.registry import About, describe, require_folder
 from pixi.knowledge.sync import Sync
 from pixi.knowledge.vectors import Vectors, VectorSync, require_numpy
@@ -231,7 +231,7 @@ class DirectoryDatabase:
         try:
             return await self._askers.run(self._store.entries, list(ids))
         except CatalogueDamaged as error:
-            place = shown(self._store.path)
+            place = display_path(self._store.path)
             raise ConfigError(f"{place}: it is harmed; whoever reads this folder makes it again.") from error
 
     async def close(self) -> None:

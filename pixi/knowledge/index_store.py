@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import ParamSpec, TypeVar
 
 from pixi.core.errors import ConfigError
+from pixi.core.untrusted import display_line, display_path
 from pixi.knowledge.catalogue import Catalogue, CatalogueDamaged, Read, Seen, discard, is_broken
 from pixi.knowledge.entry import Entry, Fault
 from pixi.knowledge.index import Index, IndexDamaged
-from pixi.knowledge.one_line import on_one_line, shown
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -52,7 +52,9 @@ def cache_folder(folder: Path, name: str, cache: Path | None) -> Path:
     """
     if cache is not None:
         if reason := _unwritable(cache):
-            raise ConfigError(f"{shown(cache)}: no index can be kept here ({reason}); name another folder.")
+            raise ConfigError(
+                f"{display_path(cache)}: no index can be kept here ({reason}); name another folder."
+            )
         return cache
     import platformdirs
 
@@ -69,8 +71,8 @@ def cache_folder(folder: Path, name: str, cache: Path | None) -> Path:
         _sign(temporary / own, folder)
         return temporary / own
     raise ConfigError(
-        f"{shown(wanted)}: the index cannot be kept here ({reason}), nor in {shown(temporary)}; "
-        "free some space, or mend the permissions."
+        f"{display_path(wanted)}: the index cannot be kept here ({reason}), nor in "
+        f"{display_path(temporary)}; free some space, or mend the permissions."
     )
 
 
@@ -455,10 +457,10 @@ class IndexStore:
 
 
 def _unusable(cache: Path, reason: str | None) -> ConfigError:
-    why = on_one_line(reason or "nobody knows why")
+    why = display_line(reason or "nobody knows why")
     return ConfigError(
-        f"{shown(cache)}: the index cannot be kept here ({why}); free some space, mend the permissions, "
-        "or delete this folder: it is made again."
+        f"{display_path(cache)}: the index cannot be kept here ({why}); free some space, mend the "
+        "permissions, or delete this folder: it is made again."
     )
 
 

@@ -12,7 +12,7 @@ from pathlib import Path, PurePosixPath
 from rapidfuzz import fuzz, process
 
 from pixi.core.errors import ConfigError
-from pixi.knowledge.one_line import on_one_line, shown
+from pixi.core.untrusted import display_line, display_path
 
 _LONGEST_FILE = 65_536
 _LONGEST = 4_000
@@ -43,7 +43,7 @@ def describes(name: str) -> bool:
 
 def describe(folder: Path, name: str = "") -> About:
     """Return what the folder's description says; `_about.md` before a README."""
-    title = on_one_line(re.sub(r"[_\s]+", " ", name or folder.name), longest=120)
+    title = display_line(re.sub(r"[_\s]+", " ", name or folder.name), longest=120)
     for path in _descriptions(folder):
         text = _read(path).strip()
         if not text:
@@ -51,7 +51,7 @@ def describe(folder: Path, name: str = "") -> About:
         heading = _HEADING.match(f"{text}\n")
         if not heading:
             return About(title, text[:_LONGEST])
-        told = on_one_line(heading["under"] or heading[1], longest=120)
+        told = display_line(heading["under"] or heading[1], longest=120)
         return About(told or title, text[heading.end() :].strip()[:_LONGEST])
     return About(title)
 
@@ -75,7 +75,9 @@ def _read(path: Path) -> str:
     except OSError:
         return ""
     text = text.replace("\r\n", "\n").replace("\r", "\n")
-    return "\n".join(on_one_line(line, longest=_LONGEST) if line.strip() else "" for line in text.split("\n"))
+    return "\n".join(
+        display_line(line, longest=_LONGEST) if line.strip() else "" for line in text.split("\n")
+    )
 
 
 # A shipped database may name files of the folder in which `databases/` lies, as its pages do that explain
@@ -106,12 +108,14 @@ def sources_of(folder: Path) -> tuple[Path, tuple[str, ...]] | None:
     try:
         patterns = tomllib.loads(path.read_text(encoding="utf-8")).get("files")
     except (OSError, ValueError) as error:
-        raise ConfigError(f"{NAME} cannot be read: {on_one_line(str(error))}") from error
+        raise ConfigError(f"{NAME} cannot be read: {display_line(str(error))}") from error
     if not isinstance(patterns, list) or not all(isinstance(each, str) for each in patterns):
         raise ConfigError(f'{NAME} needs a list of patterns, e.g. files = ["docs/*.md"].')
     for pattern in patterns:
         if not _within(pattern, databases.name):
-            raise ConfigError(f"{NAME}: `{on_one_line(pattern)}` leads out of the project; name files in it.")
+            raise ConfigError(
+                f"{NAME}: `{display_line(pattern)}` leads out of the project; name files in it."
+            )
     return folder.parent.parent, tuple(patterns)
 
 
@@ -233,14 +237,14 @@ def require_folder(folder: Path) -> None:
     if folder.is_dir():
         return
     if folder.exists():
-        raise ConfigError(f"{shown(folder)}: this is a file; name the folder that holds it.")
+        raise ConfigError(f"{display_path(folder)}: this is a file; name the folder that holds it.")
     place = folder.absolute().parent
     beside = [each.name for each in _folders(place)]
     nearest = process.extractOne(
         _key(folder.name), beside, scorer=fuzz.ratio, processor=_key, score_cutoff=60
     )
-    mend = f"do you mean {shown(place / nearest[0])}?" if nearest else "create it, or mend the path."
-    raise ConfigError(f"{shown(folder)}: there is no such folder; {mend}")
+    mend = f"do you mean {display_path(place / nearest[0])}?" if nearest else "create it, or mend the path."
+    raise ConfigError(f"{display_path(folder)}: there is no such folder; {mend}")
 
 
 def _everything(folders: Sequence[Path]) -> list[DatabaseRef]:
@@ -248,7 +252,7 @@ def _everything(folders: Sequence[Path]) -> list[DatabaseRef]:
     found: dict[str, Path] = {}
     for folder in folders:
         if folder.exists() and not folder.is_dir():
-            raise ConfigError(f"{shown(folder)}: this is a file; name the folder of the databases.")
+            raise ConfigError(f"{display_path(folder)}: this is a file; name the folder of the databases.")
         for each in _folders(folder):
             found.setdefault(_key(each.name), each)
     paths = sorted(found.values(), key=lambda path: _key(path.name))
@@ -267,7 +271,7 @@ def _folders(place: Path) -> Iterator[Path]:
         return
     except OSError as error:
         raise ConfigError(
-            f"{shown(place)}: cannot be read ({error.strerror}); mend its permissions."
+            f"{display_path(place)}: cannot be read ({error.strerror}); mend its permissions."
         ) from error
     for path in paths:
         # A name of other bytes than UTF-8 could neither be written nor asked for.
@@ -316,13 +320,13 @@ def _mark(name: str) -> str:
 
 
 def _unknown(name: str, folders: Sequence[Path], everything: Sequence[DatabaseRef]) -> str:
-    known = {_key(each.name): on_one_line(each.name) for each in everything}
+    known = {_key(each.name): display_line(each.name) for each in everything}
     nearest = process.extractOne(_key(name), list(known), scorer=fuzz.ratio, score_cutoff=60)
     there = ", ".join(known.values()) or "none"
     mend = f"do you mean `{known[nearest[0]]}`?" if nearest else f"there are {there}."
     shipped = shipped_folder()
-    places = " or ".join("Pixi's own folder" if each == shipped else shown(each) for each in folders)
-    return f"there is no database `{on_one_line(name, longest=60)}` in {places}: {mend}"
+    places = " or ".join("Pixi's own folder" if each == shipped else display_path(each) for each in folders)
+    return f"there is no database `{display_line(name, longest=60)}` in {places}: {mend}"
 
 
 def _key(name: str) -> str:

@@ -12,11 +12,12 @@ from hashlib import blake2b
 from pathlib import Path
 
 from pixi.core.errors import ConfigError
+from pixi.core.untrusted import display_line
+from pixi.documents import Documents, Readers, SetAside, suffix_of
+from pixi.documents.document import Document
 from pixi.knowledge.catalogue import Read, Seen
-from pixi.knowledge.entry import Document, Fault
+from pixi.knowledge.entry import Fault
 from pixi.knowledge.index_store import IndexStore, Threads
-from pixi.knowledge.one_line import on_one_line
-from pixi.knowledge.reading import Documents, Readers, SetAside, suffix_of
 from pixi.knowledge.registry import NAME, describes, named_by, sources_of
 
 
@@ -151,7 +152,7 @@ class Walk:
             return None  # a pipe or a device: to open it could wait for ever
         if not self.readable(path.rsplit("/", 1)[-1]):
             suffix = os.path.splitext(path)[1].lower()
-            self.unknown[on_one_line(suffix, longest=20)] += 1
+            self.unknown[display_line(suffix, longest=20)] += 1
             return None
         return Seen(path, status.st_size, status.st_mtime_ns)
 

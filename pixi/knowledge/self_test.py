@@ -12,8 +12,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from pixi.knowledge.index.terms import pieces
-from pixi.knowledge.normalising import normalise
+from pixi.text.normalising import normalise
+from pixi.text.terms import pieces
 
 FEWEST = 8
 """Passages of a script below which nothing can be told."""

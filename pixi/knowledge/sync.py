@@ -12,11 +12,11 @@ from pathlib import Path
 import watchfiles
 
 from pixi.core.errors import ConfigError
+from pixi.core.untrusted import display_line, display_path
+from pixi.documents import Readers
 from pixi.knowledge.catalogue import CatalogueDamaged
 from pixi.knowledge.index import Index
 from pixi.knowledge.index_store import IndexStore, Threads
-from pixi.knowledge.one_line import on_one_line, shown
-from pixi.knowledge.reading import Readers
 from pixi.knowledge.scan import Scan, readers_tag
 
 _QUIET_SECONDS = 0.15
@@ -154,7 +154,7 @@ class Sync:
         self.in_use: Counter[Index] = Counter()
         self.readers = Readers()
         self._root = root
-        self._name = on_one_line(name)
+        self._name = display_line(name)
         self._store = store
         self._writer = thread
         self._progress = progress
@@ -264,17 +264,17 @@ class Sync:
             try:
                 finished = await self._looked_at(only)
             except CatalogueDamaged as error:
-                why = on_one_line(str(error))
+                why = display_line(str(error))
                 _log.info("%s: what was kept of the folder is harmed (%s); it is made again", self._name, why)
                 await self._writer.run(self._store.begin_anew)
                 finished = await self._looked_at(None)
         except CatalogueDamaged as error:
-            place, why = shown(self._store.path), on_one_line(str(error))
+            place, why = display_path(self._store.path), display_line(str(error))
             self._fail(ConfigError(f"{place}: it was harmed twice ({why}); see to the disk."))
         except ConfigError as error:
             self._fail(error)
         except OSError as error:
-            gone = f"{shown(self._root)}: the folder cannot be read ({error.strerror}); put it back."
+            gone = f"{display_path(self._root)}: the folder cannot be read ({error.strerror}); put it back."
             self._fail(ConfigError(gone))
         else:
             self.trouble = ""

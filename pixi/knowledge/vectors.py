@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from pixi.core.errors import ConfigError, ModelError
+from pixi.core.untrusted import display_line
 from pixi.knowledge.catalogue import CatalogueDamaged
 from pixi.knowledge.entry import Found
 from pixi.knowledge.index import Candidates, Index, IndexDamaged, Passage, Scored
 from pixi.knowledge.index_store import IndexStore, Snapshot, Threads
-from pixi.knowledge.one_line import on_one_line
 from pixi.knowledge.self_test import Cloze, clozes, is_good, script_of
 from pixi.knowledge.vector_file import VectorFile
 from pixi.models.embedder import Embedder
@@ -137,7 +137,7 @@ class Vectors:
         self._np = np
         self._path = path
         self._embedder = embedder
-        self._name = on_one_line(name)
+        self._name = display_line(name)
         self._progress = progress
         self._thread = Threads(1, thread_name_prefix=f"vectors {name}")
         self._file: VectorFile | None = None

@@ -19,7 +19,7 @@ from mcp_types import (
     jsonrpc_message_adapter,
 )
 
-from pixi.core.strangers import clipped, one_line
+from pixi.core.untrusted import clipped, prompt_name
 from pixi.mcp.process import Running, gone, running
 from pixi.mcp.where import Program
 from pixi.mcp.wire import LARGE, MOST_BYTES, Noted, Sieve, Wire, shallow
@@ -180,7 +180,7 @@ async def _message(line: bytes) -> SessionMessage | Exception:
             return SessionMessage(await asyncio.to_thread(_parsed, line))
         return SessionMessage(_parsed(line))
     except ValueError:
-        return ValueError(one_line(line[:80].decode("utf-8", "replace")))
+        return ValueError(prompt_name(line[:80].decode("utf-8", "replace")))
 
 
 def _parsed(line: bytes) -> JSONRPCMessage:

@@ -17,7 +17,7 @@ from mcp_types import (
 )
 
 from pixi.core.message import Image
-from pixi.core.strangers import clipped, one_line
+from pixi.core.untrusted import clipped, prompt_name
 from pixi.mcp.offers import Called, CallFailed
 
 _LONGEST_WORDS = 1_500  # of a server that says what went wrong
@@ -60,7 +60,7 @@ def _part(block: ContentBlock) -> str | Image:
         case ImageContent():
             return _picture(block.data, block.mime_type)
         case AudioContent():
-            return f"(a sound that you cannot hear: {one_line(block.mime_type)}, {_amount(block.data)})"
+            return f"(a sound that you cannot hear: {prompt_name(block.mime_type)}, {_amount(block.data)})"
         case ResourceLink():
             return _link(block)
         case EmbeddedResource():
@@ -69,8 +69,8 @@ def _part(block: ContentBlock) -> str | Image:
 
 def _link(link: ResourceLink) -> str:
     about = clipped(" ".join((link.description or "").split()), _LONGEST_WORDS)
-    told = f"(a link: {one_line(link.title or link.name)}, {_address(link.uri)}"
-    kind = f", {one_line(link.mime_type)}" if link.mime_type else ""
+    told = f"(a link: {prompt_name(link.title or link.name)}, {_address(link.uri)}"
+    kind = f", {prompt_name(link.mime_type)}" if link.mime_type else ""
     return f"{told}{kind}){f' {about}' if about else ''}"
 
 
@@ -80,7 +80,7 @@ def _resource(resource: TextResourceContents | BlobResourceContents) -> str | Im
     kind = resource.mime_type or ""
     if kind.startswith("image/"):
         return _picture(resource.blob, kind)
-    told = one_line(kind) or "of no known kind"
+    told = prompt_name(kind) or "of no known kind"
     return f"(a file: {_address(resource.uri)}, {told}, {_amount(resource.blob)})"
 
 

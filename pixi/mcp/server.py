@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, assert_never
 
 from pixi.core.errors import ConfigError
-from pixi.core.strangers import one_line
+from pixi.core.untrusted import prompt_name
 from pixi.mcp.lock import Lock, sifted
 from pixi.mcp.offers import Called, CallFailed, ForeignTool
 from pixi.mcp.process import NotStarted, found
@@ -285,7 +285,7 @@ class Server:
 
 def _names(names: Iterable[str]) -> str:
     """Strangers' names, the first of them."""
-    shown = [one_line(name) for name in names]
+    shown = [prompt_name(name) for name in names]
     more = len(shown) - _MOST_NAMES
     return ", ".join(shown[:_MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
 

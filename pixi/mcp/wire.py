@@ -10,7 +10,7 @@ from mcp.shared.dispatcher import coerce_request_id
 from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCError, JSONRPCNotification, JSONRPCRequest, JSONRPCResponse, RequestId
 
-from pixi.core.strangers import one_line
+from pixi.core.untrusted import prompt_name
 
 if TYPE_CHECKING:
     from mcp.shared._stream_protocols import ReadStream, WriteStream
@@ -78,7 +78,7 @@ class Wire:
                         if isinstance(item.message, JSONRPCResponse):
                             _shorten(item.message.result)
                         return True
-                    self.remark = f"it answers what nobody asked (number {one_line(str(number))})"
+                    self.remark = f"it answers what nobody asked (number {prompt_name(str(number))})"
                 case JSONRPCNotification(method=method):
                     passes = method in _WANTED
                 case JSONRPCRequest():
@@ -103,7 +103,7 @@ class Wire:
 
     def _note_rubbish(self, error: Exception) -> None:
         self._rubbish += 1
-        self.remark = f"it writes what is no message of the protocol: {one_line(str(error))!r}"
+        self.remark = f"it writes what is no message of the protocol: {prompt_name(str(error))!r}"
         if self._rubbish == _MOST_RUBBISH:
             self.end()
 

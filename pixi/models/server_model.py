@@ -16,6 +16,7 @@ import aiohttp
 from pixi.core.control_words import breaking
 from pixi.core.deltas import Request
 from pixi.core.errors import ModelError
+from pixi.core.providers import key_name_of
 from pixi.core.tokens import estimate_all
 from pixi.models import faults
 from pixi.models.breaker import Asking, Breakers
@@ -35,7 +36,6 @@ from pixi.models.dialects.prompt import GrammarField, JsonObject, Quirk, Style, 
 from pixi.models.error_body import looks_like_page
 from pixi.models.faults import Retries, Server, refusal_in
 from pixi.models.model import PushedModel, Take, Traits
-from pixi.models.providers import key_name_of
 from pixi.models.quirks import quirk_in
 from pixi.models.reply import Reply
 from pixi.models.served import ask_about_model

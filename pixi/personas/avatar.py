@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from pixi.personas.entries import on_one_line
+from pixi.core.untrusted import display_line
 from pixi.personas.faults import Fault, Remark
 
 FORMATS = (".png", ".jpg", ".jpeg", ".gif", ".webp")
@@ -26,7 +26,7 @@ def find_avatar(written: str, line: int, path: Path) -> tuple[str, Remark | None
     Raises:
         Fault: it is no https address, no picture, or lies outside of the persona's folder.
     """
-    shown = on_one_line(written)
+    shown = display_line(written, 40)
     if not written:
         return "", None
     if len(written) > _LONGEST:

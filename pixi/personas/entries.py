@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import yaml
 from yaml.reader import ReaderError
 
+from pixi.core.untrusted import display_line
 from pixi.personas.faults import Fault
 
 _UNFIT = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
@@ -73,12 +74,6 @@ def find_unfit(text: str) -> re.Match[str] | None:
     return _UNFIT.search(text)
 
 
-def on_one_line(text: str, longest: int = 40) -> str:
-    """A stranger's text, fit to be quoted in an error."""
-    line = _UNFIT.sub("\N{REPLACEMENT CHARACTER}", " ".join(text.split()))
-    return line if len(line) <= longest else line[: longest - 1] + "…"
-
-
 class _Walk:
     """One walk over the events of the YAML parser."""
 
@@ -117,11 +112,15 @@ class _Walk:
         if isinstance(value, yaml.ScalarEvent):
             return Entry(key, line, (self._written(value),), quoted=value.style is not None)
         if not isinstance(value, yaml.SequenceStartEvent):
-            raise self._fault(value, f"`{on_one_line(key)}` is a text or a list: put the text in quotes.")
+            raise self._fault(
+                value, f"`{display_line(key, 40)}` is a text or a list: put the text in quotes."
+            )
         texts: list[str] = []
         while not isinstance(item := self._next(), yaml.SequenceEndEvent):
             if not isinstance(item, yaml.ScalarEvent):
-                raise self._fault(item, f"an item of `{on_one_line(key)}` is one text: put it in quotes.")
+                raise self._fault(
+                    item, f"an item of `{display_line(key, 40)}` is one text: put it in quotes."
+                )
             texts.append(self._written(item))
         return Entry(key, line, tuple(texts), is_list=True)
 

@@ -5,13 +5,13 @@ import stat
 import unicodedata
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from os import fsencode
 from pathlib import Path
 
 from pixi.core.errors import ConfigError
 from pixi.core.persona import PLACEHOLDERS, Persona
+from pixi.core.untrusted import display_path
 from pixi.personas.avatar import find_avatar
-from pixi.personas.entries import find_unfit, on_one_line
+from pixi.personas.entries import find_unfit
 from pixi.personas.examples import check_reply, read_exchanges
 from pixi.personas.faults import Fault, Remark
 from pixi.personas.front_matter import FrontMatter, read_front_matter
@@ -88,7 +88,7 @@ def parse_persona(text: str, path: Path) -> Loaded:
 
 def shown(path: Path) -> str:
     """The path as a person can be shown it, whatever bytes are in it."""
-    return on_one_line(fsencode(path).decode(errors="replace"), longest=1_000)
+    return display_path(path)
 
 
 def _parse(text: str, path: Path, faults: list[Fault]) -> Loaded:

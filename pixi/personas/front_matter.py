@@ -8,7 +8,8 @@ from typing import TypeVar, get_args
 from rapidfuzz import fuzz, process
 
 from pixi.core.persona import Pace
-from pixi.personas.entries import Entry, on_one_line, read_entries
+from pixi.core.untrusted import display_line
+from pixi.personas.entries import Entry, read_entries
 from pixi.personas.faults import Fault
 
 KEYS = (
@@ -127,7 +128,7 @@ def _unknown(key: str) -> str:
     written = key.lower().replace("-", "_").replace(" ", "_")
     nearest = process.extractOne(written, KEYS, scorer=fuzz.ratio, score_cutoff=60)
     mend = f"do you mean `{nearest[0]}`?" if nearest else f"the keys are {', '.join(KEYS)}."
-    return f"unknown key `{on_one_line(key)}`: {mend}"
+    return f"unknown key `{display_line(key, 40)}`: {mend}"
 
 
 class _Values:
@@ -184,7 +185,7 @@ class _Values:
         for word in words or ():
             if not _COMMAND.fullmatch(word):
                 line = self._entries[key].line
-                text = f"`{key}` holds names such as `send`, not `{on_one_line(word)}`."
+                text = f"`{key}` holds names such as `send`, not `{display_line(word, 40)}`."
                 self._faults.append(Fault(line, text))
         return words
 
@@ -220,6 +221,6 @@ class _Values:
     def _otherwise(self, key: str, written: str, default: _T, expected: str) -> _T:
         """The default where nothing is written; what is written instead of `expected` is a fault."""
         if written:
-            text = f"`{key}` is {expected}, not `{on_one_line(written)}`."
+            text = f"`{key}` is {expected}, not `{display_line(written, 40)}`."
             self._faults.append(Fault(self._entries[key].line, text))
         return default

@@ -10,7 +10,7 @@ from rapidfuzz import fuzz, process
 
 from pixi.core.errors import ConfigError
 from pixi.core.persona import Persona
-from pixi.personas.entries import on_one_line
+from pixi.core.untrusted import display_line
 from pixi.personas.faults import Remark
 from pixi.personas.files import Loaded, PersonaError, load_persona, parse_persona, shown
 
@@ -116,7 +116,7 @@ def _unknown(name: str, folders: Sequence[Path]) -> str:
     mend = f"do you mean `{names[nearest[0]]}`?" if nearest else f"there are {known}."
     shipped = shipped_folder()
     places = " or ".join("Pixi's own folder" if each == shipped else shown(each) for each in folders)
-    return f"there is no persona `{on_one_line(name)}` in {places}: {mend}"
+    return f"there is no persona `{display_line(name, 40)}` in {places}: {mend}"
 
 
 def _with_namesakes(here: list[Found]) -> Iterator[Found]:

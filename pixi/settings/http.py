@@ -6,9 +6,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from pixi.channels.http.origins import origin_of
 from pixi.core.errors import ConfigError
 from pixi.settings.given import Given
+from pixi.settings.http_rules import origin_of
 from pixi.settings.sections import HttpSettings, JwtSettings
 
 _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from urllib.parse import urlsplit
 
-from pixi.models.providers import key_name_of
+from pixi.core.providers import key_name_of
 from pixi.settings.given import Variable
 from pixi.settings.secret import Secret
 from pixi.settings.sections import ModelSettings, Settings

@@ -5,14 +5,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from pixi.channels.discord.rules import Rules
-from pixi.channels.http.rules import HttpRules
 from pixi.core.deltas import Prices
 from pixi.core.limits import Limits
 from pixi.core.spending import Allowance, Budgets
-from pixi.models.sampling import Sampling
+from pixi.settings.discord_rules import Rules
 from pixi.settings.given import Given
 from pixi.settings.hidden import Discreet
+from pixi.settings.http_rules import HttpRules
+from pixi.settings.sampling import Sampling
 from pixi.settings.secret import Secret
 
 ToolForm = Literal["auto", "native", "text", "off"]

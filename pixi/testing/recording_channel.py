@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import count
 
-from pixi.channels.archive import Archive
-from pixi.channels.channel import Channel, Question
+from pixi.core.archive import Archive
 from pixi.core.card import Card
+from pixi.core.channel import Channel, Question
 from pixi.core.errors import ChannelError
 from pixi.core.events import Noted, ToolAnswered, TurnEnded, TurnEvent, TurnStarted, Verdict
 from pixi.core.language import REACT, SEND

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import Protocol
 
-from pixi.channels.channel import Channel
 from pixi.core.card import Card
+from pixi.core.channel import Channel
 from pixi.core.deltas import Prices, Usage
 from pixi.core.message import Author, Message
 from pixi.core.persona import Persona

@@ -8,11 +8,11 @@ from pathlib import PurePath
 from types import AsyncGeneratorType, GeneratorType
 from typing import Any
 
-from pixi.channels.pictures import PictureError, fit_for_model
 from pixi.core.card import Card
 from pixi.core.errors import ToolError
 from pixi.core.masking import Mask
 from pixi.core.message import Image
+from pixi.models.pictures import PictureError, fit_for_model
 
 Part = str | Image | Card
 

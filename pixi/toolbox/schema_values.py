@@ -5,7 +5,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from pixi.core.strangers import clipped
+from pixi.core.untrusted import clipped
 from pixi.toolbox.arguments import expected
 
 LONGEST_VALUE = 100

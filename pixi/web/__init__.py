@@ -1,1 +1,1 @@
-"""The only door to pages, pictures and services of the web that strangers or their words may name."""
+"""What the web offers to tools: pages, searches, wikis and moving pictures, each read into plain values."""

@@ -11,13 +11,13 @@ from tempfile import TemporaryDirectory
 from yarl import URL
 
 from pixi.core.errors import ConfigError
-from pixi.knowledge.entry import Document, Section
-from pixi.knowledge.reading import Documents, Limits, Readers, SetAside
-from pixi.knowledge.reading.files import FETCHED
-from pixi.knowledge.reading.formats.fetched import Kind, Label, labelled
-from pixi.knowledge.reading.formats.markup import as_markdown
-from pixi.web.fetching import Check, Fetched, Web, WebError
-from pixi.web.guard.urls import parsed
+from pixi.documents import Documents, Limits, Readers, SetAside
+from pixi.documents.document import Document, Section
+from pixi.documents.files import FETCHED
+from pixi.documents.formats.fetched import Kind, Label, labelled
+from pixi.documents.formats.markup import as_markdown
+from pixi.fetching.urls import parsed
+from pixi.fetching.web import Check, Fetched, Web, WebError
 from pixi.web.robots import Robots
 from pixi.web.wikis.walls import check_in
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from yarl import URL
 
-from pixi.web.fetching import Refused, Web, WebError
+from pixi.fetching.web import Refused, Web, WebError
 
 if TYPE_CHECKING:
     from protego import Protego

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 from pixi.addons import memory
-from pixi.channels.channel import Question
+from pixi.core.channel import Question
 from pixi.core.events import Verdict
 from pixi.core.lines import ToolCall, ToolLine, UserLine
 from pixi.core.message import Author

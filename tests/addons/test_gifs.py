@@ -14,9 +14,9 @@ from pixi.core.events import Failed, Performed
 from pixi.core.masking import Mask
 from pixi.core.picture import Abilities
 from pixi.engine import Engine
+from pixi.fetching.web import Web
 from pixi.testing import RecordingChannel, ScriptedModel
 from pixi.toolbox.commands import CameToNothing
-from pixi.web.fetching import Web
 from pixi.web.gifs.folder import GifFolder
 from pixi.web.gifs.gifs import GifError, GifSource
 from pixi.web.gifs.services import Giphy, Klipy

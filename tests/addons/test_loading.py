@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from pixi.addons import basics
 from pixi.addons.loading import Source, from_file, installed, load_addons
+from pixi.toolbox import basics
 from pixi.toolbox.addon import Addon
 from pixi.toolbox.commands import CommandRegistry
 from pixi.toolbox.tools import Toolbox
@@ -154,6 +154,6 @@ def test_installed_packages_are_found_by_their_entry_point(
 
 
 def test_an_entry_point_may_name_the_function_itself(house: House) -> None:
-    point = EntryPoint("basics", "pixi.addons.basics:setup", "pixi.addons")
+    point = EntryPoint("basics", "pixi.toolbox.basics:setup", "pixi.addons")
     (problem,) = house.load(Source("basics", point.load))
     assert "'send' is taken" in problem

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from pixi.addons import server_history
-from pixi.channels.archive import Asking, Found, Post, Posts, Query, Way, Written
+from pixi.core.archive import Asking, Found, Post, Posts, Query, Way, Written
 from pixi.core.errors import ChannelError
 from pixi.core.lines import ToolCall, ToolLine
 from pixi.core.message import Author
@@ -40,7 +40,7 @@ POST = Post(
 
 @dataclass
 class Notebook:
-    """A `pixi.channels.archive.Archive` that writes down what it is asked."""
+    """A `pixi.core.archive.Archive` that writes down what it is asked."""
 
     found: Found = field(default_factory=lambda: Found((SAID,)))
     refuses: str = ""

@@ -11,13 +11,13 @@ from pixi.addons.web_pages import SOURCE, Portion, in_parts, question_result, te
 from pixi.core.deltas import Prices, Text, Usage
 from pixi.core.errors import ToolError
 from pixi.core.masking import Mask
-from pixi.knowledge.entry import Section
+from pixi.documents.document import Section
+from pixi.fetching.web import Web
 from pixi.knowledge.retrieval import RetrievalAgent
 from pixi.testing import ScriptedModel
 from pixi.toolbox.addon import Addon
 from pixi.toolbox.commands import CommandRegistry
 from pixi.toolbox.tools import EVERYBODY, Tool, Toolbox
-from pixi.web.fetching import Web
 from pixi.web.pages import Page, PageLimits, Pages
 
 URL = "https://kitchen.pixi-web.net/pancakes"

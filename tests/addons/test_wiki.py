@@ -8,12 +8,12 @@ from pixi.addons.wiki import query_result, search_result, tool_names, wiki_tools
 from pixi.core.deltas import Prices, Usage
 from pixi.core.errors import ToolError
 from pixi.core.persona import Persona
+from pixi.fetching.web import Web
 from pixi.knowledge.retrieval import RetrievalAgent
 from pixi.testing import ScriptedModel
 from pixi.toolbox.addon import Addon
 from pixi.toolbox.commands import CommandRegistry
 from pixi.toolbox.tools import EVERYBODY, Toolbox
-from pixi.web.fetching import Web
 from pixi.web.wikis.wiki import Wiki
 from tests.servers.scripted_wiki import Article, ScriptedWiki, refusal
 

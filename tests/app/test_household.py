@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from pixi.channels.channel import Channel
 from pixi.channels.discord.backend import BotBackend
+from pixi.core.channel import Channel
 from pixi.core.errors import ConfigError
 from pixi.core.spending import Payer, Share
 from pixi.store.kept import Place

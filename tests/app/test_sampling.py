@@ -11,8 +11,8 @@ from pixi.core.errors import ConfigError
 from pixi.core.lines import UserLine
 from pixi.models import llama
 from pixi.models.breaker import Breakers
-from pixi.models.sampling import Sampling
 from pixi.settings import ModelSettings, load
+from pixi.settings.sampling import Sampling
 from pixi.settings.secret import Secret
 from pixi.settings.sections import ApiForm
 from tests.servers import scripted_anthropic as claude

@@ -2,9 +2,9 @@
 
 import pytest
 
-from pixi.channels.channel import Question
 from pixi.channels.gathering import GatheringChannel
 from pixi.core.card import Card
+from pixi.core.channel import Question
 from pixi.core.deltas import Cited
 from pixi.core.errors import ChannelError, ChannelForgot
 from pixi.core.events import Failed, Reacted, Sourced, ToolCalled, TurnEnded

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from pixi.channels.channel import Question
 from pixi.channels.terminal import LinesChannel, seat
 from pixi.core.card import Card, Field
+from pixi.core.channel import Question
 from pixi.core.deltas import Cited, PromptProgress, Usage
 from pixi.core.errors import ChannelError, ChannelForgot
 from pixi.core.events import (

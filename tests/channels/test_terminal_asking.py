@@ -18,10 +18,10 @@ from prompt_toolkit.output import ColorDepth
 from prompt_toolkit.output.vt100 import Vt100_Output
 
 from pixi.channels import terminal_asking
-from pixi.channels.channel import Channel, OpenChannel, Question
 from pixi.channels.terminal import seat
 from pixi.channels.terminal_live import LiveTerminal, Tell
 from pixi.core.card import Card, Field
+from pixi.core.channel import Channel, OpenChannel, Question
 from pixi.core.events import Verdict
 from pixi.core.message import Image, Message
 from pixi.core.persona import Persona

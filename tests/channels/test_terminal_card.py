@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 from PIL import Image as Pillow
 from prompt_toolkit.utils import get_cwidth
 
-from pixi.channels.pictures import PictureError
 from pixi.channels.terminal_card import card_lines
 from pixi.channels.terminal_frame import framed
 from pixi.channels.terminal_picture import drawn
 from pixi.channels.terminal_rows import Line
 from pixi.core.card import Card, Field
 from pixi.core.message import Image
+from pixi.models.pictures import PictureError
 
 PANCAKES = Card(
     "Lemon sugar",

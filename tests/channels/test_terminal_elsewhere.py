@@ -10,8 +10,8 @@ import pytest
 from prompt_toolkit.input import PipeInput, create_pipe_input
 
 from pixi.channels import terminal_asking, terminal_live
-from pixi.channels.channel import TAKEN_OVER, Channel, OpenChannel
 from pixi.channels.terminal import LinesChannel, talk
+from pixi.core.channel import TAKEN_OVER, Channel, OpenChannel
 from pixi.core.deltas import Usage
 from pixi.core.errors import LeaseHeld, StoreError
 from pixi.core.events import Failed, Opened, Sent, TurnEnded

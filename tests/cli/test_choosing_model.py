@@ -15,10 +15,10 @@ from prompt_toolkit.output import DummyOutput
 from pixi.cli import chat, choosing_model, discord, frame
 from pixi.cli.choosing_model import Option, _label, chosen_model, options_of, said_of
 from pixi.core.errors import ConfigError, ModelError
+from pixi.core.providers import providers_with_key
 from pixi.models import catalogue, discovery, hub, machine
 from pixi.models.catalogue import CatalogueModel
 from pixi.models.discovery import FoundServer, KnownServer
-from pixi.models.providers import providers_with_key
 from pixi.settings import load
 from pixi.settings.own_keys import server_of
 from pixi.settings.writing import write_model

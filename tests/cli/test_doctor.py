@@ -18,7 +18,8 @@ from pixi.app.doctor import models as doctor_models
 from pixi.app.doctor.checks import Finding
 from pixi.app.reach.gifs import BASES
 from pixi.cli import doctor as doctor_command
-from pixi.models import discovery, providers, weights
+from pixi.core import providers
+from pixi.models import discovery, weights
 from pixi.settings import Settings, load
 from pixi.store.opening import open_store
 from pixi.store.sqlite import SqliteStore

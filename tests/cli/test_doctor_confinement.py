@@ -5,8 +5,8 @@ import sys
 import pytest
 
 from pixi.app.doctor.confinement import look_at_confinement
-from pixi.knowledge.reading import Readers, process
-from pixi.knowledge.reading.confinement import Confinement
+from pixi.documents import Readers, process
+from pixi.documents.confinement import Confinement
 
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="only Linux has these")
 

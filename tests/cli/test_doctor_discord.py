@@ -12,8 +12,8 @@ from aiohttp import web
 
 from pixi.app.doctor import checks as doctor
 from pixi.channels.discord.gateway import preflight
-from pixi.channels.discord.rules import Faces, Rules
 from pixi.settings import Settings, load
+from pixi.settings.discord_rules import Faces, Rules
 from pixi.testing.discord import Fault, Guild, Intent, LoopbackDiscord, Permission
 
 P = Permission

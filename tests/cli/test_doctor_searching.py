@@ -97,7 +97,7 @@ async def test_who_asks_wikipedia_is_told_to_say_who_they_are(
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     tls.check_hostname, tls.verify_mode = False, ssl.CERT_NONE
     stage = Stage(tls=tls)
-    monkeypatch.setattr("pixi.web.fetching.Web", lambda: StagedWeb(stage))
+    monkeypatch.setattr("pixi.fetching.web.Web", lambda: StagedWeb(stage))
     async with ScriptedWiki({"A": Article("x")}, name="Wikipedia", tls=speaking_tls("own")) as english:
         stage.put("en.wikipedia.org", int(english.root.rpartition(":")[2]), as_port=443)
         english.host = "https://en.wikipedia.org"

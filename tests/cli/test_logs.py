@@ -12,9 +12,9 @@ import pytest
 from pixi.app.turn_log import log_turn
 from pixi.cli.logs import set_up
 from pixi.core.deltas import Usage
-from pixi.core.harmless import on_one_line
 from pixi.core.masking import Mask
 from pixi.core.report import TurnReport
+from pixi.core.untrusted import escaped_line
 from pixi.settings import DiscordSettings, ModelSettings, Secret, Settings, StoreSettings
 from pixi.settings.hidden import secrets_in
 
@@ -221,7 +221,7 @@ def test_a_stream_that_was_closed_stops_nothing(log: Log) -> None:
 
 
 def test_other_scripts_stay_readable() -> None:
-    assert on_one_line("老秦 🥞 سلام") == "老秦 🥞 سلام"
+    assert escaped_line("老秦 🥞 سلام") == "老秦 🥞 سلام"
     log = Log(as_json=True)
     logging.getLogger("pixi").info("老秦 🥞")
     assert "老秦 🥞" in log.text

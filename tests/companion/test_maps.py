@@ -12,7 +12,7 @@ from yarl import URL
 from pixi.companion import maps
 from pixi.companion.data import CompanionError
 from pixi.companion.maps import MapLink, find_map_link, is_map_link, read_map_link, resolve_map_link
-from pixi.web.fetching import Web
+from pixi.fetching.web import Web
 from tests.servers.staged_web import Stage, StagedWeb
 
 GOOGLE = "https://www.google.com/maps"

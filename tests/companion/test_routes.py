@@ -14,9 +14,9 @@ from pixi.companion.data import CompanionData, NewDraft, Unavailable, Uncertain
 from pixi.companion.routes import routes_of
 from pixi.companion.tools import HOUR, WRITES, Companion
 from pixi.core.errors import OverQuota
+from pixi.fetching.web import Web
 from pixi.store.kept import Deed, Quota
 from pixi.store.sqlite import SqliteStore
-from pixi.web.fetching import Web
 from tests.channels.http.served import Served, served
 from tests.companion.conftest import tables
 

@@ -18,13 +18,13 @@ from pixi.core.lines import ToolCall, ToolLine
 from pixi.core.message import Author
 from pixi.core.persona import Persona
 from pixi.core.venue import Rights
+from pixi.fetching.web import Web
 from pixi.store.sqlite import SqliteStore
 from pixi.testing import ScriptedModel
 from pixi.testing.scripted_model import Step
 from pixi.toolbox.addon import Addon
 from pixi.toolbox.commands import CommandRegistry
 from pixi.toolbox.tools import Toolbox
-from pixi.web.fetching import Web
 from tests.companion.conftest import tables
 from tests.engine.scene import Scene, scene
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from PIL import Image as Pillow
 
-from pixi.channels.channel import Channel
 from pixi.core.card import Card, Field, card_on_record
+from pixi.core.channel import Channel
 from pixi.core.errors import ChannelError
 from pixi.core.events import Failed, Sent, Shown, ToolAnswered
 from pixi.core.limits import Limits

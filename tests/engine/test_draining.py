@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pixi.channels.channel import Channel
+from pixi.core.channel import Channel
 from pixi.core.errors import ChannelLost
 from pixi.core.lines import AssistantLine, ToolCall, ToolLine
 from pixi.core.persona import Persona

@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from pixi.channels.channel import Channel
+from pixi.core.channel import Channel
 from pixi.core.deltas import Delta, Finished, Request, Text
 from pixi.core.errors import StoreError
 from pixi.core.events import Failed

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pixi.channels.channel import TAKEN_OVER, Channel
+from pixi.core.channel import TAKEN_OVER, Channel
 from pixi.core.errors import LeaseHeld, StoreError
 from pixi.core.events import Failed
 from pixi.core.lines import AssistantLine, UserLine

@@ -15,7 +15,7 @@ from random import Random
 
 import pytest
 
-from pixi.channels.channel import Channel
+from pixi.core.channel import Channel
 from pixi.core.deltas import Delta, Finished, Request, Text
 from pixi.core.errors import ChannelLost, PixiError
 from pixi.core.lines import AssistantLine, UserLine

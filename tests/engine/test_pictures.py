@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from PIL import Image as Pillow
 
-from pixi.channels.channel import Channel
+from pixi.core.channel import Channel
 from pixi.core.errors import ConfigError
 from pixi.core.events import Failed, Performed, Pictured
 from pixi.core.limits import Limits

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pixi.channels.channel import Channel
+from pixi.core.channel import Channel
 from pixi.core.deltas import Usage
 from pixi.core.errors import ChannelElsewhere, ChannelError, ChannelForgot, ChannelLost, StoreError
 from pixi.core.events import Reacted, Sent

@@ -12,9 +12,9 @@ import pytest
 from pixi.core.errors import StoreError
 from pixi.core.memory import Memory
 from pixi.core.persona import Persona
-from pixi.knowledge.relevance import Relevant, most_relevant
 from pixi.models.model import Traits
 from pixi.store.sqlite import SqliteStore
+from pixi.text.relevance import Relevant, most_relevant
 from tests.addons.remembering import ANN, MO, PIXI, VENUES, Talks, talks
 from tests.waiting import until
 
@@ -178,7 +178,7 @@ async def test_the_loop_does_not_wait_for_it(monkeypatch: pytest.MonkeyPatch) ->
             threads.append(threading.current_thread().name)
             return most_relevant(query, texts)
 
-        monkeypatch.setattr("pixi.knowledge.relevance.most_relevant", watched)
+        monkeypatch.setattr("pixi.text.relevance.most_relevant", watched)
         await here.say(MO, "dm", "cat? " * 200)
         assert threads
         assert threading.main_thread().name not in threads

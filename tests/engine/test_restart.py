@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pixi.channels.channel import TAKEN_OVER
+from pixi.core.channel import TAKEN_OVER
 from pixi.core.events import Failed
 from pixi.core.lines import AssistantLine, ToolCall, UserLine
 from pixi.core.message import Message

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import pytest
 
-from pixi.channels.channel import Question
+from pixi.core.channel import Question
 from pixi.core.errors import ChannelError, ToolError
 from pixi.core.events import Verdict
 from pixi.core.life import Event, Life

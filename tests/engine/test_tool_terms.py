@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pixi.channels.channel import Question
+from pixi.core.channel import Question
 from pixi.core.errors import ConfigError
 from pixi.core.events import Failed, Verdict
 from pixi.core.limits import Limits

@@ -12,8 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pixi.documents.document import Document, Section
 from pixi.knowledge.catalogue import Catalogue, CatalogueDamaged, Read, Seen, candidates, new_id
-from pixi.knowledge.entry import Document, Fault, Section
+from pixi.knowledge.entry import Fault
 
 
 @pytest.fixture

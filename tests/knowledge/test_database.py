@@ -21,7 +21,7 @@ from pixi.knowledge.catalogue import candidates
 from pixi.knowledge.database import DirectoryDatabase
 from pixi.knowledge.entry import Entry, Found
 from pixi.knowledge.index import Excerpt, Index, IndexDamaged
-from tests.knowledge.reading.at_hand import ReadersAtHand
+from tests.documents.at_hand import ReadersAtHand
 from tests.waiting import until
 
 

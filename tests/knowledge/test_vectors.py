@@ -18,7 +18,7 @@ from pixi.knowledge.index import Scored
 from pixi.knowledge.vectors import POOL, WEIGHT, Held, joined
 from pixi.models.embeddings import OpenAIEmbeddings
 from pixi.models.faults import Retries
-from tests.knowledge.reading.at_hand import ReadersAtHand
+from tests.documents.at_hand import ReadersAtHand
 from tests.servers.scripted_embeddings import ScriptedEmbeddings, embeddings_server
 from tests.servers.scripted_openai import error
 from tests.waiting import LIMIT, until, within

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pixi.personas.entries import find_unfit, on_one_line, read_entries
+from pixi.core.untrusted import display_line
+from pixi.personas.entries import find_unfit, read_entries
 from pixi.personas.front_matter import KEYS, FrontMatter, read_front_matter
 
 
@@ -226,5 +227,5 @@ def test_quoted_texts_come_out_as_they_were_written(texts: list[str]) -> None:
 
 
 def test_a_quoted_text_in_an_error_is_short_and_on_one_line() -> None:
-    assert on_one_line("a\nb\tc\x1b") == "a b c\N{REPLACEMENT CHARACTER}"
-    assert on_one_line("x" * 100) == "x" * 39 + "…"
+    assert display_line("a\nb\tc\x1b", 40) == "a b c\N{REPLACEMENT CHARACTER}"
+    assert display_line("x" * 100, 40) == "x" * 39 + "…"

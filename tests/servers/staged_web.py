@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 
 from aiohttp import web
 
-from pixi.web.fetching import Web
-from pixi.web.guard.connecting import Gate
-from pixi.web.guard.lookups import Lookup
+from pixi.fetching.connecting import Gate
+from pixi.fetching.lookups import Lookup
+from pixi.fetching.web import Web
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from pixi import Author, CommandEnded, Engine, Persona
-from pixi.channels.channel import Channel
+from pixi.core.channel import Channel
 from pixi.core.deltas import Finished, Request, Text
 from pixi.core.errors import ChannelError, ModelError
 from pixi.core.events import Noted, Sent

@@ -2,9 +2,9 @@
 
 import pytest
 
-from pixi.addons import basics
 from pixi.core.errors import ChannelError
 from pixi.core.language import BUILT_IN
+from pixi.toolbox import basics
 from pixi.toolbox.addon import Addon
 from pixi.toolbox.commands import CommandRegistry
 from pixi.toolbox.context import Context

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from pixi.web.fetching import Web
+from pixi.fetching.web import Web
 from pixi.web.gifs.gifs import Found, GifError, Rating
 from pixi.web.gifs.services import GIPHY, KLIPY, RESULTS, Giphy, Klipy
 from tests.servers.scripted_gifs import KEY, ScriptedGifs, frames, gif_services

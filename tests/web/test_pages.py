@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from pixi.knowledge.reading import suffix_of
-from pixi.web.fetching import WebError
+from pixi.documents import suffix_of
+from pixi.fetching.web import WebError
 from pixi.web.pages import PageLimits, Pages
-from tests.knowledge.reading.test_office import line, pdf
+from tests.documents.test_office import line, pdf
 from tests.servers.staged_web import Stage, StagedWeb, served
 from tests.waiting import LIMIT, until
 

@@ -7,7 +7,7 @@ import pytest
 from aiohttp import web
 from yarl import URL
 
-from pixi.web.fetching import Refused, WebError
+from pixi.fetching.web import Refused, WebError
 from pixi.web.robots import Robots
 from tests.servers.staged_web import Stage, StagedWeb, served
 from tests.waiting import within

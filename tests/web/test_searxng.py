@@ -7,7 +7,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 
-from pixi.web.fetching import Web
+from pixi.fetching.web import Web
 from pixi.web.search.searching import Result, SearchError
 from pixi.web.search.searxng import SearXNG
 from tests.servers.model_faults import closed_port

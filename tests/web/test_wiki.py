@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from pixi.web.fetching import Web
+from pixi.fetching.web import Web
 from pixi.web.wikis.wiki import Wiki
 from pixi.web.wikis.wikipedia import wikipedia_in
 from tests.servers.scripted_wiki import Article, ScriptedWiki

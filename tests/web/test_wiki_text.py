@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from pixi.knowledge.reading.files import SetAside
+from pixi.documents.files import SetAside
 from pixi.web.wikis.text import Text, text_of_html, text_of_marked, text_of_wikitext
 from tests.waiting import within
 

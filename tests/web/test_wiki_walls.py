@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from pixi.web.fetching import Fetched, Web
+from pixi.fetching.web import Fetched, Web
 from pixi.web.wikis import api as wiki_api
 from pixi.web.wikis.api import WikiError
 from pixi.web.wikis.walls import page_instead

@@ -200,9 +200,9 @@ async def check_databases(settings: "Settings", progress: Tell = _silent) -> Asy
 
 
 def _database_found(each: "Inspected") -> Finding:
-    from pixi.knowledge.one_line import on_one_line
+    from pixi.core.untrusted import display_line
 
-    name = on_one_line(each.shelved.name)
+    name = display_line(each.shelved.name)
     if each.trouble:
         return Finding(False, "databases", f"{name}: {each.trouble}")
     told = f"{name}: {each.entries:,} {'entry' if each.entries == 1 else 'entries'}"
@@ -214,12 +214,12 @@ def _database_found(each: "Inspected") -> Finding:
     if not each.files:
         told += f"; put documents into {each.shelved.folder}"
     if not each.faults:
-        return Finding(True, "databases", on_one_line(told))
+        return Finding(True, "databases", display_line(told))
     first, more = each.faults[0], len(each.faults) - 1
     told += f"; set aside: {first.path or name}: {first.reason.rstrip('.')}"
     if more:
         told += f"; and {more:,} more, see `pixi-persona databases`"
-    return Finding(False, "databases", on_one_line(told, longest=1_000))
+    return Finding(False, "databases", display_line(told, longest=1_000))
 
 
 async def check_confinement(settings: "Settings") -> AsyncIterator[Finding]:
@@ -234,9 +234,9 @@ async def check_addons(settings: "Settings") -> AsyncIterator[Finding]:
     """Check that each addon registers what it brings, as at a start: its file is run."""
     if not settings.addons and not settings.addon:
         return
-    from pixi.addons import basics
     from pixi.addons.loading import load_addon, named
     from pixi.app.addons import Reading
+    from pixi.toolbox import basics
     from pixi.toolbox.addon import Addon
     from pixi.toolbox.commands import CommandRegistry
     from pixi.toolbox.tools import Toolbox

@@ -8,7 +8,7 @@ from pixi.core.errors import ConfigError
 
 async def look_at_confinement() -> list[tuple[bool, str, str]]:
     """List the findings: whether each is fine, its subject, a text. One such process is started and asked."""
-    from pixi.knowledge.reading import Readers
+    from pixi.documents import Readers
 
     try:
         async with Readers(workers=1) as readers:

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from pixi.core.errors import PixiError
-from pixi.core.harmless import on_one_line
 from pixi.core.masking import Mask
+from pixi.core.untrusted import escaped_line
 
 if TYPE_CHECKING:
     from pixi.channels.discord.gateway.preflight import BotInfo
@@ -25,16 +25,16 @@ async def look_at_discord(settings: "Settings") -> list[tuple[bool, str]]:
     try:  # discord.py takes a second, and may be one that does not fit
         from pixi.channels.discord.gateway.preflight import look_up
     except PixiError as error:
-        return [(False, on_one_line(str(error)))]
+        return [(False, escaped_line(str(error)))]
     mask = Mask()
     mask.learn([token.reveal()])
     source = settings.sources.get("discord.token", "the settings")
     try:
         account = await look_up(settings.discord, token.reveal(), settings.discord.api_url)
     except PixiError as error:
-        return [(False, on_one_line(mask.hide(f"the token set by {source}: {error}")))]
+        return [(False, escaped_line(mask.hide(f"the token set by {source}: {error}")))]
     told = [(True, f"{account.name} at {account.host}, by the token set by {source}"), *_findings(account)]
-    return [(fine, on_one_line(mask.hide(text))) for fine, text in told]
+    return [(fine, escaped_line(mask.hide(text))) for fine, text in told]
 
 
 def _findings(account: "BotInfo") -> Iterator[tuple[bool, str]]:

@@ -17,7 +17,7 @@ async def look_at_gifs(settings: "Settings") -> tuple[bool, str] | None:
     if settings.gifs.engine == "off":
         return None
     from pixi.app.reach.gifs import source_of
-    from pixi.web.fetching import Web
+    from pixi.fetching.web import Web
     from pixi.web.gifs.folder import GifFolder
     from pixi.web.gifs.gifs import GifError
 

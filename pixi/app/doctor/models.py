@@ -20,8 +20,8 @@ async def look_for_models() -> "list[str]":
 
     Only servers of this machine are asked, and for a listing alone.
     """
+    from pixi.core.providers import providers_with_key
     from pixi.models.discovery import KNOWN_SERVERS, find_servers, trouble_of
-    from pixi.models.providers import providers_with_key
     from pixi.settings.given import variables_in
 
     lines = []

@@ -55,7 +55,7 @@ def _ddgs() -> str:
 
 
 async def _at_server(url: str, price: str, contact: str) -> tuple[bool, str]:
-    from pixi.web.fetching import Web
+    from pixi.fetching.web import Web
     from pixi.web.search.searching import SearchError
     from pixi.web.search.searxng import SearXNG
 

@@ -14,7 +14,7 @@ async def look_at_wikis(settings: "Settings") -> AsyncIterator[tuple[bool, str, 
     """For each wiki its section, whether it is fine, and what it is or what stands in the way."""
     import asyncio
 
-    from pixi.web.fetching import Web
+    from pixi.fetching.web import Web
     from pixi.web.wikis.api import WikiApi, WikiError
     from pixi.web.wikis.wikipedia import wikipedia_in
 

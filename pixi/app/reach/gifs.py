@@ -5,8 +5,8 @@ import asyncio
 from pixi.addons.gifs import gifs_from
 from pixi.app.reach.part import Grounds
 from pixi.core.errors import ConfigError
+from pixi.fetching.web import Web
 from pixi.settings import GifSettings, Settings
-from pixi.web.fetching import Web
 from pixi.web.gifs.folder import GifFolder
 from pixi.web.gifs.gifs import GifSource
 from pixi.web.gifs.services import GIPHY, KLIPY, Giphy, Klipy

@@ -5,8 +5,8 @@ from importlib.util import find_spec
 from pixi.addons.web_pages import SOURCE, Portion, web_pages
 from pixi.app.reach.part import Grounds
 from pixi.core.errors import ConfigError
+from pixi.fetching.web import Web
 from pixi.settings import Settings
-from pixi.web.fetching import Web
 from pixi.web.pages import PageLimits, Pages
 
 

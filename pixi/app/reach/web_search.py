@@ -6,8 +6,8 @@ from pixi.addons.mcp_search import McpSearch
 from pixi.addons.web_search import SOURCE, OwnSearch, Way, web_search_tool
 from pixi.app.doors import searches
 from pixi.app.reach.part import Grounds
+from pixi.fetching.web import Web
 from pixi.settings import ModelSettings, Settings, WebSearchSettings
-from pixi.web.fetching import Web
 from pixi.web.search.duckduckgo import DuckDuckGo, require_ddgs
 from pixi.web.search.searxng import SearXNG
 

@@ -6,8 +6,8 @@ from pixi.addons.wiki import WikiOf, source_of, tool_names, wiki_tools
 from pixi.app.reach.part import Grounds
 from pixi.core.errors import ConfigError
 from pixi.core.persona import Persona
+from pixi.fetching.web import Web
 from pixi.settings import Settings, WikiSettings
-from pixi.web.fetching import Web
 from pixi.web.wikis.wiki import Wiki
 from pixi.web.wikis.wikipedia import wikipedia_in
 

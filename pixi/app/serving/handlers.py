@@ -18,7 +18,7 @@ from pixi.app.serving.served import Call, Served
 from pixi.app.serving.talks import Tell
 from pixi.core.errors import ToolError
 from pixi.core.masking import Mask
-from pixi.core.strangers import clipped, one_line
+from pixi.core.untrusted import clipped, prompt_name
 
 _INSTRUCTIONS = (
     "Search a database first, then have its entries read for a question. With talk_to you get the answer of "
@@ -84,7 +84,7 @@ class Handlers:
         if offer is None:
             known = ", ".join(self._served.tools) or "none"
             raise MCPError(
-                types.INVALID_PARAMS, f"There is no tool {one_line(asked.name)!r}. Tools: {known}."
+                types.INVALID_PARAMS, f"There is no tool {prompt_name(asked.name)!r}. Tools: {known}."
             )
         async with _progress(context, self._mask) as happens:
             try:

@@ -15,7 +15,7 @@ from pixi.core.errors import PixiError, ToolError
 from pixi.core.persona import Persona
 from pixi.core.prompt import fill
 from pixi.core.spending import Count
-from pixi.core.strangers import clipped, one_line
+from pixi.core.untrusted import clipped, prompt_name
 from pixi.toolbox.arguments import checked
 from pixi.toolbox.safe_names import safe_names
 from pixi.toolbox.schema import Signature, signature_of
@@ -107,8 +107,8 @@ class Served:
         """
         persona = self.personas.get(name)
         if persona is None:
-            raise ToolError(f"There is no prompt {one_line(name)!r}. Prompts: {', '.join(self.personas)}.")
-        names = {"user": one_line(user[:_LONGEST_WORDS]) or "somebody", "char": persona.name}
+            raise ToolError(f"There is no prompt {prompt_name(name)!r}. Prompts: {', '.join(self.personas)}.")
+        names = {"user": prompt_name(user[:_LONGEST_WORDS]) or "somebody", "char": persona.name}
         return fill(persona.prompt, names | {"persona": persona.name})
 
 

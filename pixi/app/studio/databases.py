@@ -13,7 +13,7 @@ from pixi.app.inspecting import Inspected, broken, inspect_open
 from pixi.app.library import folders_of, shelved_databases
 from pixi.core.errors import ConfigError, PixiError, ToolError
 from pixi.core.routes import AddonRoute, Caller, RouteError
-from pixi.knowledge.one_line import shown
+from pixi.core.untrusted import display_path
 from pixi.knowledge.registry import DatabaseRef
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ class _DatabasesScreen:
         settings = self._house.settings
         try:
             shelved = await asyncio.to_thread(shelved_databases, settings)
-            folder = shown(folders_of(settings)[0])
+            folder = display_path(folders_of(settings)[0])
         except ConfigError as error:
             raise RouteError(409, "The folder cannot be read", str(error)) from error
         return DatabaseList([await self._form(each) for each in shelved], folder)

@@ -13,8 +13,8 @@ from pixi.app.household import Household
 from pixi.app.studio.log_tail import KEPT, Form, Level, tailing
 from pixi.app.studio.mcp import McpEntry, mcp_entries
 from pixi.app.vitals import vitals_of
-from pixi.core.harmless import on_own_lines
 from pixi.core.routes import AddonRoute, Caller
+from pixi.core.untrusted import escaped_lines
 
 _HEALTH = "/api/studio/health"
 _CHECK_SECONDS = 120.0
@@ -190,7 +190,7 @@ class _HealthScreen:
     def _found(self, findings: Sequence[Finding], done: bool) -> None:
         redact = self._house.mask.redact
         for each in findings:
-            text = on_own_lines(redact(" ".join(each.text.split())))
+            text = escaped_lines(redact(" ".join(each.text.split())))
             self._doctor.findings.append(FindingForm(each.ok, each.subject, text))
         self._doctor.done += done
         self._tell_doctor()

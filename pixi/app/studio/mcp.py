@@ -8,8 +8,8 @@ from pixi.app.approving import changed_tools, told_changes
 from pixi.app.household import Household
 from pixi.app.mcp_settings import lock_of, places, require_sdk
 from pixi.core.errors import ConfigError, PixiError
-from pixi.core.harmless import on_own_lines
 from pixi.core.routes import AddonRoute, Caller, RouteError
+from pixi.core.untrusted import escaped_lines
 from pixi.mcp.lock import Lock, kept
 from pixi.mcp.offers import ForeignTool
 from pixi.mcp.state import Broken, Closed, Ready, Starting, State, Waiting
@@ -102,7 +102,7 @@ async def mcp_entries(house: Household) -> list[McpEntry]:
                 name,
                 where.shown,
                 type(state).__name__.lower(),
-                on_own_lines(house.mask.redact(_why(state))),
+                escaped_lines(house.mask.redact(_why(state))),
                 [visible(tool.name) for tool in tools],
                 [visible(tool.name) for tool in changed],
             )
@@ -174,7 +174,7 @@ class _McpConsent:
                 return McpWaiting(name, True, visible(approved.shown), where.shown, where.mark, []), ()
             changed = await changed_tools(name, where, approved)
         except PixiError as error:
-            detail = on_own_lines(self._house.mask.redact(str(error)))
+            detail = escaped_lines(self._house.mask.redact(str(error)))
             raise RouteError(409, "The server cannot be asked", detail) from error
         tools = [ToolChange(tool.name, kept(tool).mark, told_changes(tool, approved)) for tool in changed]
         return McpWaiting(name, bool(changed), "", where.shown, where.mark, tools), changed

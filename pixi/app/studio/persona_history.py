@@ -12,8 +12,8 @@ from pathlib import Path
 
 import msgspec
 
-from pixi.core.harmless import on_own_lines
 from pixi.core.routes import RouteError
+from pixi.core.untrusted import escaped_lines
 
 _SECONDS = 5.0
 _MOST_BYTES = 400_000
@@ -46,7 +46,7 @@ async def commits_of(path: Path) -> list[Commit]:
     for record in told.split("\x1e"):
         parts = record.strip("\n").split("\0")
         if len(parts) == 4 and parts[1].isdecimal():
-            found.append(Commit(parts[0], float(parts[1]), *map(on_own_lines, parts[2:])))
+            found.append(Commit(parts[0], float(parts[1]), *map(escaped_lines, parts[2:])))
     return found
 
 
@@ -61,7 +61,7 @@ async def diff_of(path: Path, commit: str) -> str:
         told = await _git(path, "log", "-n1", "-p", "--format=", *_PLAIN, "--end-of-options", commit)
     if not told:
         raise RouteError(404, "No such commit", "The history of this file has no such commit.")
-    return on_own_lines(told.strip("\n"))
+    return escaped_lines(told.strip("\n"))
 
 
 async def _git(path: Path, command: str, *flags: str) -> str:

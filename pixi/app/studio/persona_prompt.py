@@ -13,8 +13,8 @@ from pixi.app.studio.persona_files import personas_in
 from pixi.channels.http.feed import HttpChannel
 from pixi.core.persona import Persona
 from pixi.core.prompt import fill, prefix
-from pixi.core.strangers import one_line
 from pixi.core.tokens import estimate_text, estimate_tools
+from pixi.core.untrusted import prompt_name
 from pixi.engine.capabilities import Capabilities, capabilities_of, missing_names
 from pixi.engine.context import prompt_template
 from pixi.personas.files import LARGEST, Loaded, shown
@@ -173,7 +173,7 @@ def _sections(persona: Persona, able: Capabilities, person: str, *, small: bool)
         return
     text, title = system.text, ""
     # The persona's own words may hold such headings, too: they are looked for behind those words.
-    names = {"user": one_line(person), "char": persona.name, "persona": persona.name}
+    names = {"user": prompt_name(person), "char": persona.name, "persona": persona.name}
     begin, place = 0, len(fill(persona.prompt, names).strip())
     for heading in (line for line in template.split("\n") if line.startswith("## ")):
         found = text.find(f"\n\n{heading}\n", place)

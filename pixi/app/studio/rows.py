@@ -11,7 +11,7 @@ from msgspec import Struct
 from pixi.channels.http.access import LOCAL, VISITOR
 from pixi.core.errors import PixiError
 from pixi.core.message import Author
-from pixi.core.strangers import clipped
+from pixi.core.untrusted import clipped
 from pixi.store.kept import Known, ListedTalk
 
 if TYPE_CHECKING:

@@ -316,7 +316,7 @@ async def _reminders(house: "Household", made: RebuiltRequest, mask: Mask) -> li
 def _found(
     parts: Iterable[LinePart], known: dict[str, list[str]], messages: Sequence[Message]
 ) -> list[WhyReminder]:
-    from pixi.knowledge.relevance import matching_words, most_relevant
+    from pixi.text.relevance import matching_words, most_relevant
 
     found: list[WhyReminder] = []
     meant = [message for message in messages if message.addressed]

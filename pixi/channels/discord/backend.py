@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from pixi.channels.channel import Channel, OpenChannel
-from pixi.channels.discord.rules import Rules
+from pixi.core.channel import Channel, OpenChannel
 from pixi.core.errors import PixiError
 from pixi.core.message import Message
 from pixi.core.persona import Persona
 from pixi.core.spending import Payer, Share, Spent
+from pixi.settings.discord_rules import Rules
 from pixi.store.kept import Place, Tally
 from pixi.store.store import Store
 

@@ -53,12 +53,12 @@ from pixi.channels.http.requests import (
     wants_adaptive,
     wrong_field,
 )
-from pixi.channels.http.rules import HttpRules
 from pixi.channels.http.shown import ShownPictures
 from pixi.channels.http.streams import Events, Face, Told, read_body, write_stream
 from pixi.channels.http.talks import Instead, Place, Talks, id_with_run
 from pixi.channels.http.visitors import Visitors
 from pixi.core.persona import Persona
+from pixi.settings.http_rules import HttpRules
 from pixi.store.kept import SentFile
 from pixi.store.store import Store
 

@@ -23,12 +23,12 @@ from pixi.channels.http.bodies import Attachment
 from pixi.channels.http.files import Files, shown_name
 from pixi.channels.http.problems import Problem
 from pixi.channels.http.sniffing import PICTURES, SUFFIXES, Sniffer
-from pixi.channels.pictures import PictureError, fit_for_model
 from pixi.core.errors import ConfigError
 from pixi.core.message import Image
-from pixi.knowledge.reading import Limits, Readers, SetAside
-from pixi.knowledge.reading.formats.markup import as_markdown
-from pixi.web.fetching import Web, WebError
+from pixi.documents import Limits, Readers, SetAside
+from pixi.documents.formats.markup import as_markdown
+from pixi.fetching.web import Web, WebError
+from pixi.models.pictures import PictureError, fit_for_model
 
 MOST = 8
 """Of one message."""

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from pixi.channels.channel import Channel, OpenChannel
+from pixi.core.channel import Channel, OpenChannel
 from pixi.core.message import Message
 from pixi.core.persona import Persona
 from pixi.core.spending import Bill, Payer, Share

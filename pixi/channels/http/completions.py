@@ -41,11 +41,11 @@ from pixi.channels.http.reconciling import (
     reconcile,
     reconcile_named,
 )
-from pixi.channels.http.rules import HttpRules
 from pixi.channels.http.streams import write_stream
 from pixi.channels.http.talks import KEPT_TURNS, Instead, Place, Talks, recorded_events
 from pixi.channels.http.tasks import Task, answer_by_rule, task_of
 from pixi.core.message import Author, Quoted
+from pixi.settings.http_rules import HttpRules
 from pixi.store.kept import Talk
 
 _TALKS = 20

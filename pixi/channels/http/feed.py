@@ -15,8 +15,8 @@ from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from contextlib import aclosing
 from typing import Any, Literal
 
-from pixi.channels.channel import Channel, Question
 from pixi.channels.http.access import is_of_visitor
+from pixi.core.channel import Channel, Question
 from pixi.core.errors import ChannelError, PixiError
 from pixi.core.events import Grew, Noted, Numbering, Performed, Sent, TurnEvent, Verdict
 from pixi.core.picture import Abilities, Picture

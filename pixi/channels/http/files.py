@@ -30,11 +30,11 @@ from aiohttp.http_exceptions import HttpProcessingError
 from pixi.channels.http import streams
 from pixi.channels.http.access import joint_digest
 from pixi.channels.http.problems import Problem
-from pixi.channels.http.rules import HttpRules
 from pixi.channels.http.sniffing import PICTURES, SUFFIXES, Sniffer
-from pixi.channels.pictures import PictureError, fit_for_model
 from pixi.core.errors import StoreError
-from pixi.core.strangers import one_line
+from pixi.core.untrusted import prompt_name
+from pixi.models.pictures import PictureError, fit_for_model
+from pixi.settings.http_rules import HttpRules
 from pixi.store.kept import SentFile
 from pixi.store.opening import file_of, is_postgres
 from pixi.store.store import Store
@@ -74,7 +74,7 @@ def files_folder(folder: Path, store_url: str) -> Path:
 def shown_name(name: str) -> str:
     """A stranger's name of a file on one line: no folders, nothing invisible, not too long."""
     last = re.split(r"[/\\]", name)[-1]
-    shown = one_line(last, 4 * _LONGEST_NAME).lstrip(". ")
+    shown = prompt_name(last, 4 * _LONGEST_NAME).lstrip(". ")
     stem, dot, suffix = shown.rpartition(".")
     if len(shown) > _LONGEST_NAME and stem and len(suffix) <= 10:
         shown = stem[: _LONGEST_NAME - len(suffix) - 1] + dot + suffix

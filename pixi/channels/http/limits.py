@@ -8,7 +8,7 @@ from ipaddress import IPv6Address, ip_address, ip_network
 
 from pixi.channels.http.access import Principal
 from pixi.channels.http.problems import Problem
-from pixi.channels.http.rules import HttpRules
+from pixi.settings.http_rules import HttpRules
 
 _MOST_CALLERS = 10_000
 """Buckets that are kept. The one used longest ago goes first: it is full again, or nearly."""

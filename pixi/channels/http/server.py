@@ -33,17 +33,16 @@ from pixi.channels.http.files import Files
 from pixi.channels.http.history import TalkHistory
 from pixi.channels.http.jwt import ForwardedUsers, HostTokens
 from pixi.channels.http.limits import Limits
-from pixi.channels.http.origins import is_own, origin_of
 from pixi.channels.http.pages import PUBLIC_PATHS, Pages
 from pixi.channels.http.problems import PLAIN, Problem
 from pixi.channels.http.routes import Route, routes_of, routes_of_addons
-from pixi.channels.http.rules import HttpRules
 from pixi.channels.http.shown import ShownPictures
 from pixi.channels.http.talks import Talks
 from pixi.channels.http.visitors import Visitors
 from pixi.core.errors import ConfigError, PixiError
 from pixi.core.routes import AddonRoute
-from pixi.web.fetching import Web
+from pixi.fetching.web import Web
+from pixi.settings.http_rules import HttpRules, is_own, origin_of
 
 _MALFORMED = (HttpProcessingError, web.RequestPayloadError)
 

@@ -21,10 +21,10 @@ from aiohttp import web
 
 from pixi.channels.http.feed import Form
 from pixi.channels.http.problems import Problem
-from pixi.channels.pictures import PictureError, redrawn
 from pixi.core.message import Image
+from pixi.fetching.web import Web, WebError
+from pixi.models.pictures import PictureError, redrawn
 from pixi.store.store import Store
-from pixi.web.fetching import Web, WebError
 
 MOST_BYTES = 8_000_000
 """Of a picture, as it lies elsewhere."""

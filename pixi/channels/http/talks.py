@@ -17,7 +17,6 @@ from dataclasses import dataclass, replace
 from urllib.parse import quote
 
 from pixi.channels.carried import Carried, carried_by, words_of
-from pixi.channels.channel import Channel
 from pixi.channels.http.access import Principal, address_of
 from pixi.channels.http.attachments import Attachments
 from pixi.channels.http.backend import Backend
@@ -27,6 +26,7 @@ from pixi.channels.http.limits import Limits
 from pixi.channels.http.problems import Problem
 from pixi.core import language
 from pixi.core.card import card_from_record
+from pixi.core.channel import Channel
 from pixi.core.events import (
     Numbering,
     PersonSaid,

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 import msgspec
 
 from pixi.channels.http.access import PUBLISHABLE, VISITING, VISITOR, Principal, digest_of, wrong_key
-from pixi.channels.http.origins import is_own
 from pixi.channels.http.problems import Problem
+from pixi.settings.http_rules import is_own
 from pixi.store.kept import ApiKey
 
 TOKEN_SECONDS = 24 * 3_600

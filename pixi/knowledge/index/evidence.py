@@ -26,11 +26,12 @@ from dataclasses import dataclass
 from functools import cache
 
 from pixi.knowledge.entry import Source
-from pixi.knowledge.index.passages import LENGTH, Cutter, Stretch, sentences_of
+from pixi.knowledge.index.passages import Stretch, sentences_of
 from pixi.knowledge.index.query import QueryParser
-from pixi.knowledge.index.terms import CODES, WITHOUT_STEMMER, Analysis, is_corrigible, pieces, runs
-from pixi.knowledge.lists import glyph_list, telling_runs, without_asking, words_of
-from pixi.knowledge.normalising import normalise
+from pixi.text.lists import glyph_list, telling_runs, without_asking, words_of
+from pixi.text.normalising import normalise
+from pixi.text.snippets import LENGTH, Cutter
+from pixi.text.terms import CODES, WITHOUT_STEMMER, Analysis, is_corrigible, pieces, runs
 
 _SHARE = 0.6
 _EVIDENCE = 1.5

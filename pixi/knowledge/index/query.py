@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 from itertools import islice, pairwise
 from typing import TYPE_CHECKING
 
-from pixi.knowledge.index.terms import Analysis, grams, is_corrigible, pieces, runs, terms_of
 from pixi.knowledge.index.vocabulary import Meant, Vocabulary
-from pixi.knowledge.lists import word_list
-from pixi.knowledge.normalising import normalise
+from pixi.text.lists import word_list
+from pixi.text.normalising import normalise
+from pixi.text.terms import Analysis, grams, is_corrigible, pieces, runs, terms_of
 
 if TYPE_CHECKING:
     import tantivy

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pixi.core.errors import PixiError
-from pixi.knowledge.index.terms import is_corrigible
+from pixi.text.terms import is_corrigible
 
 if TYPE_CHECKING:
     import tantivy

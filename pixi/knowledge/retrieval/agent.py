@@ -10,10 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pixi.core.spending import Count
-from pixi.core.strangers import clipped
+from pixi.core.untrusted import clipped, display_line
 from pixi.knowledge.entry import Entry
-from pixi.knowledge.normalising import normalise
-from pixi.knowledge.one_line import on_one_line
 from pixi.knowledge.retrieval.findings import (
     NOT_IN_WHAT_WAS_READ,
     NOT_THERE,
@@ -33,6 +31,7 @@ from pixi.knowledge.retrieval.reader import (
 )
 from pixi.knowledge.retrieval.sentences import sentences_of
 from pixi.models.model import Model
+from pixi.text.normalising import normalise
 
 _log = logging.getLogger("pixi.knowledge")
 
@@ -190,7 +189,7 @@ class RetrievalAgent:
         )
         answer, whole = await reader.answer()
         if reader.trouble and reader.trouble != self.trouble:
-            _log.warning("the model that reads documents did not: %s", on_one_line(reader.trouble))
+            _log.warning("the model that reads documents did not: %s", display_line(reader.trouble))
         self.trouble = reader.trouble
         if whole and self._answers is not None:
             await asyncio.to_thread(self._answers.put, key, answer)

@@ -6,13 +6,14 @@ from dataclasses import replace
 from itertools import accumulate
 from math import log
 
-from pixi.knowledge.entry import Entry, Section
-from pixi.knowledge.index.terms import pieces
-from pixi.knowledge.lists import word_list
-from pixi.knowledge.normalising import normalise
-from pixi.knowledge.relevance import QueryTerms
+from pixi.documents.document import Section
+from pixi.knowledge.entry import Entry
 from pixi.knowledge.retrieval.findings import Place
 from pixi.knowledge.retrieval.sentences import Sentence
+from pixi.text.lists import word_list
+from pixi.text.normalising import normalise
+from pixi.text.relevance import QueryTerms
+from pixi.text.terms import pieces
 
 MOST_CHARACTERS = 1_000_000
 """That are looked at for one question: half a second's work, and as much as a helper is given to read."""

@@ -15,9 +15,8 @@ from pixi.core.errors import ModelError
 from pixi.core.lines import SystemLine, UserLine
 from pixi.core.prompt import fill
 from pixi.core.spending import Count, counted
-from pixi.core.strangers import clipped
+from pixi.core.untrusted import clipped, display_line
 from pixi.knowledge.entry import Entry
-from pixi.knowledge.one_line import on_one_line
 from pixi.knowledge.retrieval.findings import NOT_IN_WHAT_WAS_READ, NOT_THERE, Answer, Place
 from pixi.knowledge.retrieval.passages import Passages
 from pixi.knowledge.retrieval.replies import LONGEST_REPLY, quoted, read_reply, runs_on
@@ -453,4 +452,4 @@ def _named(entries: Sequence[Entry]) -> str:
 
 def _name(entry: Entry) -> str:
     name = entry.title if "://" in entry.path else PurePosixPath(entry.path).name
-    return clipped(on_one_line(name or entry.title), _LONGEST_NAME)
+    return clipped(display_line(name or entry.title), _LONGEST_NAME)

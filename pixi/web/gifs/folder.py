@@ -12,7 +12,7 @@ from rapidfuzz import fuzz
 
 from pixi.core.errors import ConfigError
 from pixi.core.message import Image
-from pixi.core.strangers import one_line
+from pixi.core.untrusted import prompt_name
 from pixi.web.gifs.gifs import Found, GifError, picture_type
 
 ENDINGS = frozenset({".gif", ".webp", ".png", ".jpg", ".jpeg", ".apng"})
@@ -116,8 +116,8 @@ class GifFolder:
 def terms_of(text: str) -> tuple[str, ...]:
     """The words of a text in any language; of those that put no spaces between them, the characters."""
     # Imported here: it reads a list of characters, which only a folder needs.
-    from pixi.knowledge.index.terms import pieces
-    from pixi.knowledge.normalising import normalise
+    from pixi.text.normalising import normalise
+    from pixi.text.terms import pieces
 
     found: list[str] = []
     for kind, piece, _ in pieces(normalise(text)):
@@ -136,7 +136,7 @@ def _likeness(wanted: Sequence[str], terms: Sequence[str]) -> float:
 
 def _described(path: Path) -> tuple[str, tuple[str, ...]]:
     stem = path.stem
-    words = one_line(" ".join(re.split(r"[\s_\-]+", _BEHIND.sub("", stem) or stem)))
+    words = prompt_name(" ".join(re.split(r"[\s_\-]+", _BEHIND.sub("", stem) or stem)))
     return words, terms_of(words)
 
 

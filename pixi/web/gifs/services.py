@@ -10,10 +10,10 @@ from typing import Any, Protocol
 from urllib.parse import quote, urlencode
 
 from pixi.core.message import Image
-from pixi.core.strangers import clipped, one_line
-from pixi.web.fetching import Fetched, WebError
+from pixi.core.untrusted import clipped, prompt_name
+from pixi.fetching.urls import same_origin
+from pixi.fetching.web import Fetched, WebError
 from pixi.web.gifs.gifs import Found, GifError, Rating, picture_type
-from pixi.web.guard.urls import same_origin
 
 KLIPY, GIPHY = "https://api.klipy.com", "https://api.giphy.com"
 
@@ -39,7 +39,7 @@ _GIPHY_RATINGS = ("y", "g", "pg", "pg-13", "r")
 
 
 class Getting(Protocol):
-    """What fetches: `pixi.web.fetching.Web`."""
+    """What fetches: `pixi.fetching.web.Web`."""
 
     async def get(
         self,
@@ -209,4 +209,4 @@ class Giphy(_Service):
 
 
 def _title(given: object) -> str:
-    return one_line(clipped(str(given or ""), _LONGEST_TITLE))
+    return prompt_name(clipped(str(given or ""), _LONGEST_TITLE))

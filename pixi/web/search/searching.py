@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from pixi.core.errors import PixiError
-from pixi.core.strangers import clipped
+from pixi.core.untrusted import clipped
 
 _LONGEST_TITLE = 200  # characters
 _LONGEST_SNIPPET = 400

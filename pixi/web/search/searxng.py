@@ -4,8 +4,8 @@ import json
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
-from pixi.core.strangers import clipped
-from pixi.web.fetching import Web, WebError
+from pixi.core.untrusted import clipped
+from pixi.fetching.web import Web, WebError
 from pixi.web.search.searching import Result, SearchError, result_from
 from pixi.web.wikis.walls import is_page
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from html import unescape
 
-from pixi.core.strangers import clipped, one_line
+from pixi.core.untrusted import clipped, prompt_name
 from pixi.web.wikis.api import Json, Site
 
 Fields = Mapping[str, str | int]
@@ -121,7 +121,7 @@ def join(whole: Json, more: Json) -> None:
 
 def suggestion_in(told: Json) -> str:
     """What was probably meant; "" where the wiki does not say."""
-    return one_line(_plain(str(part_of(told, "searchinfo").get("suggestion", ""))))
+    return prompt_name(_plain(str(part_of(told, "searchinfo").get("suggestion", ""))))
 
 
 def objects_in(value: object) -> list[Json]:

@@ -11,9 +11,9 @@ from typing import Any
 from urllib.parse import quote, urlencode, urljoin, urlsplit
 
 from pixi.core.errors import PixiError
-from pixi.core.strangers import clipped, one_line
-from pixi.web.fetching import Fetched, Web, WebError
-from pixi.web.guard.urls import same_origin
+from pixi.core.untrusted import clipped, prompt_name
+from pixi.fetching.urls import same_origin
+from pixi.fetching.web import Fetched, Web, WebError
 from pixi.web.wikis.walls import check_in, is_page, page_instead, wall_of
 
 Json = dict[str, Any]
@@ -161,7 +161,7 @@ class WikiApi:
         pages = urljoin(server, str(general.get("articlepath") or "/index.php?title=$1"))
         if not pages.startswith(("http://", "https://")):
             pages = urljoin(api, "index.php?title=$1")
-        return Site(api, one_line(str(general.get("sitename", ""))) or self._host, pages)
+        return Site(api, prompt_name(str(general.get("sitename", ""))) or self._host, pages)
 
     # Asking it.
 
@@ -240,7 +240,7 @@ class WikiApi:
             await asyncio.sleep(left)
 
     def _refused(self, error: Json) -> WikiError:
-        code = one_line(str(error.get("code", "")))
+        code = prompt_name(str(error.get("code", "")))
         said = clipped(_visible(str(error.get("info") or error.get("text") or code)), _LONGEST_INFO)
         if code == "maxlag":
             text = f"{self._host} is too busy just now; ask again in a minute."

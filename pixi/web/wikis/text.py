@@ -3,10 +3,10 @@
 import re
 from dataclasses import dataclass
 
-from pixi.knowledge.entry import Section
-from pixi.knowledge.reading.formats.html import closed_elements, page_of, without_lines
-from pixi.knowledge.reading.formats.markup import Heading, outlined
-from pixi.knowledge.reading.wire import sendable
+from pixi.documents.document import Section
+from pixi.documents.formats.html import closed_elements, page_of, without_lines
+from pixi.documents.formats.markup import Heading, outlined
+from pixi.documents.wire import sendable
 
 MOST_MEANINGS = 20
 

@@ -3,8 +3,8 @@
 import re
 from html import unescape
 
-from pixi.core.strangers import clipped, one_line
-from pixi.web.fetching import Fetched, WebError
+from pixi.core.untrusted import clipped, prompt_name
+from pixi.fetching.web import Fetched, WebError
 
 _CHECKS = (
     (
@@ -58,7 +58,7 @@ def page_instead(answer: Fetched) -> str:
     if check:
         return _checked_by(check)
     found = _TITLE.search(answer.body[:_LOOKED_AT])
-    title = one_line(unescape(found[1].decode("utf-8", "replace"))) if found else ""
+    title = prompt_name(unescape(found[1].decode("utf-8", "replace"))) if found else ""
     said = f' ("{clipped(title, _LONGEST_TITLE)}")' if title else ""
     return f"answers with a web page{said} where a program should get data"
 

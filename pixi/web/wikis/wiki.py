@@ -7,9 +7,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from pixi.knowledge.entry import Section
-from pixi.knowledge.reading.files import SetAside
-from pixi.web.fetching import Web
+from pixi.documents.document import Section
+from pixi.documents.files import SetAside
+from pixi.fetching.web import Web
 from pixi.web.wikis.answers import (
     Fields,
     Hit,

@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from pixi.channels.archive import Archive, Asking, Found, Query
+from pixi.core.archive import Archive, Asking, Found, Query
 from pixi.testing.discord import Channel, User
 from tests.channels.discord.backend import RecordingBackend
 from tests.channels.discord.room import Room, room_of

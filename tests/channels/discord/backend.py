@@ -4,13 +4,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from pixi.channels.channel import Channel, OpenChannel
 from pixi.channels.discord.backend import BotStatus
-from pixi.channels.discord.rules import Rules
+from pixi.core.channel import Channel, OpenChannel
 from pixi.core.deltas import Usage
 from pixi.core.message import Message
 from pixi.core.persona import Persona
 from pixi.core.spending import Payer, Share, Spent
+from pixi.settings.discord_rules import Rules
 from pixi.store.kept import Place, Tally, TurnRecord
 
 

@@ -7,11 +7,11 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from pixi.channels.channel import Question
 from pixi.channels.discord.bot import Bot
 from pixi.channels.discord.formatting import units
 from pixi.channels.discord.outgoing.channel import DiscordChannel
 from pixi.channels.discord.slash.translations import Translations
+from pixi.core.channel import Question
 from pixi.core.events import Verdict
 from pixi.core.persona import Persona
 from pixi.testing.discord import Channel, Interaction, Message, Permission, User, payloads

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from pixi.channels.archive import Asking, Query
 from pixi.channels.discord.archive import archive, requests, search
-from pixi.channels.discord.rules import Rules
+from pixi.core.archive import Asking, Query
 from pixi.core.errors import ChannelError
+from pixi.settings.discord_rules import Rules
 from pixi.testing.discord import Intent, Permission
 from pixi.testing.discord.calls import Call
 from tests.channels.discord.archives import SEARCH, desk, reading_room

@@ -8,8 +8,8 @@ from itertools import chain, combinations
 
 import pytest
 
-from pixi.channels.archive import Archive, Asking, Query
 from pixi.channels.discord.archive.visibility import NOT_HERE
+from pixi.core.archive import Archive, Asking, Query
 from pixi.core.errors import ChannelError
 from pixi.testing.discord import Channel, Permission, Role, User
 from pixi.testing.discord.permissions import in_channel

@@ -4,8 +4,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from pixi.channels.archive import Query
 from pixi.channels.discord.archive import archive, search
+from pixi.core.archive import Query
 from pixi.core.errors import ChannelError
 from tests.channels.discord.archives import SEARCH, desk, reading_room
 from tests.channels.discord.room import Room

@@ -16,7 +16,7 @@ from PIL import Image as Pillow
 from pixi.channels.carried import Carried
 from pixi.channels.discord.incoming.attachments import AttachmentReader
 from pixi.channels.discord.incoming.message import IncomingMessage, MessageReader
-from pixi.channels.discord.rules import Rules
+from pixi.settings.discord_rules import Rules
 from pixi.testing.discord import Channel as Room
 from pixi.testing.discord import LoopbackDiscord, Upload
 from tests.servers.clients import Bot, connected, heard

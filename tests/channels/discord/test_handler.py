@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 import pixi.channels.discord.incoming
-from pixi.channels.channel import Channel
 from pixi.channels.discord.incoming import handler
 from pixi.channels.discord.incoming.attachments import AttachmentReader
+from pixi.core.channel import Channel
 from pixi.core.deltas import Usage
 from pixi.core.errors import StoreError
 from pixi.core.message import Author, Message

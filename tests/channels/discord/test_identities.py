@@ -11,9 +11,9 @@ from pixi.channels.discord.incoming.message import IncomingMessage, MessageReade
 from pixi.channels.discord.outgoing import identities
 from pixi.channels.discord.outgoing.identities import webhook_marked
 from pixi.channels.discord.places import address_of_chat
-from pixi.channels.discord.rules import Rules
 from pixi.core.errors import ChannelError, ChannelLost
 from pixi.core.persona import Persona
+from pixi.settings.discord_rules import Rules
 from tests.channels.discord.rest_discord import (
     ANA,
     APPLICATION,

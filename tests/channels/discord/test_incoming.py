@@ -8,10 +8,10 @@ from contextlib import asynccontextmanager, suppress
 import pytest
 from PIL import Image
 
-from pixi.channels.channel import Channel as Place
 from pixi.channels.discord.bot import Bot
 from pixi.channels.discord.gateway import client
 from pixi.channels.discord.gateway.client import Shards
+from pixi.core.channel import Channel as Place
 from pixi.core.message import Author, Message
 from pixi.store.kept import Place as Chosen
 from pixi.testing.discord import Channel, LoopbackDiscord, Permission

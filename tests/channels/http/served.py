@@ -10,24 +10,24 @@ from typing import Any
 
 import aiohttp
 
-from pixi.channels.channel import Channel, OpenChannel
 from pixi.channels.http.access import digest_of
 from pixi.channels.http.jwt import ForwardedUsers, HostTokens
-from pixi.channels.http.rules import HttpRules
 from pixi.channels.http.server import HttpServer
+from pixi.core.channel import Channel, OpenChannel
 from pixi.core.message import Message
 from pixi.core.persona import Persona
 from pixi.core.routes import AddonRoute
 from pixi.core.spending import Bill, Payer, Share
 from pixi.engine import Engine
 from pixi.engine.context import Role
+from pixi.fetching.web import Web
 from pixi.models.model import Traits
+from pixi.settings.http_rules import HttpRules
 from pixi.store.kept import ApiKey
 from pixi.store.sqlite import MEMORY, SqliteStore
 from pixi.store.store import Store
 from pixi.testing import ScriptedModel
 from pixi.toolbox.addon import Addon
-from pixi.web.fetching import Web
 
 PERSONAS = {
     "pixi": Persona("Pixi", "You are Pixi."),

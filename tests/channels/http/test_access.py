@@ -15,8 +15,8 @@ from pixi.channels.http.access import (
     checked_user_id,
     digest_of,
 )
-from pixi.channels.http.origins import origin_of
 from pixi.channels.http.problems import Problem
+from pixi.settings.http_rules import origin_of
 from pixi.store.kept import ApiKey
 
 HERE, AWAY = "127.0.0.1", "203.0.113.9"

@@ -15,12 +15,12 @@ from PIL import Image as Pillow
 from pixi.channels.http import attachments
 from pixi.channels.http.attachments import attachments_in
 from pixi.channels.http.problems import Problem
-from pixi.channels.http.rules import HttpRules
 from pixi.core.lines import UserLine
+from pixi.settings.http_rules import HttpRules
 from pixi.store.sqlite import SqliteStore
 from tests.channels.http.served import Served, served
 from tests.channels.http.test_files import TEXT, lying, picture, send, zipped
-from tests.knowledge.reading.test_office import document, line, pdf
+from tests.documents.test_office import document, line, pdf
 from tests.servers.staged_web import Stage, StagedWeb
 from tests.servers.staged_web import served as fetched_from
 

@@ -19,8 +19,8 @@ from yarl import URL
 
 from pixi.channels.http import files, streams
 from pixi.channels.http.files import Files, files_folder, shown_name
-from pixi.channels.http.rules import HttpRules
 from pixi.channels.http.sniffing import Sniffer
+from pixi.settings.http_rules import HttpRules
 from pixi.store.sqlite import SqliteStore
 from tests.channels.http.served import Served, served
 from tests.waiting import until, within

@@ -5,7 +5,7 @@ import pytest
 from pixi.channels.http.access import Principal
 from pixi.channels.http.limits import Limits, RequestLimit, network_of
 from pixi.channels.http.problems import Problem
-from pixi.channels.http.rules import HttpRules
+from pixi.settings.http_rules import HttpRules
 from tests.channels.http.served import served
 
 PAGE = "https://site.example"

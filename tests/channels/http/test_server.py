@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from pixi.channels.http.feed import Channels
-from pixi.channels.http.rules import HttpRules
 from pixi.core.card import Card, Field
 from pixi.core.persona import Persona
+from pixi.settings.http_rules import HttpRules
 from pixi.store.sqlite import SqliteStore
 from pixi.store.writer import Writer
 from pixi.toolbox.addon import Addon

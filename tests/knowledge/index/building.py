@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from pixi.knowledge.entry import Entry, Found, Section
+from pixi.documents.document import Section
+from pixi.knowledge.entry import Entry, Found
 from pixi.knowledge.index import Index
 
 

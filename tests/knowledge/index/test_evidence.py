@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from pixi.knowledge.entry import Entry, Section
+from pixi.documents.document import Section
+from pixi.knowledge.entry import Entry
 from pixi.knowledge.index import Excerpt, Index
 
 

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from pixi.knowledge.entry import Entry, Section, Source
+from pixi.documents.document import Section
+from pixi.knowledge.entry import Entry, Source
 from pixi.knowledge.index import Index, IndexDamaged
 from pixi.knowledge.index.index import FORMAT
 from pixi.knowledge.index.query import LONGEST
@@ -326,7 +327,8 @@ def test_a_foreign_folder_is_told(tmp_path: Path) -> None:
 _DYING = """
 import os, sys
 from pathlib import Path
-from pixi.knowledge.entry import Entry, Section
+from pixi.documents.document import Section
+from pixi.knowledge.entry import Entry
 from pixi.knowledge.index import Index
 
 def entries():

@@ -3,9 +3,11 @@
 from hypothesis import given
 from hypothesis import strategies as some
 
-from pixi.knowledge.entry import Entry, Section
-from pixi.knowledge.index.passages import LENGTH, SIZE, Cutter, passages_of
-from pixi.knowledge.index.terms import Analysis
+from pixi.documents.document import Section
+from pixi.knowledge.entry import Entry
+from pixi.knowledge.index.passages import SIZE, passages_of
+from pixi.text.snippets import LENGTH, Cutter
+from pixi.text.terms import Analysis
 
 
 def of(*sections: Section) -> list[tuple[str, int, str]]:

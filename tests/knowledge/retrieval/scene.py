@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from pixi.core.deltas import Request
 from pixi.core.lines import UserLine
-from pixi.knowledge.entry import Entry, Section
+from pixi.documents.document import Section
+from pixi.knowledge.entry import Entry
 from pixi.models.model import Traits
 
 LARGE = Traits(context_tokens=16_000)

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pixi.knowledge.entry import Entry, Section
+from pixi.documents.document import Section
+from pixi.knowledge.entry import Entry
 from pixi.knowledge.retrieval import RetrievalAgent
 from pixi.knowledge.retrieval.findings import NOT_THERE
 from pixi.knowledge.retrieval.reader import NEAREST

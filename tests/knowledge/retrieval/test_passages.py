@@ -2,7 +2,8 @@
 
 import pytest
 
-from pixi.knowledge.entry import Entry, Section
+from pixi.documents.document import Section
+from pixi.knowledge.entry import Entry
 from pixi.knowledge.retrieval import RetrievalAgent, reader
 from pixi.knowledge.retrieval.findings import NOT_IN_WHAT_WAS_READ, NOT_THERE
 from pixi.knowledge.retrieval.passages import MOST_CHARACTERS, narrowed

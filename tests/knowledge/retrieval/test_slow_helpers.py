@@ -7,7 +7,8 @@ import pytest
 
 from pixi.core.deltas import PromptProgress, Request
 from pixi.core.errors import ModelError
-from pixi.knowledge.entry import Entry, Section
+from pixi.documents.document import Section
+from pixi.knowledge.entry import Entry
 from pixi.knowledge.retrieval import RetrievalAgent
 from pixi.knowledge.retrieval.reader import CUT_OFF, NEAREST
 from pixi.models.model import Traits

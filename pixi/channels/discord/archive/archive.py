@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 
 import discord
 
-from pixi.channels.archive import Asking, Found, Post, Posts, Query, Way
 from pixi.channels.discord.archive.requests import HistoryRequests, Json, RawMessage, thread_from
 from pixi.channels.discord.archive.search import (
     NOT_ALL,
@@ -28,8 +27,9 @@ from pixi.channels.discord.backend import BotBackend
 from pixi.channels.discord.permissions import Directory
 from pixi.channels.discord.places import own_member
 from pixi.channels.discord.requests import DiscordRefused
+from pixi.core.archive import Asking, Found, Post, Posts, Query, Way
 from pixi.core.errors import ChannelError
-from pixi.core.strangers import clipped
+from pixi.core.untrusted import clipped
 
 _SECONDS = 14.0  # for all that is asked of Discord for one question; a tool has 20
 _FRESH = 5.0  # seconds for which the roles of who asks are believed
@@ -85,7 +85,7 @@ class Archives:
 
 
 class DiscordArchive:
-    """A `pixi.channels.archive.Archive`, for those who ask in one channel or thread."""
+    """A `pixi.core.archive.Archive`, for those who ask in one channel or thread."""
 
     def __init__(self, archives: Archives, here: ChannelOrThread) -> None:
         self._archives = archives

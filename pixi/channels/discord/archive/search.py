@@ -9,7 +9,6 @@ from typing import Any
 
 import discord
 
-from pixi.channels.archive import Found, Written
 from pixi.channels.discord.archive.requests import (
     PAGE,
     SEARCH_PAGE,
@@ -23,12 +22,13 @@ from pixi.channels.discord.archive.visibility import ChannelOrThread, Visibility
 from pixi.channels.discord.incoming.message import IncomingMessage, named_markup, names_in, translate
 from pixi.channels.discord.places import address_of_chat
 from pixi.channels.discord.requests import UNREADABLE, DiscordRefused
+from pixi.core.archive import Found, Written
 from pixi.core.errors import ChannelError, ChannelLost
-from pixi.core.strangers import one_line
-from pixi.knowledge.index.passages import Cutter
-from pixi.knowledge.index.terms import Analysis, pieces, terms_of
-from pixi.knowledge.normalising import normalise
-from pixi.knowledge.relevance import most_relevant
+from pixi.core.untrusted import prompt_name
+from pixi.text.normalising import normalise
+from pixi.text.relevance import most_relevant
+from pixi.text.snippets import Cutter
+from pixi.text.terms import Analysis, pieces, terms_of
 
 _log = logging.getLogger("pixi.discord")
 
@@ -111,7 +111,7 @@ def name_of(place: ChannelOrThread) -> str:
 
 def unpinging(name: str) -> str:
     """Put a stranger's name on one line, so that it pings nobody."""
-    return discord.utils.escape_mentions(one_line(name))
+    return discord.utils.escape_mentions(prompt_name(name))
 
 
 def link_to(place: ChannelOrThread, message: int | None = None) -> str:

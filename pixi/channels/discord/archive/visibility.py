@@ -24,8 +24,8 @@ import discord
 from pixi.channels.discord.archive.requests import HistoryRequests, thread_from
 from pixi.channels.discord.permissions import requester_as
 from pixi.channels.discord.places import channel_ids, own_member, roles_of
-from pixi.channels.discord.rules import Rules, is_blocked
 from pixi.core.errors import ChannelError
+from pixi.settings.discord_rules import Rules, is_blocked
 
 _log = logging.getLogger("pixi.discord")
 

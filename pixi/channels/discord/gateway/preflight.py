@@ -9,8 +9,8 @@ import aiohttp
 import discord
 import msgspec
 
-from pixi.channels.discord.rules import Rules
 from pixi.core.errors import ConfigError, PixiError
+from pixi.settings.discord_rules import Rules
 
 DISCORD = "https://discord.com/api/v10"
 PORTAL = "https://discord.com/developers/applications"

@@ -9,9 +9,9 @@ import aiohttp
 from pixi.channels.carried import Carried, clipped, told_picture, told_size, told_text, why_not_shown
 from pixi.channels.discord.formatting import one_line
 from pixi.channels.discord.incoming.message import IncomingAttachment, IncomingMessage
-from pixi.channels.discord.rules import Rules
-from pixi.channels.pictures import PictureError, fit_for_model
 from pixi.core.message import Image
+from pixi.models.pictures import PictureError, fit_for_model
+from pixi.settings.discord_rules import Rules
 
 _log = logging.getLogger("pixi.discord")
 

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from pixi.channels.carried import Carried
-from pixi.channels.channel import Channel
 from pixi.channels.discord.backend import (
     ALL_ADDRESSES,
     BotBackend,
@@ -22,9 +21,10 @@ from pixi.channels.discord.incoming.message import NO_WORDS, IncomingMessage, Me
 from pixi.channels.discord.incoming.recent import EarlierMessages, RecentMessage, RecentMessages, thread_title
 from pixi.channels.discord.outgoing.channel import DiscordChannels
 from pixi.channels.discord.places import ChannelInfo
-from pixi.channels.discord.rules import Requester, Rules, is_blocked, may_talk
+from pixi.core.channel import Channel
 from pixi.core.errors import PixiError, StoreError
 from pixi.core.message import Author, Image, Message, Quoted
+from pixi.settings.discord_rules import Requester, Rules, is_blocked, may_talk
 
 _log = logging.getLogger("pixi.discord")
 

@@ -13,8 +13,8 @@ import discord
 from pixi.channels.discord.formatting import one_line
 from pixi.channels.discord.places import ChannelInfo, channel_info, roles_of
 from pixi.channels.discord.requests import send_request
-from pixi.channels.discord.rules import Rules
 from pixi.core.message import Author
+from pixi.settings.discord_rules import Rules
 
 if TYPE_CHECKING:
     from discord.abc import MessageableChannel

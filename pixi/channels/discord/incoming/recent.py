@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 
 from pixi.channels.discord.incoming.message import IncomingMessage, MessageReader
 from pixi.channels.discord.permissions import Directory
-from pixi.channels.discord.rules import Rules, is_blocked
 from pixi.core.errors import ChannelError
 from pixi.core.message import Author, Quoted
+from pixi.settings.discord_rules import Rules, is_blocked
 
 _log = logging.getLogger("pixi.discord")
 

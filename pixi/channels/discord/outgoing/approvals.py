@@ -13,17 +13,17 @@ from dataclasses import dataclass, field
 import discord
 from discord.http import HTTPClient, handle_message_parameters
 
-from pixi.channels.channel import Question
 from pixi.channels.discord.backend import BotBackend
 from pixi.channels.discord.formatting import code_block, escape_line, number
 from pixi.channels.discord.outgoing.content import MessageContent
 from pixi.channels.discord.requests import FAULTS, send_request
-from pixi.channels.discord.rules import may_talk
 from pixi.channels.discord.slash.invocation import Invocation
 from pixi.channels.discord.slash.translations import Language, Translations
 from pixi.channels.shortening import shortened
+from pixi.core.channel import Question
 from pixi.core.errors import ChannelError
 from pixi.core.events import Verdict
+from pixi.settings.discord_rules import may_talk
 
 _log = logging.getLogger("pixi.discord")
 

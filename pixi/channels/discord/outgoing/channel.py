@@ -12,8 +12,6 @@ from weakref import WeakValueDictionary
 
 import discord
 
-from pixi.channels.archive import Archive
-from pixi.channels.channel import Channel, Question
 from pixi.channels.discord.backend import BotBackend, ConversationAddress, parse_address
 from pixi.channels.discord.formatting import one_line, without_misleading_markup
 from pixi.channels.discord.incoming.message import IncomingMessage
@@ -36,7 +34,9 @@ from pixi.channels.discord.outgoing.splitting import split
 from pixi.channels.discord.permissions import Directory, missing_permissions
 from pixi.channels.discord.places import MESSAGEABLE, channel_label, guild_id_of, guild_in, venue_of
 from pixi.channels.discord.requests import UNKNOWN_CHANNEL, DiscordRefused, send_request
+from pixi.core.archive import Archive
 from pixi.core.card import Card
+from pixi.core.channel import Channel, Question
 from pixi.core.errors import ChannelElsewhere, ChannelError, ChannelForgot, ChannelLost, PixiError
 from pixi.core.events import Failed, Performed, TurnEnded, TurnEvent, Verdict
 from pixi.core.picture import Abilities, Picture

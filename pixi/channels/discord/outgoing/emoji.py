@@ -11,7 +11,7 @@ from rapidfuzz import fuzz, process
 from pixi.channels.discord.outgoing.content import MessageContent
 from pixi.channels.discord.places import guild_in
 from pixi.core.errors import ChannelError
-from pixi.core.strangers import one_line
+from pixi.core.untrusted import prompt_name
 
 if TYPE_CHECKING:
     from discord.abc import MessageableChannel
@@ -337,14 +337,14 @@ def sticker_content(name: str, stickers: Sequence[OwnSticker], *, as_link: bool)
     """
     found = find_sticker(name, stickers)
     if found is None:
-        raise ChannelError(f"There is no sticker {one_line(name)!r}.")
+        raise ChannelError(f"There is no sticker {prompt_name(name)!r}.")
     if as_link and found.url.partition("?")[0].endswith(_SHOWN):
         return MessageContent(found.url)
     return MessageContent(sticker=found.id)
 
 
 def _plain(name: str) -> str:
-    return " ".join(_MEANING.sub(" ", one_line(name)).split()).strip("'=")
+    return " ".join(_MEANING.sub(" ", prompt_name(name)).split()).strip("'=")
 
 
 def _sticker_key(text: str) -> str:

@@ -14,9 +14,9 @@ from pixi.channels.discord.backend import BotBackend, ConversationAddress, chann
 from pixi.channels.discord.formatting import clipped, escape_line
 from pixi.channels.discord.permissions import requester_of
 from pixi.channels.discord.requests import FAULTS
-from pixi.channels.discord.rules import Requester, Rules, may_talk
 from pixi.channels.discord.slash.invocation import NAME, Invocation
 from pixi.channels.discord.slash.translations import Translations
+from pixi.settings.discord_rules import Requester, Rules, may_talk
 from pixi.store.kept import Place
 
 if TYPE_CHECKING:

@@ -13,13 +13,13 @@ from discord.http import Route
 from pixi.channels.discord.backend import BotBackend
 from pixi.channels.discord.permissions import requester_of
 from pixi.channels.discord.requests import FAULTS, UNREADABLE, DiscordRefused, send_request
-from pixi.channels.discord.rules import may_talk
 from pixi.channels.discord.slash.channel_commands import HOW, NEEDS, ChannelCommands, ShowAs
 from pixi.channels.discord.slash.invocation import CommandErrors, Invocation
 from pixi.channels.discord.slash.person_commands import OwnDataCommands, PersonCommands
 from pixi.channels.discord.slash.translations import Translations
 from pixi.channels.discord.slash.why import RecordCommands
 from pixi.core.errors import ChannelError
+from pixi.settings.discord_rules import may_talk
 
 _log = logging.getLogger("pixi.discord")
 

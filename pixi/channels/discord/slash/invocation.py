@@ -18,10 +18,10 @@ from pixi.channels.discord.outgoing.splitting import LIMIT
 from pixi.channels.discord.permissions import requester_of
 from pixi.channels.discord.places import config_ids, payer_in
 from pixi.channels.discord.requests import FAULTS, UNREADABLE
-from pixi.channels.discord.rules import Requester, is_admin
 from pixi.channels.discord.slash.translations import Language, Translations
 from pixi.core.errors import PixiError, StoreError
 from pixi.core.spending import Payer
+from pixi.settings.discord_rules import Requester, is_admin
 
 _log = logging.getLogger("pixi.discord")
 

@@ -1,0 +1,178 @@
+"""Declares what a channel is: a place where a persona can act."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+
+from pixi.core.archive import Archive
+from pixi.core.card import Card
+from pixi.core.errors import ChannelError, ChannelForgot
+from pixi.core.events import TurnEvent, Verdict
+from pixi.core.message import Author, Message
+from pixi.core.picture import Abilities, Picture
+from pixi.core.venue import Rights, Venue
+
+_BETWEEN_TWO = Venue()
+_WORDS_ALONE = Abilities()
+
+TAKEN_OVER = "This talk goes on in another window."
+"""What a channel is shown as `Failed` where another process took its conversation over."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What a person is asked before a tool does something.
+
+    Attributes:
+        person: id of the author who must say yes; nobody else's answer counts.
+        tool: what would run.
+        does: what it would do, one line from the tool's description.
+        arguments: what it would be given, as readable lines; strangers' words.
+        nonce: of the question, see `Channel`.
+    """
+
+    person: str
+    tool: str
+    does: str
+    arguments: str
+    nonce: str
+
+
+@dataclass(frozen=True, slots=True)
+class OpenQuestion:
+    """A question that waits for its answer.
+
+    Attributes:
+        conversation: the address where it was asked.
+        persona: the name of who wants to use the tool.
+        person: who is asked.
+        expires: when an answer no longer counts, in seconds since the epoch.
+    """
+
+    conversation: str
+    persona: str
+    person: Author
+    question: Question
+    expires: float
+
+
+class Channel(ABC):
+    """A place to act in: a terminal, a Discord channel, a web page. One method is needed: `send`.
+
+    Acts raise `ChannelError` where the place refuses for good. `nonce` (at most 25 characters) is the
+    same when an act is tried again, so that a platform which knows nonces performs it once.
+
+    Attributes:
+        growing: `show` is given `Opened` and `Grew` too, i.e. messages while they are being written.
+        paced: messages come at the pace of somebody who types them, rather than at once.
+        acts_by_events: an act is its event and nothing else, which nobody sees before it is shown. Such acts
+            are not waited for: several are put on record together, with their outcome, and each event is
+            shown once all before it is on record.
+    """
+
+    __slots__ = ()
+
+    growing: bool = False
+    paced: bool = False
+    acts_by_events: bool = False
+
+    @abstractmethod
+    async def send(
+        self, text: str, *, nonce: str, answers: str | None = None, reply_to: str | None = None
+    ) -> str | None:
+        """Deliver a message (one of `parts`); return the platform's id of it, where there is one.
+
+        Args:
+            text: what is said.
+            nonce: see above.
+            answers: id of the message that the turn answers: where others have spoken since, the
+                platform may point at it.
+            reply_to: id of the message that this one must point at.
+        """
+
+    def parts(self, text: str) -> Sequence[str]:
+        """Cut a message so that each part can be posted here. By default no message is too long.
+
+        Each part is an act of its own, with a nonce of its own.
+        """
+        return (text,)
+
+    async def react(self, message_id: str, emoji: str, *, nonce: str) -> None:  # noqa: B027 - a default
+        """Put a reaction on a message. Doing so twice is the same as once. By default `show` alone tells."""
+
+    async def card(self, card: Card, *, nonce: str, answers: str | None = None) -> str | None:
+        """Deliver a card; return the platform's id of it, where there is one. Like `send`, ping nobody.
+
+        By default the card is sent as text, in one message.
+        """
+        return await self.send(card.plain, nonce=nonce, answers=answers)
+
+    async def picture(self, picture: Picture, *, nonce: str, answers: str | None = None) -> str | None:
+        """Show a picture, moving if possible; return the platform's id of it, where there is one.
+
+        Like `send`, ping nobody. For a picture with a link `sent_before` is asked with the link, for others
+        with "". By default the words and the link are sent.
+        """
+        return await self.send(f"[picture: {picture.plain}]", nonce=nonce, answers=answers)
+
+    async def sticker(self, name: str, *, nonce: str, answers: str | None = None) -> str | None:
+        """Show one of the place's own stickers; return the platform's id of it, where there is one.
+
+        The name need not be spelt exactly. `sent_before` is asked with "". By default there are none.
+        """
+        raise ChannelError("There are no stickers here.")
+
+    async def typing(self) -> None:  # noqa: B027 - a default
+        """Show for some seconds that a message is being written. Asked again while it goes on."""
+
+    def show(self, event: TurnEvent) -> None:  # noqa: B027 - a default
+        """Be told what happens, in order. Must not block; most platforms ignore it."""
+
+    @property
+    def venue(self) -> Venue:
+        """Where this is, and who reads it. By default one person does."""
+        return _BETWEEN_TWO
+
+    @property
+    def abilities(self) -> Abilities:
+        """What can be done here besides showing words, as it is now."""
+        return _WORDS_ALONE
+
+    @property
+    def archive(self) -> Archive | None:
+        """What was written round here before, for tools that look it up. By default nothing can be."""
+        return None
+
+    async def rights(self, person: str) -> Rights:
+        """Return what a person, by the id of the author, may do here now. By default nobody governs here."""
+        return Rights()
+
+    async def approve(self, question: Question, *, seconds: float) -> Verdict:
+        """Ask a person whether a tool may do something, and wait that long for the answer.
+
+        Only that person's answer counts. What was asked does not stay answerable after the call returned.
+        By default nobody can be asked, so that the tool is not run.
+        """
+        return "nobody"
+
+    async def sent_before(self, text: str, *, nonce: str, after: str) -> str | None:
+        """Return the id of a message that an earlier process posted as this part; None where it did not.
+
+        Asked after a crash, for an act of which only the intent is on record. `after` is the id of the last
+        message known to come before it: one that the turn posted, or the one that it answers. None: it was
+        not posted, or posting it again under its nonce does no harm.
+
+        Raises:
+            ChannelForgot: that cannot be found out, now or later. This is the default.
+            ChannelLost: that cannot be found out now.
+        """
+        raise ChannelForgot("what was said here earlier cannot be looked at.")
+
+
+Receive = Callable[[Message, Channel], Awaitable[None]]
+"""What a channel is given to hand its messages to."""
+
+OpenChannel = Callable[[str], Awaitable[Channel | None]]
+"""Builds the channel of a conversation's address again; None: it is gone, or cannot be reached.
+
+Raises `ChannelElsewhere` where it is another process's."""

@@ -1,0 +1,269 @@
+"""Records made into documents, which of their fields is what; and tables, of which every row is a record."""
+
+import csv
+import hashlib
+import io
+import itertools
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from pixi.documents.document import Document, Section
+from pixi.documents.files import Original, SetAside
+from pixi.documents.formats import Tell
+from pixi.documents.formats.plain import decoded
+
+_KEYS = ("_id", "id", "uuid", "guid", "key", "slug", "url", "uri", "link", "permalink")
+_TITLES = (
+    *("title", "name", "headline", "heading", "subject", "question", "label", "term", "word"),
+    *("标题", "標題", "名称", "名稱", "题目", "问题", "問題", "عنوان", "نام", "سوال", "سؤال", "العنوان"),
+)
+_TEXTS = (
+    *("text", "content", "contents", "body", "article", "passage", "paragraph", "context", "document"),
+    *("description", "answer", "abstract", "summary", "definition"),
+    *("正文", "内容", "內容", "文本", "答案", "متن", "محتوا", "پاسخ", "جواب", "النص"),
+)
+_UNASKED = frozenset({"_id", "id", "uuid", "guid"})  # names that nobody would ask for
+_TITLE = 60  # characters of a title made of what a record says
+_LONG = 200  # characters: a longer value is a section of its own
+
+Values = Mapping[str, object]
+
+
+def document_of(
+    record: object, *, key: str | None = None, line: int = 0, depth: int = 64, plain: bool = False
+) -> Document:
+    """Return a record as a document.
+
+    Args:
+        record: what JSON knows; a table's rows are objects of texts.
+        key: what names it, where that is known; None: what in the record itself does, else its content.
+        line: the file's line on which it stands; 0: not known.
+        depth: of objects in objects, at most.
+        plain: every value stands on a line of its own, however long.
+
+    Raises:
+        SetAside: it is nested deeper.
+    """
+    if not isinstance(record, dict):
+        own = key if key is not None else _digest(record)
+        return _document(own, "", [("", "\n".join(_rendered(record, depth)))], line)
+    names = _by_lower_case(record)
+    titled = _first(record, names, _TITLES)
+    told = _first(record, names, _TEXTS, several=True)
+    named = _first(record, names, _KEYS)
+    title = _said(record[titled]) if titled is not None else ""
+    own = key if key is not None else _said(record[named]) if named is not None else title or _digest(record)
+    left_out = {titled, told, *(names[name] for name in _UNASKED & names.keys())}
+    rest = {name: value for name, value in record.items() if name not in left_out}
+    main = _said(record[told]) if told is not None else ""
+    # What names nothing else is shown by its first words: the hash of its content would say nothing.
+    shown = title if title or key is not None or named is not None else _first_words(record.values())
+    return _document(own, shown, list(_texts(main, rest, depth, plain)), line)
+
+
+def _first_words(values: Iterable[object]) -> str:
+    """Return the first value with a letter in it, as far as a title goes."""
+    for value in values:
+        if isinstance(value, str) and any(character.isalpha() for character in value[:_LONG]):
+            words = " ".join(value[:_LONG].split())
+            return words if len(words) <= _TITLE else f"{words[:_TITLE].rsplit(' ', 1)[0]} …"
+    return ""
+
+
+def _by_lower_case(record: Values) -> dict[str, str]:
+    """Return the names of the fields by what they are in lower case; of two the first."""
+    return {name.strip().lower(): name for name in reversed(tuple(record))}
+
+
+def main_text(record: Values) -> bool:
+    """Return True if one of the fields is what the record has to say."""
+    return _first(record, _by_lower_case(record), _TEXTS) is not None
+
+
+def _document(key: str, title: str, texts: Sequence[tuple[str, str]], line: int) -> Document:
+    sections = tuple(
+        Section(text.strip("\n"), heading, line, on_one_line=line > 0)
+        for heading, text in texts
+        if text.strip()
+    )
+    return Document(key, title, sections)
+
+
+def _first(
+    record: Values, names: Mapping[str, str], wanted: Sequence[str], *, several: bool = False
+) -> str | None:
+    """Return the first of the wanted names that has something to say."""
+    for name in wanted:
+        field = names.get(name)
+        if field is None:
+            continue
+        value = record[field]
+        if several and isinstance(value, list) and value and all(isinstance(part, str) for part in value):
+            return field
+        if isinstance(value, str | int) and not isinstance(value, bool) and str(value).strip():
+            return field
+    return None
+
+
+def _said(value: object) -> str:
+    return "\n".join(map(str, value)) if isinstance(value, list) else str(value).strip()
+
+
+def _texts(main: str, rest: Values, depth: int, plain: bool) -> Iterator[tuple[str, str]]:
+    """Yield what a record says, first of all in one piece, and each of its long fields, with its heading."""
+    lines = []
+    own: list[tuple[str, str]] = []
+    for name, value in rest.items():
+        short = _short(value)
+        if short is None and plain:
+            short = str(value)
+        if short is None:
+            own.append((name, "\n".join(_rendered(value, depth - 1))))
+        elif short:
+            lines.append(f"{name}: {short}")
+    facts = "\n".join(lines)
+    yield "", f"{main}\n\n{facts}" if main and facts else main or facts
+    yield from own
+
+
+def _short(value: object) -> str | None:
+    """Return the value on one line; "" where it says nothing; None: too long for that, or made of others."""
+    if value is None or (isinstance(value, list | dict) and not value):
+        return ""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list) and all(isinstance(part, str | int | float) for part in value):
+        value = ", ".join(map(str, value))
+    if isinstance(value, str | int | float):
+        text = str(value).strip()
+        return text if len(text) <= _LONG and "\n" not in text else None
+    return None
+
+
+def _rendered(value: object, depth: int, indent: str = "") -> Iterator[str]:
+    """Yield the value as lines: names with colons, items with dashes, what is inside further in."""
+    if depth <= 0:
+        raise SetAside("nests objects too deep; flatten it")
+    match value:
+        case dict():
+            for name, part in value.items():
+                short = _short(part)
+                if short is None:
+                    yield f"{indent}{name}:"
+                    yield from _rendered(part, depth - 1, indent + "  ")
+                elif short:
+                    yield f"{indent}{name}: {short}"
+        case list():
+            for part in value:
+                yield from _item(part, depth, indent)
+        case None:
+            return
+        case _:
+            yield from (f"{indent}{line}" for line in str(value).split("\n"))
+
+
+def _item(part: object, depth: int, indent: str) -> Iterator[str]:
+    short = _short(part)
+    if short is not None:
+        if short:
+            yield f"{indent}- {short}"
+        return
+    lines = _rendered(part, depth - 1, indent + "  ")
+    for first in lines:
+        yield f"{indent}- {first[len(indent) + 2 :]}"
+        break
+    yield from lines
+
+
+def _digest(record: object) -> str:
+    """Return the hash of the content: it does not change when the records before it do."""
+    return hashlib.sha256(json.dumps(record, sort_keys=True).encode()).hexdigest()[:24]
+
+
+_SEPARATORS = ",;\t|"
+_SAMPLE_CHARACTERS = 65_536
+_SAMPLE_ROWS = 50
+_LONGEST_NAME = 80
+_NUMBER = re.compile(r"[-+]?[\d٠-٩۰-۹][\d٠-٩۰-۹.,:/%\s-]*")
+
+Row = Sequence[str]
+
+
+def read_table(original: Original, tell: Tell) -> Iterable[Document]:
+    """Yield the rows, each as a document; the first row names the columns where it looks like that."""
+    text = decoded(original.all_bytes())
+    if not text.strip():
+        return
+    csv.field_size_limit(original.limits.characters)
+    sample = text[:_SAMPLE_CHARACTERS]
+    if len(text) > len(sample):
+        sample = sample.rpartition("\n")[0] or sample
+    separator = "\t" if original.name.lower().endswith(".tsv") else _separator(sample)
+    start = list(itertools.islice(_rows(sample, separator, tell=None), _SAMPLE_ROWS))
+    names = _names(start)
+    for line, row in _rows(text, separator, tell):
+        if names is None or line != start[0][0]:
+            yield document_of(_record(names, row), line=line, plain=True)
+
+
+def _rows(text: str, separator: str, tell: Tell | None) -> Iterator[tuple[int, Row]]:
+    """Yield the rows that say anything, each with the line on which it begins.
+
+    Raises:
+        SetAside: it is no table.
+    """
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator)
+    line = 1
+    try:
+        for row in reader:
+            if any(cell.strip() for cell in row):
+                yield line, row
+            line = reader.line_num + 1
+    except csv.Error as error:
+        if tell is not None:
+            raise SetAside(f"is no table: {error} on line {reader.line_num}; mend it there") from None
+
+
+def _separator(sample: str) -> str:
+    """Return the one that makes of most rows the same number of cells, and of that the most."""
+    best, most = ",", 0.0
+    for separator in _SEPARATORS:
+        widths = Counter(
+            len(row) for _, row in itertools.islice(_rows(sample, separator, None), _SAMPLE_ROWS)
+        )
+        if not widths:
+            continue
+        width, rows = max(widths.items(), key=lambda item: (item[0] > 1, item[1]))
+        share = rows / widths.total() * (1 + width / 1000) if width > 1 else 0.0
+        if share > most:
+            best, most = separator, share
+    return best
+
+
+def _names(rows: Sequence[tuple[int, Row]]) -> list[str] | None:
+    """Return the names of the columns; None: the first row is one like any other."""
+    if len(rows) < 2:
+        return None
+    first = [cell.strip() for cell in rows[0][1]]
+    others = [row for _, row in rows[1:]]
+    named = [cell for cell in first if cell]
+    if len(set(named)) < len(named) or not named or any(len(cell) > _LONGEST_NAME for cell in named):
+        return None
+    if any(_NUMBER.fullmatch(cell) for cell in named):
+        return None
+    for at, name in enumerate(first):
+        if name and any(len(row) > at and row[at].strip() == name for row in others):
+            return None  # a name does not come again below itself
+    return [name or f"column {at}" for at, name in enumerate(first, 1)]
+
+
+def _record(names: Sequence[str] | None, row: Row) -> dict[str, str]:
+    """Return the cells by their columns' names; by numbers where there are none, or too few."""
+    record: dict[str, str] = {}
+    for at, cell in enumerate(row):
+        name = names[at] if names is not None and at < len(names) else f"column {at + 1}"
+        if cell.strip():
+            record[name] = cell.strip()
+    return record

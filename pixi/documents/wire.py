@@ -1,0 +1,287 @@
+"""What goes through the pipes to and from a process that reads: frames of typed messages, never pickles.
+
+A frame is four bytes of length, the highest first, and so many bytes of MessagePack. Where a process can be
+handed files that are open (everywhere but on Windows), it is asked through a socket: a frame holds the names
+of files, and the files go along with its first byte (SCM_RIGHTS), in the same order. On Windows a frame holds
+their paths."""
+
+import hashlib
+import re
+import struct
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+
+import msgspec
+
+from pixi.documents.confinement import Confinement
+from pixi.documents.document import Document, Section
+from pixi.documents.files import Documents, Limits, SetAside
+
+_UNSENDABLE = re.compile("[\x00\ud800-\udfff]")
+_CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
+_LONGEST_TITLE = 300
+_LONGEST_HEADING = 600
+_LONGEST_KEY = 200
+
+
+def one_line(text: str) -> str:
+    """Return the text on one line, without control characters and halves of surrogate pairs."""
+    return " ".join(_CONTROLS.sub(" ", sendable(text)).split())
+
+
+def sendable(text: str) -> str:
+    """Return the text with NULs and halves of surrogate pairs replaced; its length stays."""
+    return _UNSENDABLE.sub("\N{REPLACEMENT CHARACTER}", text) if not text.isascii() or "\0" in text else text
+
+
+def short(text: str, longest: int) -> str:
+    """Return the text on one line, cut off with an ellipsis where it is too long."""
+    line = one_line(text[: longest * 4])
+    return line if len(line) <= longest else line[: longest - 1].rstrip() + "…"
+
+
+class Tidier:
+    """Tidies the documents of one file and counts them."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._characters = 0
+        self._records = 0
+        self._keys: dict[str, int] = {}
+
+    def unsent(self) -> int:
+        """Return what the file has come to, in characters, at most what one piece holds."""
+        return min(self._characters, 131_072)
+
+    def tidied(self, documents: Iterable[Document]) -> Iterator[Document]:
+        """Yield the documents, as they may be sent.
+
+        Raises:
+            SetAside: there are too many, or too much text in them.
+        """
+        for document in documents:
+            sections = tuple(_tidy(section) for section in document.sections if section.text.strip())
+            key = self._own_key(document) if document.key else ""
+            tidy = Document(key, short(document.title, _LONGEST_TITLE), sections)
+            if not sections:
+                if not tidy.title:
+                    continue
+                tidy = replace(tidy, sections=(Section(tidy.title),))
+            self._count(tidy)
+            yield tidy
+
+    def _own_key(self, document: Document) -> str:
+        """Return the key, made unlike those before: by the content, then by counting; an edit changes few."""
+        key = one_line(document.key)
+        if len(key) > _LONGEST_KEY:
+            key = _digest(document.key)
+        if key in self._keys:
+            key = f"{key}#{_digest(*(section.text for section in document.sections))[:8]}"
+        times = self._keys.get(key, 0) + 1
+        self._keys[key] = times
+        return key if times == 1 else f"{key}#{times}"
+
+    def _count(self, document: Document) -> None:
+        self._characters += weight(document)
+        self._records += 1
+        if self._characters > self._limits.characters:
+            raise SetAside(
+                f"holds more than {self._limits.characters:,} characters of text; split it into smaller files"
+            )
+        if self._records > self._limits.records:
+            raise SetAside(f"holds more than {self._limits.records:,} records; split it into smaller files")
+
+
+def _digest(*texts: str) -> str:
+    return hashlib.sha256("\0".join(map(sendable, texts)).encode()).hexdigest()[:32]
+
+
+def _tidy(section: Section) -> Section:
+    text, heading = section.text, section.heading
+    clean = sendable(text)
+    if heading:
+        heading = short(heading, _LONGEST_HEADING)
+    if clean is text and heading == section.heading:
+        return section
+    return replace(section, text=clean, heading=heading)
+
+
+LENGTH = struct.Struct(">I")
+LONGEST_FRAME = 8 * 1024 * 1024
+PIECE_CHARACTERS = 131_072
+MOST_FILES = 64
+"""In one frame: all of them are open in the process that is asked."""
+HANDS_OVER = sys.platform != "win32"
+"""True where a process can be handed files that are open."""
+_OVERHEAD = 48  # what a document or a section costs on the wire besides its texts, about
+
+
+class Ready(msgspec.Struct, array_like=True, frozen=True, tag="ready"):
+    """The process is up and waits for files.
+
+    Attributes:
+        confinement: what the kernel refuses it.
+    """
+
+    confinement: Confinement = Confinement()
+
+
+class Piece(msgspec.Struct, array_like=True, frozen=True, tag="piece"):
+    """Some of the documents of a file, or all.
+
+    Attributes:
+        file: which of those asked for, from 0.
+        documents: in order.
+        joins: 0: they begin anew; 1: the first one's sections belong to the last document before; 2: and
+            its first section's text belongs to the last section before.
+        last: nothing more comes of this file.
+        note: see `Documents`.
+    """
+
+    file: int
+    documents: tuple[Document, ...]
+    joins: int = 0
+    last: bool = True
+    note: str = ""
+
+
+class Refused(msgspec.Struct, array_like=True, frozen=True, tag="refused"):
+    """A file is set aside, whatever came of it before."""
+
+    file: int
+    reason: str
+    again: bool = False
+
+
+class Spent(msgspec.Struct, array_like=True, frozen=True, tag="spent"):
+    """The process ends: it has used too much to go on."""
+
+
+Message = Ready | Piece | Refused | Spent
+
+MESSAGES: msgspec.msgpack.Decoder[list[Message]] = msgspec.msgpack.Decoder(list[Message])
+PATHS: msgspec.msgpack.Decoder[list[bytes]] = msgspec.msgpack.Decoder(list[bytes])
+LIMITS: msgspec.msgpack.Decoder[Limits] = msgspec.msgpack.Decoder(Limits)
+_ENCODER = msgspec.msgpack.Encoder()
+
+
+def framed(content: Sequence[Message] | Sequence[bytes] | Limits) -> bytes:
+    """Return a frame that holds it."""
+    body = _ENCODER.encode(content)
+    return LENGTH.pack(len(body)) + body
+
+
+def weight(document: Document) -> int:
+    """Return the characters of a document, and a little for each of its parts."""
+    total = _OVERHEAD + len(document.key) + len(document.title)
+    for section in document.sections:
+        total += _OVERHEAD + len(section.text) + len(section.heading)
+    return total
+
+
+def pieces(file: int, documents: Iterable[Document]) -> Iterator[Piece]:
+    """Yield the documents in pieces that are small enough to send; the caller marks the last one."""
+    waiting: list[Document] = []
+    total = 0
+    for document in documents:
+        size = weight(document)
+        if waiting and total + size > PIECE_CHARACTERS:
+            yield Piece(file, tuple(waiting), last=False)
+            waiting, total = [], 0
+        if size > PIECE_CHARACTERS:
+            yield from _cut(file, document)
+        else:
+            waiting.append(document)
+            total += size
+    if waiting:
+        yield Piece(file, tuple(waiting), last=False)
+
+
+def _cut(file: int, document: Document) -> Iterator[Piece]:
+    """Yield one long document, in pieces."""
+    joins = 0
+    waiting: list[Section] = []
+    total = 0
+    for section in document.sections:
+        for start in range(0, max(len(section.text), 1), PIECE_CHARACTERS):
+            part = Section(
+                section.text[start : start + PIECE_CHARACTERS],
+                section.heading,
+                section.line,
+                section.page,
+                section.on_one_line,
+            )
+            size = _OVERHEAD + len(part.text) + len(part.heading)
+            if waiting and (start or total + size > PIECE_CHARACTERS):
+                yield Piece(file, (Document(document.key, document.title, tuple(waiting)),), joins, False)
+                waiting, total = [], 0
+                joins = 1
+            if start:
+                joins = 2
+            waiting.append(part)
+            total += size
+    yield Piece(file, (Document(document.key, document.title, tuple(waiting)),), joins, False)
+
+
+class Assembly:
+    """The documents of one file, put together again from its pieces.
+
+    Attributes:
+        weight: of all that has come, as `weight` counts.
+        records: documents that have come.
+    """
+
+    def __init__(self) -> None:
+        self.weight = 0
+        self.records = 0
+        self._done: list[Document] = []
+        self._open: Document | None = None
+        self._joined = False
+        self._sections: list[Section] = []
+        self._texts: list[str] = []
+
+    def add(self, piece: Piece) -> None:
+        """Take the next piece."""
+        for at, document in enumerate(piece.documents):
+            self.weight += weight(document)
+            self._begin(document, piece.joins if at == 0 and self._open is not None else 0)
+
+    def finish(self, note: str) -> Documents:
+        """Return all of them."""
+        self._close_document()
+        return Documents(self._done, note)
+
+    def _begin(self, document: Document, joins: int) -> None:
+        sections = document.sections
+        if not joins:
+            self._close_document()
+            self.records += 1
+            self._open, self._joined = document, False
+        else:
+            self._joined = True
+        if joins == 2 and self._sections and sections:
+            self._texts.append(sections[0].text)
+            sections = sections[1:]
+        if sections:
+            self._close_section()
+            self._sections.extend(sections)
+            self._texts = [sections[-1].text]
+
+    def _close_section(self) -> None:
+        if len(self._texts) > 1:
+            last = self._sections[-1]
+            self._sections[-1] = Section(
+                "".join(self._texts), last.heading, last.line, last.page, last.on_one_line
+            )
+        self._texts = []
+
+    def _close_document(self) -> None:
+        if self._open is None:
+            return
+        self._close_section()
+        whole = self._open
+        if self._joined:
+            whole = Document(whole.key, whole.title, tuple(self._sections))
+        self._done.append(whole)
+        self._open, self._sections = None, []

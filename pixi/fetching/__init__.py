@@ -1,0 +1,1 @@
+"""The only door to addresses that strangers may name, within limits, and never into private networks."""

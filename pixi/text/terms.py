@@ -1,0 +1,321 @@
+"""Turns text into the terms that are looked up: stems by its language, runs of characters, parts of words."""
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+
+from pixi.text.normalising import normalise
+
+FUNCTION_WORDS = {
+    "arabic": (
+        "في من على الي التي الذي عن هذا هذه ان كان كانت مع ما بين او كما لم لا قد ذلك بعد كل حيث هو هي "
+        "هل اي ماذا متي"
+    ),
+    "armenian": "և է են որ մեջ էր համար նա այս հետ իր են եւ ինչ որը մի",
+    "basque": "eta da ez bat du ere zen baina dira izan zuen edo hau dute",
+    "catalan": ("i de la que els les amb per una un és del als dels però més aquest aquesta són com ha va"),
+    "czech": (
+        "a je se na že v s z do o za ve by jako jsou pro podle který která které kde co byl byla bylo "
+        "také ale nebo"
+    ),
+    "danish": (
+        "og det er en at på af til der de med for ikke som et den har var fra hvad hvem hvor når blev også"
+    ),
+    "dutch": (
+        "de het een en van is dat op te in voor met zijn niet aan er om ook als bij door wat wie hoe "
+        "waar werd"
+    ),
+    "english": (
+        "the of and to in is was that for it with as on are by be this from at which an or not what who "
+        "how did were has"
+    ),
+    "esperanto": "la kaj estas de en al ne mi vi li ŝi ĝi kiu kio per por sed ankaŭ estis pri",
+    "estonian": "ja on ei et ta see oli kui ka mis aga oma või siis kes tema olid",
+    "finnish": ("ja on ei se että oli mutta hän myös kuin ovat joka mitä sen tai kun jos mikä olivat sekä"),
+    "french": (
+        "le la les de des et un une est que qui dans pour pas sur au avec ce il par du en aux sont quel "
+        "quelle été ou elle"
+    ),
+    "german": (
+        "der die das und ist in den von zu mit sich des auf für nicht ein eine im dem auch als es an wie "
+        "was wer wurde sind werden"
+    ),
+    "greek": (
+        "και το η ο του της την τον να με για στο στη από που είναι δεν θα τα οι των ένα μια στην στον "
+        "τι ποιος ποια ποιο"
+    ),
+    "hindi": ("के है में की से का को और पर ने यह था थी हैं एक कि लिए नहीं भी थे किया गया जो या कौन क्या कब कितने इस"),
+    "hungarian": (
+        "a az és hogy nem is egy van ez volt de meg el csak mint már még vagy aki ami mi hol ki melyik"
+    ),
+    "indonesian": (
+        "yang dan di dari dengan untuk pada ini itu adalah tidak dalam ke oleh sebagai juga akan atau "
+        "apa siapa telah bisa"
+    ),
+    "irish": "an na agus ar is le go sa bhí tá ag do sé leis don mar ach",
+    "italian": (
+        "il di che la e è per un una in del della non con le i si da sono dei nel alla più come gli ha "
+        "chi quale quando anche"
+    ),
+    "lithuanian": "ir yra kad su iš tai buvo į kaip ne per jis apie nuo bet ar prie kurie kuris",
+    "nepali": "छ र को मा गर्न भने हो छन् लागि पनि गरेको यो एक थियो भएको तथा",
+    "norwegian": (
+        "og det er en på av til som for med ikke den et har de var fra hva hvem hvor når ble også seg ved"
+    ),
+    "persian": (
+        "از به كه در اين را با است ان براي شد يك تا بود خود هاي مي بر و هم كرد شده چه كدام چند كجا چرا"
+    ),
+    "polish": (
+        "i w na z się nie do to że jest o jak od po za przez co dla oraz był była który które są jego "
+        "czy kto gdzie"
+    ),
+    "portuguese": (
+        "de que o a e do da em um uma para com não os as no na por mais dos das ao é são foi como qual "
+        "quem ou também"
+    ),
+    "romanian": (
+        "și de în la a cu pe o un care din este nu pentru mai ce sunt fost al ale au lui prin sau fi "
+        "cine cât când unde"
+    ),
+    "russian": (
+        "и в на не что с по это как из для от он она они к а о его был была было были или при до же кто "
+        "где когда какой какие сколько"
+    ),
+    "serbian": (
+        "и је у на се да су за од са као који није из били и је u na se da su za od sa kao koji nije iz "
+        "bio bila ili što"
+    ),
+    "spanish": (
+        "de la que el en y a los se del las un por con una su para es no lo al como más fue qué cuál "
+        "quién o son era está"
+    ),
+    "swedish": (
+        "och det är en att på av till som för med inte den ett har de var från vad vem hur när blev "
+        "också sig vid"
+    ),
+    "tamil": "ஒரு என்று மற்றும் இந்த என்ற அது உள்ள இது ஆகும் என",
+    "turkish": (
+        "ve bir bu da de için ile olarak çok daha olan ne gibi en kadar sonra göre ise veya değil hangi "
+        "kim nedir oldu nasıl"
+    ),
+    "": (
+        "và là của có trong được cho không các một với những đã này người về khi từ ở như "  # Vietnamese
+        "і в на що не до та це з як у від за був його для або "  # Ukrainian
+        "и на да се от за в е са с не че по като това най "  # Bulgarian
+        "آہے اور کے کی میں ہے سے کو نے پر یہ تھا ہیں اس تھی "  # Urdu
+        "आहे आणि च्या ही हे मध्ये या होते ते "  # Marathi
+        "של את על לא זה הוא עם או גם היא כי "  # Hebrew
+    ),
+}
+"""Words that a text in the language can hardly do without; "" holds those of languages without a stemmer."""
+
+CODES = {
+    "arabic": "ar", "armenian": "hy", "basque": "eu", "catalan": "ca", "czech": "cs", "danish": "da",
+    "dutch": "nl", "english": "en", "esperanto": "eo", "estonian": "et", "finnish": "fi", "french": "fr",
+    "german": "de", "greek": "el", "hindi": "hi", "hungarian": "hu", "indonesian": "id", "irish": "ga",
+    "italian": "it", "lithuanian": "lt", "nepali": "ne", "norwegian": "no", "persian": "fa", "polish": "pl",
+    "portuguese": "pt", "romanian": "ro", "russian": "ru", "serbian": "sr", "spanish": "es", "swedish": "sv",
+    "tamil": "ta", "turkish": "tr",
+}  # fmt: skip
+"""The codes of languages, by which the word lists name them."""
+
+WITHOUT_STEMMER = ("vi", "uk", "bg", "ur", "mr", "he", "th", "ko")
+"""The codes of those that have no stemmer and words to be listed."""
+
+_ENOUGH = 3
+_SHARE = 0.04
+"""Fewer of its words than this tell nothing: titles are short, and names hold words of any language."""
+
+
+@cache
+def _speakers() -> dict[str, tuple[str, ...]]:
+    """Return the languages of each function word, in normalised form."""
+    from pixi.text.normalising import normalise
+
+    found: dict[str, list[str]] = {}
+    for language, words in FUNCTION_WORDS.items():
+        for word in dict.fromkeys(normalise(words).split()):
+            found.setdefault(word, []).append(language)
+    return {word: tuple(languages) for word, languages in found.items()}
+
+
+def language_of(words: Iterable[str]) -> str | None:
+    """Return the name of the Snowball stemmer for these normalised words.
+
+    Returns:
+        "" where the language has no stemmer; None where too little speaks for any.
+    """
+    speakers = _speakers()
+    votes: dict[str, float] = {}
+    count = 0
+    for word in words:
+        count += 1
+        languages = speakers.get(word)
+        if languages is not None:
+            for language in languages:
+                # A word that many share tells less.
+                votes[language] = votes.get(language, 0.0) + 1 / len(languages)
+    if not votes:
+        return None
+    language = max(votes, key=votes.__getitem__)
+    return language if votes[language] >= max(_ENOUGH, _SHARE * count) else None
+
+
+MARKS = (
+    "\u0300-\u036f\u0483-\u0489\u0591-\u05c7\u0610-\u061a\u064b-\u065f\u0670\u06d6-\u06ed"
+    "\u0711\u0730-\u074a\u07a6-\u07b0"
+    "\u0900-\u0963\u0971-\u0df3"  # Indic vowel signs belong to the word; dandas and digits do not stand here
+)
+_UNSPACED = (
+    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u1950-\u19df\u1a20-\u1aad"  # Thai, Lao, Burmese, Khmer, Tai
+)
+_HAN_KANA = (
+    "\u2e80-\u2fdf\u3005-\u3007\u3021-\u3029\u3041-\u30fa\u30fc-\u30ff\u3105-\u312f\u31a0-\u31bf\u31f0-\u31ff"
+    "\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
+)
+_HANGUL = "\u1100-\u11ff\u3130-\u318f\ua960-\ua97f\uac00-\ud7ff"
+
+_PLAIN = re.compile(r"[^\W_]+")
+_MIXED = re.compile(
+    f"(?P<han>[{_HAN_KANA}]+)|(?P<unspaced>[{_UNSPACED}]+)|(?P<hangul>[{_HANGUL}]+)"
+    f"|(?:[{MARKS}]|(?![{_HAN_KANA}{_UNSPACED}{_HANGUL}])[^\\W_])+"
+)
+_SPECIAL = re.compile(f"[{MARKS}{_UNSPACED}{_HAN_KANA}{_HANGUL}]")
+
+LONGEST_WORD = 60
+"""What is longer is no word but code, and is known by its beginning."""
+
+_GRAM = 4
+_NO_STEMMER = ("", "persian")
+"""Persian stems were measured to find less than its words do."""
+
+_REMEMBERED = 20_000
+"""Words whose terms are kept at hand while a text is read."""
+
+
+def pieces(normal: str) -> Iterator[tuple[str, str, int]]:
+    """Yield the words and runs of a normalised text: kind ("word", "han", "unspaced", "hangul"), text, start.
+
+    Runs are what is written without spaces between the words; Korean words are their own kind, as they
+    change their endings by whole syllables.
+    """
+    if not _SPECIAL.search(normal):
+        for match in _PLAIN.finditer(normal):
+            yield "word", match[0], match.start()
+        return
+    for match in _MIXED.finditer(normal):
+        yield match.lastgroup or "word", match[0], match.start()
+
+
+def grams(word: str) -> list[str]:
+    """Return the runs of four characters in `_word_`; none of a number, as one like it is another."""
+    if word.isdigit():
+        return []
+    framed = f"_{word}_"
+    return [framed[at : at + _GRAM] for at in range(len(framed) - _GRAM + 1)]
+
+
+def runs(run: str, length: int) -> list[str]:
+    """Return the runs of that many characters in a longer one; the whole where it is shorter."""
+    return [run[at : at + length] for at in range(len(run) - length + 1)] or [run]
+
+
+def terms_of(kind: str, piece: str) -> list[str]:
+    """Return the terms of a piece that is no word: characters and pairs, or triples of letters."""
+    match kind:
+        case "han":
+            return [*piece, *runs(piece, 2)] if len(piece) > 1 else [piece]
+        case "hangul":
+            return [piece, *runs(piece, 2)] if len(piece) > 2 else [piece]
+        case _:
+            return runs(piece, 3)
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What a text is found by, parted by spaces as the index takes it.
+
+    Attributes:
+        words: stems and runs.
+        grams: pieces of its words.
+    """
+
+    words: str
+    grams: str
+
+
+class Analysis:
+    """Finds the terms of texts. For one thread: stemmers keep state."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, str], tuple[str, str]] = {}
+        self._stemmers: dict[str, object] = {}
+        self._forms: dict[tuple[str, tuple[str, ...]], tuple[str, ...]] = {}
+        self.met: set[str] = set()
+        """The words as they were written, for those who correct mistakes; empty it when it is large."""
+
+    def stem(self, word: str, language: str) -> str:
+        """Return the term of a normalised word in the language, as `language_of` names it."""
+        word = word[:LONGEST_WORD]
+        if language in _NO_STEMMER:
+            return word
+        import Stemmer
+
+        stemmer = self._stemmers.get(language)
+        if stemmer is None:
+            stemmer = self._stemmers[language] = Stemmer.Stemmer(language)
+        assert isinstance(stemmer, Stemmer.Stemmer)
+        stem: str = stemmer.stemWord(word)
+        return stem or word
+
+    def forms(self, spelt: str, languages: tuple[str, ...]) -> tuple[str, ...]:
+        """Return the terms that a word as it stands in a text may have been given: itself, and its stems."""
+        forms = self._forms.get((spelt, languages))
+        if forms is None:
+            if len(self._forms) >= _REMEMBERED:
+                self._forms.clear()
+            words = normalise(spelt).split()
+            stems = (self.stem(word, language) for word in words for language in ("", *languages))
+            forms = self._forms[spelt, languages] = tuple(dict.fromkeys(stems))
+        return forms
+
+    def terms(self, parts: Sequence[tuple[str, str, int]], language: str) -> Terms:
+        """Return the terms of what `pieces` found."""
+        words: list[str] = []
+        cut: list[str] = []
+        known = self._known
+        for kind, piece, _ in parts:
+            if kind == "word":
+                both = known.get((language, piece))
+                if both is None:
+                    both = self._remember(piece, language)
+                words.append(both[0])
+                cut.append(both[1])
+            else:
+                words += terms_of(kind, piece)
+        return Terms(" ".join(words), " ".join(cut))
+
+    def _remember(self, word: str, language: str) -> tuple[str, str]:
+        if len(self._known) >= _REMEMBERED:
+            self._known.clear()
+        word = word[:LONGEST_WORD]
+        if is_corrigible(word):
+            self.met.add(word)
+        both = self._known[language, word] = self.stem(word, language), " ".join(grams(word))
+        return both
+
+
+def is_corrigible(word: str) -> bool:
+    """Return True if it may be a mistake: numbers never are, and short words are too near to each other."""
+    return 3 <= len(word) <= 40 and not word.isdigit()
+
+
+def stemmer(language: str) -> Callable[[str], str]:
+    """Return a stemmer of one's own: those of Snowball may not be used by two threads at once."""
+    import Stemmer
+
+    if language not in Stemmer.algorithms():
+        return str
+    stem: Callable[[str], str] = Stemmer.Stemmer(language, 0).stemWord
+    return stem

@@ -1,0 +1,58 @@
+"""Reads a file in this very process: what the readers make of it, without what keeps them apart."""
+
+import asyncio
+import os
+from collections.abc import AsyncGenerator, Iterable, Sequence
+from pathlib import Path
+
+from pixi.documents import Documents, Limits, Readers, SetAside
+from pixi.documents.document import Document, Section
+from pixi.documents.files import open_regular, original_of
+from pixi.documents.formats import read_documents
+from pixi.documents.wire import Tidier
+
+
+def read(path: Path, limits: Limits | None = None) -> Documents:
+    limits = limits or Limits()
+    notes: list[str] = []
+    name = os.fsencode(path)
+    original = original_of(open_regular(name, limits), name, limits)
+    with original.file:
+        documents = list(Tidier(limits).tidied(read_documents(original, notes.append)))
+    return Documents(documents, "; ".join(notes))
+
+
+class ReadersAtHand(Readers):
+    """Readers that start no process."""
+
+    async def read_many(
+        self, paths: Iterable[Path]
+    ) -> AsyncGenerator[tuple[Path, Sequence[Document] | SetAside], None]:
+        for path in paths:
+            try:
+                outcome: Sequence[Document] | SetAside = await asyncio.to_thread(read, path)
+            except SetAside as fault:
+                outcome = fault
+            except (OSError, ValueError) as error:
+                outcome = SetAside(f"is broken ({error})")
+            yield path, outcome
+
+
+def write(path: Path, content: str | bytes) -> Path:
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return path
+
+
+def sections(documents: Documents) -> tuple[Section, ...]:
+    """Those of the one document that there is."""
+    (document,) = documents
+    return document.sections
+
+
+def check_lines(documents: Documents, text: str) -> None:
+    """Every section stands in the file where it says."""
+    lines = text.split("\n")
+    for section in sections(documents):
+        below = section.text.split("\n")
+        at = section.line - 1
+        assert [line.strip() for line in below] == [line.strip() for line in lines[at : at + len(below)]]
