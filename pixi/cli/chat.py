@@ -43,9 +43,7 @@ examples:
 """
 
 
-_NO_MODEL = (
-    "no model is set, so the tiny one that came along answers: `pixi-persona doctor` shows better ones"
-)
+_NO_MODEL = "no model is set, so the tiny included one answers: `pixi-persona doctor` shows better ones"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

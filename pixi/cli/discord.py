@@ -33,7 +33,7 @@ A bot's token is shown at https://discord.com/developers/applications, on its pa
 
 NO_MODEL = """\
 No model is set: name one under [model] in pixi.toml, or by --model; `pixi-persona doctor` shows some.
-The tiny one that came along is no company for many people: it answers only if name = "local" says so."""
+The tiny included model is too small for many people: it answers only if you set name = "local"."""
 
 _log = logging.getLogger("pixi.bot")
 
