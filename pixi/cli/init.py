@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pixi.core.errors import ConfigError
 
-HELP = "make a starter folder: settings, an example persona, an example of a database"
+HELP = "make a starter folder: settings, an example persona, an example database"
 
 STARTER = {
     "pixi.toml": "settings.toml",

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pixi.models.hub import HubFile
     from pixi.models.machine import Trial
 
-HELP = "list models, here and to be fetched; `get` fetches one, `try` has one answer"
+HELP = "list models, on this machine and to download; `get` downloads one, `try` tests one"
 
 EPILOG = """\
 examples:
