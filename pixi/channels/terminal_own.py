@@ -23,7 +23,7 @@ from pixi.models.model import Model
 from pixi.store.kept import TurnRecord
 
 ASK_FORGET = (
-    "Everything that you ever said here would go, and what is remembered of you. "
+    "This deletes everything that you ever said here, and what is remembered of you. "
     "Write /forget me yes to do it."
 )
 
