@@ -52,7 +52,7 @@ async def _export(settings: "Settings", user: str, output: Path | None) -> int:
         print(text)
     else:
         write_private(output, text)
-        Printer().complain(f"written to {output}, for your eyes alone.")
+        Printer().complain(f"written to {output}; only you may read it.")
     return FINE
 
 
