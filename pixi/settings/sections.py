@@ -94,7 +94,7 @@ class EmbeddingSettings(Discreet):
 
 @dataclass(frozen=True, slots=True)
 class PersonaSettings:
-    """Who answers.
+    """The persona that answers.
 
     Attributes:
         default: the persona that answers unless you name another: a name from `pixi-persona personas`, or a
@@ -108,7 +108,7 @@ class PersonaSettings:
 
 @dataclass(frozen=True, slots=True)
 class ReplySettings:
-    """How a reply is written and answered.
+    """How replies are written and paced.
 
     Attributes:
         prose: whether text outside every command is sent, dropped, or sent only if the reply has no command.
@@ -128,7 +128,7 @@ class ReplySettings:
 
 @dataclass(frozen=True, slots=True)
 class HistorySettings:
-    """What happens when a talk is too long for the model.
+    """Summaries of talks that are too long for the model.
 
     Attributes:
         summarize: whether the helper model summarizes what falls out of the talk; the bundled model cannot.
@@ -253,7 +253,7 @@ class McpSettings(Discreet):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class WebSearchSettings(Discreet):
-    """How a persona searches the web.
+    """The search of the web.
 
     Attributes:
         engine: who searches: the model's provider (`native`), a tool of an MCP server, DuckDuckGo, a SearXNG
@@ -275,7 +275,7 @@ class WebSearchSettings(Discreet):
 
 @dataclass(frozen=True, slots=True)
 class WebPagesSettings:
-    """Whether a persona reads pages of the web, by their addresses.
+    """Pages of the web, which personas read by their addresses.
 
     Attributes:
         read: whether a persona may read pages.
@@ -314,7 +314,7 @@ class WikiSettings(Discreet):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class GifSettings(Discreet):
-    """Where the moving pictures of `[GIF: …]` come from.
+    """Moving pictures, which personas send with `[GIF: …]`.
 
     Attributes:
         engine: the source of the pictures: a service, a folder, or nothing.
