@@ -34,7 +34,7 @@ Ann: hello       write as Ann; a new name makes a new person
 _AS_SOMEBODY = re.compile(r"(\w[\w .'-]{0,31}):\s+(\S.*)", re.DOTALL)
 _MENTION = re.compile(r"@(\w[\w.'-]*)")
 _MENTIONED = re.compile(r"<@!?(\d+)>")
-_TIME = re.compile(r"<t:(\d+)(?::\w)?>")
+_TIME = re.compile(r"<t:(\d{1,10})(?::\w)?>", re.ASCII)
 _QUIET_SECONDS = 0.3  # after which a reply that was posted by somebody else than the engine has come
 
 
