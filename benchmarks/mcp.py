@@ -126,8 +126,8 @@ async def _calls(count: int) -> tuple[list[float], list[float], list[float]]:
 
     from pixi import Engine, Persona
     from pixi.addons.mcp import register
-    from pixi.mcp.lock import Lock
-    from pixi.mcp.server import Server
+    from pixi.mcp.lock import LockFile
+    from pixi.mcp.server import McpServer
     from pixi.mcp.where import Program
     from pixi.settings import McpSettings
 
@@ -135,8 +135,8 @@ async def _calls(count: int) -> tuple[list[float], list[float], list[float]]:
     sdk: list[float] = []
     ours: list[float] = []
     with tempfile.TemporaryDirectory() as folder:
-        lock = Lock(Path(folder, "mcp.lock.json"))
-        server = Server("time", Program(command), lock, tell=lambda _: None)
+        lock = LockFile(Path(folder, "mcp.lock.json"))
+        server = McpServer("time", Program(command), lock, tell=lambda _: None)
         async with AsyncExitStack() as stack:
             client = await stack.enter_async_context(Client(StdioServerParameters(command=command)))
             await client.list_tools()

@@ -14,7 +14,7 @@ from pixi.toolbox.addon import Addon
 from pixi.toolbox.commands import CameToNothing
 from pixi.toolbox.context import Context
 from pixi.toolbox.draft import Draft
-from pixi.web.gifs.gifs import Found, GifError, GifSource
+from pixi.web.gifs.gifs import FoundGif, GifError, GifSource
 
 _log = logging.getLogger("pixi.gifs")
 
@@ -118,7 +118,7 @@ class Seeker:
             self._told = str(error)
             _log.warning("no pictures for [GIF: …]: %s", error)
 
-    async def _picture(self, context: Context, words: str, found: Sequence[Found]) -> Picture:
+    async def _picture(self, context: Context, words: str, found: Sequence[FoundGif]) -> Picture:
         first = found[:CHOICES]
         start = zlib.crc32(f"{context.message.id}\n{words}".encode("utf-8", "surrogatepass")) % len(first)
         for one in (*first[start:], *first[:start])[:_TRIES]:

@@ -12,13 +12,13 @@ from pixi.addons.mcp_arguments import ArgumentCheck
 from pixi.core.deltas import ToolSchema
 from pixi.core.errors import ToolError
 from pixi.core.untrusted import clipped
-from pixi.mcp.offers import Caller, ForeignTool
+from pixi.mcp.offers import ForeignTool, ToolServer
 from pixi.toolbox.acceptable import Accepted, Unacceptable, accepted
 from pixi.toolbox.arguments import mended, refusal
 from pixi.toolbox.context import Context
 from pixi.toolbox.safe_names import mark_of, safe_names
 from pixi.toolbox.schema_values import plain_text
-from pixi.toolbox.tools import EVERYBODY, Bound, Tool, Toolbox
+from pixi.toolbox.tools import EVERYBODY, BoundCall, Tool, Toolbox
 
 ALL = "*"
 """Every tool of the server, in its settings."""
@@ -78,7 +78,7 @@ async def written(tools: Sequence[ForeignTool], wishes: Wishes) -> Written:
 
 def register(
     tools: Sequence[ForeignTool],
-    server: Caller,
+    server: ToolServer,
     toolbox: Toolbox,
     wishes: Wishes,
     schemas: Written = MappingProxyType({}),
@@ -156,7 +156,7 @@ def _front(server: str, toolbox: Toolbox) -> str:
     return f"{safe[:24]}_" if len(safe) <= 24 else f"{safe[:17]}_{mark_of(server)}_"
 
 
-def _tool(name: str, tool: ForeignTool, schema: Accepted, server: Caller, wishes: Wishes) -> Tool:
+def _tool(name: str, tool: ForeignTool, schema: Accepted, server: ToolServer, wishes: Wishes) -> Tool:
     reads = tool.reads if wishes.reads is None else bool({tool.name, ALL} & set(wishes.reads))
     return Tool(
         ToolSchema(name, _described(name, tool), schema.parameters),
@@ -179,21 +179,21 @@ def _described(name: str, tool: ForeignTool) -> str:
 
 
 def _binding(
-    name: str, tool: ForeignTool, schema: Accepted, server: Caller, seconds: float
-) -> Callable[[Mapping[str, Any]], Bound]:
+    name: str, tool: ForeignTool, schema: Accepted, server: ToolServer, seconds: float
+) -> Callable[[Mapping[str, Any]], BoundCall]:
     check = ArgumentCheck(tool.schema, schema.shape)
 
-    def bind(arguments: Mapping[str, Any]) -> Bound:
+    def bind(arguments: Mapping[str, Any]) -> BoundCall:
         given = schema.shape.real(mended(arguments, schema.parameters))
         if problems := check.problems(given):
             raise ToolError(refusal(name, problems, schema.parameters))
-        return Bound(given, partial(_call, server, tool.name, given, seconds))
+        return BoundCall(given, partial(_call, server, tool.name, given, seconds))
 
     return bind
 
 
 async def _call(
-    server: Caller, tool: str, arguments: Mapping[str, Any], seconds: float, _: Context
+    server: ToolServer, tool: str, arguments: Mapping[str, Any], seconds: float, _: Context
 ) -> object:
     return (await server.call(tool, arguments, seconds)).result
 

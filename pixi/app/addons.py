@@ -46,7 +46,7 @@ def load_all(
     """
     from pixi.addons.loading import installed, load_addon, load_addons, named
 
-    read = Reading(settings, tools)
+    read = AddonSettingsReader(settings, tools)
     asked = {each.resolve() if isinstance(each, Path) else each: each for each in more}
     others = (path for path in settings.addons if path.resolve() not in asked)
     sources = [*installed(), *map(named, others)]
@@ -109,7 +109,7 @@ async def load_memory(store: "Store", engine: "Engine") -> None:
     memory.setup_with(store)(engine.addon)
 
 
-class Reading:
+class AddonSettingsReader:
     """Reads the settings of addons, and knows whose were read. What is secret in them is hidden from then on.
 
     Attributes:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from pixi.core.errors import ConfigError
 from pixi.core.persona import Persona
-from pixi.personas.files import Loaded
+from pixi.personas.files import LoadedPersona
 from pixi.personas.shelf import find_persona as find_on_shelf
 from pixi.personas.shelf import list_personas, persona_folders
 from pixi.settings import Settings
@@ -66,7 +66,7 @@ def read_cast(settings: Settings, before: Cast | None = None) -> Cast:
     personas: dict[str, Persona] = {}
     faults: list[str] = []
     for each in found:
-        if isinstance(each, Loaded):
+        if isinstance(each, LoadedPersona):
             personas[each.path.stem] = each.persona
         else:
             faults.extend(each.faults)

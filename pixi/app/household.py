@@ -25,7 +25,7 @@ from pixi.models.model import Model
 from pixi.settings import Settings
 from pixi.settings.discord_rules import Rules
 from pixi.settings.hidden import ambient_secrets, secrets_in
-from pixi.store.kept import Place
+from pixi.store.kept import ChannelConfig
 from pixi.store.store import Store
 
 _DAY = 86_400.0
@@ -70,7 +70,7 @@ class Household:
         *,
         models: ModelPool,
         store: Store,
-        places: Mapping[str, Place],
+        places: Mapping[str, ChannelConfig],
         version: str,
         engine: Engine,
         library: Library,
@@ -292,14 +292,14 @@ class Household:
         address = parse_address(conversation)
         return str(ConversationAddress(address.bot, address.channel))
 
-    def place(self, channel: str) -> Place:
+    def place(self, channel: str) -> ChannelConfig:
         """What holds there; the default place where nobody chose."""
-        return self._places.get(channel, Place())
+        return self._places.get(channel, ChannelConfig())
 
-    async def set_place(self, channel: str, place: Place) -> None:
+    async def set_place(self, channel: str, place: ChannelConfig) -> None:
         """Keep what somebody chose."""
         await self._store.set_place(channel, place)
-        if place == Place():
+        if place == ChannelConfig():
             self._places.pop(channel, None)
         else:
             self._places[channel] = place

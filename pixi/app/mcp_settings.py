@@ -4,8 +4,8 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from pixi.core.errors import ConfigError
-from pixi.mcp.lock import FILE_NAME, Lock
-from pixi.mcp.where import Address, Program, Where
+from pixi.mcp.lock import FILE_NAME, LockFile
+from pixi.mcp.where import NetworkServer, Program, Where
 from pixi.settings import McpSettings, Settings
 
 _OF_A_COMMAND = ("args", "env", "folder")
@@ -22,9 +22,9 @@ def require_sdk() -> None:
         raise ConfigError('[mcp.NAME] needs the MCP SDK: pip install "pixi-persona[mcp]"')
 
 
-def lock_of(settings: Settings) -> Lock:
+def lock_of(settings: Settings) -> LockFile:
     """The lock file, which lies beside the settings file."""
-    return Lock((settings.origin or Path(FILE_NAME)).with_name(FILE_NAME))
+    return LockFile((settings.origin or Path(FILE_NAME)).with_name(FILE_NAME))
 
 
 def places(settings: Settings) -> dict[str, Where]:
@@ -51,7 +51,7 @@ def _place(title: str, its: McpSettings) -> Where:
         text = secret.reveal()
         if not (name.isascii() and text.isascii() and name.isprintable() and text.isprintable()):
             raise ConfigError(f"{title} headers: {name!r} holds what no header may; look for a line break.")
-    return Address(
+    return NetworkServer(
         its.url, its.type == "sse", {name: secret.reveal() for name, secret in its.headers.items()}
     )
 

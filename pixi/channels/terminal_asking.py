@@ -43,7 +43,7 @@ class _Form:
     puts_by: bool = False
 
 
-class Face(Protocol):
+class QuestionScreen(Protocol):
     """What is asked on."""
 
     def ask(self, prompt: str) -> None:
@@ -63,7 +63,7 @@ class Face(Protocol):
         ...
 
 
-class Asking:
+class QuestionQueue:
     """The questions to one person, one after another.
 
     Args:
@@ -72,7 +72,7 @@ class Asking:
         persona: the name of who wants to use a tool.
     """
 
-    def __init__(self, transcript: Transcript, face: Face, persona: str) -> None:
+    def __init__(self, transcript: Transcript, face: QuestionScreen, persona: str) -> None:
         self._transcript = transcript
         self._face = face
         self._persona = one_line(persona)

@@ -13,7 +13,7 @@ from typing import Any
 from prompt_toolkit.history import History
 
 from pixi.channels.terminal import Answering, Seat
-from pixi.channels.terminal_asking import Asking
+from pixi.channels.terminal_asking import QuestionQueue
 from pixi.channels.terminal_card import card_of
 from pixi.channels.terminal_commands import HELP, Change, Choices, CommandCompleter
 from pixi.channels.terminal_own import (
@@ -110,7 +110,7 @@ class LiveTerminal(Channel):
         self._transcript = Transcript(persona, notes=notes)
         completer = CommandCompleter(self._choices)
         self._screen = Screen(self._transcript, f"{seat.author.name} ›", history, self, completer)
-        self._asking = Asking(self._transcript, self._screen, persona)
+        self._asking = QuestionQueue(self._transcript, self._screen, persona)
         self._taking_back = TakingBack(seat, self._transcript, self._screen)
         self._inbox: deque[Message | Step] = deque()  # what was entered and not handed on
         self._arrived = asyncio.Event()

@@ -41,7 +41,7 @@ CURSOR = "▌"
 
 
 @dataclass(slots=True)
-class Said:
+class PersonMessage:
     """What the person wrote. Reactions are shown on it."""
 
     id: str
@@ -51,7 +51,7 @@ class Said:
 
 
 @dataclass(slots=True)
-class Draft:
+class OpenCommand:
     """A command whose argument is being written. What makes neither message nor note is not seen before it is
     performed."""
 
@@ -100,7 +100,7 @@ class Framed:
         return self.lines
 
 
-Entry = Said | Draft | Delivered | Note | Aside | Framed
+Entry = PersonMessage | OpenCommand | Delivered | Note | Aside | Framed
 
 
 class Transcript:
@@ -122,7 +122,7 @@ class Transcript:
 
     def say(self, message_id: str, who: str, text: str) -> None:
         """The person wrote a message."""
-        self._entries.append(Said(message_id, one_line(who), printable(text)))
+        self._entries.append(PersonMessage(message_id, one_line(who), printable(text)))
 
     def tell(self, text: str, style: str = "aside") -> None:
         """The terminal itself has something to say."""
@@ -135,7 +135,7 @@ class Transcript:
     def react(self, message_id: str, emoji: str) -> None:
         """A reaction was put on a message: on its line if that can still change, else below."""
         for entry in self._entries:
-            if isinstance(entry, Said) and entry.id == message_id:
+            if isinstance(entry, PersonMessage) and entry.id == message_id:
                 entry.reactions.append(one_line(emoji))
                 return
         self.tell(f"{self.persona} reacts {one_line(emoji)}")
@@ -147,7 +147,7 @@ class Transcript:
         )
         match event:
             case Opened(_, makes, id):
-                self._entries.append(Draft(id, makes))
+                self._entries.append(OpenCommand(id, makes))
             case Grew(_, text, id):
                 self._grow(id, printable(text))
             case Sent(text, id):
@@ -196,7 +196,7 @@ class Transcript:
         """
         taken: list[Line] = []
         left = height(self.lines(columns), columns)
-        while self._entries and not isinstance(self._entries[0], Draft):
+        while self._entries and not isinstance(self._entries[0], OpenCommand):
             shown = list(self._shown(self._entries[0], columns))
             if shown and left <= room:
                 break
@@ -207,7 +207,7 @@ class Transcript:
 
     def _grow(self, act: str, text: str) -> None:
         for entry in reversed(self._entries):
-            if isinstance(entry, Draft) and entry.id == act:
+            if isinstance(entry, OpenCommand) and entry.id == act:
                 entry.text += text
                 return
 
@@ -217,20 +217,22 @@ class Transcript:
         Commands are performed in their order, but one may come to nothing, a blank message for instance: the
         drafts before it were not performed. A command's second act has no draft, nor has a tool's.
         """
-        places = (n for n, each in enumerate(self._entries) if isinstance(each, Draft) and each.id == act)
+        places = (
+            n for n, each in enumerate(self._entries) if isinstance(each, OpenCommand) and each.id == act
+        )
         place = next(places, None)
         done = [entry] if entry else []
         if place is None:
             self._entries += done
         else:
-            before = [each for each in self._entries[:place] if not isinstance(each, Draft)]
+            before = [each for each in self._entries[:place] if not isinstance(each, OpenCommand)]
             self._entries = [*before, *done, *self._entries[place + 1 :]]
 
     def _give_up_drafts(self, *, cut: bool) -> None:
         """What was not performed will not be any more; what a person saw of it stays if it was cut off."""
         kept: list[Entry] = []
         for entry in self._entries:
-            if not isinstance(entry, Draft):
+            if not isinstance(entry, OpenCommand):
                 kept.append(entry)
             elif cut and entry.makes == "message" and entry.text.strip():
                 kept.append(Delivered(self.persona, entry.text.strip(), stopped=True))
@@ -239,28 +241,28 @@ class Transcript:
     def _shown(self, entry: Entry, columns: int) -> Iterator[Line]:
         end: Fragment | None = None
         match entry:
-            case Said(_, who, text, reactions):
+            case PersonMessage(_, who, text, reactions):
                 head, style = ("class:you", f"{who} › "), "class:said"
                 end = ("class:reaction", "   " + " ".join(reactions)) if reactions else None
             case Delivered(who, text, stopped):
                 head, style = ("class:persona", f"{who} › "), "class:stopped" if stopped else "class:message"
                 end = ("class:aside", " … (stopped)") if stopped else None
-            case Draft(_, "message", text) if text.strip():
+            case OpenCommand(_, "message", text) if text.strip():
                 head, style = ("class:persona", f"{self.persona} › "), "class:message"
                 end = ("class:cursor", CURSOR)
-            case Draft(_, "note", text) | Note(text) if self.notes and text.strip():
+            case OpenCommand(_, "note", text) | Note(text) if self.notes and text.strip():
                 head, style = ("class:note", "  · "), "class:note"
             case Aside(text, look):
                 head, style = ("", "  "), f"class:{look}"
             case Framed():
                 yield from entry.drawn(columns)
                 return
-            case Draft() | Note():
+            case OpenCommand() | Note():
                 return
             case _:
                 assert_never(entry)
         margin = " " * min(get_cwidth(head[1]), columns // 3)
-        plain = not isinstance(entry, Delivered | Draft)
+        plain = not isinstance(entry, Delivered | OpenCommand)
         rows = list(markdown_rows(text.strip("\n"), style, columns - len(margin), plain=plain))
         for number, row in enumerate(rows or [[(style, "")]]):
             line = [("", margin) if number else head, *row]

@@ -10,7 +10,7 @@ from pixi.cli.exits import FAILED, FINE
 
 if TYPE_CHECKING:
     from pixi.cli.printer import Tell
-    from pixi.mcp.lock import Approved, Lock
+    from pixi.mcp.lock import Approved, LockFile
     from pixi.mcp.where import Where
     from pixi.settings import Settings
 
@@ -70,7 +70,7 @@ async def _approve_all(settings: "Settings", names: Sequence[str], *, sure: bool
     return FINE if fine else FAILED
 
 
-async def _approve(name: str, where: "Where", lock: "Lock", say: "Tell", *, sure: bool) -> bool:
+async def _approve(name: str, where: "Where", lock: "LockFile", say: "Tell", *, sure: bool) -> bool:
     """Whether nothing of a server waits any more."""
     from pixi.app.approving import changed_tools, told_changes
     from pixi.mcp.where import visible

@@ -15,7 +15,7 @@ from pixi.cli.exits import FINE
 
 if TYPE_CHECKING:
     from pixi.settings import Settings
-    from pixi.testing.discord import Channel, Interaction, LoopbackDiscord, Message, User
+    from pixi.testing.discord import FakeChannel, FakeMessage, Interaction, LoopbackDiscord, User
 
 Tell = Callable[[str], None]
 
@@ -51,10 +51,10 @@ class Rehearsal:
         self._people: dict[str, User] = {}
         self._speaker = self._person(me)
         self._guild = discord.guild("Rehearsal", owner=self._speaker)
-        self._room: Channel = self._guild.channel("general")
+        self._room: FakeChannel = self._guild.channel("general")
         self._known: dict[int, str] = {}  # messages that were told, as they stood
         self._reacted: set[tuple[int, str]] = set()
-        self._last: Message | None = None  # of the bot
+        self._last: FakeMessage | None = None  # of the bot
         self._begun: list[Interaction] = []  # commands and buttons that were used
 
     @property
@@ -118,7 +118,7 @@ class Rehearsal:
                 for message in (begun.original, *begun.followups):
                     self._look_at(begun.channel, message)
 
-    def _look_at(self, room: "Channel", message: "Message") -> None:
+    def _look_at(self, room: "FakeChannel", message: "FakeMessage") -> None:
         for emoji, people in message.reactions.items():
             if self._discord.bot in people and (message.id, emoji) not in self._reacted:
                 self._reacted.add((message.id, emoji))
@@ -136,7 +136,7 @@ class Rehearsal:
             edited = " (edited)" if before else ""
             self._tell(f"{_place(room)} · {message.shown} › {now}{edited}{secret}")
 
-    def _shown(self, message: "Message") -> Iterator[str]:
+    def _shown(self, message: "FakeMessage") -> Iterator[str]:
         """What there is to be read of a message: words, boxes, files, buttons."""
         if message.answered is not None:
             yield f"(to “{self._plain(message.answered)}”)"
@@ -153,7 +153,7 @@ class Rehearsal:
         if message.buttons:
             yield " ".join(f"[{one_line(label)}]" for label in message.buttons)
 
-    def _keep(self, message: "Message") -> None:
+    def _keep(self, message: "FakeMessage") -> None:
         self._known[message.id] = message.content
 
     def _person(self, name: str) -> "User":
@@ -162,7 +162,7 @@ class Rehearsal:
             self._people[key] = self._discord.person(name)
         return self._people[key]
 
-    def _channel(self, name: str) -> "Channel":
+    def _channel(self, name: str) -> "FakeChannel":
         rooms = (room for room in self._discord.world.channels.values() if room.guild is self._guild)
         return next((room for room in rooms if room.name == name), None) or self._guild.channel(name)
 
@@ -184,7 +184,7 @@ class Rehearsal:
             lambda found: f"@{users[int(found[1])].name}" if int(found[1]) in users else found[0], text
         )
 
-    def _plain(self, message: "Message") -> str:
+    def _plain(self, message: "FakeMessage") -> str:
         return one_line(self._named(message.content))[:60]
 
     async def _slash(self, line: str) -> None:
@@ -194,7 +194,7 @@ class Rehearsal:
         options = dict(word.split("=", 1) for word in words if "=" in word)
         self._answered(await self._discord.slash(self._speaker, self._room, " ".join(named), options))
 
-    async def _press(self, message: "Message", label: str) -> None:
+    async def _press(self, message: "FakeMessage", label: str) -> None:
         known = {each.casefold(): name for each, name in message.buttons.items()}
         if label.casefold() not in known:
             raise LookupError(
@@ -207,7 +207,7 @@ class Rehearsal:
         self._begun.append(begun)
 
 
-def _place(room: "Channel") -> str:
+def _place(room: "FakeChannel") -> str:
     return f"#{room.name}" if room.guild is not None else "direct message"
 
 

@@ -40,7 +40,7 @@ class Act:
     target: int = 0
 
 
-class Reading:
+class ReplyReading:
     """Reads one reply: `feed` it text, then `close` it.
 
     Args:

@@ -9,7 +9,7 @@ from pixi.core.deltas import Cited
 from pixi.core.language import NOTE, unbroken
 from pixi.core.lines import AssistantLine, Line, ToolCall, ToolLine
 from pixi.core.message import Image
-from pixi.core.reading import Act, Reading
+from pixi.core.reading import Act, ReplyReading
 from pixi.core.written import joined, written
 
 UNANSWERED = "This was stopped before it was done."
@@ -33,7 +33,7 @@ class Round:
 
     __slots__ = ("answers", "broken", "calls", "cited", "reading", "refused")
 
-    def __init__(self, reading: Reading) -> None:
+    def __init__(self, reading: ReplyReading) -> None:
         self.reading = reading
         self.broken = False
         self.calls: list[ToolCall] = []

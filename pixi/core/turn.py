@@ -9,7 +9,7 @@ from pixi.core.language import Thought
 from pixi.core.limits import Limits
 from pixi.core.lines import AssistantLine, Line, ToolCall, UserLine
 from pixi.core.message import Image
-from pixi.core.reading import CommandEvent, ProsePolicy, Reading
+from pixi.core.reading import CommandEvent, ProsePolicy, ReplyReading
 from pixi.core.rounds import Round
 from pixi.core.spending import counted
 from pixi.core.written import SILENCE
@@ -67,7 +67,7 @@ class Turn:
     """Tokens of all requests so far."""
     ends: list[Finished]
     """What each of them came to that was heard out: it tells who wrote."""
-    _reading: Reading  # of the last round, from the first request on
+    _reading: ReplyReading  # of the last round, from the first request on
 
     def __init__(
         self,
@@ -282,9 +282,9 @@ class Turn:
     def _takes_calls(self) -> bool:
         return self.steps <= self._limits.tool_steps and not self._tools_are_over
 
-    def _new_reading(self) -> Reading:
+    def _new_reading(self) -> ReplyReading:
         used = sum(len(reply.reading.acts) for reply in self._rounds)
-        return Reading(
+        return ReplyReading(
             self._names,
             people=self._people,
             limits=self._limits,

@@ -14,7 +14,7 @@ _MIB = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class FileLimits:
     """What a file may cost before it is set aside.
 
     Attributes:
@@ -152,14 +152,14 @@ class Original:
     file: BinaryIO
     name: str
     size: int
-    limits: Limits
+    limits: FileLimits
 
     def all_bytes(self) -> bytes:
         """Return all of it, but for what it grew by since it was opened."""
         return self.file.read(self.size)
 
 
-def open_regular(path: bytes, limits: Limits) -> int:
+def open_regular(path: bytes, limits: FileLimits) -> int:
     """Open a regular file, and nothing else, within the limits; return its descriptor.
 
     Raises:
@@ -182,7 +182,7 @@ def open_regular(path: bytes, limits: Limits) -> int:
     return descriptor
 
 
-def original_of(descriptor: int, name: bytes, limits: Limits) -> Original:
+def original_of(descriptor: int, name: bytes, limits: FileLimits) -> Original:
     """Return what `open_regular` opened, for a reader.
 
     Args:
@@ -207,7 +207,7 @@ def _check_kind(mode: int) -> None:
         raise SetAside(f"is {_NOT_FILES.get(stat.S_IFMT(mode), 'no file; put one in its place')}")
 
 
-def _check_size(size: int, limits: Limits) -> None:
+def _check_size(size: int, limits: FileLimits) -> None:
     if size > limits.file_bytes:
         raise SetAside(f"is larger than {mib(limits.file_bytes)}; split it into smaller files")
 

@@ -34,7 +34,7 @@ from pixi.toolbox.context import Context
 from pixi.toolbox.foreign import ForeignError, foreign
 from pixi.toolbox.rates import Key, Rate, Rates, as_words
 from pixi.toolbox.results import as_json, masked
-from pixi.toolbox.tools import Bound, Tool
+from pixi.toolbox.tools import BoundCall, Tool
 
 _LOOK_SECONDS = 5.0  # for what only looks whether a tool may be used
 _LONGEST_VALUE = 400  # characters of an argument that a person is shown
@@ -229,7 +229,7 @@ class Guards:
         self._held = held
         self._seconds_left = run_config.approval_seconds
 
-    async def bound(self, tool: Tool, arguments: Mapping[str, Any], context: Context) -> Bound:
+    async def bound(self, tool: Tool, arguments: Mapping[str, Any], context: Context) -> BoundCall:
         """Bind the tool to its arguments, if those who ask may use it now; its use is counted.
 
         Raises:
@@ -242,7 +242,7 @@ class Guards:
         self._check_rate(tool)
         return bound
 
-    def asks(self, tool: Tool, bound: Bound, context: Context) -> bool:
+    def asks(self, tool: Tool, bound: BoundCall, context: Context) -> bool:
         """Return True if a person must say yes to the call."""
         if isinstance(tool.approval, bool):
             return tool.approval
@@ -252,7 +252,7 @@ class Guards:
         except ForeignError:
             return True
 
-    async def approved(self, tool: Tool, bound: Bound, context: Context) -> str:
+    async def approved(self, tool: Tool, bound: BoundCall, context: Context) -> str:
         """Ask the person who is answered; gives their id.
 
         Raises:
@@ -318,7 +318,7 @@ class Guards:
                 "until then go on without it."
             )
 
-    async def _asked(self, tool: Tool, bound: Bound) -> Verdict:
+    async def _asked(self, tool: Tool, bound: BoundCall) -> Verdict:
         seconds = self._seconds_left
         if seconds <= 0 or self._acts.message.author.is_bot:  # which presses no button
             return "nobody"

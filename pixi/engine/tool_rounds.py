@@ -34,7 +34,7 @@ from pixi.toolbox.arguments import arguments_in
 from pixi.toolbox.foreign import ForeignError, foreign
 from pixi.toolbox.rates import as_words
 from pixi.toolbox.results import Part, as_json, clipped, parts_of, with_pictures_checked
-from pixi.toolbox.tools import LEAST_BYTES, Bound, Tool
+from pixi.toolbox.tools import LEAST_BYTES, BoundCall, Tool
 
 _log = logging.getLogger("pixi.engine")
 
@@ -276,7 +276,7 @@ class _ToolRun:
     """One call that may be carried out: its tool, bound to the arguments, and what it is run with."""
 
     tool: Tool
-    bound: Bound
+    bound: BoundCall
     context: ToolContext
     guards: Guards
     acts: TurnActions
@@ -413,6 +413,6 @@ class _ToolRun:
         return f"{_SHOWN}\n{card.plain}"
 
 
-async def _guarded(what: str, bound: Bound, context: ToolContext) -> object:
+async def _guarded(what: str, bound: BoundCall, context: ToolContext) -> object:
     with foreign(what):  # it makes a tool's own TimeoutError unlike the limit's
         return await bound.run(context)

@@ -26,7 +26,7 @@ _MOMENT = 2.0
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class ReadingProgress:
     """How far reading is.
 
     Attributes:
@@ -149,12 +149,12 @@ class DirectoryDatabase:
         return dict(self._sync.scan.unknown) if self._sync.scan else {}
 
     @property
-    def state(self) -> Reading:
+    def state(self) -> ReadingProgress:
         """How far reading is."""
         scan, kept = self._sync.scan, self._store.snapshot
         if scan and self._store.writes:
-            return Reading(scan.done, scan.total, self._sync.at_rest)
-        return Reading(*kept.reading, self._sync.at_rest and kept.finished)
+            return ReadingProgress(scan.done, scan.total, self._sync.at_rest)
+        return ReadingProgress(*kept.reading, self._sync.at_rest and kept.finished)
 
     async def ready(self) -> None:
         """Return when everything in the folder has been read.

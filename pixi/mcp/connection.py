@@ -24,14 +24,14 @@ from mcp_types import (
 from pydantic import TypeAdapter, ValidationError
 
 from pixi.core.errors import PixiError
-from pixi.mcp.faults import FAULTS, Lost, in_words, innermost, is_closed
+from pixi.mcp.faults import FAULTS, McpConnectionLost, in_words, innermost, is_closed
 from pixi.mcp.network import reached
 from pixi.mcp.offers import Called, CallFailed, ForeignTool
 from pixi.mcp.pipes import one_line_of, piped
 from pixi.mcp.process import NotStarted
 from pixi.mcp.results import called
 from pixi.mcp.where import Program, Where
-from pixi.mcp.wire import MOST_BYTES, Wire
+from pixi.mcp.wire import MOST_BYTES, ConnectionLog
 
 _MOST_PAGES = 100
 _MOST_TOOLS = 2_000
@@ -51,7 +51,7 @@ class Listing:
 
 
 @asynccontextmanager
-async def connected(name: str, where: Where, seconds: float) -> "AsyncGenerator[Connection]":
+async def connected(name: str, where: Where, seconds: float) -> "AsyncGenerator[McpConnection]":
     """Connect to a server as long as the block lasts. One task opens and closes it.
 
     Args:
@@ -62,8 +62,8 @@ async def connected(name: str, where: Where, seconds: float) -> "AsyncGenerator[
     Raises:
         Lost: there is no connection, or no more.
     """
-    wire = Wire()
-    connection = Connection(name, wire)
+    wire = ConnectionLog()
+    connection = McpConnection(name, wire)
     opened = piped(where, wire) if isinstance(where, Program) else reached(where, wire)
     client = Client(
         opened,
@@ -87,10 +87,10 @@ async def connected(name: str, where: Where, seconds: float) -> "AsyncGenerator[
         inner = innermost(error)
         if isinstance(inner, PixiError) and not isinstance(inner, NotStarted):
             raise inner from None  # of whoever uses the connection
-        raise Lost(in_words(error, wire)) from error
+        raise McpConnectionLost(in_words(error, wire)) from error
 
 
-class Connection:
+class McpConnection:
     """An open connection.
 
     Attributes:
@@ -100,7 +100,7 @@ class Connection:
 
     client: Client
 
-    def __init__(self, name: str, wire: Wire) -> None:
+    def __init__(self, name: str, wire: ConnectionLog) -> None:
         self._name = name
         self._wire = wire
         self.stale = asyncio.Event()
@@ -152,7 +152,9 @@ class Connection:
             async with asyncio.timeout(_LIST_SECONDS):
                 return await self._pages()
         except FAULTS as error:
-            raise Lost(f"its list of tools cannot be had: {in_words(error, self._wire)}") from error
+            raise McpConnectionLost(
+                f"its list of tools cannot be had: {in_words(error, self._wire)}"
+            ) from error
 
     async def _pages(self) -> Listing:
         tools: dict[str, ForeignTool] = {}

@@ -9,10 +9,10 @@ from pydantic import ValidationError
 from pixi.core.errors import PixiError
 from pixi.mcp.pipes import one_line_of
 from pixi.mcp.process import NotStarted
-from pixi.mcp.wire import Wire
+from pixi.mcp.wire import ConnectionLog
 
 
-class Lost(PixiError):
+class McpConnectionLost(PixiError):
     """There is no connection, or no more. The text says why, as a part of a sentence."""
 
 
@@ -33,7 +33,7 @@ FAULTS = (
 """What the SDK raises where a server is away, or is none."""
 
 
-def in_words(error: BaseException, wire: Wire) -> str:
+def in_words(error: BaseException, wire: ConnectionLog) -> str:
     """Why it did not work, in one line that names no class and no file of ours."""
     error = innermost(error)
     match error:

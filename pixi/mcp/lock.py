@@ -22,7 +22,7 @@ _MOST_KEPT = 2_000  # tools of one server, over the years: some name theirs anew
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class ApprovedTool:
     """A tool as it was approved. `mark`: another one for whatever differs; the rest is to be shown."""
 
     mark: str
@@ -36,7 +36,7 @@ class Approved:
 
     mark: str
     shown: str
-    tools: Mapping[str, Kept] = field(default_factory=dict)
+    tools: Mapping[str, ApprovedTool] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +56,11 @@ class Sifted:
     beyond: int = 0
 
 
-def kept(tool: ForeignTool) -> Kept:
+def kept(tool: ForeignTool) -> ApprovedTool:
     """What is kept of a tool: its words, its schema, and what it says of its own harmlessness."""
     told, schema = in_full(tool)
     mark = digest([tool.title, tool.description, tool.schema, tool.reads, tool.destroys])
-    return Kept(mark, told[:_LONGEST_KEPT], schema[:_LONGEST_KEPT])
+    return ApprovedTool(mark, told[:_LONGEST_KEPT], schema[:_LONGEST_KEPT])
 
 
 def in_full(tool: ForeignTool) -> tuple[str, str]:
@@ -94,7 +94,7 @@ def sifted(approved: Approved | None, tools: Iterable[ForeignTool]) -> Sifted:
     return Sifted(tuple(fit), tuple(changed), tuple(new), beyond)
 
 
-class Lock:
+class LockFile:
     """The file. Each method reads it anew, as another process may have written it.
 
     Args:
@@ -221,7 +221,7 @@ class Lock:
 def _approved(value: Any) -> Approved:
     """Raises: TypeError, KeyError, AttributeError: it is none."""
     tools = {
-        str(name): Kept(str(its["mark"]), str(its["description"]), str(its["schema"]))
+        str(name): ApprovedTool(str(its["mark"]), str(its["description"]), str(its["schema"]))
         for name, its in value["tools"].items()
     }
     return Approved(str(value["mark"]), str(value["shown"]), tools)

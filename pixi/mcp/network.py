@@ -8,19 +8,19 @@ import httpx2
 from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 
-from pixi.mcp.where import Address
-from pixi.mcp.wire import LARGE, MOST_BYTES, Noted, Sieve, Wire, shallow
+from pixi.mcp.where import NetworkServer
+from pixi.mcp.wire import LARGE, MOST_BYTES, ConnectionLog, NotedStream, Sieve, shallow
 
 _SECONDS = 20.0  # to reach it, and to be rid of what we send. What it sends is waited for by whoever asked.
 _GOODBYE = {"connect": 1.0, "read": 1.0, "write": 1.0, "pool": 1.0}
 
 
-class Refused(httpx2.StreamError):
+class RefusedAnswer(httpx2.StreamError):
     """An answer that we do not read."""
 
 
 @asynccontextmanager
-async def reached(address: Address, wire: Wire) -> AsyncGenerator[tuple[Sieve, Noted]]:
+async def reached(address: NetworkServer, wire: ConnectionLog) -> AsyncGenerator[tuple[Sieve, NotedStream]]:
     """Reach a server, and give the streams from it and to it."""
 
     def client(
@@ -37,10 +37,10 @@ async def reached(address: Address, wire: Wire) -> AsyncGenerator[tuple[Sieve, N
             http = await stack.enter_async_context(client())
             transport = streamable_http_client(address.url, http_client=http, max_sse_event_size=MOST_BYTES)
         incoming, outgoing = await stack.enter_async_context(transport)
-        yield Sieve(incoming, wire), Noted(outgoing, wire)
+        yield Sieve(incoming, wire), NotedStream(outgoing, wire)
 
 
-def _client(address: Address, wire: Wire) -> httpx2.AsyncClient:
+def _client(address: NetworkServer, wire: ConnectionLog) -> httpx2.AsyncClient:
     async def before(request: httpx2.Request) -> None:
         if request.method == "DELETE":  # of the session, as we leave: no answer is worth a wait
             request.extensions["timeout"] = _GOODBYE
@@ -49,7 +49,7 @@ def _client(address: Address, wire: Wire) -> httpx2.AsyncClient:
         if response.status_code >= 400 and (address.sse or response.request.method == "POST"):
             wire.remark = f"it answers with HTTP {response.status_code}{_mend(response.status_code)}"
         if response.headers.get("content-encoding", "identity") != "identity":
-            raise Refused("it packs its answers, which it was asked not to do")
+            raise RefusedAnswer("it packs its answers, which it was asked not to do")
         assert isinstance(response.stream, httpx2.AsyncByteStream)
         events = response.headers.get("content-type", "").startswith("text/event-stream")
         response.stream = _Events(response.stream) if events else _Bounded(response.stream)
@@ -89,7 +89,7 @@ class _Bounded(_Body):
         async for chunk in self._inner:
             whole += chunk
             if len(whole) > MOST_BYTES:
-                raise Refused(f"the answer has more than {MOST_BYTES // 2**20} MB, which is refused")
+                raise RefusedAnswer(f"the answer has more than {MOST_BYTES // 2**20} MB, which is refused")
         yield await _shallow(bytes(whole))
 
 

@@ -60,7 +60,7 @@ class CallFailed(ToolError):
     """
 
 
-class Caller(Protocol):
+class ToolServer(Protocol):
     """A server as far as its tools need it: `Server` is one."""
 
     @property

@@ -22,7 +22,7 @@ from mcp_types import (
 from pixi.core.untrusted import clipped, prompt_name
 from pixi.mcp.process import Running, gone, running
 from pixi.mcp.where import Program
-from pixi.mcp.wire import LARGE, MOST_BYTES, Noted, Sieve, Wire, shallow
+from pixi.mcp.wire import LARGE, MOST_BYTES, ConnectionLog, NotedStream, Sieve, shallow
 
 _CHUNK = 64 * 1024
 _END_BYTES = 512  # of a line that is too long: there its number is looked for
@@ -35,7 +35,7 @@ _NUMBER = re.compile(rb'"id"\s*:\s*"?(\d{1,18})\b')
 
 
 @asynccontextmanager
-async def piped(program: Program, wire: Wire) -> AsyncGenerator[tuple[Sieve, Noted]]:
+async def piped(program: Program, wire: ConnectionLog) -> AsyncGenerator[tuple[Sieve, NotedStream]]:
     """Run a program, and give the streams from it and to it.
 
     Raises:
@@ -44,7 +44,7 @@ async def piped(program: Program, wire: Wire) -> AsyncGenerator[tuple[Sieve, Not
     async with running(program) as it:
         incoming = _Incoming(it, wire)
         try:
-            yield Sieve(incoming, wire), Noted(_Outgoing(it), wire)
+            yield Sieve(incoming, wire), NotedStream(_Outgoing(it), wire)
         except (MCPError, ExceptionGroup):  # it may have ended before anything came from it
             if not wire.ended.is_set() and await gone(it.process, _LAST_MOMENT):
                 await incoming.note_end()
@@ -75,7 +75,7 @@ class _Stream:
 
 
 class _Incoming(_Stream):
-    def __init__(self, it: Running, wire: Wire) -> None:
+    def __init__(self, it: Running, wire: ConnectionLog) -> None:
         assert it.process.stdout is not None
         self._it = it
         self._output = it.process.stdout

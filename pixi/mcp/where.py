@@ -53,7 +53,7 @@ class Program:
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
+class NetworkServer:
     """A server on the network. `sse`: it speaks the older way of two channels.
 
     `headers` are sent along with each request, and may hold secrets; so may what stands behind `?`.
@@ -76,7 +76,7 @@ class Address:
         return digest([self.shown, self.sse])
 
 
-Where = Program | Address
+Where = Program | NetworkServer
 
 
 def visible(text: str) -> str:

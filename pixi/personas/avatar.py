@@ -6,7 +6,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from pixi.core.untrusted import display_line
-from pixi.personas.faults import Fault, Remark
+from pixi.personas.faults import LintError, LintWarning
 
 FORMATS = (".png", ".jpg", ".jpeg", ".gif", ".webp")
 
@@ -15,7 +15,7 @@ _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _EXPECTED = "an https address or the name of a picture (png, jpg, gif or webp) beside this file"
 
 
-def find_avatar(written: str, line: int, path: Path) -> tuple[str, Remark | None]:
+def find_avatar(written: str, line: int, path: Path) -> tuple[str, LintWarning | None]:
     """The address or the absolute path of the picture; "" with a remark where there is no such file.
 
     Args:
@@ -30,21 +30,21 @@ def find_avatar(written: str, line: int, path: Path) -> tuple[str, Remark | None
     if not written:
         return "", None
     if len(written) > _LONGEST:
-        raise Fault(line, f"`avatar` has {len(written):,} characters: {_LONGEST:,} is the most.")
+        raise LintError(line, f"`avatar` has {len(written):,} characters: {_LONGEST:,} is the most.")
     if _SCHEME.match(written):
         if not _is_https(written):
-            raise Fault(line, f"`avatar` is {_EXPECTED}, not `{shown}`.")
+            raise LintError(line, f"`avatar` is {_EXPECTED}, not `{shown}`.")
         return written, None
     if not written.lower().endswith(FORMATS):
-        raise Fault(line, f"`avatar` is {_EXPECTED}, not `{shown}`.")
+        raise LintError(line, f"`avatar` is {_EXPECTED}, not `{shown}`.")
     folder = os.path.realpath(path.parent)
     picture = os.path.realpath(os.path.join(folder, written))
     if os.path.isabs(written) or not picture.startswith(os.path.join(folder, "")):
-        raise Fault(
+        raise LintError(
             line, f"`avatar` leads out of this folder: put the picture beside this file, not `{shown}`."
         )
     if not os.path.isfile(picture):
-        return "", Remark(
+        return "", LintWarning(
             line, f"there is no picture `{shown}` beside this file: mend `avatar`, or put it there."
         )
     return picture, None

@@ -8,7 +8,7 @@ import yaml
 from yaml.reader import ReaderError
 
 from pixi.core.untrusted import display_line
-from pixi.personas.faults import Fault
+from pixi.personas.faults import LintError
 
 _UNFIT = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 
@@ -24,7 +24,7 @@ _MEND = "write each line as `key: text`"
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class FrontMatterEntry:
     """One key and what stands behind it.
 
     Attributes:
@@ -41,7 +41,7 @@ class Entry:
     quoted: bool = False
 
 
-def read_entries(text: str, first_line: int) -> Iterator[Entry]:
+def read_entries(text: str, first_line: int) -> Iterator[FrontMatterEntry]:
     """Read a YAML mapping of texts and lists of texts.
 
     It goes by the events of the YAML parser: nothing is constructed, nothing nests, and no text is
@@ -61,12 +61,12 @@ def read_entries(text: str, first_line: int) -> Iterator[Entry]:
         problem = f"{error.context or ''} {error.problem or ''}"
         mend = next((mend for sign, mend in _MENDS if sign in problem), _MEND)
         mark = error.problem_mark or error.context_mark
-        raise Fault(walk.line_at(mark.index if mark else 0), f"this is not YAML: {mend}.") from error
+        raise LintError(walk.line_at(mark.index if mark else 0), f"this is not YAML: {mend}.") from error
     except ReaderError as error:
-        raise Fault(walk.line_at(error.position), "delete the control character in this line.") from error
+        raise LintError(walk.line_at(error.position), "delete the control character in this line.") from error
     except (ValueError, OverflowError) as error:
         # What chr() and int() raise inside the YAML parser, on an escape or a version that does not exist.
-        raise Fault(first_line, "this is not YAML: it holds an escape that means nothing.") from error
+        raise LintError(first_line, "this is not YAML: it holds an escape that means nothing.") from error
 
 
 def find_unfit(text: str) -> re.Match[str] | None:
@@ -87,8 +87,8 @@ class _Walk:
         """The line of a character. The YAML parser counts more line breaks than editors do."""
         return self._first_line + self._text.count("\n", 0, min(index, self._end))
 
-    def entries(self) -> Iterator[Entry]:
-        """The entries, in order. Raises `Fault`, and whatever the YAML parser raises."""
+    def entries(self) -> Iterator[FrontMatterEntry]:
+        """The entries, in order. Raises `LintError`, and whatever the YAML parser raises."""
         event = self._next()
         while isinstance(event, yaml.StreamStartEvent | yaml.DocumentStartEvent):
             event = self._next()
@@ -104,13 +104,13 @@ class _Walk:
             if not isinstance(event, yaml.DocumentEndEvent | yaml.StreamEndEvent):
                 raise self._fault(event, "`...` ends the front matter too early: delete that line.")
 
-    def _entry(self, event: yaml.Event) -> Entry:
+    def _entry(self, event: yaml.Event) -> FrontMatterEntry:
         if not isinstance(event, yaml.ScalarEvent):
             raise self._fault(event, f"{_MEND}.")
         key, line = self._written(event), self._line(event)
         value = self._next()
         if isinstance(value, yaml.ScalarEvent):
-            return Entry(key, line, (self._written(value),), quoted=value.style is not None)
+            return FrontMatterEntry(key, line, (self._written(value),), quoted=value.style is not None)
         if not isinstance(value, yaml.SequenceStartEvent):
             raise self._fault(
                 value, f"`{display_line(key, 40)}` is a text or a list: put the text in quotes."
@@ -122,7 +122,7 @@ class _Walk:
                     item, f"an item of `{display_line(key, 40)}` is one text: put it in quotes."
                 )
             texts.append(self._written(item))
-        return Entry(key, line, tuple(texts), is_list=True)
+        return FrontMatterEntry(key, line, tuple(texts), is_list=True)
 
     def _next(self) -> yaml.Event:
         event = next(self._events)
@@ -138,8 +138,8 @@ class _Walk:
             raise self._fault(event, f"delete the control character U+{ord(unfit[0]):04X}.")
         return str(event.value)
 
-    def _fault(self, event: yaml.Event, text: str) -> Fault:
-        return Fault(self._line(event), text)
+    def _fault(self, event: yaml.Event, text: str) -> LintError:
+        return LintError(self._line(event), text)
 
     def _line(self, event: yaml.Event) -> int:
         return self.line_at(event.start_mark.index if event.start_mark else 0)

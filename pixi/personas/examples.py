@@ -9,8 +9,8 @@ from rapidfuzz import fuzz, process
 
 from pixi.core.language import BUILT_IN, CommandEnded, CommandStarted, CommandStream, Event, Prose
 from pixi.core.persona import Example
-from pixi.personas.faults import Remark
-from pixi.personas.sections import Line, join
+from pixi.personas.faults import LintWarning
+from pixi.personas.sections import SourceLine, join
 
 _SAID = re.compile(r" {0,3}> ?(.*)")
 _CAPTION = re.compile(r" {0,3}#{1,6}[ \t].*")
@@ -27,7 +27,7 @@ class Exchange:
 
     said_on: int
     said: str
-    reply: tuple[Line, ...]
+    reply: tuple[SourceLine, ...]
 
     @property
     def example(self) -> Example:
@@ -35,14 +35,14 @@ class Exchange:
         return Example(self.said, join(self.reply))
 
 
-def read_exchanges(lines: Iterable[Line]) -> tuple[list[Exchange], list[Remark]]:
+def read_exchanges(lines: Iterable[SourceLine]) -> tuple[list[Exchange], list[LintWarning]]:
     """Read the section of examples: the exchanges that have a reply, and what else stands there.
 
     Captions (`### …`) and rules (`---`) between the exchanges are left out.
     A reply may stand in a code fence; then nothing in it is Markdown.
     """
     exchanges: list[Exchange] = []
-    remarks: list[Remark] = []
+    remarks: list[LintWarning] = []
     for said, block in _pairs(lines):
         reply = _without_fence(block)
         if said and reply:
@@ -50,17 +50,17 @@ def read_exchanges(lines: Iterable[Line]) -> tuple[list[Exchange], list[Remark]]
             exchanges.append(Exchange(said[0].number, text, reply))
         elif said:
             text = "nothing answers this example: to show silence, reply with a NOTE alone."
-            remarks.append(Remark(said[0].number, text))
+            remarks.append(LintWarning(said[0].number, text))
         elif reply:
             text = "this belongs to no example: begin what is said with `> `."
-            remarks.append(Remark(reply[0].number, text))
+            remarks.append(LintWarning(reply[0].number, text))
     return exchanges, remarks
 
 
-def _pairs(lines: Iterable[Line]) -> Iterator[tuple[list[Line], list[Line]]]:
+def _pairs(lines: Iterable[SourceLine]) -> Iterator[tuple[list[SourceLine], list[SourceLine]]]:
     """What is said and what follows it, in turn. The first pair holds what stands before any quote."""
-    said: list[Line] = []
-    reply: list[Line] = []
+    said: list[SourceLine] = []
+    reply: list[SourceLine] = []
     quoting = False
     for line in lines:
         quote = None if line.in_code else _SAID.fullmatch(line.text)
@@ -68,26 +68,26 @@ def _pairs(lines: Iterable[Line]) -> Iterator[tuple[list[Line], list[Line]]]:
             if not quoting:
                 yield said, reply
                 said, reply = [], []
-            said.append(Line(line.number, quote[1]))
+            said.append(SourceLine(line.number, quote[1]))
         elif line.in_code or not (_CAPTION.fullmatch(line.text) or _RULE.fullmatch(line.text)):
             reply.append(line)
         quoting = bool(quote)
     yield said, reply
 
 
-def _without_fence(block: list[Line]) -> tuple[Line, ...]:
+def _without_fence(block: list[SourceLine]) -> tuple[SourceLine, ...]:
     """A reply without empty lines around it, and without the fence round the whole of it."""
     reply = _without_margins(block)
     fenced = len(reply) > 1 and all(line.in_code for line in reply) and not reply[-1].text.strip(" `~")
     return _without_margins(reply[1:-1]) if fenced else reply
 
 
-def _without_margins(lines: Sequence[Line]) -> tuple[Line, ...]:
+def _without_margins(lines: Sequence[SourceLine]) -> tuple[SourceLine, ...]:
     filled = [index for index, line in enumerate(lines) if line.text.strip()]
     return tuple(lines[filled[0] : filled[-1] + 1]) if filled else ()
 
 
-def check_reply(exchange: Exchange, commands: tuple[str, ...] | None) -> Iterator[Remark]:
+def check_reply(exchange: Exchange, commands: tuple[str, ...] | None) -> Iterator[LintWarning]:
     """What in an example's reply would not do what its author means.
 
     Args:
@@ -102,21 +102,21 @@ def check_reply(exchange: Exchange, commands: tuple[str, ...] | None) -> Iterato
     for number, event in _events(exchange.reply, CommandStream(known)):
         match event:
             case CommandStarted(name) if name not in allowed:
-                yield Remark(number, f"the key `commands` does not name {name.upper()}: add it there.")
+                yield LintWarning(number, f"the key `commands` does not name {name.upper()}: add it there.")
             case CommandEnded(_, _, complete):
                 performed = True
                 if not complete:
-                    yield Remark(number, "this command never closes: end it with `]`.")
+                    yield LintWarning(number, "this command never closes: end it with `]`.")
             case Prose(text):
                 outside.extend(text.split("\n"))
             case _:
                 pass
-    yield from (Remark(number, text) for number, text in mistyped.items())
+    yield from (LintWarning(number, text) for number, text in mistyped.items())
     if performed:
         for number in sorted(_places(outside, exchange.reply) - mistyped.keys()):
-            yield Remark(number, "this stands outside every command and is never said: use [SEND: …].")
+            yield LintWarning(number, "this stands outside every command and is never said: use [SEND: …].")
     elif not mistyped:
-        yield Remark(
+        yield LintWarning(
             exchange.reply[0].number, "this reply holds no command: write [SEND: …], [REACT: …] or [NOTE: …]."
         )
 
@@ -127,7 +127,7 @@ def _canonical(name: str) -> str:
     return next((built_in for built_in, aliases in BUILT_IN.items() if lower in aliases), lower)
 
 
-def _events(reply: tuple[Line, ...], stream: CommandStream) -> Iterator[tuple[int, Event]]:
+def _events(reply: tuple[SourceLine, ...], stream: CommandStream) -> Iterator[tuple[int, Event]]:
     """The events of a reply, each with the line on which it, or the command it ends, began."""
     number = opened = reply[0].number
     for line in reply:
@@ -139,7 +139,7 @@ def _events(reply: tuple[Line, ...], stream: CommandStream) -> Iterator[tuple[in
         yield (opened if isinstance(event, CommandEnded) else number), event
 
 
-def _places(texts: Iterable[str], reply: tuple[Line, ...]) -> set[int]:
+def _places(texts: Iterable[str], reply: tuple[SourceLine, ...]) -> set[int]:
     """The lines on which the texts stand. The stream may give prose late, so it cannot tell."""
     words = filter(None, (text.strip(_DECORATION) for text in texts))
     return {
@@ -148,7 +148,7 @@ def _places(texts: Iterable[str], reply: tuple[Line, ...]) -> set[int]:
     }
 
 
-def _mistyped(reply: Iterable[Line], names: set[str]) -> Iterator[tuple[int, str]]:
+def _mistyped(reply: Iterable[SourceLine], names: set[str]) -> Iterator[tuple[int, str]]:
     """Lines that begin with the bracket of a command whose name is not one."""
     for line in reply:
         written = _NAME.match(line.text)

@@ -4,14 +4,14 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Remark:
+class LintWarning:
     """Something that loads but is hardly meant. `line` counts from 1; `text` names the thing and the mend."""
 
     line: int
     text: str
 
 
-class Fault(Exception):
+class LintError(Exception):
     """The file cannot be a persona. Never leaves this package: the reader gathers them, with the file's name.
 
     Attributes:

@@ -9,8 +9,8 @@ from rapidfuzz import fuzz, process
 
 from pixi.core.persona import Pace
 from pixi.core.untrusted import display_line
-from pixi.personas.entries import Entry, read_entries
-from pixi.personas.faults import Fault
+from pixi.personas.entries import FrontMatterEntry, read_entries
+from pixi.personas.faults import LintError
 
 KEYS = (
     "name",
@@ -69,7 +69,7 @@ class FrontMatter:
     lines: Mapping[str, int] = field(default_factory=dict)
 
 
-def read_front_matter(text: str, first_line: int = 1) -> tuple[FrontMatter, list[Fault]]:
+def read_front_matter(text: str, first_line: int = 1) -> tuple[FrontMatter, list[LintError]]:
     """Read what stands between the dashes; give what the keys say, and all that is wrong with them.
 
     A key that is wrong counts as not written. Of a text that is not YAML, what stands above is read.
@@ -80,9 +80,11 @@ def read_front_matter(text: str, first_line: int = 1) -> tuple[FrontMatter, list
     """
     if len(text) > _LONGEST:
         return FrontMatter(), [
-            Fault(first_line, "the front matter is too long: a long text belongs below it, in the prompt.")
+            LintError(
+                first_line, "the front matter is too long: a long text belongs below it, in the prompt."
+            )
         ]
-    faults: list[Fault] = []
+    faults: list[LintError] = []
     values = _Values(_checked(read_entries(text, first_line), faults), faults)
     return FrontMatter(
         name=values.title("name", 100),
@@ -106,20 +108,20 @@ def read_front_matter(text: str, first_line: int = 1) -> tuple[FrontMatter, list
     ), faults
 
 
-def _checked(entries: Iterator[Entry], faults: list[Fault]) -> dict[str, Entry]:
+def _checked(entries: Iterator[FrontMatterEntry], faults: list[LintError]) -> dict[str, FrontMatterEntry]:
     """The entries by key. One whose key is not known or stands a second time is a fault."""
-    by_key: dict[str, Entry] = {}
+    by_key: dict[str, FrontMatterEntry] = {}
     try:
         for entry in entries:
             if entry.key not in KEYS:
-                faults.append(Fault(entry.line, _unknown(entry.key)))
+                faults.append(LintError(entry.line, _unknown(entry.key)))
             elif entry.key in by_key:
                 first = by_key[entry.key].line
                 text = f"`{entry.key}` stands on line {first} already: keep one of them."
-                faults.append(Fault(entry.line, text))
+                faults.append(LintError(entry.line, text))
             else:
                 by_key[entry.key] = entry
-    except Fault as fault:  # what stands below it cannot be read
+    except LintError as fault:  # what stands below it cannot be read
         faults.append(fault)
     return by_key
 
@@ -137,7 +139,7 @@ class _Values:
     What does not fit its key is added to `faults`, and counts as not written.
     """
 
-    def __init__(self, entries: Mapping[str, Entry], faults: list[Fault]) -> None:
+    def __init__(self, entries: Mapping[str, FrontMatterEntry], faults: list[LintError]) -> None:
         self._entries = entries
         self._faults = faults
 
@@ -151,7 +153,7 @@ class _Values:
         if entry is None:
             return ""
         if entry.is_list:
-            self._faults.append(Fault(entry.line, f"`{key}` is one text, not a list."))
+            self._faults.append(LintError(entry.line, f"`{key}` is one text, not a list."))
             return ""
         return entry.texts[0].strip()
 
@@ -160,7 +162,9 @@ class _Values:
         text = " ".join(self.text(key).split())
         if len(text) > longest:
             line = self._entries[key].line
-            self._faults.append(Fault(line, f"`{key}` has {len(text)} characters: {longest} is the most."))
+            self._faults.append(
+                LintError(line, f"`{key}` has {len(text)} characters: {longest} is the most.")
+            )
         return text
 
     def texts(self, key: str) -> tuple[str, ...]:
@@ -186,7 +190,7 @@ class _Values:
             if not _COMMAND.fullmatch(word):
                 line = self._entries[key].line
                 text = f"`{key}` holds names such as `send`, not `{display_line(word, 40)}`."
-                self._faults.append(Fault(line, text))
+                self._faults.append(LintError(line, text))
         return words
 
     def switch(self, key: str, default: bool) -> bool:
@@ -222,5 +226,5 @@ class _Values:
         """The default where nothing is written; what is written instead of `expected` is a fault."""
         if written:
             text = f"`{key}` is {expected}, not `{display_line(written, 40)}`."
-            self._faults.append(Fault(self._entries[key].line, text))
+            self._faults.append(LintError(self._entries[key].line, text))
         return default

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from rapidfuzz import fuzz
 
-from pixi.personas.faults import Fault, Remark
+from pixi.personas.faults import LintError, LintWarning
 
 EXAMPLES = "Examples"
 IN_SHORT = "In short"
@@ -17,7 +17,7 @@ _FENCE = re.compile(r" {0,3}(`{3,}(?=[^`]*$)|~{3,})(.*)")
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class SourceLine:
     """One line of the file. `in_code` is true inside a code fence and on the fence itself."""
 
     number: int
@@ -29,10 +29,10 @@ class Line:
 class Sections:
     """The parts of the Markdown; a part that is not there is empty."""
 
-    prompt: tuple[Line, ...]
-    in_short: tuple[Line, ...]
-    examples: tuple[Line, ...]
-    remarks: tuple[Remark, ...]
+    prompt: tuple[SourceLine, ...]
+    in_short: tuple[SourceLine, ...]
+    examples: tuple[SourceLine, ...]
+    remarks: tuple[LintWarning, ...]
 
 
 def read_sections(text: str, first_line: int) -> Sections:
@@ -45,19 +45,21 @@ def read_sections(text: str, first_line: int) -> Sections:
     Raises:
         Fault: one of the two sections stands twice.
     """
-    parts: dict[str, list[Line]] = {"": [], EXAMPLES: [], IN_SHORT: []}
+    parts: dict[str, list[SourceLine]] = {"": [], EXAMPLES: [], IN_SHORT: []}
     starts: dict[str, int] = {}
-    remarks: list[Remark] = []
+    remarks: list[LintWarning] = []
     current, level = "", 0
     lines, open_fence = number_lines(text, first_line)
     if open_fence:
-        remarks.append(Remark(open_fence, "this code fence never closes: end it with a line like this one."))
+        remarks.append(
+            LintWarning(open_fence, "this code fence never closes: end it with a line like this one.")
+        )
     for line in lines:
         heading = None if line.in_code else _HEADING.fullmatch(line.text)
         name = _special(heading[2]) if heading else ""
         if name and heading:
             if name in starts:
-                raise Fault(
+                raise LintError(
                     line.number, f"`## {name}` stands on line {starts[name]} already: make them one section."
                 )
             current, level, starts[name] = name, len(heading[1]), line.number
@@ -70,13 +72,13 @@ def read_sections(text: str, first_line: int) -> Sections:
     return Sections(tuple(parts[""]), tuple(parts[IN_SHORT]), tuple(parts[EXAMPLES]), tuple(remarks))
 
 
-def number_lines(text: str, first_line: int) -> tuple[list[Line], int | None]:
+def number_lines(text: str, first_line: int) -> tuple[list[SourceLine], int | None]:
     """The lines of a Markdown text, each told whether it is code; and where a fence opens for good."""
-    lines: list[Line] = []
+    lines: list[SourceLine] = []
     fence, opened = "", None
     for number, line in enumerate(text.split("\n"), first_line):
         mark = _FENCE.fullmatch(line)
-        lines.append(Line(number, line, in_code=bool(fence or mark)))
+        lines.append(SourceLine(number, line, in_code=bool(fence or mark)))
         if fence and mark and mark[1].startswith(fence) and not mark[2].strip():
             fence, opened = "", None
         elif mark and not fence:
@@ -84,7 +86,7 @@ def number_lines(text: str, first_line: int) -> tuple[list[Line], int | None]:
     return lines, opened
 
 
-def join(lines: Iterable[Line]) -> str:
+def join(lines: Iterable[SourceLine]) -> str:
     """The text of the lines, without empty ones around it."""
     return "\n".join(line.text for line in lines).strip("\n").rstrip()
 
@@ -97,7 +99,7 @@ def _special(title: str) -> str:
     return IN_SHORT if plain == "in short" else ""
 
 
-def _almost(line: Line) -> Iterator[Remark]:
+def _almost(line: SourceLine) -> Iterator[LintWarning]:
     """A heading that is nearly one of the two: its section would silently become part of the prompt."""
     written = _ALMOST_HEADING.fullmatch(line.text.strip())
     if not written:
@@ -106,6 +108,6 @@ def _almost(line: Line) -> Iterator[Remark]:
     for name in (EXAMPLES, IN_SHORT):
         alike = max(fuzz.ratio(part, name.casefold()) for part in (title, title.partition(" ")[0]))
         if alike >= 80:
-            yield Remark(
+            yield LintWarning(
                 line.number, f"`{line.text.strip()}` is read as part of the prompt: write `## {name}`."
             )

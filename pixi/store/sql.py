@@ -15,11 +15,12 @@ from pixi.store.database import Connection
 from pixi.store.framing import Framing
 from pixi.store.kept import (
     Alternative,
-    Answered,
+    AnsweredMessage,
     ApiKey,
     AuditOutcome,
     AuditRecord,
     Begun,
+    ChannelConfig,
     Circle,
     CommandOutcome,
     Deed,
@@ -31,7 +32,6 @@ from pixi.store.kept import (
     LookedBack,
     Mark,
     Outcome,
-    Place,
     Quota,
     SavedConversation,
     SentFile,
@@ -288,7 +288,7 @@ class SqlStore:
         """See `Store.look_back`."""
         return await self._writer.ask(lambda db: looking_back.look_back(db, turn), writes=False)
 
-    async def answer_to(self, conversation: str, message_id: str) -> Answered | None:
+    async def answer_to(self, conversation: str, message_id: str) -> AnsweredMessage | None:
         """See `Store.answer_to`."""
         return await self._writer.ask(
             lambda db: records.answer_to(db, conversation, message_id), writes=False
@@ -448,11 +448,11 @@ class SqlStore:
         """See `Store.revoke_key`."""
         return await self._writer.ask(lambda db: keys.revoke(db, name, at))
 
-    async def places(self) -> dict[str, Place]:
+    async def places(self) -> dict[str, ChannelConfig]:
         """See `Store.places`."""
         return await self._writer.ask(chosen.places, writes=False)
 
-    async def set_place(self, address: str, place: Place) -> None:
+    async def set_place(self, address: str, place: ChannelConfig) -> None:
         """See `Store.set_place`."""
         await self._writer.ask(lambda db: chosen.set_place(db, address, place))
 

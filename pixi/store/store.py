@@ -14,11 +14,12 @@ from pixi.core.spending import Part, Scope, Spent
 from pixi.store.framing import Framing
 from pixi.store.kept import (
     Alternative,
-    Answered,
+    AnsweredMessage,
     ApiKey,
     AuditOutcome,
     AuditRecord,
     Begun,
+    ChannelConfig,
     Circle,
     CommandOutcome,
     Deed,
@@ -30,7 +31,6 @@ from pixi.store.kept import (
     LookedBack,
     Mark,
     Outcome,
-    Place,
     Quota,
     SavedConversation,
     SentFile,
@@ -269,7 +269,7 @@ class Store(Protocol):
         """A turn of this number that has ended, with how it was asked; None: there is none."""
         ...
 
-    async def answer_to(self, conversation: str, message_id: str) -> Answered | None:
+    async def answer_to(self, conversation: str, message_id: str) -> AnsweredMessage | None:
         """A message that came, and the turn that answers it, or did; None: it never came."""
         ...
 
@@ -440,11 +440,11 @@ class Store(Protocol):
         """Revoke a key, at a time in seconds since the epoch; False: none of that name is in use."""
         ...
 
-    async def places(self) -> dict[str, Place]:
+    async def places(self) -> dict[str, ChannelConfig]:
         """What people chose, by the channel's address."""
         ...
 
-    async def set_place(self, address: str, place: Place) -> None:
+    async def set_place(self, address: str, place: ChannelConfig) -> None:
         """Keep what people chose for a channel; the default place is not kept."""
         ...
 

@@ -22,7 +22,7 @@ _FIRST_SENT_AT = 1_767_268_800.0  # noon on the first of January 2026, UTC; each
 
 
 @dataclass(frozen=True, slots=True)
-class Post:
+class RecordedMessage:
     """A message as it was posted: its id, and what it answers and points at."""
 
     id: str
@@ -79,7 +79,7 @@ class RecordingChannel(Channel):
         archive: Archive | None = None,
     ) -> None:
         self.conversation = conversation
-        self.posts: list[Post] = []
+        self.posts: list[RecordedMessage] = []
         self.cards: list[Card] = []
         self.pictures: list[Picture] = []
         self.stickers: list[str] = []
@@ -166,7 +166,7 @@ class RecordingChannel(Channel):
         await self._act(SEND)
         if nonce not in self.nonces:
             self.nonces.append(nonce)
-            self.posts.append(Post(f"sent:{nonce}", text, nonce, answers, reply_to))
+            self.posts.append(RecordedMessage(f"sent:{nonce}", text, nonce, answers, reply_to))
         return f"sent:{nonce}"
 
     async def react(self, message_id: str, emoji: str, *, nonce: str) -> None:

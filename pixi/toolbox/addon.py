@@ -14,7 +14,7 @@ from pixi.toolbox.commands import Command, CommandFunction, CommandRegistry, com
 from pixi.toolbox.foreign import ForeignError, foreign
 from pixi.toolbox.notices import Notice
 from pixi.toolbox.schema import ToolFunction
-from pixi.toolbox.tools import Terms, Tool, Toolbox, tool_from
+from pixi.toolbox.tools import Tool, Toolbox, ToolTerms, tool_from
 
 T = TypeVar("T")
 ReadSettings = Callable[[str, type[Any]], Any]
@@ -177,11 +177,11 @@ class Addon:
     @overload
     def tool(self, function: ToolFunction) -> Tool: ...
     @overload
-    def tool(self, **terms: Unpack[Terms]) -> Callable[[ToolFunction], Tool]: ...
+    def tool(self, **terms: Unpack[ToolTerms]) -> Callable[[ToolFunction], Tool]: ...
     def tool(
-        self, function: ToolFunction | None = None, **terms: Unpack[Terms]
+        self, function: ToolFunction | None = None, **terms: Unpack[ToolTerms]
     ) -> Tool | Callable[[ToolFunction], Tool]:
-        """Decorator: register `async def name(context, ...)` as a tool, on the terms named in `Terms`.
+        """Decorator: register `async def name(context, ...)` as a tool, on the terms named in `ToolTerms`.
 
         Raises:
             ConfigError: the function cannot be a tool, its name is taken, or the terms cannot hold.

@@ -27,7 +27,7 @@ LEAST_BYTES = 256
 """Of a result, however little room is left."""
 
 
-class Terms(TypedDict, total=False):
+class ToolTerms(TypedDict, total=False):
     """On which terms a tool may be used; each may be left out.
 
     Attributes:
@@ -66,7 +66,7 @@ class Terms(TypedDict, total=False):
 
 
 @dataclass(frozen=True, slots=True)
-class Bound:
+class BoundCall:
     """A tool with its arguments, which fit. `run` may be awaited once."""
 
     arguments: Mapping[str, Any]
@@ -79,14 +79,14 @@ class Tool:
 
     `bind` checks the arguments; it raises `ToolError` with words the model can act on. `instead` is the same
     tool by another name, for one that must not stand in the way of any that wants its name. All else is as
-    in `Terms`.
+    in `ToolTerms`.
 
     Raises:
         ConfigError: the terms cannot hold.
     """
 
     schema: ToolSchema
-    bind: Callable[[Mapping[str, Any]], Bound]
+    bind: Callable[[Mapping[str, Any]], BoundCall]
     timeout: float | None = TOOL_SECONDS
     writes: bool = False
     result_bytes: int | None = None
@@ -139,7 +139,7 @@ class Tool:
         return await self.bind(arguments).run(context)
 
 
-def tool_from(function: ToolFunction, **terms: Unpack[Terms]) -> Tool:
+def tool_from(function: ToolFunction, **terms: Unpack[ToolTerms]) -> Tool:
     """Make a tool of `async def name(context, ...)`: name, docstring and type hints make the schema.
 
     A hint `Annotated[int, Field(description="…", ge=1)]` gives its parameter a description and bounds; a
@@ -150,9 +150,9 @@ def tool_from(function: ToolFunction, **terms: Unpack[Terms]) -> Tool:
     """
     signature = signature_of(function)
 
-    def bind(arguments: Mapping[str, Any]) -> Bound:
+    def bind(arguments: Mapping[str, Any]) -> BoundCall:
         given = checked(signature, arguments)
-        return Bound(given, partial(_run, function, given))
+        return BoundCall(given, partial(_run, function, given))
 
     return Tool(signature.schema, bind, **terms)
 

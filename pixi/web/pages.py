@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 from yarl import URL
 
 from pixi.core.errors import ConfigError
-from pixi.documents import Documents, Limits, Readers, SetAside
+from pixi.documents import Documents, FileLimits, Readers, SetAside
 from pixi.documents.document import Document, Section
 from pixi.documents.files import FETCHED
 from pixi.documents.formats.fetched import Kind, Label, labelled
@@ -53,7 +53,7 @@ _LITTLE = 600  # characters of a page that may be nothing but a wall
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class WebPage:
     """A page that was read.
 
     Attributes:
@@ -86,7 +86,7 @@ class PageLimits:
     seconds: float = 15.0
 
 
-class Pages:
+class WebPageReader:
     """Reads pages. `close` ends what it started; nothing is started before the first page.
 
     Args:
@@ -103,7 +103,7 @@ class Pages:
         self._readers: Readers | None = None
         self._folder: TemporaryDirectory[str] | None = None
         self._laid_down = 0
-        self._kept: OrderedDict[str, tuple[float, Page]] = OrderedDict()
+        self._kept: OrderedDict[str, tuple[float, WebPage]] = OrderedDict()
 
     async def close(self) -> None:
         """End what reads. Calling it twice does no harm."""
@@ -112,7 +112,7 @@ class Pages:
         if self._folder is not None:
             await asyncio.to_thread(self._folder.cleanup)
 
-    async def read(self, url: str) -> Page:
+    async def read(self, url: str) -> WebPage:
         """The page at an address that anybody may have written.
 
         Raises:
@@ -148,12 +148,12 @@ class Pages:
                 f"{host} lets nobody in without a check that needs a browser ({check}).", answer=error.answer
             ) from None
 
-    async def _page(self, fetched: Fetched) -> Page:
+    async def _page(self, fetched: Fetched) -> WebPage:
         document, note = await self._documents(fetched)
         text = await asyncio.to_thread(as_markdown, document)
         if not note and len(text) < _LITTLE and (check := check_in(fetched.body)):
             note = f"this may be nothing but a check that needs a browser ({check})"
-        return Page(fetched.url, document.title, document.sections, text, note)
+        return WebPage(fetched.url, document.title, document.sections, text, note)
 
     async def _documents(self, fetched: Fetched) -> tuple[Document, str]:
         """The page as a document, and what to tell of it.
@@ -164,7 +164,7 @@ class Pages:
         kind = _kind_of(fetched)
         if self._readers is None:
             self._readers = Readers(
-                limits=Limits(
+                limits=FileLimits(
                     seconds=READING_SECONDS, megabytes=MEGABYTES, characters=20_000_000, records=1_000
                 )
             )
@@ -193,14 +193,14 @@ class Pages:
         self._laid_down += 1
         return Path(self._folder.name) / f"{self._laid_down}{FETCHED}"
 
-    def _known(self, key: str) -> Page | None:
+    def _known(self, key: str) -> WebPage | None:
         until, page = self._kept.get(key, (0.0, None))
         if page is not None and until <= self._clock():
             del self._kept[key]
             return None
         return page
 
-    def _keep(self, key: str, page: Page) -> None:
+    def _keep(self, key: str, page: WebPage) -> None:
         self._kept[key] = (self._clock() + _KEPT_SECONDS, page)
         self._kept.move_to_end(key)
         size = sum(len(kept.text) for _, kept in self._kept.values())

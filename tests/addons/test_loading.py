@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pixi.addons.loading import Source, from_file, installed, load_addons
+from pixi.addons.loading import AddonSource, from_file, installed, load_addons
 from pixi.toolbox import basics
 from pixi.toolbox.addon import Addon
 from pixi.toolbox.commands import CommandRegistry
@@ -32,7 +32,7 @@ class House:
         self.commands, self.tools = CommandRegistry(), Toolbox()
         basics.setup(Addon(self.commands, self.tools))
 
-    def load(self, *sources: Source) -> list[str]:
+    def load(self, *sources: AddonSource) -> list[str]:
         return load_addons(sources, self.commands, self.tools)
 
     @property
@@ -45,7 +45,7 @@ def house() -> House:
     return House()
 
 
-def addon(folder: Path, text: str, name: str = "waves.py") -> Source:
+def addon(folder: Path, text: str, name: str = "waves.py") -> AddonSource:
     file = folder / name
     file.write_text(text)
     return from_file(file)
@@ -119,7 +119,7 @@ def test_a_file_of_another_kind_is_named(house: House, tmp_path: Path) -> None:
 
 def test_two_addons_of_one_name_do_not_mix(house: House, tmp_path: Path) -> None:
     first = addon(tmp_path, WAVE)
-    second = Source("again.py", from_file(tmp_path / "waves.py").find)
+    second = AddonSource("again.py", from_file(tmp_path / "waves.py").find)
     assert house.load(first, second) == [
         "addon again.py is left out: command 'wave': the name 'wave' is taken; give it another."
     ]
@@ -155,5 +155,5 @@ def test_installed_packages_are_found_by_their_entry_point(
 
 def test_an_entry_point_may_name_the_function_itself(house: House) -> None:
     point = EntryPoint("basics", "pixi.toolbox.basics:setup", "pixi.addons")
-    (problem,) = house.load(Source("basics", point.load))
+    (problem,) = house.load(AddonSource("basics", point.load))
     assert "'send' is taken" in problem

@@ -18,7 +18,7 @@ from pixi.testing import ScriptedModel
 from pixi.toolbox.addon import Addon
 from pixi.toolbox.commands import CommandRegistry
 from pixi.toolbox.tools import EVERYBODY, Tool, Toolbox
-from pixi.web.pages import Page, PageLimits, Pages
+from pixi.web.pages import PageLimits, WebPage, WebPageReader
 
 URL = "https://kitchen.pixi-web.net/pancakes"
 SECTIONS = (
@@ -28,8 +28,10 @@ SECTIONS = (
 )
 
 
-def page(text: str = "Thin ones are best.", note: str = "", sections: tuple[Section, ...] = SECTIONS) -> Page:
-    return Page(URL, "Pancakes", sections, text, note)
+def page(
+    text: str = "Thin ones are best.", note: str = "", sections: tuple[Section, ...] = SECTIONS
+) -> WebPage:
+    return WebPage(URL, "Pancakes", sections, text, note)
 
 
 def test_short_page_comes_whole() -> None:
@@ -51,7 +53,7 @@ def test_long_page_comes_in_parts() -> None:
         text_result(page(text), 4, Portion(characters=1_000))
 
 
-CALLED = Page(f"{URL}?{'%E7%8C%AB' * 400}", "猫" * 300, SECTIONS, "猫は魚が好きです。\n" * 3_000, "a note")
+CALLED = WebPage(f"{URL}?{'%E7%8C%AB' * 400}", "猫" * 300, SECTIONS, "猫は魚が好きです。\n" * 3_000, "a note")
 
 
 @pytest.mark.parametrize("most", [8_000, 32_768])
@@ -127,7 +129,7 @@ async def test_question_that_the_page_does_not_answer() -> None:
     }
 
 
-async def tool_of(pages: Pages, mask: Mask, portion: Portion) -> Tool:
+async def tool_of(pages: WebPageReader, mask: Mask, portion: Portion) -> Tool:
     async def reader() -> RetrievalAgent:
         raise AssertionError("nobody asked a question")
 
@@ -143,7 +145,7 @@ async def test_address_that_holds_a_secret_is_not_fetched_however_it_is_written(
     context: Any = None
     mask.learn([secret])
     async with Web() as web:
-        tool = await tool_of(Pages(web, PageLimits()), mask, Portion())
+        tool = await tool_of(WebPageReader(web, PageLimits()), mask, Portion())
         for _ in range(4):
             for url in (f"127.0.0.1/?said={written}", f"http://127.0.0.1/{written}"):
                 with pytest.raises(ToolError, match="holds a secret"):
@@ -153,9 +155,9 @@ async def test_address_that_holds_a_secret_is_not_fetched_however_it_is_written(
 
 async def test_terms_of_the_tool() -> None:
     async with Web() as web:
-        tool = await tool_of(Pages(web, PageLimits()), Mask(), Portion())
+        tool = await tool_of(WebPageReader(web, PageLimits()), Mask(), Portion())
         assert (tool.name, tool.source, tool.writes, tool.personas) == ("read_page", SOURCE, False, EVERYBODY)
         assert tool.per_person is not None
         assert set(tool.schema.parameters["properties"]) == {"url", "question", "part"}
-        tool = await tool_of(Pages(web, PageLimits()), Mask(), Portion(personas=("pixi",)))
+        tool = await tool_of(WebPageReader(web, PageLimits()), Mask(), Portion(personas=("pixi",)))
         assert tool.personas == ("pixi",)

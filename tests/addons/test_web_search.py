@@ -14,7 +14,7 @@ from pixi.toolbox.addon import Addon
 from pixi.toolbox.commands import CommandRegistry
 from pixi.toolbox.context import Context
 from pixi.toolbox.safe_names import safe_names
-from pixi.toolbox.tools import EVERYBODY, Bound, Tool, Toolbox
+from pixi.toolbox.tools import EVERYBODY, BoundCall, Tool, Toolbox
 from pixi.web.search.searching import Result, SearchError
 
 
@@ -130,12 +130,12 @@ def server_tool(
     """A tool of the MCP server `exa`, and the arguments with which it was called."""
     called: list[Mapping[str, Any]] = []
 
-    def bind(arguments: Mapping[str, Any]) -> Bound:
+    def bind(arguments: Mapping[str, Any]) -> BoundCall:
         async def run(context: Context) -> str:
             called.append(arguments)
             return "1. Pancakes https://a.example/"
 
-        return Bound(arguments, run)
+        return BoundCall(arguments, run)
 
     schema = {"type": "object", "properties": dict(properties), "required": list(required)}
     return Tool(ToolSchema(name, "Search.", schema), bind, writes=writes, source="mcp:exa"), called

@@ -10,7 +10,7 @@ from pixi.channels.discord.backend import BotBackend
 from pixi.core.channel import Channel
 from pixi.core.errors import ConfigError
 from pixi.core.spending import Payer, Share
-from pixi.store.kept import Place
+from pixi.store.kept import ChannelConfig
 from pixi.testing import RecordingChannel
 from tests.app.scene import BOT, CHANNEL, address, hello, house_in, message, persona_file, settings_file
 from tests.servers.scripted_openai import ScriptedOpenAI
@@ -56,8 +56,8 @@ async def test_a_channel_has_the_model_that_was_chosen_for_it(tmp_path: Path) ->
         async with house_in(tmp_path) as house:
             assert house.models == ("default", "fast")
             assert not house.sees(HERE)
-            await house.set_place(HERE, Place(model="fast"))
-            assert house.place(HERE) == Place(model="fast")
+            await house.set_place(HERE, ChannelConfig(model="fast"))
+            assert house.place(HERE) == ChannelConfig(model="fast")
             assert house.sees(HERE)
             await house.receive(message(1), channel)
             await house.receive(message(2, channel=78), channel)
@@ -68,7 +68,7 @@ async def test_a_channel_has_the_model_that_was_chosen_for_it(tmp_path: Path) ->
             await house.receive(message(3), channel)
             await house.engine.settled()
             assert channel.sent[-1] == "second"
-            await house.set_place(HERE, Place())
+            await house.set_place(HERE, ChannelConfig())
             await house.receive(message(4), channel)
             await house.engine.settled()
             assert channel.sent[-1] == "first"
@@ -83,7 +83,7 @@ async def test_a_model_that_cannot_be_opened_is_stood_in_for(
         )
         channel = RecordingChannel()
         async with house_in(tmp_path) as house:
-            await house.set_place(HERE, Place(model="far"))
+            await house.set_place(HERE, ChannelConfig(model="far"))
             for number in (1, 2):
                 await house.receive(message(number), channel)
                 await house.engine.settled()

@@ -9,7 +9,7 @@ import pytest
 from pixi.app import watching
 from pixi.app.household import Household
 from pixi.app.reload import Reloading, reloading
-from pixi.store.kept import Place
+from pixi.store.kept import ChannelConfig
 from pixi.testing import RecordingChannel
 from tests.app.scene import BOT, CHANNEL, hello, house_in, message, persona_file, reading, settings_file
 from tests.servers.scripted_openai import Reply, ScriptedOpenAI, Tell, Until, answer
@@ -146,7 +146,7 @@ async def test_a_model_that_cannot_be_opened_changes_nothing(scene: Scene) -> No
 
 
 async def test_further_models_come_change_and_go(scene: Scene) -> None:
-    await scene.house.set_place(HERE, Place(model="fast"))
+    await scene.house.set_place(HERE, ChannelConfig(model="fast"))
     assert await scene.said() == "first"
     scene.settings('[models.fast]\nname = "quick"\n')
     assert await scene.look() == ["INFO: settings changed: models.fast"]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pixi.app.serving import talks
-from pixi.app.serving.talks import Talks
+from pixi.app.serving.talks import McpTalks
 from pixi.core.errors import ToolError
 from tests.app.scene import reading, settings_file
 from tests.servers.scripted_openai import ScriptedOpenAI, Until, finish, stream
@@ -16,10 +16,10 @@ from tests.waiting import until, within
 
 
 @asynccontextmanager
-async def two(folder: Path, server: ScriptedOpenAI) -> AsyncGenerator[tuple[Talks, Talks], None]:
+async def two(folder: Path, server: ScriptedOpenAI) -> AsyncGenerator[tuple[McpTalks, McpTalks], None]:
     """Two that serve from one store, as two processes would."""
     settings_file(folder, server)
-    both = [Talks(reading(folder)(), "mo", lambda line: None, alone=True) for _ in range(2)]
+    both = [McpTalks(reading(folder)(), "mo", lambda line: None, alone=True) for _ in range(2)]
     try:
         yield both[0], both[1]
     finally:
@@ -27,7 +27,7 @@ async def two(folder: Path, server: ScriptedOpenAI) -> AsyncGenerator[tuple[Talk
             await each.close()
 
 
-def say(talk: Talks, text: str, conversation: str) -> "asyncio.Task[list[str]]":
+def say(talk: McpTalks, text: str, conversation: str) -> "asyncio.Task[list[str]]":
     async def said() -> list[str]:
         answer = await talk.say("pixi", text, conversation, lambda line: None)
         messages: list[str] = answer["messages"]

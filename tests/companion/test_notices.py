@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pixi.addons.loading import Source, load_addon
+from pixi.addons.loading import AddonSource, load_addon
 from pixi.companion import addon as companion
 from pixi.companion.data import NewDraft
 from pixi.companion.maps import MapLink
@@ -50,7 +50,7 @@ async def telling(*replies: Any) -> AsyncGenerator[Told, None]:
 
     def load(addon: Addon) -> None:
         tools = Toolbox()
-        load_addon(Source("companion", lambda: companion), CommandRegistry(), tools, brought)
+        load_addon(AddonSource("companion", lambda: companion), CommandRegistry(), tools, brought)
         for tool in tools:
             addon._tools.add(tool)
         for notice in tools.notices:

@@ -15,8 +15,8 @@ from pixi.channels.discord.bot import Bot
 from pixi.channels.discord.gateway import client, patches
 from pixi.channels.discord.gateway.client import Shards
 from pixi.settings import Settings, load
-from pixi.testing.discord import BOT_MAY, Guild, LoopbackDiscord, Message, Permission, User
-from pixi.testing.discord import Channel as Room
+from pixi.testing.discord import BOT_MAY, FakeMessage, Guild, LoopbackDiscord, Permission, User
+from pixi.testing.discord import FakeChannel as Room
 from tests.faults.ground import Ground
 from tests.servers.scripted_openai import Json, Reply, ScriptedOpenAI, Seen, Step, finish, stream, usage
 from tests.waiting import until, within
@@ -132,7 +132,7 @@ class Scene:
         """What is written to mention the bot."""
         return self.discord.bot.mention
 
-    async def ask(self, text: str = "hi", *, by: User | None = None, room: Room | None = None) -> Message:
+    async def ask(self, text: str = "hi", *, by: User | None = None, room: Room | None = None) -> FakeMessage:
         """Somebody mentions the bot."""
         return await (room or self.room).say(by or self.mo, f"{self.at} {text}")
 
@@ -151,7 +151,7 @@ class Scene:
         """What the bot said in a room, by its webhooks too."""
         return (room or self.room).texts
 
-    def posted(self, text: str, room: Room | None = None) -> Message:
+    def posted(self, text: str, room: Room | None = None) -> FakeMessage:
         """The message of the bot that says this."""
         return next(each for each in (room or self.room).messages if each.content == text)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from pixi.core.errors import ConfigError
-from pixi.testing.discord import Call, Permission, Upload
+from pixi.testing.discord import ApiCall, Permission, Upload
 from tests.end_to_end.bot import Scene, Script, leaves, scene
 from tests.servers.scripted_openai import Hang, Until
 from tests.waiting import until
@@ -109,7 +109,7 @@ async def test_a_message_that_is_deleted_under_the_reply_is_answered_without_poi
         await until(lambda: here.asked)
         await here.room.say(here.discord.person("Ana"), "I am here too")
 
-        def remove(_: Call) -> None:
+        def remove(_: ApiCall) -> None:
             here.room.forget(asked)  # the bot is not told of it in time
 
         here.discord.before("PUT", "/reactions/", remove, times=1)

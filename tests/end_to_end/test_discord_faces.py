@@ -9,7 +9,7 @@ import pytest
 from PIL import Image as Pillow
 
 from pixi.app.household import Household
-from pixi.store.kept import Place
+from pixi.store.kept import ChannelConfig
 from pixi.testing.discord import BOT_MAY, Permission
 from tests.end_to_end.bot import EDDA, PERSONA, Scene, Script, scene
 from tests.servers.scripted_openai import Seen, Until
@@ -29,7 +29,7 @@ def by_persona(pixi: str, edda: str) -> Script:
 
 async def move_in(here: Scene, house: Household, *personas: str) -> None:
     """Somebody chooses who lives in the room."""
-    await house.set_place(here.address(persona=""), Place(personas=personas))
+    await house.set_place(here.address(persona=""), ChannelConfig(personas=personas))
 
 
 def shown(here: Scene) -> list[tuple[str, str]]:

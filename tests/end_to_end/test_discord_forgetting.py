@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from pixi.app.household import Household
-from pixi.testing.discord import Channel, Permission, User
+from pixi.testing.discord import FakeChannel, Permission, User
 from tests.end_to_end.bot import PERSONA, Scene, scene
 from tests.end_to_end.program import piped
 from tests.servers.scripted_openai import Hang, Reply, Seen, Tell, call, content, finish, stream, usage
@@ -84,7 +84,7 @@ class Talk:
     parrot: Parrot
     folder: Path
 
-    async def asks(self, text: str, *, by: User | None = None, room: Channel | None = None) -> None:
+    async def asks(self, text: str, *, by: User | None = None, room: FakeChannel | None = None) -> None:
         """Ask, and wait for the answer."""
         count = len(self.here.asked)
         await self.here.ask(text, by=by, room=room)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from PIL import Image as Pillow
 
-from pixi.testing.discord import Message, Upload
+from pixi.testing.discord import FakeMessage, Upload
 from tests.end_to_end.bot import Scene, leaves, scene
 from tests.servers.scripted_openai import Hang, Seen, Until
 from tests.waiting import until
@@ -363,7 +363,7 @@ async def test_stickers_and_forwarded_messages_are_told(tmp_path: Path) -> None:
     async with scene(tmp_path, "[SEND: ok]") as here:
         letters, elsewhere = here.discord.dm(here.mo), here.guild.channel("elsewhere")
         async with here.bot():
-            original: Message = await elsewhere.say(here.discord.person("Ana"), "the plan is pancakes")
+            original: FakeMessage = await elsewhere.say(here.discord.person("Ana"), "the plan is pancakes")
             await letters.forward(here.mo, original)
             await here.said("ok", room=letters)
             assert "the plan is pancakes" in here.heard()

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from pixi.channels.discord import requests
-from pixi.testing.discord import Call, DropConnection
+from pixi.testing.discord import ApiCall, DropConnection
 from tests.end_to_end.bot import Scene, scene
 
 
@@ -18,7 +18,7 @@ def away_after_the_first_post(here: Scene, requests: int) -> None:
     """Drop so many requests to the channel's messages, from the second post on."""
     posts, dropped = [0], [0]
 
-    def away(call: Call) -> None:
+    def away(call: ApiCall) -> None:
         posts[0] += call.method == "POST"
         if posts[0] >= 2 and dropped[0] < requests:
             dropped[0] += 1

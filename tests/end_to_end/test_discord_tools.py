@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from pixi.app.household import Household
-from pixi.testing.discord import Message, Permission, User
+from pixi.testing.discord import FakeMessage, Permission, User
 from tests.end_to_end.bot import PERSONA, Scene, Script, scene
 from tests.servers.scripted_openai import Reply, call, finish, stream, usage
 
@@ -69,13 +69,13 @@ async def kitchen(folder: Path, *scripts: Script) -> AsyncGenerator[tuple[Scene,
         yield here, house
 
 
-async def question(here: Scene) -> Message:
+async def question(here: Scene) -> FakeMessage:
     """The message with buttons, once it is there."""
     await here.discord.wait_for(lambda: any(each.buttons for each in here.room.messages))
     return next(each for each in here.room.messages if each.buttons)
 
 
-async def presses(here: Scene, who: User, message: Message, said: str) -> None:
+async def presses(here: Scene, who: User, message: FakeMessage, said: str) -> None:
     name = next(name for name in message.buttons.values() if f":{said}:" in name)
     begun = await here.discord.press(who, message, name)
     await begun.responded()

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pixi.channels.discord.outgoing.channel import NOTICE
-from pixi.store.kept import Place
+from pixi.store.kept import ChannelConfig
 from tests.end_to_end.bot import EDDA, PERSONA, Script, leaves, scene
 from tests.servers.scripted_openai import Close, Hang, Reset, Until, error, finish, stream
 from tests.waiting import until
@@ -100,7 +100,7 @@ async def test_who_was_chosen_during_a_reply_speaks_from_the_next_one_on(tmp_pat
     async with scene(tmp_path, begun, "[SEND: Edda here]", personas=personas) as here, here.bot() as house:
         await here.ask()
         await here.said("one")
-        await house.set_place(here.address(persona=""), Place(personas=("edda",)))
+        await house.set_place(here.address(persona=""), ChannelConfig(personas=("edda",)))
         gate.set()
         await here.said("one", "two")
 

@@ -16,7 +16,7 @@ from pixi.models.dialects.chat import chat_fields
 from pixi.models.dialects.prompt import Style, encoded
 from pixi.models.model import Traits
 from pixi.testing import ScriptedModel
-from pixi.toolbox.tools import EVERYBODY, Bound, Tool
+from pixi.toolbox.tools import EVERYBODY, BoundCall, Tool
 from tests.engine.scene import scene
 
 NEEDLES = {
@@ -92,7 +92,7 @@ def tool(name: str, says: str, source: str) -> Tool:
 
     return Tool(
         ToolSchema(name, says, schema),
-        lambda arguments: Bound(arguments, run),
+        lambda arguments: BoundCall(arguments, run),
         source=source,
         personas=EVERYBODY,
     )

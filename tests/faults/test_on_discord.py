@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from pixi.testing.discord import Call, DropConnection
+from pixi.testing.discord import ApiCall, DropConnection
 from tests.end_to_end.bot import scene
 from tests.servers.scripted_openai import Reply, Reset, error
 
@@ -57,7 +57,7 @@ async def test_a_model_server_that_is_down_for_a_while(
 async def test_a_discord_that_drops_every_second_request(tmp_path: Path) -> None:
     numbers = iter(range(1_000))
 
-    def drops(_: Call) -> None:
+    def drops(_: ApiCall) -> None:
         if next(numbers) % 2 == 0:
             raise DropConnection
 

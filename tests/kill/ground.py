@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from pixi.core.written import read_again
-from pixi.testing.discord import Channel as Room
+from pixi.testing.discord import FakeChannel as Room
 from pixi.testing.discord import LoopbackDiscord
 from tests.kill.life import Life, Nursery, Records, open_records
 from tests.kill.questions import SORRY, Report, reply_to, wanted

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from pixi.testing.discord import Channel as Room
+from pixi.testing.discord import FakeChannel as Room
 from tests.kill.ground import PEOPLE, Ground
 from tests.kill.life import Life
 from tests.kill.questions import PARTS

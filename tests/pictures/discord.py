@@ -6,7 +6,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from pixi.personas.shelf import shipped_folder
-from pixi.testing.discord import Message, User
+from pixi.testing.discord import FakeMessage, User
 from tests.end_to_end.bot import Scene, scene
 from tests.page.browsing import browsing
 
@@ -76,7 +76,7 @@ def page_of(there: Scene) -> str:
     )
 
 
-def _article(message: Message, face: str, *, same: bool) -> str:
+def _article(message: FakeMessage, face: str, *, same: bool) -> str:
     app = " <small>APP</small>" if message.author.bot else ""
     name = "" if same else f"<div><b>{escape(message.author.name)}</b>{app}</div>"
     text = escape(message.content)

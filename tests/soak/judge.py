@@ -10,8 +10,8 @@ from pathlib import Path
 from pixi.channels.discord.backend import parse_address
 from pixi.channels.discord.outgoing.channel import NOTICE
 from pixi.channels.discord.outgoing.delivery import POINTER
-from pixi.testing.discord import Channel as Room
-from pixi.testing.discord import Message, User
+from pixi.testing.discord import FakeChannel as Room
+from pixi.testing.discord import FakeMessage, User
 from tests.soak.ledger import SORRY, Given, Ledger, Question
 
 _SHOWN = 60
@@ -99,12 +99,12 @@ class Judge:
         for persona, unanswered in left.items():
             self._notices(room, persona, unanswered, posts)
 
-    def _is_ours(self, message: Message) -> bool:
+    def _is_ours(self, message: FakeMessage) -> bool:
         return not message.interaction and (
             message.author is self._bot or message.application_id == self._application
         )
 
-    def _replies(self, room: Room, posts: list[Message]) -> defaultdict[str, list[Given]]:
+    def _replies(self, room: Room, posts: list[FakeMessage]) -> defaultdict[str, list[Given]]:
         """The replies that were posted to each question."""
         found: defaultdict[str, list[Given]] = defaultdict(list)
         for post in posts:
@@ -120,13 +120,13 @@ class Judge:
                     found[mark].append(given[0])
         return found
 
-    def _look_for_doubles(self, room: Room, posts: list[Message]) -> None:
+    def _look_for_doubles(self, room: Room, posts: list[FakeMessage]) -> None:
         texts = Counter(_without_pointer(each.content) for each in posts)
         for text, count in texts.items():
             if count > 1 and text not in (SORRY, NOTICE):
                 self._verdict.twice.append(f"{text[:_SHOWN]!r} stands {count} times in {room!r}")
 
-    def _notices(self, room: Room, persona: str, questions: list[Question], posts: list[Message]) -> None:
+    def _notices(self, room: Room, persona: str, questions: list[Question], posts: list[FakeMessage]) -> None:
         """Questions without an answer: each turn of them was told of by exactly one notice, or needs none."""
         wanted, free = self._without_answer(room, persona, questions)
         text = SORRY if persona == "pixi" else NOTICE
@@ -192,7 +192,7 @@ class Judge:
                 )
 
 
-def _told_about(turn: list[Question], notices: list[Message]) -> bool:
+def _told_about(turn: list[Question], notices: list[FakeMessage]) -> bool:
     """Whether a notice came after a turn began, or so shortly before that no other was due."""
     return any(notice.at > turn[0].asked - _NOTICE_SECONDS for notice in notices)
 

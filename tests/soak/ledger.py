@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from itertools import islice
 
 from pixi.channels.discord.outgoing.channel import NOTICE
-from pixi.testing.discord import Channel as Room
-from pixi.testing.discord import Message
+from pixi.testing.discord import FakeChannel as Room
+from pixi.testing.discord import FakeMessage
 
 SORRY = "oops, my head"
 """What Pixi says when its model fails. Edda has no words for it: then the bot gives a notice."""
@@ -34,7 +34,7 @@ class Question:
     mark: str
     persona: str
     room: Room
-    message: Message
+    message: FakeMessage
     asked: float = field(default_factory=time.monotonic)
     seen: float | None = None
     excused: str = ""

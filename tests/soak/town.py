@@ -3,7 +3,7 @@
 import random
 from dataclasses import dataclass
 
-from pixi.testing.discord import Channel as Room
+from pixi.testing.discord import FakeChannel as Room
 from pixi.testing.discord import Guild, LoopbackDiscord, Permission, User
 
 _PEOPLE = 120

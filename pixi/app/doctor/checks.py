@@ -14,7 +14,7 @@ from pixi.core.errors import ConfigError, ModelError, PixiError
 if TYPE_CHECKING:
     from pixi.app.inspecting import Inspected
     from pixi.core.persona import Persona
-    from pixi.personas.files import Loaded
+    from pixi.personas.files import LoadedPersona
     from pixi.settings import ModelSettings, Settings
 
 
@@ -158,20 +158,22 @@ async def check_personas(settings: "Settings") -> AsyncIterator[Finding]:
         yield Finding(True, "personas", f"{names}; {default.name} answers by default{more}{tiny}")
 
 
-def _find_personas(settings: "Settings") -> "tuple[list[Loaded], list[Loaded], Persona | None, list[str]]":
+def _find_personas(
+    settings: "Settings",
+) -> "tuple[list[LoadedPersona], list[LoadedPersona], Persona | None, list[str]]":
     """Read all personas: the fine ones, what can be read of broken ones, the default one, all faults."""
     from pixi.app.cast import folders_of
-    from pixi.personas.files import Loaded, PersonaError, load_persona
-    from pixi.personas.shelf import Broken, find_persona, list_personas
+    from pixi.personas.files import LoadedPersona, PersonaError, load_persona
+    from pixi.personas.shelf import BrokenPersona, find_persona, list_personas
 
     try:
         folders = folders_of(settings)
         found = list_personas(folders)
     except ConfigError as error:
         return [], [], None, [*error.faults]
-    loaded = [each for each in found if isinstance(each, Loaded)]
-    broken = [each.loaded for each in found if isinstance(each, Broken) and each.loaded is not None]
-    faults = [fault for each in found if isinstance(each, Broken) for fault in each.faults]
+    loaded = [each for each in found if isinstance(each, LoadedPersona)]
+    broken = [each.loaded for each in found if isinstance(each, BrokenPersona) and each.loaded is not None]
+    faults = [fault for each in found if isinstance(each, BrokenPersona) for fault in each.faults]
     default = None
     try:
         default = find_persona(settings.persona.default, folders)
@@ -235,14 +237,14 @@ async def check_addons(settings: "Settings") -> AsyncIterator[Finding]:
     if not settings.addons and not settings.addon:
         return
     from pixi.addons.loading import load_addon, named
-    from pixi.app.addons import Reading
+    from pixi.app.addons import AddonSettingsReader
     from pixi.toolbox import basics
     from pixi.toolbox.addon import Addon
     from pixi.toolbox.commands import CommandRegistry
     from pixi.toolbox.tools import Toolbox
 
     commands, tools = CommandRegistry(), Toolbox()
-    read = Reading(settings, tools)
+    read = AddonSettingsReader(settings, tools)
     basics.setup(Addon(commands, tools))
     for path in settings.addons:
         try:

@@ -8,7 +8,7 @@ from pixi.core.figures import how_many
 
 if TYPE_CHECKING:
     from pixi.mcp.lock import Approved, Sifted
-    from pixi.mcp.offers import Caller
+    from pixi.mcp.offers import ToolServer
     from pixi.mcp.where import Where
     from pixi.settings import McpSettings, Settings
 
@@ -64,7 +64,7 @@ async def _look(name: str, where: "Where", approved: "Approved | None", its: "Mc
     return told + [(subject, False, line) for line in left_out]
 
 
-def _left_out(server: "Caller", found: "Sifted", its: "McpSettings") -> list[str]:
+def _left_out(server: "ToolServer", found: "Sifted", its: "McpSettings") -> list[str]:
     """Why which tools cannot be offered: tried with a toolbox of its own."""
     from pixi.addons.mcp import register
     from pixi.toolbox.tools import Toolbox

@@ -9,9 +9,9 @@ from pixi.app.mcp_settings import lock_of, places, require_sdk
 from pixi.app.reach.part import Grounds
 from pixi.app.watching import Watched, changes
 from pixi.core.errors import ConfigError
-from pixi.mcp.lock import Lock
+from pixi.mcp.lock import LockFile
 from pixi.mcp.offers import ForeignTool
-from pixi.mcp.server import Server
+from pixi.mcp.server import McpServer
 from pixi.settings import McpSettings, Settings
 
 _GRACE_SECONDS = 1.0
@@ -31,14 +31,14 @@ def part_on(grounds: Grounds) -> "McpServers":
 
 
 class McpServers:
-    """A `pixi.app.reach.part.Part`."""
+    """A `pixi.app.reach.part.Integration`."""
 
     def __init__(self, grounds: Grounds) -> None:
         self._grounds = grounds
-        self._servers: dict[str, Server] = {}
+        self._servers: dict[str, McpServer] = {}
         self._settings: dict[str, McpSettings] = {}
         self._offered: dict[str, tuple[tuple[ForeignTool, ...], McpSettings]] = {}
-        self._lock: Lock | None = None
+        self._lock: LockFile | None = None
         self._watching: asyncio.Task[None] | None = None
         self._told: dict[str, set[str]] = {}
 
@@ -53,13 +53,13 @@ class McpServers:
         await self._end(set(self._servers) - stay)
         lock = self._lock = self._lock or lock_of(settings)
         self._settings = dict(settings.mcp)
-        started: list[Server] = []
+        started: list[McpServer] = []
         for name, where in wanted.items():
             self._grounds.tools.announce(_source(name))
             if name in stay:
                 await self._offer(self._servers[name])
                 continue
-            server = Server(name, where, lock, offered=self._offer, tell=self._grounds.report)
+            server = McpServer(name, where, lock, offered=self._offer, tell=self._grounds.report)
             self._servers[name] = server
             server.start()
             started.append(server)
@@ -68,7 +68,7 @@ class McpServers:
         await _settled(started)
 
     @property
-    def servers(self) -> Mapping[str, Server]:
+    def servers(self) -> Mapping[str, McpServer]:
         """Those that the settings name, as they are now."""
         return self._servers
 
@@ -88,7 +88,7 @@ class McpServers:
             self._offered.pop(server.name, None)
         await asyncio.gather(*(server.close() for server in gone))
 
-    async def _offer(self, server: Server) -> None:
+    async def _offer(self, server: McpServer) -> None:
         """Register the tools of a server, if they are other ones by now. Those of one that is away stay."""
         name = server.name
         if self._servers.get(name) is not server:
@@ -111,7 +111,7 @@ class McpServers:
                 told.add(line)
                 self._grounds.report(line)
 
-    async def _watch(self, lock: Lock) -> None:
+    async def _watch(self, lock: LockFile) -> None:
         """What waits for consent may have it, whenever the lock file changes."""
         async with aclosing(changes(lambda: Watched((lock.path,)))) as changed:
             async for _ in changed:
@@ -124,7 +124,7 @@ def _source(name: str) -> str:
     return f"mcp:{name}"
 
 
-async def _settled(servers: Iterable[Server]) -> None:
+async def _settled(servers: Iterable[McpServer]) -> None:
     """Wait for servers to be ready, or known not to be, but not long."""
     waiting = [asyncio.create_task(server.settled()) for server in servers]
     if waiting:

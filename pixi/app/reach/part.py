@@ -34,7 +34,7 @@ class Grounds:
     report: Tell
 
 
-class Part(Protocol):
+class Integration(Protocol):
     """One way out of the chat, as the settings want it."""
 
     async def go_by(self, settings: Settings) -> None:

@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING
 
-from pixi.app.reach.part import Grounds, Part
+from pixi.app.reach.part import Grounds, Integration
 from pixi.settings import Settings
 
 if TYPE_CHECKING:
-    from pixi.mcp.server import Server
+    from pixi.mcp.server import McpServer
 
 PARTS: Mapping[str, Callable[[Settings], bool]] = {
     "mcp_servers": lambda settings: bool(settings.mcp),
@@ -38,7 +38,7 @@ class Reach:
 
     def __init__(self, grounds: Grounds) -> None:
         self._grounds = grounds
-        self._parts: dict[str, Part] = {}
+        self._parts: dict[str, Integration] = {}
         self._started = False
 
     async def go_by(self, settings: Settings, *, tools: bool = True) -> None:
@@ -58,7 +58,7 @@ class Reach:
             await part.go_by(settings)
 
     @property
-    def mcp_servers(self) -> Mapping[str, "Server"]:
+    def mcp_servers(self) -> Mapping[str, "McpServer"]:
         """The MCP servers, by the names of their sections."""
         part = self._parts.get("mcp_servers")
         if part is None:
@@ -75,8 +75,8 @@ class Reach:
                 stack.push_async_callback(part.close)
         self._parts.clear()
 
-    async def _opened(self, name: str) -> Part:
+    async def _opened(self, name: str) -> Integration:
         # Imported in a thread, and only where it is wanted: what reaches out is heavy.
         module = await asyncio.to_thread(importlib.import_module, f"pixi.app.reach.{name}")
-        part: Part = module.part_on(self._grounds)
+        part: Integration = module.part_on(self._grounds)
         return part

@@ -1,7 +1,7 @@
 """What was written in a Discord server, as tools: there while the settings want it."""
 
 from pixi.addons.server_history import SOURCE, setup
-from pixi.app.reach.part import Grounds, Part
+from pixi.app.reach.part import Grounds, Integration
 from pixi.core.errors import ConfigError
 from pixi.settings import Settings
 
@@ -38,6 +38,6 @@ class ServerHistory:
         self._open = False
 
 
-def part_on(grounds: Grounds) -> Part:
+def part_on(grounds: Grounds) -> Integration:
     """The part, which opens as the settings want."""
     return ServerHistory(grounds)

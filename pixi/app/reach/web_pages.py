@@ -7,7 +7,7 @@ from pixi.app.reach.part import Grounds
 from pixi.core.errors import ConfigError
 from pixi.fetching.web import Web
 from pixi.settings import Settings
-from pixi.web.pages import PageLimits, Pages
+from pixi.web.pages import PageLimits, WebPageReader
 
 
 def part_on(grounds: Grounds) -> "WebPages":
@@ -25,7 +25,7 @@ class WebPages:
     def __init__(self, grounds: Grounds) -> None:
         self._grounds = grounds
         self._web = Web()
-        self._pages = Pages(self._web, PageLimits())
+        self._pages = WebPageReader(self._web, PageLimits())
         self._portion: Portion | None = None
 
     async def go_by(self, settings: Settings) -> None:

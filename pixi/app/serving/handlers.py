@@ -14,7 +14,7 @@ from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel.server import Server
 from mcp.shared.exceptions import MCPError
 
-from pixi.app.serving.served import Call, Served
+from pixi.app.serving.served import Served, ServedCall
 from pixi.app.serving.talks import Tell
 from pixi.core.errors import ToolError
 from pixi.core.masking import Mask
@@ -88,7 +88,7 @@ class Handlers:
             )
         async with _progress(context, self._mask) as happens:
             try:
-                result = await offer.call(Call(happens, self._talk(context)), asked.arguments or {})
+                result = await offer.call(ServedCall(happens, self._talk(context)), asked.arguments or {})
             except ToolError as error:
                 text = types.TextContent(type="text", text=self._mask.redact(str(error)))
                 return types.CallToolResult(content=[text], is_error=True)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import Field
 
 from pixi.addons.knowledge import RESULTS, described, query_result, search_result
-from pixi.app.serving.talks import LONGEST_MESSAGE, Talks
+from pixi.app.serving.talks import LONGEST_MESSAGE, McpTalks
 from pixi.core.deltas import ToolSchema
 from pixi.core.errors import PixiError, ToolError
 from pixi.core.persona import Persona
@@ -36,7 +36,7 @@ Tell = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class ServedCall:
     """One call of a client.
 
     Attributes:
@@ -61,7 +61,7 @@ class Offer:
         """Return the tool as a client sees it."""
         return self.signature.schema
 
-    async def call(self, call: Call, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+    async def call(self, call: ServedCall, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
         """Carry it out.
 
         Raises:
@@ -83,7 +83,9 @@ class Served:
     personas: Mapping[str, Persona] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, library: "Library", personas: Mapping[str, Persona], talks: Talks, books: Books) -> "Served":
+    def of(
+        cls, library: "Library", personas: Mapping[str, Persona], talks: McpTalks, books: Books
+    ) -> "Served":
         """Offer the databases that are open, and these personas by the names of their files."""
         offers = [
             *(
@@ -118,7 +120,7 @@ def _of_database(
     """Return the tools of a database: its search, which needs no model, and its query."""
 
     async def search(
-        call: Call,
+        call: ServedCall,
         keyword: Annotated[
             str, Field(description="a few words, in the language of the documents", max_length=_LONGEST_WORDS)
         ],
@@ -128,7 +130,7 @@ def _of_database(
         return await search_result(database, keyword, limit)
 
     async def query(
-        call: Call,
+        call: ServedCall,
         query: Annotated[
             str, Field(description="what you want to know, as a whole question", max_length=_LONGEST_WORDS)
         ],
@@ -168,11 +170,11 @@ async def _read(database: "DirectoryDatabase") -> None:
             await database.ready()
 
 
-def _talk_to(personas: Mapping[str, Persona], talks: Talks) -> Offer:
+def _talk_to(personas: Mapping[str, Persona], talks: McpTalks) -> Offer:
     who = Literal[tuple(personas)]  # type: ignore[valid-type]  # known only now
 
     async def talk_to(
-        call: Call,
+        call: ServedCall,
         persona: Annotated[Any, Field(description="who is to answer")],
         message: Annotated[str, Field(description="what you say", max_length=LONGEST_MESSAGE)],
         conversation: Annotated[

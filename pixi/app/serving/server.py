@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 from pixi.app.cast import folders_of
 from pixi.app.library import open_library
 from pixi.app.serving.output import Output, standard_output
-from pixi.app.serving.talks import Talks
+from pixi.app.serving.talks import McpTalks
 from pixi.channels.terminal_input import read_chunks
 from pixi.core.errors import ConfigError
 from pixi.core.masking import Mask
-from pixi.personas.files import Loaded
+from pixi.personas.files import LoadedPersona
 from pixi.personas.shelf import list_personas
 from pixi.settings import Settings
 from pixi.settings.hidden import secrets_in
@@ -59,12 +59,12 @@ async def open_server(
     from pixi.app.serving.served import Served
 
     found = await asyncio.to_thread(list_personas, folders_of(settings))
-    personas = {each.path.stem: each.persona for each in found if isinstance(each, Loaded)}
+    personas = {each.path.stem: each.persona for each in found if isinstance(each, LoadedPersona)}
     for each in found:
-        if not isinstance(each, Loaded):
+        if not isinstance(each, LoadedPersona):
             for fault in each.faults:
                 report(fault)
-    talks = Talks(settings, user, report, alone=alone)
+    talks = McpTalks(settings, user, report, alone=alone)
     async with open_library(settings, reads=False, follow=True) as library:
         try:
             mask = Mask()

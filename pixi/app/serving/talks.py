@@ -28,7 +28,7 @@ _TALK = re.compile(r"[0-9a-f]{32}")
 Tell = Callable[[str], None]
 
 
-class Talks:
+class McpTalks:
     """Opens all that answers when somebody first writes; `close` it.
 
     Args:

@@ -10,7 +10,7 @@ from pixi.app.mcp_settings import lock_of, places, require_sdk
 from pixi.core.errors import ConfigError, PixiError
 from pixi.core.routes import AddonRoute, Caller, RouteError
 from pixi.core.untrusted import escaped_lines
-from pixi.mcp.lock import Lock, kept
+from pixi.mcp.lock import LockFile, kept
 from pixi.mcp.offers import ForeignTool
 from pixi.mcp.state import Broken, Closed, Ready, Starting, State, Waiting
 from pixi.mcp.where import Where, visible
@@ -148,7 +148,7 @@ class _McpConsent:
             return waiting
         return McpWaiting(name, False, "", waiting.now, waiting.mark, [])
 
-    def _place(self, name: str) -> tuple[Where, Lock]:
+    def _place(self, name: str) -> tuple[Where, LockFile]:
         settings = self._house.settings
         try:
             require_sdk()

@@ -32,7 +32,7 @@ from pixi.app.studio.persona_prompt import (
 )
 from pixi.app.studio.persona_talk import DraftTalks
 from pixi.core.routes import AddonRoute, Caller, RouteError
-from pixi.personas.files import Loaded, shown
+from pixi.personas.files import LoadedPersona, shown
 from pixi.personas.shelf import Found
 
 _LIST = "/api/studio/personas"
@@ -215,14 +215,14 @@ class _PersonaScreen:
     async def examine(self, caller: Caller, asked: TryRequest) -> Examined:
         """Answer with what a text comes to."""
         found = await asyncio.to_thread(self._looked_at, caller.path["name"], asked.text)
-        loaded = found if isinstance(found, Loaded) else found.loaded
+        loaded = found if isinstance(found, LoadedPersona) else found.loaded
         prompt = None if loaded is None else prompt_of(self._house, loaded.persona, caller.name)
         return Examined(problems_of(found), form_of(found), prompt)
 
     async def say(self, caller: Caller, asked: PersonaSayRequest) -> AsyncGenerator[dict[str, Any], None]:
         """Say something to a text, and yield what it does."""
         found = await asyncio.to_thread(self._looked_at, caller.path["name"], asked.text)
-        if not isinstance(found, Loaded):
+        if not isinstance(found, LoadedPersona):
             raise RouteError(422, "It cannot answer so", "\n".join(found.faults))
         talk = await self.talks.at(caller, asked.talk, found.persona)
         async with aclosing(talk.say(asked.message)) as events:
@@ -261,7 +261,7 @@ class _PersonaScreen:
 
     def _live(self, found: Found) -> bool:
         there = self._house.cast.personas.get(found.path.stem)
-        return isinstance(found, Loaded) and there == found.persona
+        return isinstance(found, LoadedPersona) and there == found.persona
 
     def _read(self, name: str, why: str = "") -> PersonaFile:
         house = self._house
@@ -287,7 +287,7 @@ class _PersonaScreen:
 
     def _why_not(self, found: Found, why: str) -> str:
         """Say why the house does not answer as a file says."""
-        if not isinstance(found, Loaded):
+        if not isinstance(found, LoadedPersona):
             return "\n".join(found.faults)
         its = [fault for fault in self._house.cast.faults if shown(found.path) in fault]
         return "\n".join(its) or why or "The house has not read it yet."

@@ -20,7 +20,7 @@ from pixi.app.cast import folders_of
 from pixi.core.errors import ConfigError
 from pixi.core.routes import RouteError
 from pixi.personas.avatar import FORMATS
-from pixi.personas.files import LARGEST, Loaded, shown
+from pixi.personas.files import LARGEST, LoadedPersona, shown
 from pixi.personas.shelf import Found, list_personas
 from pixi.settings import Settings
 
@@ -194,7 +194,7 @@ def create_file(settings: Settings, name: str, like: str = "") -> Path:
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_LINK, 0o644)
         with open(handle, "wb") as file:
             file.write(text.encode("utf-8"))
-        if isinstance(found, Loaded):
+        if isinstance(found, LoadedPersona):
             _copy_picture(Path(found.persona.avatar), found.path.parent, folder)
     return path
 

@@ -17,8 +17,8 @@ from pixi.core.tokens import estimate_text, estimate_tools
 from pixi.core.untrusted import prompt_name
 from pixi.engine.capabilities import Capabilities, capabilities_of, missing_names
 from pixi.engine.context import prompt_template
-from pixi.personas.files import LARGEST, Loaded, shown
-from pixi.personas.shelf import Broken, Found
+from pixi.personas.files import LARGEST, LoadedPersona, shown
+from pixi.personas.shelf import BrokenPersona, Found
 
 _LONGEST = 100_000  # characters of a section that are shown
 
@@ -92,16 +92,18 @@ def form_of(found: Found) -> PersonaForm:
 def looked_at(house: Household, path: Path, text: str) -> Found:
     """Look at a text as if the file held it, with the faults that `personas --check` would tell of."""
     if len(text.encode("utf-8", "replace")) > LARGEST:
-        return Broken(path, (f"{shown(path)}: this is too large for a persona; keep it under 256 KB.",))
+        return BrokenPersona(
+            path, (f"{shown(path)}: this is too large for a persona; keep it under 256 KB.",)
+        )
     for each in personas_in(house.settings, {path: text}):
         if each.path == path:
             return with_names(house, each)
-    return Broken(path, (f"{shown(path)}: another persona of an earlier folder has its names.",))
+    return BrokenPersona(path, (f"{shown(path)}: another persona of an earlier folder has its names.",))
 
 
 def with_names(house: Household, found: Found) -> Found:
     """Add what the persona names and what is not there."""
-    loaded = found if isinstance(found, Loaded) else found.loaded
+    loaded = found if isinstance(found, LoadedPersona) else found.loaded
     if loaded is None:
         return found
     missing = missing_in(loaded, house.engine.commands, house.engine.tools, house.library)
@@ -110,7 +112,7 @@ def with_names(house: Household, found: Found) -> Found:
 
 def problems_of(found: Found) -> list[PersonaFault]:
     """List what is wrong with a file, by line."""
-    if isinstance(found, Loaded):
+    if isinstance(found, LoadedPersona):
         return [PersonaFault(remark.line, remark.text, stops=False) for remark in found.remarks]
     start = re.escape(shown(found.path))
     problems = []

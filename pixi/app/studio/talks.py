@@ -27,7 +27,7 @@ from pixi.core.events import to_json
 from pixi.core.message import Message
 from pixi.core.notes import notes_in
 from pixi.core.routes import AddonRoute, Caller, RouteError
-from pixi.store.kept import FoundWords, ListedTalk, Place, TalkFilter, TurnRecord
+from pixi.store.kept import ChannelConfig, FoundWords, ListedTalk, TalkFilter, TurnRecord
 from pixi.store.statements.branches import trunk
 
 if TYPE_CHECKING:
@@ -414,7 +414,7 @@ async def _choose(house: "Household", address: str, asked: PlaceChoice) -> Place
     usual = asked.model == house.models[0]
     await house.set_place(
         at,
-        Place(
+        ChannelConfig(
             now.personas if asked.personas is None else tuple(dict.fromkeys(asked.personas)),
             now.model if asked.model is None else "" if usual else asked.model,
             now.home if asked.home is None else asked.home,

@@ -13,7 +13,7 @@ from pixi.core.message import Message
 from pixi.core.persona import Persona
 from pixi.core.spending import Payer, Share, Spent
 from pixi.settings.discord_rules import Rules
-from pixi.store.kept import Place, Tally
+from pixi.store.kept import ChannelConfig, Tally
 from pixi.store.store import Store
 
 _KIND = "discord"
@@ -140,10 +140,10 @@ class BotBackend(Protocol):
 
     # What people chose for a channel. `channel` is an `ConversationAddress` without a persona.
 
-    def place(self, channel: str) -> Place:
+    def place(self, channel: str) -> ChannelConfig:
         """Return what holds there; the default where nobody chose."""
 
-    async def set_place(self, channel: str, place: Place) -> None:
+    async def set_place(self, channel: str, place: ChannelConfig) -> None:
         """Keep what somebody chose."""
 
     # Records.
@@ -158,7 +158,7 @@ class BotBackend(Protocol):
 # What people chose for a channel.
 
 
-def channel_config(backend: BotBackend, bot: int, where: Sequence[int]) -> Place:
+def channel_config(backend: BotBackend, bot: int, where: Sequence[int]) -> ChannelConfig:
     """Return what holds in a channel: the first choice that somebody made for it or what it belongs to.
 
     Where no personas were chosen there, those chosen for what it belongs to are in it.
@@ -170,7 +170,7 @@ def channel_config(backend: BotBackend, bot: int, where: Sequence[int]) -> Place
             there are any.
     """
     places = [backend.place(str(ConversationAddress(bot, each))) for each in where]
-    place = next((place for place in places if place != Place()), Place())
+    place = next((place for place in places if place != ChannelConfig()), ChannelConfig())
     personas = next((each.personas for each in places if each.personas), ())
     return replace(place, personas=personas)
 

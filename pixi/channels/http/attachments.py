@@ -25,7 +25,7 @@ from pixi.channels.http.problems import Problem
 from pixi.channels.http.sniffing import PICTURES, SUFFIXES, Sniffer
 from pixi.core.errors import ConfigError
 from pixi.core.message import Image
-from pixi.documents import Limits, Readers, SetAside
+from pixi.documents import FileLimits, Readers, SetAside
 from pixi.documents.formats.markup import as_markdown
 from pixi.fetching.web import Web, WebError
 from pixi.models.pictures import PictureError, fit_for_model
@@ -35,7 +35,9 @@ MOST = 8
 
 _PICTURES = 4  # that are shown of one message
 _SIDE = 1_024  # pixels of the longer side of a picture that is shown
-_READING = Limits(seconds=8.0, megabytes=768, unpacked_bytes=64_000_000, characters=5_000_000, records=5_000)
+_READING = FileLimits(
+    seconds=8.0, megabytes=768, unpacked_bytes=64_000_000, characters=5_000_000, records=5_000
+)
 _FETCH_SECONDS = 10.0
 _TOGETHER_SECONDS = 20.0  # for all documents of one message
 

@@ -14,7 +14,7 @@ from aiohttp import web
 
 from pixi.channels.http.attachments import attachments_in
 from pixi.channels.http.bodies import Attachment
-from pixi.channels.http.reconciling import Said, visible_text
+from pixi.channels.http.reconciling import ClientLine, visible_text
 from pixi.channels.http.streams import BODY_SECONDS
 
 _MESSAGES = 2_000
@@ -49,7 +49,7 @@ class ChatCompletionRequest:
     model: str
     last: str
     files: tuple[Attachment, ...]
-    told: tuple[Said, ...]
+    told: tuple[ClientLine, ...]
     system: str
     stream: bool
     usage: bool
@@ -116,11 +116,11 @@ def read_request(body: Mapping[str, Any]) -> ChatCompletionRequest:
     )
 
 
-def _messages(messages: Any) -> tuple[str, tuple[Attachment, ...], tuple[Said, ...], str]:
+def _messages(messages: Any) -> tuple[str, tuple[Attachment, ...], tuple[ClientLine, ...], str]:
     """What the person says last, the files that go with it, the lines before, and what the program says."""
     if not isinstance(messages, list) or not messages or len(messages) > _MESSAGES:
         raise RefusedRequest(400, f"messages must be a list of 1 to {_MESSAGES} messages.", param="messages")
-    lines: list[Said] = []
+    lines: list[ClientLine] = []
     contents: list[Any] = []
     system: list[str] = []
     for number, message in enumerate(messages):
@@ -132,7 +132,7 @@ def _messages(messages: Any) -> tuple[str, tuple[Attachment, ...], tuple[Said, .
         text = visible_text(message.get("content")).encode("utf-8", "replace").decode()
         role = message["role"]
         if role in ("user", "assistant"):
-            lines.append(Said(role, text))
+            lines.append(ClientLine(role, text))
             contents.append(message.get("content"))
         elif role in ("system", "developer"):
             system.append(text)

@@ -9,7 +9,7 @@ the page is not served: there the key was made for nobody.
 from aiohttp import web
 
 from pixi.channels.http.backend import Backend
-from pixi.channels.http.pages import Pages
+from pixi.channels.http.pages import StaticFiles
 from pixi.channels.http.problems import PLAIN, Problem
 from pixi.channels.http.visitors import Visitors
 
@@ -25,7 +25,7 @@ class Embeds:
         backend: knows personas.
     """
 
-    def __init__(self, pages: Pages, visitors: Visitors, backend: Backend) -> None:
+    def __init__(self, pages: StaticFiles, visitors: Visitors, backend: Backend) -> None:
         self._pages = pages
         self._visitors = visitors
         self._backend = backend

@@ -45,7 +45,7 @@ from pixi.channels.http.problems import Problem
 from pixi.channels.http.requests import decoded, json_answer, queried
 from pixi.channels.http.shown import OfMessage, ShownPictures
 from pixi.channels.http.streams import read_body, write_stream
-from pixi.channels.http.talks import Place, Talks, acts_of, messages_reacted_to
+from pixi.channels.http.talks import TalkAddress, Talks, acts_of, messages_reacted_to
 from pixi.core.card import card_json
 from pixi.core.citing import sources_in
 from pixi.core.events import Pictured, Reacted, Sent, Shown, to_json
@@ -192,7 +192,7 @@ class TalkHistory:
         return await write_stream(request, face, self._of_talk(feed, begin, place, bool(asked_for.cards)))
 
     async def _of_talk(
-        self, feed: Feed, begin: int | None, place: Place, are_adaptive: bool
+        self, feed: Feed, begin: int | None, place: TalkAddress, are_adaptive: bool
     ) -> AsyncGenerator[list[Form], None]:
         """Yield the events of a talk, each with the place behind it; None: where to begin is not known."""
         yield [SILENCE]
@@ -297,7 +297,7 @@ class _Told:
         siblings: see `TalkHistory._siblings`.
     """
 
-    def __init__(self, place: Place, shown: ShownPictures, *, are_adaptive: bool) -> None:
+    def __init__(self, place: TalkAddress, shown: ShownPictures, *, are_adaptive: bool) -> None:
         self.messages: list[TalkMessage] = []
         self.turns: list[ToldTurn] = []
         self.elsewhere: list[ShownReaction] = []

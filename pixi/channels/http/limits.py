@@ -63,7 +63,7 @@ class RequestLimit:
             )
 
 
-class Limits:
+class HttpLimits:
     """What all who come over HTTP may do: by person, by key, and for visitors by where they are too.
 
     Args:

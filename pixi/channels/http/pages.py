@@ -47,7 +47,7 @@ PUBLIC_PATHS = ("/page/", "/widget.js")
 """What pages of all origins may load: the files of a page hold nothing that is anybody's."""
 
 
-class Pages:
+class StaticFiles:
     """Serves the files of a folder from memory.
 
     Args:

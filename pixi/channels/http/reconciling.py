@@ -31,7 +31,7 @@ _SHORTEST_END = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class ClientLine:
     """A line of a history."""
 
     role: Role
@@ -80,13 +80,13 @@ class Begin:
 class Transient:
     """Begin a talk that the program told these lines of."""
 
-    lines: tuple[Said, ...]
+    lines: tuple[ClientLine, ...]
 
 
 Found = Append | Branch | Begin | Transient
 
 
-def reconcile(told: Sequence[Said], talks: Sequence[KeptTalk], *, silence: str = "…") -> Found:
+def reconcile(told: Sequence[ClientLine], talks: Sequence[KeptTalk], *, silence: str = "…") -> Found:
     """Find the talk that a program's history goes on with.
 
     Args:
@@ -111,7 +111,7 @@ def reconcile(told: Sequence[Said], talks: Sequence[KeptTalk], *, silence: str =
 
 
 def reconcile_named(
-    told: Sequence[Said], talk: KeptTalk, *, complete: bool, silence: str = "…"
+    told: Sequence[ClientLine], talk: KeptTalk, *, complete: bool, silence: str = "…"
 ) -> Append | Branch:
     """Find where a request goes on in the talk that it names. It never leads to another.
 
@@ -145,9 +145,9 @@ def _fold(text: str) -> str:
     return " ".join(text.split())
 
 
-def _folded(lines: Sequence[Said], silence: str) -> list[Said]:
+def _folded(lines: Sequence[ClientLine], silence: str) -> list[ClientLine]:
     """Lines as they are compared: from the first of a person on, neighbours of one role joined."""
-    folded: list[Said] = []
+    folded: list[ClientLine] = []
     for line in lines:
         text = _fold(words_of(line.text))
         if line.role == "assistant":
@@ -155,24 +155,24 @@ def _folded(lines: Sequence[Said], silence: str) -> list[Said]:
                 continue
             text = text or _fold(silence)
         if folded and folded[-1].role == line.role:
-            folded[-1] = Said(line.role, _fold(f"{folded[-1].text} {text}"))
+            folded[-1] = ClientLine(line.role, _fold(f"{folded[-1].text} {text}"))
         else:
-            folded.append(Said(line.role, text))
+            folded.append(ClientLine(line.role, text))
     return folded
 
 
-def _lines(talk: KeptTalk, silence: str) -> list[Said]:
+def _lines(talk: KeptTalk, silence: str) -> list[ClientLine]:
     """Two lines a turn, never joined, so that a place among them is a turn."""
-    lines: list[Said] = []
+    lines: list[ClientLine] = []
     for turn in talk.turns:
         lines += [
-            Said("user", _fold(turn.asked)),
-            Said("assistant", _fold(turn.answered) or _fold(silence)),
+            ClientLine("user", _fold(turn.asked)),
+            ClientLine("assistant", _fold(turn.answered) or _fold(silence)),
         ]
     return lines
 
 
-def _same(theirs: Said, ours: Said) -> bool:
+def _same(theirs: ClientLine, ours: ClientLine) -> bool:
     if theirs.role != ours.role:
         return False
     if theirs.text == ours.text:
@@ -180,25 +180,25 @@ def _same(theirs: Said, ours: Said) -> bool:
     return theirs.role == "assistant" and bool(theirs.text) and ours.text.startswith(theirs.text)
 
 
-def _all_same(theirs: Sequence[Said], ours: Sequence[Said]) -> bool:
+def _all_same(theirs: Sequence[ClientLine], ours: Sequence[ClientLine]) -> bool:
     return len(theirs) <= len(ours) and all(_same(a, b) for a, b in zip(theirs, ours, strict=False))
 
 
-def _goes_on(theirs: Sequence[Said], ours: Sequence[Said]) -> bool:
+def _goes_on(theirs: Sequence[ClientLine], ours: Sequence[ClientLine]) -> bool:
     """Whether they have all of our turns; perhaps not the last answer, which they did not wait for."""
     return _turns(theirs) == len(ours) // 2 and _all_same(theirs, ours)
 
 
-def _branch(theirs: Sequence[Said], talk: KeptTalk, ours: Sequence[Said]) -> Branch | None:
+def _branch(theirs: Sequence[ClientLine], talk: KeptTalk, ours: Sequence[ClientLine]) -> Branch | None:
     if not _all_same(theirs, ours) or _turns(theirs) >= len(talk.turns):
         return None
     return Branch(talk.name, talk.turns[_turns(theirs)].turn)
 
 
-def _turns(theirs: Sequence[Said]) -> int:
+def _turns(theirs: Sequence[ClientLine]) -> int:
     """How many turns they have; one that lacks its answer is one."""
     return (len(theirs) + 1) // 2
 
 
-def _is_end(theirs: Sequence[Said], ours: Sequence[Said]) -> bool:
+def _is_end(theirs: Sequence[ClientLine], ours: Sequence[ClientLine]) -> bool:
     return len(theirs) < len(ours) and _all_same(theirs, ours[len(ours) - len(theirs) :])

@@ -22,7 +22,7 @@ from pixi.channels.http.attachments import Attachments
 from pixi.channels.http.backend import Backend
 from pixi.channels.http.bodies import Attachment
 from pixi.channels.http.feed import Channels, Form, HttpChannel
-from pixi.channels.http.limits import Limits
+from pixi.channels.http.limits import HttpLimits
 from pixi.channels.http.problems import Problem
 from pixi.core import language
 from pixi.core.card import card_from_record
@@ -42,7 +42,7 @@ from pixi.core.events import (
 from pixi.core.language import REACT
 from pixi.core.message import Author, Message, Quoted
 from pixi.core.picture import from_record
-from pixi.store.kept import Answered, Effect, Talk, TurnRecord, id_of_act
+from pixi.store.kept import AnsweredMessage, Effect, Talk, TurnRecord, id_of_act
 from pixi.store.store import Store
 
 _COMMAND = re.compile(r"\[[A-Z][A-Z0-9_ ]*: (.+)\]", re.DOTALL)  # for which a picture was shown
@@ -52,7 +52,7 @@ KEPT_TURNS = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class TalkAddress:
     """A talk: whose, with whom, and under which name."""
 
     person: Principal
@@ -82,7 +82,7 @@ class Instead:
     message: Message | None = None
 
 
-class Reply:
+class TalkReply:
     """What comes in answer to one message.
 
     Attributes:
@@ -173,7 +173,7 @@ class Talks:
         backend: Backend,
         *,
         turns_per_person: int,
-        limits: Limits,
+        limits: HttpLimits,
         attachments: Attachments,
     ) -> None:
         self.channels = Channels()
@@ -186,7 +186,7 @@ class Talks:
 
     async def begin(
         self,
-        place: Place,
+        place: TalkAddress,
         text: str,
         message_id: str,
         quoted: Sequence[Quoted] = (),
@@ -195,7 +195,7 @@ class Talks:
         is_new: bool = False,
         answers: bool = True,
         replaces: Callable[[], Awaitable[Instead | None]] | None = None,
-    ) -> Reply:
+    ) -> TalkReply:
         """Say something; returns once it is on record.
 
         In one talk one thing is said at a time, so that the same request finds what came of the first one.
@@ -234,7 +234,7 @@ class Talks:
             self._limits.message(person)
             now = time.time()
             channel.answers = answers
-            reply = Reply(channel, message_id)
+            reply = TalkReply(channel, message_id)
             author = Author(person.id, person.name)
             self._talking[person.id] += not channel.feed.waiting
             channel.feed.waiting += 1
@@ -349,7 +349,7 @@ class Talks:
         if channel is not None:
             channel.show(TalkChanged())
 
-    def answer(self, place: Place, verdicts: Mapping[str, bool]) -> HttpChannel:
+    def answer(self, place: TalkAddress, verdicts: Mapping[str, bool]) -> HttpChannel:
         """Answer the questions with these ids, whichever wait for this person; gives where they were asked.
 
         Raises:
@@ -383,7 +383,7 @@ class Talks:
         await asyncio.gather(*self._watching, return_exceptions=True)
         await self._attachments.close()
 
-    async def _again(self, address: str, answered: Answered, text: str, message_id: str) -> Reply:
+    async def _again(self, address: str, answered: AnsweredMessage, text: str, message_id: str) -> TalkReply:
         if text and answered.text is not None and words_of(answered.text) != words_of(text):
             raise Problem(
                 422,
@@ -406,14 +406,14 @@ class Talks:
                 )
         if turn and turn.finish:
             recorded = await recorded_events(store, turn, message_id)
-            return Reply(channel, message_id, recorded, known=True)
-        return Reply(channel, message_id, known=True, turn=turn.id if turn else 0)
+            return TalkReply(channel, message_id, recorded, known=True)
+        return TalkReply(channel, message_id, known=True, turn=turn.id if turn else 0)
 
     async def open_channel(self, address: str) -> Channel:
         """Return the channel of a talk that an earlier process left."""
         return self.channels.at(address)
 
-    async def _watch(self, address: str, channel: HttpChannel, person: str, reply: Reply) -> None:
+    async def _watch(self, address: str, channel: HttpChannel, person: str, reply: TalkReply) -> None:
         try:
             await self._backend.settled(address)
         finally:

@@ -66,7 +66,7 @@ def charset_in(data: bytes) -> str:
 
 
 @dataclass
-class Page:
+class HtmlLines:
     """The lines of a page, and which of them are headings.
 
     Attributes:
@@ -97,7 +97,7 @@ def without_lines(document: Document) -> tuple[Section, ...]:
     return tuple(replace(section, line=0) for section in document.sections)
 
 
-def page_of(text: str) -> Page:
+def page_of(text: str) -> HtmlLines:
     """Read a page, HTML or XHTML.
 
     Raises:
@@ -172,7 +172,7 @@ class _Writer:
     """Writes down what is met on the way."""
 
     def __init__(self) -> None:
-        self.page = Page()
+        self.page = HtmlLines()
         self._inline: list[str] = []
         self._pre = 0
         self._cells = 0  # depth of cells: in them, nothing begins a line

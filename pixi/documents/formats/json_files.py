@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from pixi.documents.document import Document
-from pixi.documents.files import JSON_LINES, ZST, Limits, Original, SetAside, mib
+from pixi.documents.files import JSON_LINES, ZST, FileLimits, Original, SetAside, mib
 from pixi.documents.formats import Tell
 from pixi.documents.formats.plain import decoded
 from pixi.documents.formats.records import document_of, main_text
@@ -157,7 +157,7 @@ def read_packed(original: Original, tell: Tell) -> Iterable[Document]:
     return documents_in(data, original.limits.depth, tell)
 
 
-def _unpacked(original: Original, limits: Limits) -> bytes:
+def _unpacked(original: Original, limits: FileLimits) -> bytes:
     try:
         if sys.version_info >= (3, 14):
             from compression import zstd

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from itertools import islice, pairwise
 from typing import TYPE_CHECKING
 
-from pixi.knowledge.index.vocabulary import Meant, Vocabulary
+from pixi.knowledge.index.vocabulary import Meant, WordIndex
 from pixi.text.lists import word_list
 from pixi.text.normalising import normalise
 from pixi.text.terms import Analysis, grams, is_corrigible, pieces, runs, terms_of
@@ -32,7 +32,7 @@ _VARIANT = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class Bound:
+class FrequencyBound:
     """In how many passages a term may stand and still be looked up: common ones tell little and cost much.
 
     Attributes:
@@ -50,9 +50,9 @@ class Bound:
         return max(10, min(self.share * passages, self.most), self.least_share * passages)
 
 
-_COMMON_WORD = Bound(0.5, 10_000, 0.15)
-_COMMON_GRAM = Bound(0.2, 2_000, 0.01)
-_COMMON_PAIR = Bound(1.0, 1_500, 0.005)
+_COMMON_WORD = FrequencyBound(0.5, 10_000, 0.15)
+_COMMON_GRAM = FrequencyBound(0.2, 2_000, 0.01)
+_COMMON_PAIR = FrequencyBound(1.0, 1_500, 0.005)
 """Of a pair, the rarer word counts."""
 
 
@@ -89,7 +89,7 @@ class QueryParser:
     passages: int
     languages: Sequence[str]
     frequency: Callable[[str, str], int]
-    vocabulary: Vocabulary
+    vocabulary: WordIndex
     analysis: Analysis
     _words: dict[str, float] = field(default_factory=dict)
     _spelt: dict[str, float] = field(default_factory=dict)
@@ -183,7 +183,7 @@ class QueryParser:
                         self._count(variant, _VARIANT)
 
     def _few(
-        self, name: str, terms: dict[str, float], common: Bound, most: int
+        self, name: str, terms: dict[str, float], common: FrequencyBound, most: int
     ) -> dict[str, tuple[float, int]]:
         """Return the terms that tell something, with weight and frequency; where all are common, those."""
         counted = {term: (weight, self.frequency(name, term)) for term, weight in terms.items()}

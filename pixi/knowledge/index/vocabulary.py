@@ -78,7 +78,7 @@ class Meant:
     weight: float
 
 
-class Vocabulary:
+class WordIndex:
     """An index whose documents are words: an automaton finds those near to another among any number.
 
     Words are added and stay: those that no document holds any longer have no frequency, and are passed over.
@@ -91,7 +91,7 @@ class Vocabulary:
         index.config_reader("manual")
 
     @classmethod
-    def make(cls, folder: Path) -> "Vocabulary":
+    def make(cls, folder: Path) -> "WordIndex":
         """Return an empty one in an empty folder."""
         import tantivy
 
@@ -101,7 +101,7 @@ class Vocabulary:
             return cls(tantivy.Index(builder.build(), str(folder)))
 
     @classmethod
-    def open(cls, folder: Path) -> "Vocabulary":
+    def open(cls, folder: Path) -> "WordIndex":
         """Return one that is there.
 
         Raises:

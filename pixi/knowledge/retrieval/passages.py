@@ -8,7 +8,7 @@ from math import log
 
 from pixi.documents.document import Section
 from pixi.knowledge.entry import Entry
-from pixi.knowledge.retrieval.findings import Place
+from pixi.knowledge.retrieval.findings import SourceSpan
 from pixi.knowledge.retrieval.sentences import Sentence
 from pixi.text.lists import word_list
 from pixi.text.normalising import normalise
@@ -24,7 +24,7 @@ _PASSAGE = 320  # characters that a passage is filled up to
 _SAMPLE = 400  # sentences that tell the language
 _CHANCE = 0.2  # what a run of characters counts that stands nowhere: mostly it is parts of two words
 
-_Rated = tuple[float, Place]
+_Rated = tuple[float, SourceSpan]
 
 
 class Passages:
@@ -51,7 +51,7 @@ class Passages:
             self._weights[term] = weight * chance * log(1 + len(texts) / (1 + counts[term]))
         self._rated = self._rate()
 
-    def best(self, most: int) -> list[Place]:
+    def best(self, most: int) -> list[SourceSpan]:
         """Return passages that hold most of the question's telling words, best first.
 
         None where none holds enough.
@@ -59,7 +59,7 @@ class Passages:
         least = (_LEAST_OF_RUNS if self._runs else _LEAST) * sum(self._weights.values())
         return _apart([each for each in self._rated if each[0] >= least], most)
 
-    def nearest(self, most: int) -> list[Place]:
+    def nearest(self, most: int) -> list[SourceSpan]:
         """Return passages that hold any word of the question, best first, or else the first of each entry.
 
         None only where the entries hold no text.
@@ -97,7 +97,7 @@ class Passages:
         rated.sort(key=lambda each: (-each[0], each[1].entry, each[1].section, each[1].start))
         return [each for each in rated if each[0]]
 
-    def _above(self, place: Place) -> frozenset[str]:
+    def _above(self, place: SourceSpan) -> frozenset[str]:
         entry = self._entries[place.entry]
         return self._held_by(normalise(f"{entry.title} {entry.sections[place.section].heading}"))
 
@@ -113,8 +113,8 @@ class Passages:
             last += 1
         return last
 
-    def _beginnings(self) -> list[Place]:
-        places: dict[int, Place] = {}
+    def _beginnings(self) -> list[SourceSpan]:
+        places: dict[int, SourceSpan] = {}
         for number, sentence in enumerate(self._sentences):
             end = self._sentences[self._last(number)].place.end
             places.setdefault(sentence.place.entry, replace(sentence.place, end=end))
@@ -126,9 +126,9 @@ def _is_run(term: str) -> bool:
     return any(kind != "word" for kind, *_ in pieces(term))
 
 
-def _apart(rated: Sequence[_Rated], most: int) -> list[Place]:
+def _apart(rated: Sequence[_Rated], most: int) -> list[SourceSpan]:
     """Return the first of those that stand in each other's place."""
-    kept: list[Place] = []
+    kept: list[SourceSpan] = []
     for _, place in rated:
         if len(kept) == most:
             break

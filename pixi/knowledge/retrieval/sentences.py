@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pixi.core.lines import UserLine
 from pixi.core.tokens import estimate
 from pixi.knowledge.entry import Entry
-from pixi.knowledge.retrieval.findings import Place
+from pixi.knowledge.retrieval.findings import SourceSpan
 
 LONGEST = 600
 """Characters of a sentence; what is longer (a table, a list without stops) is cut where it best can be."""
@@ -86,14 +86,14 @@ def _cut(text: str, start: int) -> int:
 class Sentence:
     """A sentence of an entry. `text` is one line, whatever the entry holds."""
 
-    place: Place
+    place: SourceSpan
     text: str
 
 
 def sentences_of(entries: Sequence[Entry]) -> list[Sentence]:
     """Return all sentences of the entries, in reading order. Takes some 0.1 s for a million characters."""
     return [
-        Sentence(Place(number, at, start, end), " ".join(section.text[start:end].split()))
+        Sentence(SourceSpan(number, at, start, end), " ".join(section.text[start:end].split()))
         for number, entry in enumerate(entries)
         for at, section in enumerate(entry.sections)
         for start, end in sentences(section.text)
@@ -148,7 +148,7 @@ def parts_of(
     return parts
 
 
-def _heading(entries: Sequence[Entry], place: Place) -> str:
+def _heading(entries: Sequence[Entry], place: SourceSpan) -> str:
     entry = entries[place.entry]
     section = entry.sections[place.section].heading
     told = f"{entry.title} › {section}" if section and section != entry.title else entry.title

@@ -6,13 +6,13 @@ import time
 from typing import TYPE_CHECKING
 
 from pixi.testing.discord import bodies, interactions, payloads, writing
-from pixi.testing.discord.calls import Call
+from pixi.testing.discord.calls import ApiCall
 from pixi.testing.discord.faults import Form, Json, fault, invalid
 from pixi.testing.discord.interactions import Interaction
 from pixi.testing.discord.message_routes import change
 from pixi.testing.discord.messages import CONTEXT_MENU_REPLY, EPHEMERAL, REPLY, SLASH_REPLY
-from pixi.testing.discord.routing import Route
-from pixi.testing.discord.writing import Draft
+from pixi.testing.discord.routing import ApiRoute
+from pixi.testing.discord.writing import MessageDraft
 
 if TYPE_CHECKING:
     from pixi.testing.discord.world import World
@@ -21,7 +21,7 @@ TRUE = frozenset({"true", "True", "1"})
 MESSAGE, PROMISE, PROMISED_UPDATE, UPDATE, CHOICES, FORM = 4, 5, 6, 7, 8, 9
 
 
-def interaction_of(world: World, call: Call) -> Interaction | None:
+def interaction_of(world: World, call: ApiCall) -> Interaction | None:
     """The interaction whose token is in the path, where the id is the application's. Raises `Fault`."""
     if call.ids["webhook"] != str(world.application_id):
         return None
@@ -31,7 +31,7 @@ def interaction_of(world: World, call: Call) -> Interaction | None:
     return interaction
 
 
-def callback(world: World, call: Call) -> object:
+def callback(world: World, call: ApiCall) -> object:
     """The first answer to an interaction."""
     interaction = world.interactions.get(call.ids["token"])
     if interaction is None or str(interaction.id) != call.ids["interaction"]:
@@ -96,7 +96,9 @@ def _told(world: World, interaction: Interaction) -> Json:
     return told
 
 
-def _write(world: World, interaction: Interaction, draft: Draft, message_id: int | None = None) -> None:
+def _write(
+    world: World, interaction: Interaction, draft: MessageDraft, message_id: int | None = None
+) -> None:
     menu = interaction.command is not None and interaction.command.type != 1
     interaction.original = writing.write(
         world, interaction.channel, world.bot, draft, interaction=interaction.metadata(),
@@ -104,7 +106,7 @@ def _write(world: World, interaction: Interaction, draft: Draft, message_id: int
     )  # fmt: skip
 
 
-def fill(world: World, interaction: Interaction, draft: Draft) -> None:
+def fill(world: World, interaction: Interaction, draft: MessageDraft) -> None:
     """The promised message comes; who sees it was said with the promise."""
     if draft.empty:
         raise fault(50006)
@@ -114,7 +116,7 @@ def fill(world: World, interaction: Interaction, draft: Draft) -> None:
     _write(world, interaction, draft, promise.id)
 
 
-def follow_up(world: World, call: Call, interaction: Interaction) -> object:
+def follow_up(world: World, call: ApiCall, interaction: Interaction) -> object:
     """Another message after the first answer."""
     if interaction.response is None:
         raise fault(10015)
@@ -132,5 +134,5 @@ def follow_up(world: World, call: Call, interaction: Interaction) -> object:
 
 
 ROUTES = [
-    Route("POST", "/interactions/{interaction}/{token}/callback", callback, open=True),
+    ApiRoute("POST", "/interactions/{interaction}/{token}/callback", callback, open=True),
 ]

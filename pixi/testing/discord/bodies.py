@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from aiohttp import BodyPartReader, web
 
-from pixi.testing.discord.calls import Call
+from pixi.testing.discord.calls import ApiCall
 from pixi.testing.discord.faults import Form, Json, fault, invalid, snowflake
 from pixi.testing.discord.mentioning import Allowed
 from pixi.testing.discord.messages import Upload
-from pixi.testing.discord.writing import Draft
+from pixi.testing.discord.writing import MessageDraft
 
 if TYPE_CHECKING:
     from pixi.testing.discord.world import World
@@ -27,7 +27,7 @@ KINDS = {"users", "roles", "everyone"}
 _WITHOUT_BODY = frozenset({"GET", "DELETE", "HEAD"})
 
 
-async def read(request: web.Request, call: Call) -> None:
+async def read(request: web.Request, call: ApiCall) -> None:
     """Put the body into the call. Raises `Fault` for a kind or a form that Discord does not take."""
     if not request.can_read_body:
         return
@@ -53,7 +53,7 @@ def _json(data: bytes) -> Any:
         raise fault(50109) from None
 
 
-async def _parts(request: web.Request, call: Call) -> None:
+async def _parts(request: web.Request, call: ApiCall) -> None:
     total = 0
     fields: Json = {}
     async for part in await request.multipart():
@@ -80,7 +80,7 @@ async def _parts(request: web.Request, call: Call) -> None:
     call.files = tuple(upload.name for upload in call.uploads.values())
 
 
-def fields_of(call: Call) -> Json:
+def fields_of(call: ApiCall) -> Json:
     """The body as an object. Raises `Fault`."""
     if call.body is None:
         return {}
@@ -89,11 +89,11 @@ def fields_of(call: Call) -> Json:
     return call.body
 
 
-def draft_of(call: Call, world: World, body: Json | None = None) -> Draft:
+def draft_of(call: ApiCall, world: World, body: Json | None = None) -> MessageDraft:
     """A message that is to be sent, checked. Raises `Fault` with every field that is wrong."""
     fields = fields_of(call) if body is None else body
     form = Form()
-    draft = Draft(tts=fields.get("tts") is True, flags=int(fields.get("flags") or 0) & SETTABLE_FLAGS)
+    draft = MessageDraft(tts=fields.get("tts") is True, flags=int(fields.get("flags") or 0) & SETTABLE_FLAGS)
     draft.content = content_of(fields, form)
     _nonce(fields, form, draft)
     draft.files = files_of(call, fields, form)
@@ -126,7 +126,7 @@ def content_of(fields: Json, form: Form) -> str:
     return content.strip()
 
 
-def _nonce(fields: Json, form: Form, draft: Draft) -> None:
+def _nonce(fields: Json, form: Form, draft: MessageDraft) -> None:
     nonce = fields.get("nonce")
     if nonce is None:
         return
@@ -236,7 +236,7 @@ def allowed_of(fields: Json, form: Form) -> Allowed:
     return Allowed(frozenset(parse), ids["users"], ids["roles"], replied)
 
 
-def files_of(call: Call, fields: Json, form: Form) -> list[Upload]:
+def files_of(call: ApiCall, fields: Json, form: Form) -> list[Upload]:
     """Files that came along, described by `attachments` where that names them."""
     if len(call.uploads) > MOST_FILES:
         form.wrong(("attachments",), "BASE_TYPE_MAX_LENGTH", "Must be 10 or fewer in length.")

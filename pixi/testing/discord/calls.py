@@ -9,14 +9,14 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from pixi.testing.discord.faults import DropConnection, Fault, Json
+from pixi.testing.discord.faults import DropConnection, Json, RefusedCall
 
 if TYPE_CHECKING:
     from pixi.testing.discord.world import World
 
 
 @dataclass(eq=False)
-class Call:
+class ApiCall:
     """A request to the REST interface.
 
     Attributes:
@@ -49,7 +49,7 @@ class Call:
         return f"<{self.method} {self.path} → {self.status}>"
 
 
-Callback = Callable[[Call], Awaitable[None] | None]
+Callback = Callable[[ApiCall], Awaitable[None] | None]
 
 
 @dataclass(eq=False)
@@ -60,7 +60,7 @@ class Hook:
     path: re.Pattern[str]
     callback: Callback
     times: int | None
-    hits: list[Call] = field(default_factory=list)
+    hits: list[ApiCall] = field(default_factory=list)
     _home: list[Hook] = field(default_factory=list, repr=False)
 
     def remove(self) -> None:
@@ -68,7 +68,7 @@ class Hook:
         if self in self._home:
             self._home.remove(self)
 
-    def meets(self, call: Call) -> bool:
+    def meets(self, call: ApiCall) -> bool:
         """Whether the request is meant."""
         return self.method in {"*", call.method} and self.path.search(call.path) is not None
 
@@ -86,8 +86,8 @@ class Hooks:
         home.append(hook)
         return hook
 
-    async def run(self, home: list[Hook], call: Call) -> None:
-        """Do what was set up for the request. Raises what a hook raises: `Fault`, `DropConnection`."""
+    async def run(self, home: list[Hook], call: ApiCall) -> None:
+        """Do what was set up for the request. Raises what a hook raises: `RefusedCall`, `DropConnection`."""
         for hook in tuple(home):
             if not hook.meets(call) or hook not in home:
                 continue
@@ -102,12 +102,12 @@ class Hooks:
 def refusal(status: int, code: int = 0, message: str = "", body: Json | None = None) -> Callback:
     """A callback that refuses."""
 
-    def refuse(call: Call) -> None:
-        raise Fault(status, code, message or f"{status}: refused by a test", body=body)
+    def refuse(call: ApiCall) -> None:
+        raise RefusedCall(status, code, message or f"{status}: refused by a test", body=body)
 
     return refuse
 
 
-def drop(call: Call) -> None:
+def drop(call: ApiCall) -> None:
     """A callback that closes the connection without an answer."""
     raise DropConnection

@@ -7,7 +7,7 @@ from typing import Any
 Json = dict[str, Any]
 
 
-class Fault(Exception):
+class RefusedCall(Exception):
     """A request is refused with Discord's body."""
 
     def __init__(
@@ -83,20 +83,20 @@ _KNOWN: dict[int, tuple[int, str]] = {
 }
 
 
-def fault(code: int) -> Fault:
+def fault(code: int) -> RefusedCall:
     """The error with one of Discord's codes."""
     status, message = _KNOWN[code]
-    return Fault(status, code, message)
+    return RefusedCall(status, code, message)
 
 
-def unauthorized() -> Fault:
+def unauthorized() -> RefusedCall:
     """The token is missing or wrong."""
-    return Fault(401, 0, "401: Unauthorized")
+    return RefusedCall(401, 0, "401: Unauthorized")
 
 
-def no_such_route() -> Fault:
+def no_such_route() -> RefusedCall:
     """Nothing is at that path."""
-    return Fault(404, 0, "404: Not Found")
+    return RefusedCall(404, 0, "404: Not Found")
 
 
 class Form:
@@ -126,24 +126,24 @@ class Form:
             self.wrong(place, "BASE_TYPE_BAD_LENGTH", f"Must be between {low} and {high} in length.")
 
     def check(self) -> None:
-        """Raises `Fault` when anything is wrong."""
+        """Raises `RefusedCall` when anything is wrong."""
         if self._errors:
-            raise Fault(400, 50035, "Invalid Form Body", errors=self._errors)
+            raise RefusedCall(400, 50035, "Invalid Form Body", errors=self._errors)
 
 
-def invalid(place: tuple[str | int, ...], code: str, message: str) -> Fault:
+def invalid(place: tuple[str | int, ...], code: str, message: str) -> RefusedCall:
     """A form with one wrong field."""
     form = Form()
     form.wrong(place, code, message)
     try:
         form.check()
-    except Fault as fault:
+    except RefusedCall as fault:
         return fault
     raise AssertionError("A form with an error passed.")
 
 
 def snowflake(value: object, name: str) -> int:
-    """An id from a path or a body. Raises `Fault`."""
+    """An id from a path or a body. Raises `RefusedCall`."""
     if isinstance(value, int) and not isinstance(value, bool):
         return value
     if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) <= 20:

@@ -12,10 +12,10 @@ import msgspec
 from aiohttp import WSMsgType, web
 
 from pixi.testing.discord.faults import Json
-from pixi.testing.discord.hub import Session
-from pixi.testing.discord.intents import KNOWN, PRIVILEGED, Intent
+from pixi.testing.discord.hub import GatewaySession
+from pixi.testing.discord.intents import KNOWN, PRIVILEGED, GatewayIntents
 from pixi.testing.discord.lean import OneByOne
-from pixi.testing.discord.wire import Plain, Wire, wire
+from pixi.testing.discord.wire import Plain, SocketWire, wire
 
 if TYPE_CHECKING:
     from pixi.testing.discord.world import World
@@ -27,7 +27,7 @@ LONGEST_PAYLOAD = 4096
 SENDS_PER_MINUTE = 120
 
 
-class Settings:
+class GatewaySettings:
     """What a test can set of the gateway.
 
     Attributes:
@@ -54,8 +54,8 @@ class Gateway:
     """Takes connections."""
 
     def __init__(self, world: World) -> None:
-        self.settings = Settings()
-        self.connections: set[Connection] = set()
+        self.settings = GatewaySettings()
+        self.connections: set[GatewayConnection] = set()
         self.presences: list[Json] = []
         self.identifies = 0
         self.resumes = 0
@@ -73,7 +73,7 @@ class Gateway:
             return web.Response(status=503, text="no healthy upstream")
         socket = web.WebSocketResponse(max_msg_size=1 << 20, autoping=True, timeout=1.0)
         await socket.prepare(request)
-        connection = Connection(self, socket, request)
+        connection = GatewayConnection(self, socket, request)
         self.connections.add(connection)
         try:
             await connection.run()
@@ -91,17 +91,17 @@ class Gateway:
         return True
 
 
-class Connection:
+class GatewayConnection:
     """One websocket."""
 
     def __init__(self, gateway: Gateway, socket: web.WebSocketResponse, request: web.Request) -> None:
-        self.session: Session | None = None
+        self.session: GatewaySession | None = None
         self.heartbeats: list[float] = []
         self._gateway = gateway
         self._world = gateway.world
         self._socket = socket
         self._request = request
-        self._wire: Wire = wire(None)
+        self._wire: SocketWire = wire(None)
         self._queue: deque[bytes] = deque()
         self._filled = asyncio.Event()
         self._close_with: tuple[int, str] | None = None
@@ -255,7 +255,7 @@ class Connection:
         intents = body.get("intents")
         if not isinstance(intents, int) or intents & ~int(KNOWN):
             return self.close(4013, "Invalid intent(s).")
-        if Intent(intents) & PRIVILEGED & ~world.privileged:
+        if GatewayIntents(intents) & PRIVILEGED & ~world.privileged:
             return self.close(4014, "Disallowed intent(s).")
         if not isinstance(body.get("properties"), dict):
             return self.close(4002, "Error while decoding payload.")
@@ -272,7 +272,7 @@ class Connection:
         if isinstance(self._wire, Plain):
             self._wire.by_payload = body.get("compress") is True
         resume_url = f"{self._gateway.url}/resume"
-        self.session = world.hub.begin(shard, shards, Intent(intents), self, resume_url)
+        self.session = world.hub.begin(shard, shards, GatewayIntents(intents), self, resume_url)
         return None
 
     def _resume(self, body: Json) -> None:
@@ -288,13 +288,13 @@ class Connection:
             self.say(INVALID_SESSION, False)
         return None
 
-    def _members(self, session: Session, body: Json) -> None:
+    def _members(self, session: GatewaySession, body: Json) -> None:
         guild = self._world.guilds.get(int(body.get("guild_id") or 0))
         if guild is None or not session.has(guild.id):
             return
         query, limit = body.get("query"), int(body.get("limit") or 0)
         wanted = body.get("user_ids")
-        if wanted is None and not query and not session.intents & Intent.GUILD_MEMBERS:
+        if wanted is None and not query and not session.intents & GatewayIntents.GUILD_MEMBERS:
             return  # all members need the intent
         if wanted is not None:
             ids = [int(each) for each in (wanted if isinstance(wanted, list) else [wanted])]

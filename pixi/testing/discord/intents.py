@@ -3,7 +3,7 @@
 import enum
 
 
-class Intent(enum.IntFlag):
+class GatewayIntents(enum.IntFlag):
     """The bits of `intents`, under their documented names."""
 
     GUILDS = 1 << 0
@@ -29,13 +29,13 @@ class Intent(enum.IntFlag):
     DIRECT_MESSAGE_POLLS = 1 << 25
 
 
-NO_INTENT = Intent(0)
-KNOWN = Intent(sum(Intent))
-PRIVILEGED = Intent.GUILD_MEMBERS | Intent.GUILD_PRESENCES | Intent.MESSAGE_CONTENT
+NO_INTENT = GatewayIntents(0)
+KNOWN = GatewayIntents(sum(GatewayIntents))
+PRIVILEGED = GatewayIntents.GUILD_MEMBERS | GatewayIntents.GUILD_PRESENCES | GatewayIntents.MESSAGE_CONTENT
 
 # In the flags of an application: what its owner switched on.
 LIMITED_FLAGS = {
-    Intent.GUILD_PRESENCES: 1 << 13,
-    Intent.GUILD_MEMBERS: 1 << 15,
-    Intent.MESSAGE_CONTENT: 1 << 19,
+    GatewayIntents.GUILD_PRESENCES: 1 << 13,
+    GatewayIntents.GUILD_MEMBERS: 1 << 15,
+    GatewayIntents.MESSAGE_CONTENT: 1 << 19,
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zlib
 
-from pixi.testing.discord.faults import Fault, Form, Json
+from pixi.testing.discord.faults import Form, Json, RefusedCall
 
 _TAKEN = frozenset({"name", "description", "type", "required", "choices", "value", "options"})
 """What an option of a slash command may hold there."""
@@ -38,7 +38,7 @@ def member(payload: Json) -> Json:
 
 
 def check_options(options: object) -> None:
-    """Raises `Fault`: an option of a slash command has a field that is not known there."""
+    """Raises `RefusedCall`: an option of a slash command has a field that is not known there."""
     form = Form()
     for at, option in enumerate(options if isinstance(options, list) else ()):
         if set(option) - _TAKEN:
@@ -46,9 +46,9 @@ def check_options(options: object) -> None:
     form.check()
 
 
-def no_webhook() -> Fault:
+def no_webhook() -> RefusedCall:
     """What executing a webhook gives; nothing is posted."""
-    return Fault(500, 0, "Internal Server Error")
+    return RefusedCall(500, 0, "Internal Server Error")
 
 
 class OneByOne:

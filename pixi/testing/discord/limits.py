@@ -9,10 +9,10 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from pixi.testing.discord.faults import Fault, Json
+from pixi.testing.discord.faults import Json, RefusedCall
 
 if TYPE_CHECKING:
-    from pixi.testing.discord.calls import Call
+    from pixi.testing.discord.calls import ApiCall
 
 # What bots meet at Discord's usual limits: (method, route, requests, seconds).
 USUAL = (
@@ -48,12 +48,12 @@ class Limit:
     hash: str = ""
     windows: dict[str, _Window] = field(default_factory=dict)
 
-    def meets(self, call: Call) -> bool:
+    def meets(self, call: ApiCall) -> bool:
         """Whether the request counts."""
         return self.method in {"*", call.method} and self.path.search(call.path) is not None
 
 
-class Limits:
+class RateLimits:
     """Every limit; `refused` counts the answers with 429."""
 
     def __init__(self) -> None:
@@ -77,8 +77,8 @@ class Limits:
         """Set the global limit."""
         self._whole = Limit("*", re.compile(""), limit, seconds, "global")
 
-    def pass_(self, call: Call) -> dict[str, str]:
-        """Count a request; gives the headers. Raises `Fault` with 429."""
+    def pass_(self, call: ApiCall) -> dict[str, str]:
+        """Count a request; gives the headers. Raises `RefusedCall` with 429."""
         if self._whole is not None and not call.path.startswith(NOT_GLOBAL):
             now = time.monotonic()
             window = _window(self._whole, "", now)
@@ -99,14 +99,14 @@ class Limits:
         window.used += 1
         return headers
 
-    def _generous(self, call: Call) -> dict[str, str]:
+    def _generous(self, call: ApiCall) -> dict[str, str]:
         key = call.method, call.route
         if key not in self._hashes:
             self._hashes[key] = _hash(" ".join(key))
         return _headers(GENEROUS[0], GENEROUS[0] - 1, GENEROUS[1], self._hashes[key])
 
 
-def major(call: Call) -> str:
+def major(call: ApiCall) -> str:
     """The top-level resource of a request: channel, guild, or webhook with its token."""
     ids = call.ids
     token = ids.get("token", "") if "webhook" in ids else ""
@@ -115,7 +115,7 @@ def major(call: Call) -> str:
 
 def too_many(
     seconds: float, *, is_global: bool = False, scope: str = "user", headers: dict[str, str] | None = None
-) -> Fault:
+) -> RefusedCall:
     """The answer 429."""
     all_headers = (headers or {}) | {
         "Retry-After": str(math.ceil(seconds)),
@@ -127,7 +127,7 @@ def too_many(
     shared = scope == "shared"
     message = "The resource is being rate limited." if shared else "You are being rate limited."
     body: Json = {"message": message, "retry_after": round(seconds, 3), "global": is_global}
-    return Fault(429, 0, message, headers=all_headers, body=body)
+    return RefusedCall(429, 0, message, headers=all_headers, body=body)
 
 
 def _window(limit: Limit, key: str, now: float) -> _Window:

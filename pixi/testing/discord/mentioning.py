@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from pixi.testing.discord.permissions import Permission, in_channel
 
 if TYPE_CHECKING:
-    from pixi.testing.discord.channels import Channel
-    from pixi.testing.discord.messages import Message
+    from pixi.testing.discord.channels import FakeChannel
+    from pixi.testing.discord.messages import FakeMessage
     from pixi.testing.discord.users import User
     from pixi.testing.discord.world import World
 
@@ -40,12 +40,12 @@ class Pinged:
 
 def pinged(
     world: World,
-    channel: Channel,
+    channel: FakeChannel,
     author: User,
     text: str,
     *,
     allowed: Allowed,
-    answered: Message | None = None,
+    answered: FakeMessage | None = None,
     by_webhook: bool = False,
 ) -> Pinged:
     """Who is alerted by a text, which `author` writes in a channel, in answer to a message perhaps."""

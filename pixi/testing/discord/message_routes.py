@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 import emoji as emojis
 
 from pixi.testing.discord import bodies, lean, payloads, writing
-from pixi.testing.discord.calls import Call
-from pixi.testing.discord.channels import WRITABLE, Channel, Typing
+from pixi.testing.discord.calls import ApiCall
+from pixi.testing.discord.channels import WRITABLE, FakeChannel, Typing
 from pixi.testing.discord.faults import Form, Json, fault, invalid, snowflake
 from pixi.testing.discord.mentioning import Allowed
-from pixi.testing.discord.messages import EPHEMERAL, WRITTEN, Message, Reaction, attach
+from pixi.testing.discord.messages import EPHEMERAL, WRITTEN, FakeMessage, Reaction, attach
 from pixi.testing.discord.permissions import Permission as P
 from pixi.testing.discord.permissions import in_channel, may_send
-from pixi.testing.discord.routing import Route, message_in, need, number, visible
-from pixi.testing.discord.writing import Draft
+from pixi.testing.discord.routing import ApiRoute, message_in, need, number, visible
+from pixi.testing.discord.writing import MessageDraft
 
 if TYPE_CHECKING:
     from pixi.testing.discord.world import World
@@ -26,7 +26,7 @@ SUPPRESS_EMBEDS = 1 << 2
 TWO_WEEKS = 14 * 86_400
 
 
-def create(world: World, call: Call) -> object:
+def create(world: World, call: ApiCall) -> object:
     """Write a message."""
     channel = visible(world, call)
     may_write(world, channel)
@@ -49,12 +49,12 @@ def create(world: World, call: Call) -> object:
     return _created(message, world)
 
 
-def _created(message: Message, world: World) -> Json:
+def _created(message: FakeMessage, world: World) -> Json:
     payload = payloads.message(message, world)
     return payload | {"nonce": message.nonce} if message.nonce is not None else payload
 
 
-def may_write(world: World, channel: Channel) -> None:
+def may_write(world: World, channel: FakeChannel) -> None:
     """Raises `Fault` when the bot cannot write there."""
     if channel.type not in WRITABLE:
         raise fault(50008)
@@ -66,7 +66,7 @@ def may_write(world: World, channel: Channel) -> None:
         raise fault(50083)
 
 
-def refer(world: World, channel: Channel, draft: Draft, given: object) -> None:
+def refer(world: World, channel: FakeChannel, draft: MessageDraft, given: object) -> None:
     """Point the draft at the message that it answers or forwards. Raises `Fault`."""
     if given is None:
         return
@@ -101,7 +101,7 @@ def refer(world: World, channel: Channel, draft: Draft, given: object) -> None:
     draft.answers = answered
 
 
-def page(world: World, call: Call) -> object:
+def page(world: World, call: ApiCall) -> object:
     """A stretch of messages, newest first; without the right to read history there are none."""
     channel = visible(world, call)
     limit = number(call, "limit", 50, 1, 100)
@@ -120,7 +120,7 @@ def page(world: World, call: Call) -> object:
     return [world.readable(one, payloads.message(one, world)) for one in found]
 
 
-def one(world: World, call: Call) -> object:
+def one(world: World, call: ApiCall) -> object:
     """A single message."""
     channel = visible(world, call)
     need(world, channel, P.READ_MESSAGE_HISTORY)
@@ -129,7 +129,7 @@ def one(world: World, call: Call) -> object:
     return lean.fetched(payload) if world.lean else payload
 
 
-def edit(world: World, call: Call) -> object:
+def edit(world: World, call: ApiCall) -> object:
     """Edit a message of the bot's."""
     channel = visible(world, call)
     message = message_in(channel, call)
@@ -147,7 +147,7 @@ def edit(world: World, call: Call) -> object:
     return payloads.message(message, world)
 
 
-def change(world: World, message: Message, call: Call, fields: Json) -> None:
+def change(world: World, message: FakeMessage, call: ApiCall, fields: Json) -> None:
     """Give a message what a body says; what it leaves out stays. Raises `Fault`."""
     form = Form()
     content = bodies.content_of(fields, form) if "content" in fields else None
@@ -170,7 +170,7 @@ def change(world: World, message: Message, call: Call, fields: Json) -> None:
     writing.rewrite(world, message, text, allowed)
 
 
-def delete(world: World, call: Call) -> object:
+def delete(world: World, call: ApiCall) -> object:
     """Delete a message: an own one, or with the right to manage."""
     channel = visible(world, call)
     message = message_in(channel, call)
@@ -182,7 +182,7 @@ def delete(world: World, call: Call) -> object:
     return None
 
 
-def bulk_delete(world: World, call: Call) -> object:
+def bulk_delete(world: World, call: ApiCall) -> object:
     """Delete several messages at once."""
     channel = visible(world, call)
     if channel.guild is None:
@@ -200,7 +200,7 @@ def bulk_delete(world: World, call: Call) -> object:
     return None
 
 
-def typing(world: World, call: Call) -> object:
+def typing(world: World, call: ApiCall) -> object:
     """The bot begins to type."""
     channel = visible(world, call)
     may_write(world, channel)
@@ -209,7 +209,7 @@ def typing(world: World, call: Call) -> object:
     return None
 
 
-def react(world: World, call: Call) -> object:
+def react(world: World, call: ApiCall) -> object:
     """The bot reacts."""
     channel = visible(world, call)
     need(world, channel, P.READ_MESSAGE_HISTORY)
@@ -223,7 +223,7 @@ def react(world: World, call: Call) -> object:
     return None
 
 
-def emoji_of(world: World, channel: Channel, given: str) -> Reaction:
+def emoji_of(world: World, channel: FakeChannel, given: str) -> Reaction:
     """The emoji in the path: itself, or `name:id` of one that the bot can use. Raises `Fault`."""
     _, separator, emoji_id = given.rpartition(":")
     if not separator:
@@ -239,7 +239,7 @@ def emoji_of(world: World, channel: Channel, given: str) -> Reaction:
     return Reaction(emoji.name, emoji.id, emoji.animated)
 
 
-def unreact(world: World, call: Call) -> object:
+def unreact(world: World, call: ApiCall) -> object:
     """Take a reaction away: the bot's own, or with the right to manage somebody's."""
     channel = visible(world, call)
     message = message_in(channel, call)
@@ -254,7 +254,7 @@ def unreact(world: World, call: Call) -> object:
     return None
 
 
-def reactors(world: World, call: Call) -> object:
+def reactors(world: World, call: ApiCall) -> object:
     """Who reacted with an emoji."""
     channel = visible(world, call)
     message = message_in(channel, call)
@@ -271,15 +271,15 @@ def reactors(world: World, call: Call) -> object:
 _MESSAGES = "/channels/{channel}/messages"
 _REACTION = _MESSAGES + "/{message}/reactions/{emoji}"
 ROUTES = [
-    Route("POST", _MESSAGES, create),
-    Route("GET", _MESSAGES, page),
-    Route("POST", _MESSAGES + "/bulk-delete", bulk_delete),
-    Route("GET", _MESSAGES + "/{message}", one),
-    Route("PATCH", _MESSAGES + "/{message}", edit),
-    Route("DELETE", _MESSAGES + "/{message}", delete),
-    Route("POST", "/channels/{channel}/typing", typing),
-    Route("PUT", _REACTION + "/@me", react),
-    Route("DELETE", _REACTION + "/@me", unreact),
-    Route("DELETE", _REACTION + "/{user}", unreact),
-    Route("GET", _REACTION, reactors),
+    ApiRoute("POST", _MESSAGES, create),
+    ApiRoute("GET", _MESSAGES, page),
+    ApiRoute("POST", _MESSAGES + "/bulk-delete", bulk_delete),
+    ApiRoute("GET", _MESSAGES + "/{message}", one),
+    ApiRoute("PATCH", _MESSAGES + "/{message}", edit),
+    ApiRoute("DELETE", _MESSAGES + "/{message}", delete),
+    ApiRoute("POST", "/channels/{channel}/typing", typing),
+    ApiRoute("PUT", _REACTION + "/@me", react),
+    ApiRoute("DELETE", _REACTION + "/@me", unreact),
+    ApiRoute("DELETE", _REACTION + "/{user}", unreact),
+    ApiRoute("GET", _REACTION, reactors),
 ]

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 import msgspec
 
 from pixi.testing.discord.faults import Json
-from pixi.testing.discord.gateway import INVALID_SESSION, RECONNECT, Connection, Gateway
+from pixi.testing.discord.gateway import INVALID_SESSION, RECONNECT, Gateway, GatewayConnection
 from pixi.testing.discord.watching import Watching
 
 
@@ -80,7 +80,7 @@ class Moods(Watching):
         for session in self.world.hub.chosen(shard):
             session.push(event, msgspec.json.encode(payload))
 
-    def _lines(self, shard: int | None) -> list[Connection]:
+    def _lines(self, shard: int | None) -> list[GatewayConnection]:
         every = self.gateway.connections
         return [
             one for one in every if shard is None or (one.session is not None and one.session.shard == shard)

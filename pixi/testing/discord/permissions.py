@@ -7,7 +7,7 @@ import time
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from pixi.testing.discord.channels import Channel
+    from pixi.testing.discord.channels import FakeChannel
     from pixi.testing.discord.guilds import Guild
     from pixi.testing.discord.users import User
 
@@ -95,7 +95,7 @@ def in_guild(guild: Guild, user: User) -> Permission:
     return ALL if allowed & P.ADMINISTRATOR else allowed
 
 
-def in_channel(channel: Channel, user: User) -> Permission:
+def in_channel(channel: FakeChannel, user: User) -> Permission:
     """What `user` may do in a channel; a thread takes the overwrites of its parent."""
     guild = channel.guild
     if guild is None:
@@ -124,7 +124,7 @@ def in_channel(channel: Channel, user: User) -> Permission:
     return _implied(channel, user, allowed)
 
 
-def _implied(channel: Channel, user: User, allowed: Permission) -> Permission:
+def _implied(channel: FakeChannel, user: User, allowed: Permission) -> Permission:
     if not allowed & P.VIEW_CHANNEL:
         return NONE
     if channel.is_thread:
@@ -137,7 +137,7 @@ def _implied(channel: Channel, user: User, allowed: Permission) -> Permission:
     return allowed if may_send else allowed & ~NEEDS_SENDING
 
 
-def may_send(channel: Channel, user: User) -> bool:
+def may_send(channel: FakeChannel, user: User) -> bool:
     """Whether `user` may write there."""
     needed = P.SEND_MESSAGES_IN_THREADS if channel.is_thread else P.SEND_MESSAGES
     return bool(in_channel(channel, user) & (P.SEND_MESSAGES if channel.guild is None else needed))

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pixi.testing.discord import bodies, lean, payloads
-from pixi.testing.discord.calls import Call
-from pixi.testing.discord.channels import Channel
+from pixi.testing.discord.calls import ApiCall
+from pixi.testing.discord.channels import FakeChannel
 from pixi.testing.discord.faults import Form, Json, fault, snowflake
-from pixi.testing.discord.intents import LIMITED_FLAGS, Intent
+from pixi.testing.discord.intents import LIMITED_FLAGS, GatewayIntents
 from pixi.testing.discord.permissions import Permission as P
 from pixi.testing.discord.routing import (
-    Route,
+    ApiRoute,
     guild_of,
     need,
     need_in_guild,
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from pixi.testing.discord.world import World
 
 
-def gateway(world: World, call: Call) -> object:
+def gateway(world: World, call: ApiCall) -> object:
     """Where the gateway is."""
     return {"url": world.origin.replace("http", "ws", 1)}
 
 
-def gateway_bot(world: World, call: Call) -> object:
+def gateway_bot(world: World, call: ApiCall) -> object:
     """The same, with what a bot should know."""
     settings = world.gateway.settings
     return {
@@ -44,13 +44,13 @@ def gateway_bot(world: World, call: Call) -> object:
     }
 
 
-def me(world: World, call: Call) -> object:
+def me(world: World, call: ApiCall) -> object:
     """The bot."""
     more: Json = {"verified": True, "mfa_enabled": True, "locale": "en-US", "flags": 0, "email": None}
     return world.bot.payload() | more | {"banner": None, "accent_color": None}
 
 
-def edit_me(world: World, call: Call) -> object:
+def edit_me(world: World, call: ApiCall) -> object:
     """Change the bot's name or avatar."""
     fields = bodies.fields_of(call)
     if fields.get("username"):
@@ -64,7 +64,7 @@ def edit_me(world: World, call: Call) -> object:
     return me(world, call)
 
 
-def user(world: World, call: Call) -> object:
+def user(world: World, call: ApiCall) -> object:
     """Anybody."""
     found = world.users.get(snowflake(call.ids["user"], "user_id"))
     if found is None:
@@ -72,7 +72,7 @@ def user(world: World, call: Call) -> object:
     return found.payload()
 
 
-def application(world: World, call: Call) -> object:
+def application(world: World, call: ApiCall) -> object:
     """The application that the bot belongs to; its flags tell which privileged intents are on."""
     flags = sum(flag for intent, flag in LIMITED_FLAGS.items() if intent & world.privileged)
     return {
@@ -97,7 +97,7 @@ def application(world: World, call: Call) -> object:
     }
 
 
-def my_guilds(world: World, call: Call) -> object:
+def my_guilds(world: World, call: ApiCall) -> object:
     """The guilds that the bot is in, with what it may do there."""
     limit = number(call, "limit", 200, 1, 200)
     after = snowflake(call.query.get("after", "0"), "after")
@@ -108,7 +108,7 @@ def my_guilds(world: World, call: Call) -> object:
     return [payloads.partial_guild(each, world) for each in guilds[:limit]]
 
 
-def open_dm(world: World, call: Call) -> object:
+def open_dm(world: World, call: ApiCall) -> object:
     """Open a DM with somebody; it is the same one each time."""
     other = world.users.get(snowflake(bodies.fields_of(call).get("recipient_id"), "recipient_id"))
     if other is None:
@@ -118,16 +118,16 @@ def open_dm(world: World, call: Call) -> object:
     return payloads.channel(dm_with(world, other), world)
 
 
-def dm_with(world: World, person: User) -> Channel:
+def dm_with(world: World, person: User) -> FakeChannel:
     """The DM of the bot and somebody."""
     channel = world.dms.get(person.id)
     if channel is None:
-        channel = Channel(world, world.ids.next(), 1, recipients=(person, world.bot))
+        channel = FakeChannel(world, world.ids.next(), 1, recipients=(person, world.bot))
         world.dms[person.id] = world.channels[channel.id] = channel
     return channel
 
 
-def guild(world: World, call: Call) -> object:
+def guild(world: World, call: ApiCall) -> object:
     """A guild."""
     found = guild_of(world, call)
     payload = payloads.guild(found)
@@ -137,22 +137,22 @@ def guild(world: World, call: Call) -> object:
     return payload
 
 
-def guild_channels(world: World, call: Call) -> object:
+def guild_channels(world: World, call: ApiCall) -> object:
     """The channels of a guild, without its threads."""
     return [payloads.channel(each, world) for each in guild_of(world, call).channels.values()]
 
 
-def guild_roles(world: World, call: Call) -> object:
+def guild_roles(world: World, call: ApiCall) -> object:
     """The roles of a guild."""
     return [role.payload() for role in guild_of(world, call).roles.values()]
 
 
-def guild_emojis(world: World, call: Call) -> object:
+def guild_emojis(world: World, call: ApiCall) -> object:
     """The emojis of a guild."""
     return [each.payload() for each in guild_of(world, call).emojis.values()]
 
 
-def member(world: World, call: Call) -> object:
+def member(world: World, call: ApiCall) -> object:
     """Somebody in a guild."""
     found = guild_of(world, call).members.get(snowflake(call.ids["user"], "user_id"))
     if found is None:
@@ -160,10 +160,10 @@ def member(world: World, call: Call) -> object:
     return lean.member(found.payload()) if world.lean else found.payload()
 
 
-def members(world: World, call: Call) -> object:
+def members(world: World, call: ApiCall) -> object:
     """All in a guild; the owner of the application has to have switched that intent on."""
     here = guild_of(world, call)
-    if not world.privileged & Intent.GUILD_MEMBERS:
+    if not world.privileged & GatewayIntents.GUILD_MEMBERS:
         raise fault(50001)
     limit = number(call, "limit", 1, 1, 1000)
     after = snowflake(call.query.get("after", "0"), "after")
@@ -171,7 +171,7 @@ def members(world: World, call: Call) -> object:
     return [each.payload() for each in chosen[:limit]]
 
 
-def edit_my_member(world: World, call: Call) -> object:
+def edit_my_member(world: World, call: ApiCall) -> object:
     """The bot's profile in a guild: nickname, avatar, banner, bio."""
     here = guild_of(world, call)
     fields = bodies.fields_of(call)
@@ -192,12 +192,12 @@ def edit_my_member(world: World, call: Call) -> object:
     return mine.payload()
 
 
-def channel(world: World, call: Call) -> object:
+def channel(world: World, call: ApiCall) -> object:
     """A channel, thread or DM."""
     return payloads.channel(visible(world, call), world)
 
 
-def edit_channel(world: World, call: Call) -> object:
+def edit_channel(world: World, call: ApiCall) -> object:
     """Rename a channel; archive or lock a thread."""
     found = visible(world, call)
     fields = bodies.fields_of(call)
@@ -218,7 +218,7 @@ def edit_channel(world: World, call: Call) -> object:
     return payloads.channel(found, world)
 
 
-def delete_channel(world: World, call: Call) -> object:
+def delete_channel(world: World, call: ApiCall) -> object:
     """Delete a channel or thread; a DM is only closed."""
     found = visible(world, call)
     if found.guild is not None:
@@ -229,23 +229,23 @@ def delete_channel(world: World, call: Call) -> object:
 
 _CHANNEL, _GUILD = "/channels/{channel}", "/guilds/{guild}"
 ROUTES = [
-    Route("GET", "/gateway", gateway, open=True),
-    Route("GET", "/gateway/bot", gateway_bot),
-    Route("GET", "/users/@me", me),
-    Route("PATCH", "/users/@me", edit_me),
-    Route("GET", "/users/@me/guilds", my_guilds),
-    Route("POST", "/users/@me/channels", open_dm),
-    Route("GET", "/users/{user}", user),
-    Route("GET", "/applications/@me", application),
-    Route("GET", "/oauth2/applications/@me", application),
-    Route("GET", _GUILD, guild),
-    Route("GET", _GUILD + "/channels", guild_channels),
-    Route("GET", _GUILD + "/roles", guild_roles),
-    Route("GET", _GUILD + "/emojis", guild_emojis),
-    Route("GET", _GUILD + "/members", members),
-    Route("PATCH", _GUILD + "/members/@me", edit_my_member),
-    Route("GET", _GUILD + "/members/{user}", member),
-    Route("GET", _CHANNEL, channel),
-    Route("PATCH", _CHANNEL, edit_channel),
-    Route("DELETE", _CHANNEL, delete_channel),
+    ApiRoute("GET", "/gateway", gateway, open=True),
+    ApiRoute("GET", "/gateway/bot", gateway_bot),
+    ApiRoute("GET", "/users/@me", me),
+    ApiRoute("PATCH", "/users/@me", edit_me),
+    ApiRoute("GET", "/users/@me/guilds", my_guilds),
+    ApiRoute("POST", "/users/@me/channels", open_dm),
+    ApiRoute("GET", "/users/{user}", user),
+    ApiRoute("GET", "/applications/@me", application),
+    ApiRoute("GET", "/oauth2/applications/@me", application),
+    ApiRoute("GET", _GUILD, guild),
+    ApiRoute("GET", _GUILD + "/channels", guild_channels),
+    ApiRoute("GET", _GUILD + "/roles", guild_roles),
+    ApiRoute("GET", _GUILD + "/emojis", guild_emojis),
+    ApiRoute("GET", _GUILD + "/members", members),
+    ApiRoute("PATCH", _GUILD + "/members/@me", edit_my_member),
+    ApiRoute("GET", _GUILD + "/members/{user}", member),
+    ApiRoute("GET", _CHANNEL, channel),
+    ApiRoute("PATCH", _CHANNEL, edit_channel),
+    ApiRoute("DELETE", _CHANNEL, delete_channel),
 ]

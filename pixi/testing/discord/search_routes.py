@@ -6,18 +6,18 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from pixi.testing.discord import payloads
-from pixi.testing.discord.calls import Call
-from pixi.testing.discord.channels import WRITABLE, Channel
+from pixi.testing.discord.calls import ApiCall
+from pixi.testing.discord.channels import WRITABLE, FakeChannel
 from pixi.testing.discord.faults import fault, invalid, snowflake
 from pixi.testing.discord.ids import moment
-from pixi.testing.discord.intents import Intent
+from pixi.testing.discord.intents import GatewayIntents
 from pixi.testing.discord.permissions import Permission as P
 from pixi.testing.discord.permissions import in_channel
-from pixi.testing.discord.routing import Answer, Route, guild_of, number, visible
+from pixi.testing.discord.routing import ApiAnswer, ApiRoute, guild_of, number, visible
 
 if TYPE_CHECKING:
     from pixi.testing.discord.guilds import Guild
-    from pixi.testing.discord.messages import Message
+    from pixi.testing.discord.messages import FakeMessage
     from pixi.testing.discord.world import World
 
 MOST_CHANNELS = 500
@@ -25,10 +25,10 @@ LONGEST_CONTENT = 1024
 READ = P.VIEW_CHANNEL | P.READ_MESSAGE_HISTORY
 
 
-def search(world: World, call: Call) -> object:
+def search(world: World, call: ApiCall) -> object:
     """The messages of a guild that match, as far as the bot may read them, in groups of one."""
     guild = guild_of(world, call)
-    if not world.privileged & Intent.MESSAGE_CONTENT:
+    if not world.privileged & GatewayIntents.MESSAGE_CONTENT:
         raise fault(50001)
     limit, offset = number(call, "limit", 25, 1, 25), number(call, "offset", 0, 0, 9975)
     content = call.query.get("content", "")
@@ -40,7 +40,7 @@ def search(world: World, call: Call) -> object:
     if world.index_waits:
         world.index_waits -= 1
         body = {"message": "Index not yet available. Try again later", "code": 110000}
-        return Answer(202, body | {"documents_indexed": 0, "retry_after": 0.02})
+        return ApiAnswer(202, body | {"documents_indexed": 0, "retry_after": 0.02})
     before, after = _bound(call, "max_id"), _bound(call, "min_id")
     words = content.casefold().split()
     found = [
@@ -57,7 +57,7 @@ def search(world: World, call: Call) -> object:
     return _answer(world, found, offset, limit)
 
 
-def _answer(world: World, found: list[Message], offset: int, limit: int) -> object:
+def _answer(world: World, found: list[FakeMessage], offset: int, limit: int) -> object:
     chosen = found[offset : offset + limit]
     threads = {message.channel.id: message.channel for message in chosen if message.channel.is_thread}
     mine = [each for each in threads.values() if world.bot.id in each.thread_members]
@@ -74,7 +74,7 @@ def _answer(world: World, found: list[Message], offset: int, limit: int) -> obje
     }
 
 
-def _readable(world: World, guild: Guild, channels: set[int], *, adult: bool) -> Iterator[Channel]:
+def _readable(world: World, guild: Guild, channels: set[int], *, adult: bool) -> Iterator[FakeChannel]:
     """Channels and threads that the bot may read; one that is named means its threads too."""
     for each in (*guild.channels.values(), *guild.threads.values()):
         room = each.parent if each.is_thread and each.parent else each
@@ -84,7 +84,7 @@ def _readable(world: World, guild: Guild, channels: set[int], *, adult: bool) ->
             yield each
 
 
-def pins(world: World, call: Call) -> object:
+def pins(world: World, call: ApiCall) -> object:
     """The pinned messages of a channel, the last pinned first."""
     channel = visible(world, call)
     limit = number(call, "limit", 50, 1, 50)
@@ -101,13 +101,13 @@ def pins(world: World, call: Call) -> object:
     return {"items": found[:limit], "has_more": len(found) > limit}
 
 
-def old_pins(world: World, call: Call) -> object:
+def old_pins(world: World, call: ApiCall) -> object:
     """The same, as it was asked for before there were pages."""
     found = pins(world, call)
     return [each["message"] for each in found["items"]]  # type: ignore[index]
 
 
-def members_named(world: World, call: Call) -> object:
+def members_named(world: World, call: ApiCall) -> object:
     """Members whose name or nickname begins so."""
     guild = guild_of(world, call)
     wanted = call.query.get("query", "").casefold()
@@ -124,7 +124,7 @@ def members_named(world: World, call: Call) -> object:
     return found[: number(call, "limit", 1, 1, 1000)]
 
 
-def thread_member(world: World, call: Call) -> object:
+def thread_member(world: World, call: ApiCall) -> object:
     """Whether somebody follows a thread."""
     thread = visible(world, call)
     user = world.users.get(snowflake(call.ids["user"], "user_id"))
@@ -133,18 +133,18 @@ def thread_member(world: World, call: Call) -> object:
     return payloads.thread_member(thread, user)
 
 
-def _ids(call: Call, name: str) -> set[int]:
+def _ids(call: ApiCall, name: str) -> set[int]:
     return {snowflake(value, name) for key, value in call.pairs if key == name}
 
 
-def _bound(call: Call, name: str) -> int:
+def _bound(call: ApiCall, name: str) -> int:
     return snowflake(call.query[name], name) if name in call.query else 0
 
 
 ROUTES = [
-    Route("GET", "/guilds/{guild}/messages/search", search),
-    Route("GET", "/guilds/{guild}/members/search", members_named),
-    Route("GET", "/channels/{channel}/messages/pins", pins),
-    Route("GET", "/channels/{channel}/pins", old_pins),
-    Route("GET", "/channels/{channel}/thread-members/{user}", thread_member),
+    ApiRoute("GET", "/guilds/{guild}/messages/search", search),
+    ApiRoute("GET", "/guilds/{guild}/members/search", members_named),
+    ApiRoute("GET", "/channels/{channel}/messages/pins", pins),
+    ApiRoute("GET", "/channels/{channel}/pins", old_pins),
+    ApiRoute("GET", "/channels/{channel}/thread-members/{user}", thread_member),
 ]

@@ -17,13 +17,13 @@ from pixi.testing.discord import (
     thread_routes,
     webhook_routes,
 )
-from pixi.testing.discord.channels import Channel
+from pixi.testing.discord.channels import FakeChannel
 from pixi.testing.discord.commands import Commands
 from pixi.testing.discord.gateway import Gateway
 from pixi.testing.discord.guilds import Guild
 from pixi.testing.discord.hub import Hub
 from pixi.testing.discord.ids import Snowflakes
-from pixi.testing.discord.intents import Intent
+from pixi.testing.discord.intents import GatewayIntents
 from pixi.testing.discord.moods import Moods
 from pixi.testing.discord.permissions import EVERYONE, NONE, Permission
 from pixi.testing.discord.routing import Rest
@@ -177,10 +177,10 @@ class LoopbackDiscord(Using, Moods):
         self.world.users[user.id] = user
         return user
 
-    def dm(self, person: User) -> Channel:
+    def dm(self, person: User) -> FakeChannel:
         """The DM of the bot and somebody."""
         return place_routes.dm_with(self.world, person)
 
-    def allow_intents(self, intents: Intent) -> None:
+    def allow_intents(self, intents: GatewayIntents) -> None:
         """Which privileged intents the application's owner switched on; all at first."""
-        self.world.privileged = Intent(intents)
+        self.world.privileged = GatewayIntents(intents)

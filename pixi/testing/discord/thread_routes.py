@@ -5,18 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pixi.testing.discord import bodies, payloads, writing
-from pixi.testing.discord.calls import Call
-from pixi.testing.discord.channels import Channel
+from pixi.testing.discord.calls import ApiCall
+from pixi.testing.discord.channels import FakeChannel
 from pixi.testing.discord.faults import Form, Json, fault, invalid, snowflake
-from pixi.testing.discord.messages import Message
+from pixi.testing.discord.messages import FakeMessage
 from pixi.testing.discord.permissions import Permission as P
-from pixi.testing.discord.routing import Answer, Route, guild_of, message_in, need, number, visible
+from pixi.testing.discord.routing import ApiAnswer, ApiRoute, guild_of, message_in, need, number, visible
 
 if TYPE_CHECKING:
     from pixi.testing.discord.world import World
 
 
-def thread_of_message(world: World, call: Call) -> object:
+def thread_of_message(world: World, call: ApiCall) -> object:
     """Open a thread at a message."""
     parent = visible(world, call)
     starter = message_in(parent, call)
@@ -28,7 +28,7 @@ def thread_of_message(world: World, call: Call) -> object:
     return _opened(world, call, parent, starter)
 
 
-def thread(world: World, call: Call) -> object:
+def thread(world: World, call: ApiCall) -> object:
     """Open a thread at no message, or a post in a forum."""
     parent = visible(world, call)
     fields = bodies.fields_of(call)
@@ -53,15 +53,15 @@ def _name(fields: Json) -> str:
 
 
 def _opened(
-    world: World, call: Call, parent: Channel, starter: Message | None, *, private: bool = False
-) -> Answer:
+    world: World, call: ApiCall, parent: FakeChannel, starter: FakeMessage | None, *, private: bool = False
+) -> ApiAnswer:
     name = _name(bodies.fields_of(call))
     assert parent.guild is not None
     opened = parent.guild.open_thread(parent, name, owner=world.bot, starter=starter, private=private)
-    return Answer(201, payloads.channel(opened, world))
+    return ApiAnswer(201, payloads.channel(opened, world))
 
 
-def _posted(world: World, call: Call, forum: Channel, fields: Json) -> Answer:
+def _posted(world: World, call: ApiCall, forum: FakeChannel, fields: Json) -> ApiAnswer:
     name = _name(fields)
     if not isinstance(fields.get("message"), dict):
         raise invalid(("message",), "BASE_TYPE_REQUIRED", "This field is required")
@@ -74,10 +74,10 @@ def _posted(world: World, call: Call, forum: Channel, fields: Json) -> Answer:
     opened.started_by_message = True
     message = writing.write(world, opened, world.bot, draft, message_id=opened.id)
     payload = payloads.channel(opened, world) | {"message": payloads.message(message, world)}
-    return Answer(201, payload)
+    return ApiAnswer(201, payload)
 
 
-def join_thread(world: World, call: Call) -> object:
+def join_thread(world: World, call: ApiCall) -> object:
     """The bot follows a thread."""
     found = visible(world, call)
     if not found.is_thread:
@@ -87,14 +87,14 @@ def join_thread(world: World, call: Call) -> object:
     return None
 
 
-def leave_thread(world: World, call: Call) -> object:
+def leave_thread(world: World, call: ApiCall) -> object:
     """The bot follows a thread no more."""
     found = visible(world, call)
     found.thread_members.pop(world.bot.id, None)
     return None
 
 
-def active_threads(world: World, call: Call) -> object:
+def active_threads(world: World, call: ApiCall) -> object:
     """The threads of a guild that are open and that the bot sees."""
     here = guild_of(world, call)
     found = [each for each in here.threads.values() if not each.archived and world.sees(each)]
@@ -102,7 +102,7 @@ def active_threads(world: World, call: Call) -> object:
     return {"threads": [payloads.channel(each, world) for each in found], "members": mine}
 
 
-def archived_threads(world: World, call: Call) -> object:
+def archived_threads(world: World, call: ApiCall) -> object:
     """The archived public threads of a channel, the newest first."""
     parent = visible(world, call)
     need(world, parent, P.READ_MESSAGE_HISTORY)
@@ -116,10 +116,10 @@ def archived_threads(world: World, call: Call) -> object:
 
 _CHANNEL = "/channels/{channel}"
 ROUTES = [
-    Route("GET", "/guilds/{guild}/threads/active", active_threads),
-    Route("POST", _CHANNEL + "/messages/{message}/threads", thread_of_message),
-    Route("POST", _CHANNEL + "/threads", thread),
-    Route("PUT", _CHANNEL + "/thread-members/@me", join_thread),
-    Route("DELETE", _CHANNEL + "/thread-members/@me", leave_thread),
-    Route("GET", _CHANNEL + "/threads/archived/public", archived_threads),
+    ApiRoute("GET", "/guilds/{guild}/threads/active", active_threads),
+    ApiRoute("POST", _CHANNEL + "/messages/{message}/threads", thread_of_message),
+    ApiRoute("POST", _CHANNEL + "/threads", thread),
+    ApiRoute("PUT", _CHANNEL + "/thread-members/@me", join_thread),
+    ApiRoute("DELETE", _CHANNEL + "/thread-members/@me", leave_thread),
+    ApiRoute("GET", _CHANNEL + "/threads/archived/public", archived_threads),
 ]

@@ -53,7 +53,7 @@ class User:
 
 
 @dataclass(eq=False, slots=True)
-class Role:
+class FakeRole:
     """A role of a guild."""
 
     id: int
@@ -146,7 +146,7 @@ class Member:
     """Somebody in a guild. `silenced_until` is the end of a timeout, in seconds since 1970."""
 
     user: User
-    roles: list[Role] = field(default_factory=list)
+    roles: list[FakeRole] = field(default_factory=list)
     nick: str | None = None
     avatar: str | None = None
     banner: str | None = None

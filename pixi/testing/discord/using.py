@@ -7,11 +7,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from pixi.testing.discord import interactions
-from pixi.testing.discord.channels import Channel
-from pixi.testing.discord.commands import Command
+from pixi.testing.discord.channels import FakeChannel
+from pixi.testing.discord.commands import FakeCommand
 from pixi.testing.discord.faults import Json
 from pixi.testing.discord.interactions import Interaction, OptionValue
-from pixi.testing.discord.messages import Message
+from pixi.testing.discord.messages import FakeMessage
 from pixi.testing.discord.users import User
 from pixi.testing.discord.world import LIMIT, World
 
@@ -22,14 +22,14 @@ class Using:
     world: World
 
     @property
-    def commands(self) -> list[Command]:
+    def commands(self) -> list[FakeCommand]:
         """Those that are registered everywhere."""
         return self.world.commands.all(None)
 
     async def slash(
         self,
         person: User,
-        channel: Channel,
+        channel: FakeChannel,
         line: str,
         options: Mapping[str, OptionValue] | None = None,
         *,
@@ -47,7 +47,7 @@ class Using:
     async def complete(
         self,
         person: User,
-        channel: Channel,
+        channel: FakeChannel,
         line: str,
         option: str,
         *,
@@ -65,7 +65,7 @@ class Using:
         return (await begun.responded(timeout)).choices
 
     async def message_menu(
-        self, person: User, message: Message, name: str, *, locale: str | None = None
+        self, person: User, message: FakeMessage, name: str, *, locale: str | None = None
     ) -> Interaction:
         """Somebody chooses a command in the menu of a message."""
         command, data = interactions.on_message(self.world, person, message, name)
@@ -75,7 +75,7 @@ class Using:
         )
 
     async def person_menu(
-        self, person: User, channel: Channel, target: User, name: str, *, locale: str | None = None
+        self, person: User, channel: FakeChannel, target: User, name: str, *, locale: str | None = None
     ) -> Interaction:
         """Somebody chooses a command in the menu of somebody."""
         command, data = interactions.on_person(self.world, person, channel, target, name)
@@ -85,7 +85,7 @@ class Using:
     async def press(
         self,
         person: User,
-        message: Message,
+        message: FakeMessage,
         custom_id: str,
         *,
         values: Sequence[str] | None = None,

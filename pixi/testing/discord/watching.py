@@ -10,10 +10,10 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from pixi.testing.discord import calls, limits, payloads
-from pixi.testing.discord.calls import Call, Callback, Hook
+from pixi.testing.discord.calls import ApiCall, Callback, Hook
 from pixi.testing.discord.faults import Json
 from pixi.testing.discord.limits import Limit
-from pixi.testing.discord.messages import Message
+from pixi.testing.discord.messages import FakeMessage
 from pixi.testing.discord.routing import Rest
 from pixi.testing.discord.world import LIMIT, World
 
@@ -27,11 +27,11 @@ class Watching:
     rest: Rest
 
     @property
-    def requests(self) -> list[Call]:
+    def requests(self) -> list[ApiCall]:
         """Every request to REST, in their order."""
         return self.rest.calls
 
-    def asked(self, method: str, path: str = "") -> list[Call]:
+    def asked(self, method: str, path: str = "") -> list[ApiCall]:
         """Requests with that method whose path has that pattern in it."""
         pattern = re.compile(path)
         return [call for call in self.rest.calls if call.method == method and pattern.search(call.path)]
@@ -100,7 +100,7 @@ class Watching:
     def slow(self, method: str, path: str, seconds: float, *, times: int | None = None) -> Hook:
         """Let requests take a while."""
 
-        async def wait(call: Call) -> None:
+        async def wait(call: ApiCall) -> None:
             await asyncio.sleep(seconds)
 
         return self.before(method, path, wait, times=times)
@@ -123,6 +123,6 @@ class Watching:
             self.limit(method, path, limit, seconds)
         self.limit_everything()
 
-    def payload(self, message: Message) -> Json:
+    def payload(self, message: FakeMessage) -> Json:
         """A message as REST gives it."""
         return payloads.message(message, self.world)

@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING
 
 from pixi.testing.discord import bodies, lean, payloads, writing
 from pixi.testing.discord.answer_routes import fill, follow_up, interaction_of
-from pixi.testing.discord.calls import Call
-from pixi.testing.discord.channels import Channel
-from pixi.testing.discord.faults import Fault, Form, Json, fault, snowflake
-from pixi.testing.discord.intents import Intent
+from pixi.testing.discord.calls import ApiCall
+from pixi.testing.discord.channels import FakeChannel
+from pixi.testing.discord.faults import Form, Json, RefusedCall, fault, snowflake
+from pixi.testing.discord.intents import GatewayIntents
 from pixi.testing.discord.interactions import LOADING, Interaction
 from pixi.testing.discord.message_routes import change
-from pixi.testing.discord.messages import EPHEMERAL, Message
+from pixi.testing.discord.messages import EPHEMERAL, FakeMessage
 from pixi.testing.discord.permissions import Permission as P
-from pixi.testing.discord.routing import Route, guild_of, need, need_in_guild, visible
+from pixi.testing.discord.routing import ApiRoute, guild_of, need, need_in_guild, visible
 from pixi.testing.discord.webhooks import MOST_PER_CHANNEL, Webhook, hooks_of, new_webhook
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def name_of(value: object, form: Form, field: str) -> None:
         form.wrong((field,), "USERNAME_INVALID", f'Username cannot be "{lowered.strip()}"')
 
 
-def create(world: World, call: Call) -> object:
+def create(world: World, call: ApiCall) -> object:
     """Make a webhook."""
     channel = visible(world, call)
     if channel.guild is None or channel.is_thread:
@@ -53,18 +53,18 @@ def create(world: World, call: Call) -> object:
     return hook.payload()
 
 
-def _tell(world: World, channel: Channel) -> None:
-    world.tell("WEBHOOKS_UPDATE", channel, {}, Intent.GUILD_WEBHOOKS, Intent.GUILD_WEBHOOKS)
+def _tell(world: World, channel: FakeChannel) -> None:
+    world.tell("WEBHOOKS_UPDATE", channel, {}, GatewayIntents.GUILD_WEBHOOKS, GatewayIntents.GUILD_WEBHOOKS)
 
 
-def of_channel(world: World, call: Call) -> object:
+def of_channel(world: World, call: ApiCall) -> object:
     """The webhooks of a channel; tokens are told for the application's own ones alone."""
     channel = visible(world, call)
     need(world, channel, P.MANAGE_WEBHOOKS)
     return [_shown(hook, world) for hook in hooks_of(world, channel)]
 
 
-def of_guild(world: World, call: Call) -> object:
+def of_guild(world: World, call: ApiCall) -> object:
     """The webhooks of a guild."""
     guild = guild_of(world, call)
     need_in_guild(world, guild, P.MANAGE_WEBHOOKS)
@@ -76,8 +76,8 @@ def _shown(hook: Webhook, world: World) -> Json:
     return hook.payload(token=own)
 
 
-def hook_of(world: World, call: Call) -> Webhook:
-    """The webhook in the path; a token there has to be its own. Raises `Fault`."""
+def hook_of(world: World, call: ApiCall) -> Webhook:
+    """The webhook in the path; a token there has to be its own. Raises `RefusedCall`."""
     hook = world.webhooks.get(snowflake(call.ids["webhook"], "webhook_id"))
     if hook is None:
         raise fault(10015)
@@ -89,12 +89,12 @@ def hook_of(world: World, call: Call) -> Webhook:
     return hook
 
 
-def get(world: World, call: Call) -> object:
+def get(world: World, call: ApiCall) -> object:
     """A webhook."""
     return hook_of(world, call).payload(user="token" not in call.ids)
 
 
-def edit(world: World, call: Call) -> object:
+def edit(world: World, call: ApiCall) -> object:
     """Change a webhook."""
     hook = hook_of(world, call)
     fields = bodies.fields_of(call)
@@ -109,7 +109,7 @@ def edit(world: World, call: Call) -> object:
     return hook.payload(user="token" not in call.ids)
 
 
-def delete(world: World, call: Call) -> object:
+def delete(world: World, call: ApiCall) -> object:
     """Take a webhook away."""
     hook = hook_of(world, call)
     hook.delete()
@@ -117,7 +117,7 @@ def delete(world: World, call: Call) -> object:
     return None
 
 
-def execute(world: World, call: Call) -> object:
+def execute(world: World, call: ApiCall) -> object:
     """Write through a webhook; or write on to an interaction."""
     interaction = interaction_of(world, call)
     if interaction is not None:
@@ -146,7 +146,7 @@ def execute(world: World, call: Call) -> object:
     return payloads.message(message, world) if call.query.get("wait") in _TRUE else None
 
 
-def _place(world: World, call: Call, hook: Webhook, fields: Json) -> Channel:
+def _place(world: World, call: ApiCall, hook: Webhook, fields: Json) -> FakeChannel:
     given = call.query.get("thread_id")
     if given is not None:
         thread = world.channels.get(snowflake(given, "thread_id"))
@@ -157,13 +157,13 @@ def _place(world: World, call: Call, hook: Webhook, fields: Json) -> Channel:
         return hook.channel
     if not fields.get("thread_name") or hook.channel.guild is None:
         message = "Webhooks posted to forum channels must have a thread_name or thread_id"
-        raise Fault(400, 220001, message)
+        raise RefusedCall(400, 220001, message)
     thread = hook.channel.guild.open_thread(hook.channel, fields["thread_name"], owner=hook.face)
     thread.started_by_message = True
     return thread
 
 
-def _message(world: World, call: Call) -> tuple[Message, Interaction | None]:
+def _message(world: World, call: ApiCall) -> tuple[FakeMessage, Interaction | None]:
     interaction = interaction_of(world, call)
     wanted = call.ids.get("message", "@original")
     if interaction is not None:
@@ -187,12 +187,12 @@ def _message(world: World, call: Call) -> tuple[Message, Interaction | None]:
     return found, interaction
 
 
-def get_message(world: World, call: Call) -> object:
+def get_message(world: World, call: ApiCall) -> object:
     """A message that came through it."""
     return payloads.message(_message(world, call)[0], world)
 
 
-def edit_message(world: World, call: Call) -> object:
+def edit_message(world: World, call: ApiCall) -> object:
     """Edit a message that came through it."""
     message, interaction = _message(world, call)
     fields = bodies.fields_of(call)
@@ -203,7 +203,7 @@ def edit_message(world: World, call: Call) -> object:
     return payloads.message(message, world)
 
 
-def delete_message(world: World, call: Call) -> object:
+def delete_message(world: World, call: ApiCall) -> object:
     """Delete a message that came through it."""
     message, _ = _message(world, call)
     writing.remove(world, message)
@@ -214,17 +214,17 @@ _HOOK = "/webhooks/{webhook}"
 _TOKEN = _HOOK + "/{token}"
 _WRITTEN = _TOKEN + "/messages/{message}"
 ROUTES = [
-    Route("POST", "/channels/{channel}/webhooks", create),
-    Route("GET", "/channels/{channel}/webhooks", of_channel),
-    Route("GET", "/guilds/{guild}/webhooks", of_guild),
-    Route("GET", _HOOK, get),
-    Route("PATCH", _HOOK, edit),
-    Route("DELETE", _HOOK, delete),
-    Route("GET", _TOKEN, get, open=True),
-    Route("PATCH", _TOKEN, edit, open=True),
-    Route("DELETE", _TOKEN, delete, open=True),
-    Route("POST", _TOKEN, execute, open=True),
-    Route("GET", _WRITTEN, get_message, open=True),
-    Route("PATCH", _WRITTEN, edit_message, open=True),
-    Route("DELETE", _WRITTEN, delete_message, open=True),
+    ApiRoute("POST", "/channels/{channel}/webhooks", create),
+    ApiRoute("GET", "/channels/{channel}/webhooks", of_channel),
+    ApiRoute("GET", "/guilds/{guild}/webhooks", of_guild),
+    ApiRoute("GET", _HOOK, get),
+    ApiRoute("PATCH", _HOOK, edit),
+    ApiRoute("DELETE", _HOOK, delete),
+    ApiRoute("GET", _TOKEN, get, open=True),
+    ApiRoute("PATCH", _TOKEN, edit, open=True),
+    ApiRoute("DELETE", _TOKEN, delete, open=True),
+    ApiRoute("POST", _TOKEN, execute, open=True),
+    ApiRoute("GET", _WRITTEN, get_message, open=True),
+    ApiRoute("PATCH", _WRITTEN, edit_message, open=True),
+    ApiRoute("DELETE", _WRITTEN, delete_message, open=True),
 ]

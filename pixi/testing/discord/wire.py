@@ -4,7 +4,7 @@ import zlib
 from typing import Protocol
 
 
-class Wire(Protocol):
+class SocketWire(Protocol):
     """Turns an event into what one websocket message holds."""
 
     def pack(self, data: bytes) -> bytes | str:

@@ -13,7 +13,7 @@ from rapidfuzz import fuzz
 from pixi.core.errors import ConfigError
 from pixi.core.message import Image
 from pixi.core.untrusted import prompt_name
-from pixi.web.gifs.gifs import Found, GifError, picture_type
+from pixi.web.gifs.gifs import FoundGif, GifError, picture_type
 
 ENDINGS = frozenset({".gif", ".webp", ".png", ".jpg", ".jpeg", ".apng"})
 MOST_BYTES = 8_000_000
@@ -53,7 +53,7 @@ class GifFolder:
         with suppress(OSError):  # the search tells of it
             await asyncio.to_thread(self._read)
 
-    async def find(self, words: str, language: str) -> Sequence[Found]:
+    async def find(self, words: str, language: str) -> Sequence[FoundGif]:
         """What fits the words, the best first; all that fit nearly as well as the best.
 
         Raises:
@@ -64,7 +64,7 @@ class GifFolder:
         except OSError as error:
             raise GifError(f"{self._folder} cannot be read: {error.strerror or error}.") from error
 
-    async def fetch(self, found: Found) -> Image:
+    async def fetch(self, found: FoundGif) -> Image:
         """The picture, as it is in its file.
 
         Raises:
@@ -93,13 +93,13 @@ class GifFolder:
             why = "there is no such folder" if isinstance(error, FileNotFoundError) else error.strerror
             raise ConfigError(f"gifs.folder: {self._folder}: {why}; make it, or name another.") from error
 
-    def _find(self, words: str) -> Sequence[Found]:
+    def _find(self, words: str) -> Sequence[FoundGif]:
         wanted = terms_of(words)
         scored = [(_likeness(wanted, each.terms), each) for each in self._read()]
         fitting = sorted((one for one in scored if one[0] >= _LEAST), key=lambda one: (-one[0], one[1].path))
         best = fitting[0][0] if fitting else 0.0
         return tuple(
-            Found(each.words, "", str(each.path)) for score, each in fitting if score >= best * _AS_GOOD
+            FoundGif(each.words, "", str(each.path)) for score, each in fitting if score >= best * _AS_GOOD
         )
 
     def _read(self) -> Sequence[_Entry]:

@@ -24,7 +24,7 @@ class GifError(PixiError):
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundGif:
     """A picture that fits the words.
 
     Attributes:
@@ -50,7 +50,7 @@ class GifSource(Protocol):
         """Make the way ready: somebody is about to search. Nothing is said of what goes wrong."""
         ...
 
-    async def find(self, words: str, language: str) -> Sequence[Found]:
+    async def find(self, words: str, language: str) -> Sequence[FoundGif]:
         """What fits the words, the best first.
 
         Args:
@@ -62,7 +62,7 @@ class GifSource(Protocol):
         """
         ...
 
-    async def fetch(self, found: Found) -> Image:
+    async def fetch(self, found: FoundGif) -> Image:
         """The picture itself, as it is: what moves in it goes on moving.
 
         Raises:

@@ -13,7 +13,7 @@ from pixi.core.message import Image
 from pixi.core.untrusted import clipped, prompt_name
 from pixi.fetching.urls import same_origin
 from pixi.fetching.web import Fetched, WebError
-from pixi.web.gifs.gifs import Found, GifError, Rating, picture_type
+from pixi.web.gifs.gifs import FoundGif, GifError, Rating, picture_type
 
 KLIPY, GIPHY = "https://api.klipy.com", "https://api.giphy.com"
 
@@ -79,7 +79,7 @@ class _Service(ABC):
         with suppress(WebError):  # the search tells of it
             await self._web.get(f"{self._base}/robots.txt", trusted=self._trusted, seconds=_WARM_SECONDS)
 
-    async def find(self, words: str, language: str) -> Sequence[Found]:
+    async def find(self, words: str, language: str) -> Sequence[FoundGif]:
         """What fits the words, the best first.
 
         Raises:
@@ -102,7 +102,7 @@ class _Service(ABC):
         except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
             raise GifError(f"{self.service} answered with something else than pictures.") from None
 
-    async def fetch(self, found: Found) -> Image:
+    async def fetch(self, found: FoundGif) -> Image:
         """The picture itself, in a small size.
 
         Raises:
@@ -129,7 +129,7 @@ class _Service(ABC):
         """The address of a search."""
 
     @abstractmethod
-    def _read(self, answer: Any) -> Iterator[Found]:
+    def _read(self, answer: Any) -> Iterator[FoundGif]:
         """What an answer holds; raises whatever it will where it is none."""
 
     def _told(self, status: int) -> str:
@@ -163,7 +163,7 @@ class Klipy(_Service):
         }
         return f"{self._base}/api/v1/{quote(self._key, safe='')}/gifs/search?{urlencode(asked)}"
 
-    def _read(self, answer: Any) -> Iterator[Found]:
+    def _read(self, answer: Any) -> Iterator[FoundGif]:
         for item in answer["data"]["data"]:
             slug = str(item.get("slug") or "")
             if item.get("type", "gif") != "gif" or not _KLIPY_SLUG.fullmatch(slug):
@@ -173,7 +173,7 @@ class Klipy(_Service):
                 sizes[size]["gif"]["url"] for size in ("sm", "md", "xs", "hd") if "gif" in sizes.get(size, {})
             ]
             link = f"https://klipy.com/gifs/{quote(slug)}"
-            yield Found(_title(item.get("title")), link, str(files[0]) if files else "")
+            yield FoundGif(_title(item.get("title")), link, str(files[0]) if files else "")
 
 
 class Giphy(_Service):
@@ -195,7 +195,7 @@ class Giphy(_Service):
         }
         return f"{self._base}/v1/gifs/search?{urlencode(asked)}"
 
-    def _read(self, answer: Any) -> Iterator[Found]:
+    def _read(self, answer: Any) -> Iterator[FoundGif]:
         allowed = _GIPHY_RATINGS[: _GIPHY_RATINGS.index(self._rating) + 1]
         for item in answer["data"]:
             number, rating = str(item.get("id") or ""), str(item.get("rating") or "g").lower()
@@ -205,7 +205,7 @@ class Giphy(_Service):
             sizes = ("fixed_width", "fixed_height", "downsized", "original")
             files = [images[size]["url"] for size in sizes if images.get(size, {}).get("url")]
             title = item.get("alt_text") or item.get("title")
-            yield Found(_title(title), f"https://giphy.com/gifs/{number}", str(files[0]) if files else "")
+            yield FoundGif(_title(title), f"https://giphy.com/gifs/{number}", str(files[0]) if files else "")
 
 
 def _title(given: object) -> str:

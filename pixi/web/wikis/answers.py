@@ -18,7 +18,7 @@ _LEADS = ("normalized", "converted", "redirects")  # how a title may lead to ano
 
 
 @dataclass(frozen=True, slots=True)
-class Hit:
+class WikiHit:
     """A page that a search found. All but `bytes` and `url` are strangers' words."""
 
     title: str
@@ -29,15 +29,15 @@ class Hit:
 
 
 @dataclass(frozen=True, slots=True)
-class Searched:
+class WikiHits:
     """What a search came to. `suggestion`: what was probably meant, where the wiki says so."""
 
-    hits: tuple[Hit, ...]
+    hits: tuple[WikiHit, ...]
     suggestion: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class WikiPageInfo:
     """What a wiki says of a page before it is read."""
 
     id: int
@@ -68,11 +68,11 @@ def end_of(title: str, led: Mapping[str, str]) -> str:
     return title
 
 
-def known_pages(told: Json) -> list[Known]:
+def known_pages(told: Json) -> list[WikiPageInfo]:
     """The pages that there are, those of a search in its order."""
     pages = sorted(objects_in(told.get("pages")), key=lambda page: _number(page.get("index")))
     return [
-        Known(
+        WikiPageInfo(
             _number(page["pageid"]),
             str(page.get("title", "")),
             _number(page.get("lastrevid")),
@@ -84,12 +84,12 @@ def known_pages(told: Json) -> list[Known]:
     ]
 
 
-def hit_from(told: Json, site: Site) -> Hit:
+def hit_from(told: Json, site: Site) -> WikiHit:
     """One result of a search."""
     title = str(told.get("title", ""))
     section = _plain(str(told.get("sectiontitle", "")))
     snippet = clipped(_plain(str(told.get("snippet", ""))), _LONGEST_SNIPPET)
-    return Hit(title, site.url_of(title, section), snippet, section, _number(told.get("size")))
+    return WikiHit(title, site.url_of(title, section), snippet, section, _number(told.get("size")))
 
 
 def _plain(html: str) -> str:

@@ -29,7 +29,7 @@ _QUOTES = re.compile(r"'{2,5}")
 
 
 @dataclass(frozen=True, slots=True)
-class Text:
+class WikiText:
     """What a page says.
 
     Attributes:
@@ -41,7 +41,7 @@ class Text:
     meanings: tuple[str, ...] = ()
 
 
-def text_of_html(html: str, title: str, *, lists_meanings: bool) -> Text:
+def text_of_html(html: str, title: str, *, lists_meanings: bool) -> WikiText:
     """The text of a page as a wiki's parser writes it: with its tables and boxes, row by row.
 
     `lists_meanings`: it is known to tell what a word may mean; else that is looked for.
@@ -63,19 +63,19 @@ def text_of_html(html: str, title: str, *, lists_meanings: bool) -> Text:
     for junk in tree.css(_JUNK):
         junk.decompose()
     page = page_of(tree.html or "")
-    return Text(without_lines(outlined(page.lines, page.headings, title)), meanings)
+    return WikiText(without_lines(outlined(page.lines, page.headings, title)), meanings)
 
 
-def text_of_marked(text: str, title: str) -> Text:
+def text_of_marked(text: str, title: str) -> WikiText:
     """The text of a page whose headings stand between equals signs."""
     lines = sendable(text).splitlines()
     headings = [
         Heading(*found, at, at + 1) for at, line in enumerate(lines) if (found := _marked_heading(line))
     ]
-    return Text(without_lines(outlined(lines, headings, title)))
+    return WikiText(without_lines(outlined(lines, headings, title)))
 
 
-def text_of_wikitext(text: str, title: str) -> Text:
+def text_of_wikitext(text: str, title: str) -> WikiText:
     """The text of a page as its authors wrote it, without the marks of links and letters. Templates stay."""
     text = _without_comments(text)
     for pattern in (_REFERENCE, _QUOTES):

@@ -12,9 +12,9 @@ from pixi.documents.files import SetAside
 from pixi.fetching.web import Web
 from pixi.web.wikis.answers import (
     Fields,
-    Hit,
-    Known,
-    Searched,
+    WikiHit,
+    WikiHits,
+    WikiPageInfo,
     asked_title,
     content_of,
     end_of,
@@ -28,7 +28,7 @@ from pixi.web.wikis.answers import (
     suggestion_in,
 )
 from pixi.web.wikis.api import Json, Site, WikiApi, WikiError
-from pixi.web.wikis.text import Text, text_of_html, text_of_marked, text_of_wikitext
+from pixi.web.wikis.text import WikiText, text_of_html, text_of_marked, text_of_wikitext
 
 MOST_PAGES = 5
 """That are read at once."""
@@ -46,7 +46,7 @@ Form = Literal["html", "extract", "wikitext"]
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class WikiPage:
     """A page, as it was when it was read.
 
     Attributes:
@@ -71,7 +71,7 @@ class Page:
 
 
 @dataclass(frozen=True, slots=True)
-class Pages:
+class WikiPages:
     """What came of some titles.
 
     Attributes:
@@ -80,7 +80,7 @@ class Pages:
         led: where a title led that stands for another.
     """
 
-    found: tuple[Page, ...] = ()
+    found: tuple[WikiPage, ...] = ()
     missing: tuple[str, ...] = ()
     led: tuple[tuple[str, str], ...] = ()
 
@@ -101,8 +101,8 @@ class Wiki:
     def __init__(self, web: Web, url: str, *, trusted: bool, variant: str = "") -> None:
         self._api = WikiApi(web, url, trusted=trusted)
         self._variant = {"variant": variant} if variant else {}
-        self._pages: OrderedDict[int, tuple[float, Page]] = OrderedDict()
-        self._searches: OrderedDict[tuple[str, int], tuple[float, Searched]] = OrderedDict()
+        self._pages: OrderedDict[int, tuple[float, WikiPage]] = OrderedDict()
+        self._searches: OrderedDict[tuple[str, int], tuple[float, WikiHits]] = OrderedDict()
 
     async def site(self) -> Site:
         """What it says of itself.
@@ -112,7 +112,7 @@ class Wiki:
         """
         return await self._api.site()
 
-    async def search(self, query: str, limit: int) -> Searched:
+    async def search(self, query: str, limit: int) -> WikiHits:
         """The pages that fit best, best first.
 
         Raises:
@@ -130,7 +130,7 @@ class Wiki:
             self._searches.popitem(last=False)
         return searched
 
-    async def pages(self, titles: Sequence[str]) -> Pages:
+    async def pages(self, titles: Sequence[str]) -> WikiPages:
         """The pages of these titles, redirects followed.
 
         Raises:
@@ -138,14 +138,14 @@ class Wiki:
         """
         titles = [title for title in dict.fromkeys(map(asked_title, titles)) if title][:MOST_PAGES]
         if not titles:
-            return Pages()
+            return WikiPages()
         fields: Fields = {"titles": "|".join(titles), "redirects": 1, "converttitles": 1}
         told = part_of(await self._asked_for_pages(fields), "query")
         led = leads_in(told)
         known = {page.title: page for page in known_pages(told)}
         ends = {title: end_of(title, led) for title in titles}
         wanted = dict.fromkeys(end for end in ends.values() if end in known)
-        return Pages(
+        return WikiPages(
             await self._read(known[end] for end in wanted),
             tuple(title for title, end in ends.items() if end not in known),
             tuple(
@@ -155,7 +155,7 @@ class Wiki:
             ),
         )
 
-    async def best(self, query: str, limit: int) -> Pages:
+    async def best(self, query: str, limit: int) -> WikiPages:
         """The pages that fit best.
 
         Raises:
@@ -164,9 +164,9 @@ class Wiki:
         query = " ".join(query.split())[:_LONGEST_QUERY]
         fields: Fields = {"generator": "search", "gsrsearch": query, "gsrlimit": limit, "redirects": 1}
         told = part_of(await self._asked_for_pages(fields), "query")
-        return Pages(await self._read(known_pages(told)[:limit]))
+        return WikiPages(await self._read(known_pages(told)[:limit]))
 
-    async def _search(self, query: str, limit: int) -> Searched:
+    async def _search(self, query: str, limit: int) -> WikiHits:
         fields: Fields = {
             "action": "query",
             "list": "search",
@@ -177,7 +177,7 @@ class Wiki:
             **self._variant,
         }
         site = await self._api.site()
-        hits: list[Hit] = []
+        hits: list[WikiHit] = []
         suggestion = ""
         further: Fields = {}
         for _ in range(_ROUNDS):
@@ -188,7 +188,7 @@ class Wiki:
             further = further_from(told)
             if len(hits) >= limit or not further:
                 break
-        return Searched(tuple(hits[:limit]), suggestion)
+        return WikiHits(tuple(hits[:limit]), suggestion)
 
     async def _asked_for_pages(self, fields: Fields) -> Json:
         """What the wiki knows of pages. An answer in pieces is put together."""
@@ -203,7 +203,7 @@ class Wiki:
             further = further_from(told)
         return whole
 
-    async def _read(self, known: Iterable[Known]) -> tuple[Page, ...]:
+    async def _read(self, known: Iterable[WikiPageInfo]) -> tuple[WikiPage, ...]:
         """Pages, side by side; those that are kept and did not change are not read again."""
         known = list(known)
         tasks = [asyncio.create_task(self._page(each)) for each in known]
@@ -214,7 +214,7 @@ class Wiki:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _page(self, known: Known) -> Page:
+    async def _page(self, known: WikiPageInfo) -> WikiPage:
         at, kept = self._pages.get(known.id, (0.0, None))
         fresh = time.monotonic() - at < _KEPT_SECONDS
         if kept is not None and fresh and known.revision and kept.revision == known.revision:
@@ -222,11 +222,11 @@ class Wiki:
             return kept
         form, text = await self._text(known)
         url = (await self._api.site()).url_of(known.title)
-        page = Page(known.id, known.title, url, known.revision, form, text.sections, text.meanings)
+        page = WikiPage(known.id, known.title, url, known.revision, form, text.sections, text.meanings)
         self._keep(page)
         return page
 
-    def _keep(self, page: Page) -> None:
+    def _keep(self, page: WikiPage) -> None:
         """Keep a page; of those that nobody asked for longest, as many go as are too much."""
         self._pages[page.id] = (time.monotonic(), page)
         self._pages.move_to_end(page.id)
@@ -235,7 +235,7 @@ class Wiki:
             _, (_, gone) = self._pages.popitem(last=False)
             characters -= gone.characters
 
-    async def _text(self, known: Known) -> tuple[Form, Text]:
+    async def _text(self, known: WikiPageInfo) -> tuple[Form, WikiText]:
         """Its text: as HTML, which alone has tables and boxes in words; else as it is to be had."""
         if known.bytes <= _PARSED_BYTES:
             try:
@@ -252,7 +252,7 @@ class Wiki:
         told = await self._of_page(known, {"prop": "revisions", "rvprop": "content", "rvslots": "main"})
         return "wikitext", await asyncio.to_thread(text_of_wikitext, content_of(told), known.title)
 
-    async def _parsed(self, known: Known) -> Text:
+    async def _parsed(self, known: WikiPageInfo) -> WikiText:
         told = await self._api.ask(
             {
                 "action": "parse",
@@ -270,6 +270,6 @@ class Wiki:
             lambda: text_of_html(html, known.title, lists_meanings=known.lists_meanings)
         )
 
-    async def _of_page(self, known: Known, fields: Fields) -> Json:
+    async def _of_page(self, known: WikiPageInfo, fields: Fields) -> Json:
         told = await self._api.ask({"action": "query", "pageids": known.id, **fields})
         return next(iter(objects_in(part_of(told, "query").get("pages"))), {})

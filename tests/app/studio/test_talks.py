@@ -9,7 +9,7 @@ import pytest
 from pixi.app.studio import talks
 from pixi.app.studio.privacy import OPENED
 from pixi.core.message import Author, Message
-from pixi.store.kept import Place
+from pixi.store.kept import ChannelConfig
 from tests.app.scene import persona_file
 from tests.app.studio.desk import ANN, DIRECT, MO, ROOM, Desk, desk_in, path_of
 
@@ -233,9 +233,9 @@ async def test_persona_and_model_of_a_channel_are_chosen_as_by_its_commands(tmp_
         status, place = await desk.ask("PUT", f"{path_of(ROOM)}/place", chosen)
         assert (status, place["personas"], place["model"]) == (200, ["wren", "pixi"], "fast")
         assert place["home"] is True
-        assert desk.house.place("discord:1:77:") == Place(("wren", "pixi"), "fast", home=True)
+        assert desk.house.place("discord:1:77:") == ChannelConfig(("wren", "pixi"), "fast", home=True)
         status, place = await desk.ask("PUT", f"{path_of(ROOM)}/place", {"model": "default"})
-        assert desk.house.place("discord:1:77:") == Place(("wren", "pixi"), "", home=True)
+        assert desk.house.place("discord:1:77:") == ChannelConfig(("wren", "pixi"), "", home=True)
         for wrong, detail in (
             ({"personas": ["nobody"]}, "There is no persona 'nobody'. There is: "),
             ({"model": "none"}, "There is no model 'none'. There is: default, fast."),

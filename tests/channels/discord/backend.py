@@ -11,7 +11,7 @@ from pixi.core.message import Message
 from pixi.core.persona import Persona
 from pixi.core.spending import Payer, Share, Spent
 from pixi.settings.discord_rules import Rules
-from pixi.store.kept import Place, Tally, TurnRecord
+from pixi.store.kept import ChannelConfig, Tally, TurnRecord
 
 
 @dataclass(slots=True)
@@ -32,7 +32,7 @@ class RecordingBackend:
     seeing: bool = False
     received: list[tuple[Message, Channel]] = field(default_factory=list)
     asked: list[tuple[str, tuple[Any, ...]]] = field(default_factory=list)
-    places: dict[str, Place] = field(default_factory=dict)
+    places: dict[str, ChannelConfig] = field(default_factory=dict)
     records: dict[str, TurnRecord] = field(default_factory=dict)
     past: dict[str, list[TurnRecord]] = field(default_factory=dict)
     marks: dict[str, int] = field(default_factory=dict)
@@ -83,10 +83,10 @@ class RecordingBackend:
     async def drain(self, seconds: float) -> None:
         self.asked.append(("drain", (seconds,)))
 
-    def place(self, channel: str) -> Place:
-        return self.places.get(channel, Place())
+    def place(self, channel: str) -> ChannelConfig:
+        return self.places.get(channel, ChannelConfig())
 
-    async def set_place(self, channel: str, place: Place) -> None:
+    async def set_place(self, channel: str, place: ChannelConfig) -> None:
         self.places[channel] = place
 
     async def turn_behind(self, prefix: str, platform_id: str) -> TurnRecord | None:

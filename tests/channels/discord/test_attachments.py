@@ -15,9 +15,9 @@ from PIL import Image as Pillow
 
 from pixi.channels.carried import Carried
 from pixi.channels.discord.incoming.attachments import AttachmentReader
-from pixi.channels.discord.incoming.message import IncomingMessage, MessageReader
+from pixi.channels.discord.incoming.message import IncomingMessage, MessageTranslator
 from pixi.settings.discord_rules import Rules
-from pixi.testing.discord import Channel as Room
+from pixi.testing.discord import FakeChannel as Room
 from pixi.testing.discord import LoopbackDiscord, Upload
 from tests.servers.clients import Bot, connected, heard
 
@@ -44,7 +44,7 @@ class Post:
 
 
 def incoming(message: discord.Message) -> IncomingMessage:
-    return MessageReader(message.author, Rules).read(message)
+    return MessageTranslator(message.author, Rules).read(message)
 
 
 @asynccontextmanager

@@ -17,7 +17,7 @@ from pixi.core.errors import ChannelError, ChannelLost
 from pixi.core.events import Failed, TurnEnded
 from pixi.core.message import Image
 from pixi.core.persona import Persona
-from pixi.testing.discord import Message, Permission
+from pixi.testing.discord import FakeMessage, Permission
 from tests.channels.discord.backend import RecordingBackend
 from tests.channels.discord.room import Room, room_of
 
@@ -52,11 +52,11 @@ async def masked() -> AsyncIterator[Room]:
         yield room
 
 
-def posted(room: Room) -> list[Message]:
+def posted(room: Room) -> list[FakeMessage]:
     return [each for each in room.general.messages if each.author.bot or each.webhook]
 
 
-def box(message: Message) -> dict[str, Any]:
+def box(message: FakeMessage) -> dict[str, Any]:
     (shown,) = message.embeds
     return dict(shown)
 

@@ -11,10 +11,10 @@ from PIL import Image
 from pixi.channels.discord.bot import Bot
 from pixi.channels.discord.gateway import client
 from pixi.channels.discord.gateway.client import Shards
-from pixi.core.channel import Channel as Place
+from pixi.core.channel import FakeChannel as Place
 from pixi.core.message import Author, Message
-from pixi.store.kept import Place as Chosen
-from pixi.testing.discord import Channel, LoopbackDiscord, Permission
+from pixi.store.kept import ChannelConfig as Chosen
+from pixi.testing.discord import FakeChannel, LoopbackDiscord, Permission
 from tests.channels.discord.backend import RecordingBackend
 from tests.channels.discord.incoming import PERSONAS
 from tests.waiting import until
@@ -54,7 +54,7 @@ def backend(**rules: object) -> RecordingBackend:
     return made
 
 
-def at(discord: LoopbackDiscord, channel: Channel, persona: str = "pixi") -> str:
+def at(discord: LoopbackDiscord, channel: FakeChannel, persona: str = "pixi") -> str:
     return f"discord:{discord.bot.id}:{channel.id}:{persona}"
 
 

@@ -15,7 +15,7 @@ from pixi.channels.discord.slash.translations import Translations
 from pixi.core.deltas import Usage
 from pixi.core.errors import ChannelError, StoreError
 from pixi.core.spending import Payer, Share, Spent
-from pixi.store.kept import Place
+from pixi.store.kept import ChannelConfig
 from pixi.testing.discord import Permission
 from pixi.testing.discord import interactions as used
 from tests.channels.discord.backend import RecordingBackend
@@ -334,7 +334,7 @@ async def test_help_and_status_are_told_in_every_language(here: Stage, language:
 
 
 async def test_status_tells_how_the_bot_is_doing_and_who_lives_here(here: Stage) -> None:
-    here.backend.places[here.address(here.general)] = Place(("edda", "pixi"), "large")
+    here.backend.places[here.address(here.general)] = ChannelConfig(("edda", "pixi"), "large")
     told = fields(await here.use("status"))
     assert told["Lives here"] == "**Edda\\_Storm**, **Pixi**"
     assert told["Model here"] == "large"
@@ -395,7 +395,7 @@ async def test_everybody_sees_what_is_left_for_them(here: Stage) -> None:
 
 
 async def test_help_tells_how_to_call_those_who_live_here(here: Stage) -> None:
-    here.backend.places[here.address(here.general)] = Place(("edda", "pixi"))
+    here.backend.places[here.address(here.general)] = ChannelConfig(("edda", "pixi"))
     told = fields(await here.use("help"))
     assert told["How to talk to us"] == (
         f"Mention <@{here.discord.bot.id}>, reply to one of our messages, "
@@ -423,7 +423,7 @@ async def test_help_leaves_out_what_somebody_cannot_see(here: Stage) -> None:
 async def test_help_and_status_fit_however_many_live_here() -> None:
     many = {f"p{n}": replace(PERSONAS["pixi"], name="*" * 90, about="[" * 900) for n in range(60)}
     async with stage(RecordingBackend(personas=many, default_persona="p0")) as here:
-        here.backend.places[here.address(here.general)] = Place(tuple(many))
+        here.backend.places[here.address(here.general)] = ChannelConfig(tuple(many))
         for line in ("help", "status"):
             box = embed(await here.use(line))
             assert all(len(each["value"]) <= 1_024 for each in box["fields"])

@@ -17,7 +17,7 @@ from pixi.channels.discord.backend import (
 )
 from pixi.channels.discord.incoming.addressing import AddressingFacts, ChannelPersona, who_is_meant
 from pixi.channels.discord.incoming.attachments import AttachmentReader
-from pixi.channels.discord.incoming.message import NO_WORDS, IncomingMessage, MessageReader, sent_at
+from pixi.channels.discord.incoming.message import NO_WORDS, IncomingMessage, MessageTranslator, sent_at
 from pixi.channels.discord.incoming.recent import EarlierMessages, RecentMessage, RecentMessages, thread_title
 from pixi.channels.discord.outgoing.channel import DiscordChannels
 from pixi.channels.discord.places import ChannelInfo
@@ -56,7 +56,7 @@ class MessageHandler:
         backend: BotBackend,
         channels: DiscordChannels,
         recent: RecentMessages,
-        reader: MessageReader,
+        reader: MessageTranslator,
         *,
         since: int,
     ) -> None:
