@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from pixi.app.doctor.discord import NOT_SET_UP
-from pixi.app.turn_log import log_turn
+from pixi.app.doctor.servers import NOT_SET_UP
+from pixi.app.logs import log_turn
 from pixi.channels.discord.slash.commands import COMMANDS
 from pixi.channels.discord.slash.translations import Translations
 from pixi.core.deltas import Usage
@@ -60,7 +60,7 @@ def test_the_examples_of_settings_are_taken(tmp_path: Path, block: Block) -> Non
     settings = load(environ={}, folder=tmp_path)
     raw = tomllib.loads(block.text)
     if "models" in raw:
-        assert list(settings.models) == ["house"]
+        assert list(settings.models) == ["service"]
         assert settings.model.prices is not None
         assert settings.model.prices.cached == raw["model"]["prices"]["cached"]
 

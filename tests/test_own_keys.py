@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from pixi.app.doctor.checks import check_key
-from pixi.app.doors import door_to
+from pixi.app.models import door_to
 from pixi.core.errors import ConfigError
 from pixi.models.deadlines import Deadlines
 from pixi.settings import ModelSettings, Settings

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pixi.app.changes import changed_keys
+from pixi.app.reload import changed_keys
 from pixi.core.deltas import Prices
 from pixi.settings import ModelSettings, Secret, Settings
 from pixi.settings.check import known_keys

@@ -7,7 +7,7 @@ import zlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from pixi.core.masking import Mask
+from pixi.core.masking import SecretRedactor
 from pixi.core.picture import Picture
 from pixi.core.untrusted import prompt_name
 from pixi.toolbox.addon import Addon
@@ -31,14 +31,14 @@ _TRIES = 3  # files that may turn out to be no pictures
 _LONGEST_WORDS = 200
 
 
-def gifs_from(source: GifSource, mask: Mask | None = None) -> Callable[[Addon], None]:
+def gifs_from(source: GifSource, mask: SecretRedactor | None = None) -> Callable[[Addon], None]:
     """The `setup` that registers `[GIF: …]`, with pictures from there.
 
     Args:
         source: of the pictures.
         mask: hides secrets in what is looked for.
     """
-    seeker = Seeker(source, mask or Mask())
+    seeker = Seeker(source, mask or SecretRedactor())
 
     def setup(addon: Addon) -> None:
         @addon.command(aliases=("gifs",))
@@ -66,7 +66,7 @@ def gifs_from(source: GifSource, mask: Mask | None = None) -> Callable[[Addon], 
 class Seeker:
     """Looks for pictures, and tells the log of what goes wrong: once, until it goes well again."""
 
-    def __init__(self, source: GifSource, mask: Mask) -> None:
+    def __init__(self, source: GifSource, mask: SecretRedactor) -> None:
         self._source = source
         self._mask = mask
         self._told = ""

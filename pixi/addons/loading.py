@@ -14,7 +14,7 @@ from types import ModuleType
 from typing import TypeVar
 
 from pixi.core.errors import PixiError
-from pixi.toolbox.addon import Addon, Brought, ReadSettings, defaults
+from pixi.toolbox.addon import Addon, AddonExtras, ReadSettings, defaults
 from pixi.toolbox.commands import CommandRegistry
 from pixi.toolbox.foreign import ForeignError, foreign
 from pixi.toolbox.tools import Toolbox
@@ -85,7 +85,7 @@ def load_addons(
     sources: Iterable[AddonSource],
     commands: CommandRegistry,
     tools: Toolbox,
-    brought: Brought | None = None,
+    brought: AddonExtras | None = None,
     settings: ReadSettings = defaults,
 ) -> list[str]:
     """Let each addon register what it brings; gives a line for each that was left out.
@@ -114,7 +114,7 @@ def load_addon(
     source: AddonSource,
     commands: CommandRegistry,
     tools: Toolbox,
-    brought: Brought | None = None,
+    brought: AddonExtras | None = None,
     settings: ReadSettings = defaults,
 ) -> AddonContents:
     """Let an addon register what it brings, all or none of it.
@@ -130,9 +130,9 @@ def load_addon(
     """
     setup = _setup_of(_called(source.find))
     # It registers on a copy, so that nothing has to be taken back.
-    brought = Brought() if brought is None else brought
+    brought = AddonExtras() if brought is None else brought
     copied_commands, copied_tools = _copy(commands, tools)
-    more = Brought(routes=[*brought.routes])
+    more = AddonExtras(routes=[*brought.routes])
     _called(lambda: setup(Addon(copied_commands, copied_tools, more, settings)))
     new_commands = [command for command in copied_commands if commands.get(command.name) is None]
     new_tools = [tool for tool in copied_tools if tools.get(tool.name) is None]

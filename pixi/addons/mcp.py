@@ -6,14 +6,15 @@ from dataclasses import replace
 from difflib import get_close_matches
 from functools import partial
 from types import MappingProxyType
-from typing import Any, Literal, Protocol
+from typing import Any
 
 from pixi.addons.mcp_arguments import ArgumentCheck
 from pixi.core.deltas import ToolSchema
 from pixi.core.errors import ToolError
 from pixi.core.untrusted import clipped
 from pixi.mcp.offers import ForeignTool, ToolServer
-from pixi.toolbox.acceptable import Accepted, Unacceptable, accepted
+from pixi.settings import McpSettings
+from pixi.toolbox.acceptable import AdaptedSchema, UnusableSchema, accepted
 from pixi.toolbox.arguments import mended, refusal
 from pixi.toolbox.context import Context
 from pixi.toolbox.safe_names import mark_of, safe_names
@@ -29,37 +30,8 @@ _LONGEST_NAME = 60  # of a tool's own, where people or models are told of it
 _AT_ONCE = 20  # schemas that are written anew in a thread, before others get their turn
 _MOST_LEFT_OUT = 20  # that are named one by one
 
-Written = Mapping[str, Accepted | Unacceptable]
+Written = Mapping[str, AdaptedSchema | UnusableSchema]
 """What became of the schemas of tools, by the server's names."""
-
-
-class Wishes(Protocol):
-    """What the operator wants of a server: see `McpSettings`."""
-
-    @property
-    def tools(self) -> tuple[str, ...] | None:
-        """Those that may be used, by the server's own names; None: all."""
-        ...
-
-    @property
-    def reads(self) -> tuple[str, ...] | None:
-        """Those that change nothing; None: those of which the server says so. `*` stands for all."""
-        ...
-
-    @property
-    def approval(self) -> Literal["writes", "always", "never"]:
-        """Which of them the person who asks must say yes to."""
-        ...
-
-    @property
-    def seconds(self) -> float:
-        """How long one call may take."""
-        ...
-
-    @property
-    def personas(self) -> tuple[str, ...] | None:
-        """Who may use them; None: everybody."""
-        ...
 
 
 def source_of(server: str) -> str:
@@ -67,10 +39,10 @@ def source_of(server: str) -> str:
     return f"mcp:{server}"
 
 
-async def written(tools: Sequence[ForeignTool], wishes: Wishes) -> Written:
+async def written(tools: Sequence[ForeignTool], wishes: McpSettings) -> Written:
     """Write the schemas of the tools that are wanted anew. In a thread: a stranger's may take long."""
     wanted = _wanted(tools, wishes)[:_MOST]
-    result: dict[str, Accepted | Unacceptable] = {}
+    result: dict[str, AdaptedSchema | UnusableSchema] = {}
     for first in range(0, len(wanted), _AT_ONCE):
         result |= await asyncio.to_thread(_all_written, wanted[first : first + _AT_ONCE])
     return result
@@ -80,7 +52,7 @@ def register(
     tools: Sequence[ForeignTool],
     server: ToolServer,
     toolbox: Toolbox,
-    wishes: Wishes,
+    wishes: McpSettings,
     schemas: Written = MappingProxyType({}),
 ) -> list[str]:
     """Register the tools of a server in the place of those that it had before.
@@ -112,7 +84,7 @@ def register(
     left_out: list[str] = []
     for tool in wanted[:_MOST]:
         schema = schemas.get(tool.name) or _written(tool)
-        if isinstance(schema, Unacceptable):
+        if isinstance(schema, UnusableSchema):
             left_out.append(f"MCP server {server.name}: the tool {_quoted(tool.name)} is left out: {schema}.")
             continue
         name = names[tool.name]
@@ -127,20 +99,20 @@ def register(
     return told + left_out
 
 
-def _wanted(tools: Iterable[ForeignTool], wishes: Wishes) -> list[ForeignTool]:
+def _wanted(tools: Iterable[ForeignTool], wishes: McpSettings) -> list[ForeignTool]:
     """Those that may be used."""
     names = None if wishes.tools is None else set(wishes.tools)
     return [tool for tool in tools if names is None or {tool.name, ALL} & names]
 
 
-def _all_written(tools: Sequence[ForeignTool]) -> dict[str, Accepted | Unacceptable]:
+def _all_written(tools: Sequence[ForeignTool]) -> dict[str, AdaptedSchema | UnusableSchema]:
     return {tool.name: _written(tool) for tool in tools}
 
 
-def _written(tool: ForeignTool) -> Accepted | Unacceptable:
+def _written(tool: ForeignTool) -> AdaptedSchema | UnusableSchema:
     try:
         return accepted(tool.schema)
-    except Unacceptable as error:
+    except UnusableSchema as error:
         return error
 
 
@@ -156,7 +128,9 @@ def _front(server: str, toolbox: Toolbox) -> str:
     return f"{safe[:24]}_" if len(safe) <= 24 else f"{safe[:17]}_{mark_of(server)}_"
 
 
-def _tool(name: str, tool: ForeignTool, schema: Accepted, server: ToolServer, wishes: Wishes) -> Tool:
+def _tool(
+    name: str, tool: ForeignTool, schema: AdaptedSchema, server: ToolServer, wishes: McpSettings
+) -> Tool:
     reads = tool.reads if wishes.reads is None else bool({tool.name, ALL} & set(wishes.reads))
     return Tool(
         ToolSchema(name, _described(name, tool), schema.parameters),
@@ -179,7 +153,7 @@ def _described(name: str, tool: ForeignTool) -> str:
 
 
 def _binding(
-    name: str, tool: ForeignTool, schema: Accepted, server: ToolServer, seconds: float
+    name: str, tool: ForeignTool, schema: AdaptedSchema, server: ToolServer, seconds: float
 ) -> Callable[[Mapping[str, Any]], BoundCall]:
     check = ArgumentCheck(tool.schema, schema.shape)
 
@@ -198,7 +172,7 @@ async def _call(
     return (await server.call(tool, arguments, seconds)).result
 
 
-def _unknown(tools: Sequence[ForeignTool], server: str, wishes: Wishes) -> Iterator[str]:
+def _unknown(tools: Sequence[ForeignTool], server: str, wishes: McpSettings) -> Iterator[str]:
     """Names in the settings that the server does not have, each with the nearest that it has."""
     known = [tool.name for tool in tools]
     for key, names in (("tools", wishes.tools), ("reads", wishes.reads)):

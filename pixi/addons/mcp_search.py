@@ -25,7 +25,7 @@ _LIMITS = ("limit", "max_results", "num_results", "count", "results", "top_k", "
 
 
 class McpSearch:
-    """A `pixi.addons.web_search.Way`.
+    """A `pixi.addons.web_search.SearchBackend`.
 
     Args:
         toolbox: has the server's tools, once it is there.

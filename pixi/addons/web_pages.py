@@ -11,7 +11,7 @@ from urllib.parse import unquote, unquote_plus
 from pydantic import Field
 
 from pixi.core.errors import ToolError
-from pixi.core.masking import Mask
+from pixi.core.masking import SecretRedactor
 from pixi.core.spending import Count
 from pixi.fetching.web import WebError
 from pixi.knowledge.entry import Entry
@@ -37,7 +37,7 @@ Reader = Callable[[], Awaitable[RetrievalAgent]]
 
 
 @dataclass(frozen=True, slots=True)
-class Portion:
+class ReadLimits:
     """How much a model is given.
 
     Attributes:
@@ -51,7 +51,9 @@ class Portion:
     personas: tuple[str, ...] | None = None
 
 
-def web_pages(pages: WebPageReader, reader: Reader, mask: Mask, portion: Portion) -> Callable[[Addon], None]:
+def web_pages(
+    pages: WebPageReader, reader: Reader, mask: SecretRedactor, portion: ReadLimits
+) -> Callable[[Addon], None]:
     """The `setup` that registers the tool.
 
     Args:
@@ -98,7 +100,7 @@ def web_pages(pages: WebPageReader, reader: Reader, mask: Mask, portion: Portion
     return setup
 
 
-def text_result(page: WebPage, part: int, portion: Portion) -> dict[str, Any]:
+def text_result(page: WebPage, part: int, portion: ReadLimits) -> dict[str, Any]:
     """What a model gets of a page's text.
 
     Raises:
@@ -175,7 +177,7 @@ def _json_bytes(value: str | dict[str, Any]) -> int:
     return len(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace"))
 
 
-async def _read(pages: WebPageReader, url: str, mask: Mask) -> WebPage:
+async def _read(pages: WebPageReader, url: str, mask: SecretRedactor) -> WebPage:
     """The page.
 
     Raises:

@@ -7,7 +7,7 @@ from pydantic import Field
 
 from pixi.core.deltas import Usage
 from pixi.core.errors import ToolError
-from pixi.core.masking import Mask
+from pixi.core.masking import SecretRedactor
 from pixi.core.spending import search_prices, way_of_searching
 from pixi.core.untrusted import clipped
 from pixi.toolbox.addon import Addon
@@ -26,7 +26,7 @@ _LONGEST_QUERY = 400  # characters
 _NOTHING_FOUND = "Nothing was found. Try other words, or fewer."
 
 
-class Way(Protocol):
+class SearchBackend(Protocol):
     """How the web is searched."""
 
     @property
@@ -43,8 +43,8 @@ class Way(Protocol):
         ...
 
 
-class OwnSearch:
-    """A `Way`: an engine that Pixi asks by itself.
+class EngineSearch:
+    """A `SearchBackend`: an engine that Pixi asks by itself.
 
     Args:
         engine: which.
@@ -59,7 +59,7 @@ class OwnSearch:
         return self._engine.name
 
     async def __call__(self, context: Context, query: str, limit: int) -> object:
-        """See `Way`."""
+        """See `SearchBackend`."""
         try:
             found = await self._engine.search(query, limit, context.persona.language)
         except SearchError as error:
@@ -70,8 +70,8 @@ class OwnSearch:
 
 
 def web_search_tool(
-    way: Way,
-    mask: Mask,
+    way: SearchBackend,
+    mask: SecretRedactor,
     *,
     results: int,
     price: float | None,

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from pixi.core.errors import ToolError
-from pixi.core.masking import Mask
+from pixi.core.masking import SecretRedactor
 from pixi.core.persona import Persona
 from pixi.core.spending import Count
 from pixi.core.untrusted import clipped, prompt_name
@@ -62,7 +62,7 @@ def wiki_tools(
     name: str,
     wiki_of: WikiOf,
     reader: Reader,
-    mask: Mask,
+    mask: SecretRedactor,
     *,
     about: str,
     personas: tuple[str, ...] | None,

@@ -9,12 +9,11 @@ from typing import Any
 
 from pixi.addons import memory
 from pixi.app.addons import load_all
-from pixi.app.library import Library
-from pixi.app.reach import Reach
-from pixi.app.reach.part import Grounds
+from pixi.app.databases import DatabasePool
+from pixi.app.integrations import IntegrationContext, Integrations
 from pixi.core.errors import ConfigError
 from pixi.core.persona import Persona
-from pixi.engine.capabilities import Missing, missing_names
+from pixi.engine.capabilities import MissingName, missing_names
 from pixi.engine.context import EngineSettings
 from pixi.personas.faults import LintWarning
 from pixi.personas.files import LoadedPersona, shown
@@ -40,21 +39,23 @@ async def find_missing(settings: Settings, loaded: Sequence[LoadedPersona]) -> l
     with redirect_stdout(sys.stderr):
         load_all(settings, (), commands, tools, _ignore)
     store = await SqliteStore.open(":memory:")
-    library = Library(settings, None, progress=_ignore)
-    reach = Reach(Grounds(addon, tools, EngineSettings(settings.limits), library, _ignore))
+    library = DatabasePool(settings, None, progress=_ignore)
+    integrations = Integrations(
+        IntegrationContext(addon, tools, EngineSettings(settings.limits), library, _ignore)
+    )
     try:
         memory.setup_with(store)(addon)
         for name in settings.mcp:
             tools.announce(f"mcp:{name}")
         reached = True
         try:
-            await reach.go_by(dataclasses.replace(settings, mcp={}))
+            await integrations.apply(dataclasses.replace(settings, mcp={}))
         except ConfigError:  # which stops a start, and is told by whoever checks that part
             reached = False
 
         return [missing_in(each, commands, tools, library, reached=reached) for each in loaded]
     finally:
-        await reach.close()
+        await integrations.close()
         await library.close()
         await store.close()
 
@@ -63,7 +64,7 @@ def missing_in(
     loaded: LoadedPersona,
     commands: CommandRegistry,
     tools: Toolbox,
-    library: Library,
+    library: DatabasePool,
     *,
     reached: bool = True,
 ) -> tuple[LintWarning, ...]:
@@ -72,11 +73,11 @@ def missing_in(
     `reached`: all is there that the settings bring; else a tool may be missing for another reason.
     """
 
-    def missing(persona: Persona) -> Iterator[Missing]:
+    def missing(persona: Persona) -> Iterator[MissingName]:
         for each in missing_names(dataclasses.replace(persona, databases=()), commands, tools):
             if reached or each.key != "tools":
                 yield each
-        yield from (Missing("databases", fault) for fault in library.missing(persona))
+        yield from (MissingName("databases", fault) for fault in library.missing(persona))
 
     remarks = [LintWarning(loaded.lines.get(it.key, 1), it.text) for it in missing(loaded.persona)]
     return tuple(sorted(remarks, key=lambda remark: remark.line))

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, TextIO
 
 from pixi.channels.terminal_card import card_lines
-from pixi.channels.terminal_reading import ReadingSign
+from pixi.channels.terminal_reading import ReadingIndicator
 from pixi.channels.terminal_text import json_line, one_line, printable
 from pixi.core.card import Card
 from pixi.core.channel import TAKEN_OVER, Channel, OpenChannel, Question
@@ -18,7 +18,7 @@ from pixi.core.errors import ChannelError, ChannelForgot, LeaseHeld, StoreError
 from pixi.core.events import Failed, Noted, Numbering, Reacted, Sourced, TurnEnded, TurnEvent, Verdict
 from pixi.core.message import Author, Message
 from pixi.core.persona import Persona
-from pixi.core.spending import Bill
+from pixi.core.spending import UsageReport
 from pixi.core.venue import Rights
 from pixi.models.model import Model
 from pixi.store.kept import LookedBack, TurnRecord
@@ -34,7 +34,7 @@ _SITS_HERE = "terminal:"
 """Begins the id of whoever sits at a terminal."""
 
 
-class Answering(Protocol):
+class TerminalEngine(Protocol):
     """What a terminal talks to: the engine."""
 
     @property
@@ -106,7 +106,7 @@ class Answering(Protocol):
         """Put back what was taken out, in place of what came since then, which is taken out instead."""
         ...
 
-    async def bill(self) -> Bill:
+    async def bill(self) -> UsageReport:
         """What was used today and in this month."""
         ...
 
@@ -128,7 +128,7 @@ class Answering(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Seat:
+class TerminalUser:
     """Who sits at the terminal, and in which conversation."""
 
     conversation: str
@@ -145,9 +145,11 @@ class Seat:
         )
 
 
-def seat(persona: str, user: str) -> Seat:
+def seat(persona: str, user: str) -> TerminalUser:
     """The place of `user` at a terminal where `persona` answers."""
-    return Seat(f"terminal:{_plain(persona)}:{_plain(user)}", Author(id=f"{_SITS_HERE}{user}", name=user))
+    return TerminalUser(
+        f"terminal:{_plain(persona)}:{_plain(user)}", Author(id=f"{_SITS_HERE}{user}", name=user)
+    )
 
 
 def sits_at_terminal(person: str) -> bool:
@@ -187,7 +189,7 @@ class LinesChannel(Channel):
     _received: float = field(default_factory=time.monotonic)
     _printed: str = ""  # the nonce of the last message
     _numbering: Numbering = field(default_factory=Numbering)
-    _reading: ReadingSign = field(default_factory=ReadingSign)
+    _reading: ReadingIndicator = field(default_factory=ReadingIndicator)
     _told: asyncio.TimerHandle | None = None  # when it is told next how far the prompt is read
 
     async def rights(self, person: str) -> Rights:
@@ -280,7 +282,9 @@ class LinesChannel(Channel):
             self.broken.set()
 
 
-async def talk(lines: AsyncIterable[str], seat: Seat, answering: Answering, channel: LinesChannel) -> None:
+async def talk(
+    lines: AsyncIterable[str], seat: TerminalUser, answering: TerminalEngine, channel: LinesChannel
+) -> None:
     """Send each line that is not blank as a message, once the one before is answered.
 
     Raises:
@@ -298,7 +302,7 @@ async def talk(lines: AsyncIterable[str], seat: Seat, answering: Answering, chan
         await _answered(answering, seat.conversation, channel)
 
 
-async def _own(answering: Answering, conversation: str, channel: LinesChannel) -> None:
+async def _own(answering: TerminalEngine, conversation: str, channel: LinesChannel) -> None:
     """Have the conversation here; tell what is waited for, if it takes longer than a moment."""
     try:
         await answering.own(conversation, seconds=_SOON_SECONDS)
@@ -310,7 +314,7 @@ async def _own(answering: Answering, conversation: str, channel: LinesChannel) -
             raise LeaseHeld(f"{_HELD}, and did not end in {OWN_SECONDS:.0f} s: try again later.") from None
 
 
-async def _answered(answering: Answering, conversation: str, channel: LinesChannel) -> None:
+async def _answered(answering: TerminalEngine, conversation: str, channel: LinesChannel) -> None:
     """Wait until all is answered, or the output is broken; stop where another window takes the talk over."""
     settled = asyncio.ensure_future(answering.settled(conversation))
     broken = asyncio.ensure_future(channel.broken.wait())

@@ -40,7 +40,7 @@ HELP = "\n".join(
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class TalkChange:
     """What a person wants to talk to instead: another persona, another model, or a model yet to be chosen."""
 
     of: Literal["persona", "model", "brain"]

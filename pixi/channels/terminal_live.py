@@ -12,10 +12,10 @@ from typing import Any
 
 from prompt_toolkit.history import History
 
-from pixi.channels.terminal import Answering, Seat
+from pixi.channels.terminal import TerminalEngine, TerminalUser
 from pixi.channels.terminal_asking import QuestionQueue
 from pixi.channels.terminal_card import card_of
-from pixi.channels.terminal_commands import HELP, Change, Choices, CommandCompleter
+from pixi.channels.terminal_commands import HELP, Choices, CommandCompleter, TalkChange
 from pixi.channels.terminal_own import (
     ASK_FORGET,
     LAST_TURNS,
@@ -26,10 +26,10 @@ from pixi.channels.terminal_own import (
     told_personas,
 )
 from pixi.channels.terminal_picture import drawn
-from pixi.channels.terminal_reading import ReadingSign
+from pixi.channels.terminal_reading import ReadingIndicator
 from pixi.channels.terminal_rows import Line
 from pixi.channels.terminal_screen import Screen
-from pixi.channels.terminal_taking_back import Step, TakingBack
+from pixi.channels.terminal_taking_back import Step, UndoCommands
 from pixi.channels.terminal_text import one_line
 from pixi.channels.terminal_transcript import Transcript
 from pixi.channels.terminal_why import told_why
@@ -67,7 +67,7 @@ _RESUME_SECONDS = 900.0  # how old a message may be that is answered, or answere
 _OPEN_ELSEWHERE = "This talk is open in another window."
 
 Tell = Callable[[str], None]
-OpenAnswering = Callable[[Tell, Tell, Tell], AbstractAsyncContextManager[Answering]]
+OpenAnswering = Callable[[Tell, Tell, Tell], AbstractAsyncContextManager[TerminalEngine]]
 """Opens what answers. It is given three functions: to say what it is busy with ("" when with nothing any
 more), what went wrong, and what is only worth a remark."""
 
@@ -92,7 +92,7 @@ class LiveTerminal(Channel):
 
     def __init__(
         self,
-        seat: Seat,
+        seat: TerminalUser,
         persona: str,
         greeting: str,
         history: History,
@@ -101,7 +101,7 @@ class LiveTerminal(Channel):
         first_words: str = "",
         choices: Choices | None = None,
     ) -> None:
-        self.wants: Change | None = None
+        self.wants: TalkChange | None = None
         self._choices = choices or Choices()
         self._seat = seat
         self._history = history
@@ -111,14 +111,14 @@ class LiveTerminal(Channel):
         completer = CommandCompleter(self._choices)
         self._screen = Screen(self._transcript, f"{seat.author.name} ›", history, self, completer)
         self._asking = QuestionQueue(self._transcript, self._screen, persona)
-        self._taking_back = TakingBack(seat, self._transcript, self._screen)
+        self._taking_back = UndoCommands(seat, self._transcript, self._screen)
         self._inbox: deque[Message | Step] = deque()  # what was entered and not handed on
         self._arrived = asyncio.Event()
-        self._answering: Answering | None = None
+        self._answering: TerminalEngine | None = None
         self._tasks: set[asyncio.Task[object]] = set()
         self._busy = False
         self._busy_since = 0.0
-        self._reading = ReadingSign()
+        self._reading = ReadingIndicator()
         self._writing = False
         self._leaving = False
         self._loading = ""
@@ -229,7 +229,7 @@ class LiveTerminal(Channel):
                 where = TAKEN_OVER
         self._screen.leave()
 
-    async def _take_up(self, answering: Answering, where: str) -> bool:
+    async def _take_up(self, answering: TerminalEngine, where: str) -> bool:
         """Have the talk here: at once, or when the person takes it over. False: they leave.
 
         Args:
@@ -251,7 +251,7 @@ class LiveTerminal(Channel):
             await self._recall(answering)
             return True
 
-    async def _asked_to_take_over(self, answering: Answering, where: str) -> Verdict:
+    async def _asked_to_take_over(self, answering: TerminalEngine, where: str) -> Verdict:
         """Ask the person for it; "nobody" where the talk ends there meanwhile."""
         asked = asyncio.ensure_future(self._asking.ask_to_take_over(where))
         try:
@@ -265,7 +265,7 @@ class LiveTerminal(Channel):
             asked.cancel()
             await asyncio.wait((asked,))
 
-    async def _recall(self, answering: Answering) -> None:
+    async def _recall(self, answering: TerminalEngine) -> None:
         """Finish what was left half-done, and show the end of the talk, unless this one has begun meanwhile.
 
         What is done only now is shown below that.
@@ -297,7 +297,7 @@ class LiveTerminal(Channel):
         for event in held:
             self.show(event)
 
-    async def _hand_over(self, answering: Answering) -> None:
+    async def _hand_over(self, answering: TerminalEngine) -> None:
         """Give each message on at once, and notice when all are answered; return once another has the talk.
 
         First goes on what was not answered to its end: by an earlier process, or by who had the talk before.
@@ -336,11 +336,11 @@ class LiveTerminal(Channel):
                 task.cancel()
         self._rest()
 
-    async def _settled(self, answering: Answering, resumed: asyncio.Task[None]) -> None:
+    async def _settled(self, answering: TerminalEngine, resumed: asyncio.Task[None]) -> None:
         await asyncio.wait((resumed,))
         await answering.settled(self._seat.conversation)
 
-    async def _resume(self, answering: Answering, since: float) -> None:
+    async def _resume(self, answering: TerminalEngine, since: float) -> None:
         """Finish what was left half-done, and answer what waits and was sent since then."""
         try:
             await answering.resume(self._seat.conversation, since, self._opened)
@@ -476,13 +476,13 @@ class LiveTerminal(Channel):
                     f"There is no persona {one_line(' '.join(words))}; /persona lists them.", "error"
                 )
             case "persona":
-                self._change(Change("persona", self._choices.persona(" ".join(words))))
+                self._change(TalkChange("persona", self._choices.persona(" ".join(words))))
             case "model" if words:
-                self._change(Change("model", words[0]))
+                self._change(TalkChange("model", words[0]))
             case "model":
                 self._spawn(self._told(self._told_model))
             case "brain":
-                self._change(Change("brain"))
+                self._change(TalkChange("brain"))
             case "forget" if words == ("me", "yes"):
                 self._spawn(self._told(lambda it: forgotten(it, self._seat.author.id, self._history)))
             case "forget":
@@ -494,12 +494,12 @@ class LiveTerminal(Channel):
             case _:
                 self._transcript.tell(f"There is no /{one_line(name)}; /help shows what there is.", "error")
 
-    def _change(self, wants: Change) -> None:
+    def _change(self, wants: TalkChange) -> None:
         """Leave for somebody or something else to talk to."""
         self.wants = wants
         self._screen.leave()
 
-    async def _step(self, answering: Answering, step: Step) -> None:
+    async def _step(self, answering: TerminalEngine, step: Step) -> None:
         try:
             again = await step(answering)
         except StoreError as error:
@@ -508,14 +508,14 @@ class LiveTerminal(Channel):
             self._inbox.extendleft([self._said(text) for text in again][::-1])
             self._screen.changed()
 
-    async def _reset(self, answering: Answering) -> str:
+    async def _reset(self, answering: TerminalEngine) -> str:
         await answering.reset(self._seat.conversation)
         return "The conversation is forgotten."
 
-    async def _told_model(self, answering: Answering) -> str:
+    async def _told_model(self, answering: TerminalEngine) -> str:
         return told_model(answering.model, answering.persona, self._choices.models)
 
-    async def _why(self, answering: Answering) -> str:
+    async def _why(self, answering: TerminalEngine) -> str:
         turns = await answering.turns(self._seat.conversation, 2)  # the last may be under way
         over = [turn.id for turn in turns if turn.finish is not None]
         looked_back = await answering.look_back(over[-1]) if over else None
@@ -523,7 +523,7 @@ class LiveTerminal(Channel):
             return "Nothing was answered here yet."
         return told_why(looked_back, datetime.now().astimezone())
 
-    async def _bill(self, answering: Answering) -> str:
+    async def _bill(self, answering: TerminalEngine) -> str:
         bill = await answering.bill()
         told = (
             summed_up("Today", bill.today),
@@ -533,7 +533,7 @@ class LiveTerminal(Channel):
         )
         return "\n".join(filter(None, told))
 
-    async def _told(self, work: Callable[[Answering], Awaitable[str]]) -> None:
+    async def _told(self, work: Callable[[TerminalEngine], Awaitable[str]]) -> None:
         """Do something, and tell what came of it."""
         if self._answering is None:
             self._transcript.tell("Wait until everything is loaded, then ask again.")

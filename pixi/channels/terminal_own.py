@@ -34,7 +34,7 @@ LAST_TURNS = 2
 _LONGEST = 200  # characters of a message that are shown of it
 
 
-class Keeping(Protocol):
+class PersonRecords(Protocol):
     """What keeps something of people: the engine."""
 
     async def forget(self, person: str) -> int:
@@ -46,7 +46,7 @@ class Keeping(Protocol):
         ...
 
 
-class Typed(FileHistory):
+class InputHistory(FileHistory):
     """What the person typed before, in a file."""
 
     def forget(self) -> None:
@@ -64,7 +64,7 @@ def history_in(folder: Path) -> History:
         file.open("a").close()
     except OSError:
         return InMemoryHistory()
-    return Typed(file)
+    return InputHistory(file)
 
 
 def last_said(
@@ -150,14 +150,14 @@ def told_model(model: Model, persona: Persona, others: Sequence[str] = ()) -> st
     )
 
 
-async def forgotten(keeping: Keeping, person: str, history: History) -> str:
+async def forgotten(keeping: PersonRecords, person: str, history: History) -> str:
     """Forget a person; tells them so.
 
     Raises:
         StoreError: it could not be forgotten.
     """
     count = await keeping.forget(person)
-    if isinstance(history, Typed):
+    if isinstance(history, InputHistory):
         try:
             history.forget()
         except OSError as error:
@@ -167,7 +167,7 @@ async def forgotten(keeping: Keeping, person: str, history: History) -> str:
     return f"You are forgotten. Conversations that changed: {count}"
 
 
-async def exported(keeping: Keeping, person: str) -> str:
+async def exported(keeping: PersonRecords, person: str) -> str:
     """Write what is kept of a person to a file that nobody else may read; tells them where.
 
     Raises:

@@ -9,7 +9,7 @@ from pixi.core.events import TurnEvent
 _SHORT_SECONDS = 1.0  # what does not take longer is not worth a word
 
 
-class ReadingSign:
+class ReadingIndicator:
     """Knows what is read now. Tell it what happens, and ask for its words whenever they are shown."""
 
     def __init__(self) -> None:

@@ -56,7 +56,7 @@ ROWS_BELOW = 4
 """Rows kept free for what the person types and the status below it."""
 
 
-class Sitter(Protocol):
+class ScreenListener(Protocol):
     """What the screen asks and tells."""
 
     @property
@@ -138,7 +138,12 @@ class Screen:
     """
 
     def __init__(
-        self, transcript: Transcript, prompt: str, history: History, sitter: Sitter, completer: Completer
+        self,
+        transcript: Transcript,
+        prompt: str,
+        history: History,
+        sitter: ScreenListener,
+        completer: Completer,
     ) -> None:
         self._transcript = transcript
         self._prompt = FormattedText([("class:you", one_line(prompt) + " ")])

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 
 from pixi.channels.shortening import shortened
-from pixi.channels.terminal import Answering, Seat
+from pixi.channels.terminal import TerminalEngine, TerminalUser
 from pixi.channels.terminal_own import LAST_TURNS, last_said, said_in, told_time
 from pixi.channels.terminal_screen import Screen
 from pixi.channels.terminal_text import one_line
@@ -15,11 +15,11 @@ _MOST_TURNS = 200  # of a branch that are looked at
 _LONGEST = 160  # characters of what was said in one
 _NOTHING = "There is no message of yours in this talk."
 
-Step = Callable[[Answering], Awaitable[Sequence[str]]]
+Step = Callable[[TerminalEngine], Awaitable[Sequence[str]]]
 """Changes what was said before, in its place among the messages; gives what is to be said once more."""
 
 
-class TakingBack:
+class UndoCommands:
     """What can be done with the last messages of a talk. Each is a `Step`, which may raise `StoreError`.
 
     Args:
@@ -28,12 +28,12 @@ class TakingBack:
         screen: where a message is changed.
     """
 
-    def __init__(self, seat: Seat, transcript: Transcript, screen: Screen) -> None:
+    def __init__(self, seat: TerminalUser, transcript: Transcript, screen: Screen) -> None:
         self._conversation, self._who = seat.conversation, seat.author.name
         self._transcript = transcript
         self._screen = screen
 
-    async def retry(self, answering: Answering, text: str = "") -> Sequence[str]:
+    async def retry(self, answering: TerminalEngine, text: str = "") -> Sequence[str]:
         """Set the last messages and their answer aside; they are said again, the last with another text."""
         messages = await answering.take_back(self._conversation)
         if not messages:
@@ -42,7 +42,7 @@ class TakingBack:
         *first, last = (message.text for message in messages)
         return (*first, text or last)
 
-    async def edit(self, answering: Answering) -> Sequence[str]:
+    async def edit(self, answering: TerminalEngine) -> Sequence[str]:
         """Put the last message into the line, to be changed there."""
         messages = await answering.last_asked(self._conversation)
         if not messages:
@@ -50,7 +50,7 @@ class TakingBack:
         self._screen.put_by(f"/edit {messages[-1].text}")
         return ()
 
-    async def undo(self, answering: Answering) -> Sequence[str]:
+    async def undo(self, answering: TerminalEngine) -> Sequence[str]:
         """Take the last messages and their answer out."""
         messages = await answering.take_back(self._conversation)
         if not messages:
@@ -60,7 +60,7 @@ class TakingBack:
         self._transcript.tell(f"· taken out with {whose} answer: {said}")
         return ()
 
-    async def branches(self, answering: Answering, *words: str) -> Sequence[str]:
+    async def branches(self, answering: TerminalEngine, *words: str) -> Sequence[str]:
         """Tell what was taken out; or go back to what has this number, and tell where the talk stands."""
         kept = {}
         for address in await answering.branches(self._conversation):

@@ -77,7 +77,7 @@ class Note:
 
 
 @dataclass(slots=True)
-class Aside:
+class StatusLine:
     """A line of the terminal's own: a tool call, an error, help. `style`: `aside`, `error`, `question`."""
 
     text: str
@@ -85,7 +85,7 @@ class Aside:
 
 
 @dataclass(slots=True)
-class Framed:
+class CardFrame:
     """A card, and its picture as lines where it could be drawn. Kept as it was drawn for `columns`."""
 
     card: Card
@@ -100,7 +100,7 @@ class Framed:
         return self.lines
 
 
-Entry = PersonMessage | OpenCommand | Delivered | Note | Aside | Framed
+Entry = PersonMessage | OpenCommand | Delivered | Note | StatusLine | CardFrame
 
 
 class Transcript:
@@ -126,11 +126,11 @@ class Transcript:
 
     def tell(self, text: str, style: str = "aside") -> None:
         """The terminal itself has something to say."""
-        self._entries.append(Aside(printable(text), style))
+        self._entries.append(StatusLine(printable(text), style))
 
     def put(self, card: Card, picture: Sequence[Line] = ()) -> None:
         """A card was shown, with its picture if it could be drawn."""
-        self._entries.append(Framed(card, picture))
+        self._entries.append(CardFrame(card, picture))
 
     def react(self, message_id: str, emoji: str) -> None:
         """A reaction was put on a message: on its line if that can still change, else below."""
@@ -166,7 +166,7 @@ class Transcript:
                 pass
             case Performed(name, argument, id):
                 shown = f"· {one_line(name)}" + (f": {one_line(argument)}" if argument else "")
-                self._perform(id, Aside(shown))
+                self._perform(id, StatusLine(shown))
             case ToolCalled(_, name, arguments):
                 self.tell(f"· {call_in_words(name, arguments)}")
             case ToolAnswered(_, name, ok, result):
@@ -252,9 +252,9 @@ class Transcript:
                 end = ("class:cursor", CURSOR)
             case OpenCommand(_, "note", text) | Note(text) if self.notes and text.strip():
                 head, style = ("class:note", "  · "), "class:note"
-            case Aside(text, look):
+            case StatusLine(text, look):
                 head, style = ("", "  "), f"class:{look}"
-            case Framed():
+            case CardFrame():
                 yield from entry.drawn(columns)
                 return
             case OpenCommand() | Note():

@@ -10,7 +10,7 @@ from pixi.cli.exits import FAILED, FINE
 
 if TYPE_CHECKING:
     from pixi.cli.printer import Tell
-    from pixi.mcp.lock import Approved, LockFile
+    from pixi.mcp.lock import ApprovedServer, LockFile
     from pixi.mcp.where import Where
     from pixi.settings import Settings
 
@@ -45,7 +45,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 async def _approve_all(settings: "Settings", names: Sequence[str], *, sure: bool) -> int:
-    from pixi.app.mcp_settings import lock_of, places, require_sdk
+    from pixi.app.mcp_integration import lock_of, places, require_sdk
     from pixi.cli.printer import Printer
     from pixi.core.errors import ConfigError, PixiError
     from pixi.settings.check import nearest
@@ -72,7 +72,7 @@ async def _approve_all(settings: "Settings", names: Sequence[str], *, sure: bool
 
 async def _approve(name: str, where: "Where", lock: "LockFile", say: "Tell", *, sure: bool) -> bool:
     """Whether nothing of a server waits any more."""
-    from pixi.app.approving import changed_tools, told_changes
+    from pixi.app.mcp_integration import changed_tools, told_changes
     from pixi.mcp.where import visible
 
     approved = await lock.approved(name)
@@ -99,7 +99,7 @@ async def _approve(name: str, where: "Where", lock: "LockFile", say: "Tell", *, 
     return True
 
 
-def _show_command(name: str, approved: "Approved", where: "Where", say: "Tell") -> None:
+def _show_command(name: str, approved: "ApprovedServer", where: "Where", say: "Tell") -> None:
     from pixi.mcp.where import visible
 
     say(f"{name}: it is another one than was approved.")

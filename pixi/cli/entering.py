@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from pixi.cli.printer import Printer, Tell
 from pixi.core.deltas import Prices, Usage
 from pixi.core.errors import PixiError
-from pixi.core.spending import Count, Payer, Spent, day_of, first_of_month, next_month, spent_on
+from pixi.core.spending import Count, UsageEntry, UsageScope, day_of, first_of_month, next_month, spent_on
 
 if TYPE_CHECKING:
     from pixi.settings import Settings
@@ -29,11 +29,11 @@ async def on_the_books(settings: "Settings", *, asks: bool = True) -> AsyncGener
     tell = Printer(settings).complain
     if asks:
         await _within_the_month(settings, tell)
-    used: list[Spent] = []
+    used: list[UsageEntry] = []
 
     def count(model: str, usage: Usage, prices: Prices | None) -> None:
         if usage != Usage():
-            used.append(replace(spent_on(Payer(), model, usage, prices), day=day_of(time.time())))
+            used.append(replace(spent_on(UsageScope(), model, usage, prices), day=day_of(time.time())))
 
     try:
         yield count
@@ -62,7 +62,7 @@ async def _within_the_month(settings: "Settings", tell: Tell) -> None:
         )
 
 
-async def _enter(url: str, used: tuple[Spent, ...], tell: Tell) -> None:
+async def _enter(url: str, used: tuple[UsageEntry, ...], tell: Tell) -> None:
     if not used:
         return
     from pixi.store.opening import open_store

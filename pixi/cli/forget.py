@@ -44,7 +44,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 async def _forget(settings: "Settings", user: str, *, sure: bool) -> int:
-    from pixi.app.forgetting import forget_beside
+    from pixi.app.retention import forget_beside
     from pixi.cli.asking_for import find_person, opened
     from pixi.cli.printer import Printer
     from pixi.core.figures import how_many

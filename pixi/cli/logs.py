@@ -8,8 +8,8 @@ from datetime import datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, TextIO
 
-from pixi.app.log_forms import form_of, message_of, trace_of
-from pixi.core.masking import Mask
+from pixi.app.logs import form_of, message_of, trace_of
+from pixi.core.masking import SecretRedactor
 from pixi.core.untrusted import escaped_line
 from pixi.settings.hidden import ambient_secrets
 
@@ -34,7 +34,7 @@ SILENT = ("mcp", "client")
 _STYLES = {"warning": "yellow", "error": "bold red", "critical": "bold red"}
 
 
-def set_up(stream: TextIO, *, as_json: bool, debug: bool) -> Mask:
+def set_up(stream: TextIO, *, as_json: bool, debug: bool) -> SecretRedactor:
     """Let everything that is logged go to a stream; gives what hides secrets, to be told of them.
 
     Args:
@@ -42,7 +42,7 @@ def set_up(stream: TextIO, *, as_json: bool, debug: bool) -> Mask:
         as_json: one JSON object a line; otherwise lines for people, coloured where the stream is a terminal.
         debug: more lines, and tracebacks where people read. JSON always has them.
     """
-    mask = Mask()
+    mask = SecretRedactor()
     mask.learn(ambient_secrets())
     handler = _Lines(stream, _json_line(mask) if as_json else None, mask, debug=debug)
     root = logging.getLogger()
@@ -71,7 +71,7 @@ class _Lines(logging.Handler):
         self,
         stream: TextIO,
         as_text: Callable[[logging.LogRecord], str] | None,
-        mask: Mask,
+        mask: SecretRedactor,
         *,
         debug: bool,
     ) -> None:
@@ -94,7 +94,7 @@ class _Lines(logging.Handler):
 class _PeoplesLine:
     """`14:03:22  info     turns  …`, coloured where the stream is a terminal."""
 
-    def __init__(self, stream: TextIO, mask: Mask, *, debug: bool) -> None:
+    def __init__(self, stream: TextIO, mask: SecretRedactor, *, debug: bool) -> None:
         # Imported here: only who reads the log needs it.
         from rich.console import Console
 
@@ -132,7 +132,7 @@ def _short(name: str) -> str:
     return escaped_line(name.removeprefix("pixi.") or name)
 
 
-def _json_line(mask: Mask) -> Callable[[logging.LogRecord], str]:
+def _json_line(mask: SecretRedactor) -> Callable[[logging.LogRecord], str]:
     def line(record: logging.LogRecord) -> str:
         return json.dumps(form_of(record, mask), ensure_ascii=False)
 

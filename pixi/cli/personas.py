@@ -35,8 +35,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 async def _list(settings: "Settings", *, as_json: bool, check: bool) -> int:
-    from pixi.app.cast import folders_of
     from pixi.app.checking import find_missing, persona_form, with_missing
+    from pixi.app.personas import folders_of
 
     found = list_personas(folders_of(settings))
     readable = [(each, each if isinstance(each, LoadedPersona) else each.loaded) for each in found]

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from pixi.core.masking import Mask
+from pixi.core.masking import SecretRedactor
 from pixi.core.untrusted import escaped_lines
 
 Tell = Callable[[str], None]
@@ -28,11 +28,11 @@ class Printer:
         mask: hides what was learned elsewhere, too.
     """
 
-    def __init__(self, settings: object = None, mask: Mask | None = None) -> None:
+    def __init__(self, settings: object = None, mask: SecretRedactor | None = None) -> None:
         # Imported here: the help of a command needs no settings.
         from pixi.settings.hidden import ambient_secrets, secrets_in
 
-        self._mask = mask or Mask()
+        self._mask = mask or SecretRedactor()
         self._mask.learn(secrets_in(settings) | ambient_secrets())
 
     def redact(self, text: str) -> str:

@@ -50,7 +50,7 @@ async def answer(settings: "Settings", name: str, question: str, ids: Sequence[i
         ConfigError: there is no such database, no question, or none of the entries.
     """
     from pixi.addons.knowledge import query_result
-    from pixi.app.library import open_library
+    from pixi.app.databases import open_library
     from pixi.cli.entering import on_the_books
     from pixi.cli.printer import Printer
     from pixi.cli.search import embedded

@@ -217,7 +217,7 @@ async def rehearse(settings: "Settings", addons: Sequence[Path], me: str) -> int
     What is said is kept in memory alone. Lists of whom the bot may talk to, and where, do not hold: the
     people and channels that they name are Discord's.
     """
-    from pixi.app import find_persona, open_household
+    from pixi.app import find_persona, open_service
     from pixi.channels.discord.bot import Bot
     from pixi.testing.discord import LoopbackDiscord
 
@@ -237,9 +237,9 @@ async def rehearse(settings: "Settings", addons: Sequence[Path], me: str) -> int
                 allowed_guilds=(),
             ),
         )
-        house = await stack.enter_async_context(open_household(settings, addons=addons, report=tell))
+        service = await stack.enter_async_context(open_service(settings, addons=addons, report=tell))
         here = asyncio.Event()
-        bot = Bot(house, token=discord.token, api_url=discord.api_url, tell=lambda _: here.set())
+        bot = Bot(service, token=discord.token, api_url=discord.api_url, tell=lambda _: here.set())
         running = asyncio.create_task(bot.run())
         stack.push_async_callback(_ended, running)
         await _first(running, here.wait())
@@ -256,7 +256,7 @@ async def rehearse(settings: "Settings", addons: Sequence[Path], me: str) -> int
                     tell(one_line(str(error)))
                 if by_turns:
                     await discord.idle(_QUIET_SECONDS)
-                    await house.engine.settled()
+                    await service.engine.settled()
                     await discord.idle(_QUIET_SECONDS)
                     rehearsal.look()
     return FINE

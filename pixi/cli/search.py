@@ -44,7 +44,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 async def _search(settings: "Settings", name: str, query: str, limit: int | None, *, as_json: bool) -> int:
     from pixi.addons.knowledge import RESULTS, search_result
-    from pixi.app.library import open_library
+    from pixi.app.databases import open_library
     from pixi.cli.entering import on_the_books
     from pixi.cli.printer import Printer
     from pixi.cli.spinner import spinner

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from pixi.channels.terminal_text import json_line
 from pixi.core.figures import as_row, every_day
-from pixi.core.spending import Part, Spent, day_of, first_of_month
+from pixi.core.spending import Part, UsageEntry, day_of, first_of_month
 
 if TYPE_CHECKING:
     from pixi.settings import Settings
@@ -59,9 +59,9 @@ async def _show(settings: "Settings", days: int, by: Part, *, as_json: bool) -> 
 
     today = day_of(time.time())
     first = today - days + 1
-    by_day: Sequence[Spent] = ()
-    rows: Sequence[Spent] = ()
-    month = Spent()
+    by_day: Sequence[UsageEntry] = ()
+    rows: Sequence[UsageEntry] = ()
+    month = UsageEntry()
     store = await open_existing(settings.store.url, Printer(settings).complain)
     if store is not None:
         try:

@@ -8,7 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from pixi.core.figures import cost_of, dollars, of_the_month, share, short, summed_up
-from pixi.core.spending import Part, Spent, date_of
+from pixi.core.spending import Part, UsageEntry, date_of
 from pixi.core.untrusted import escaped_line
 
 _HEIGHT = 6  # rows of the chart
@@ -21,7 +21,7 @@ _LONGEST_NAME = 32
 
 
 def print_usage(
-    days: Sequence[Spent], rows: Sequence[Spent], by: Part, *, month: Spent, stop: float | None
+    days: Sequence[UsageEntry], rows: Sequence[UsageEntry], by: Part, *, month: UsageEntry, stop: float | None
 ) -> None:
     """Print it on standard output.
 
@@ -49,21 +49,21 @@ def print_usage(
         console.print(Text(note, "dim"))
 
 
-def _unpriced(total: Spent) -> str:
+def _unpriced(total: UsageEntry) -> str:
     """Of what the price is not known, and where it would be told."""
     if not total.usage.searches:
         return "tokens have no known price: see [prices]"
     return "tokens or web searches have no known price: see [prices], and `price` of [web_search]"
 
 
-def _style(month: Spent, stop: float | None) -> str:
+def _style(month: UsageEntry, stop: float | None) -> str:
     if stop is None:
         return "dim"
     part = month.cost / stop
     return "bold red" if part >= 1 else "yellow" if part >= 0.8 else "green"
 
 
-def chart(days: Sequence[Spent], width: int) -> Iterator[Text]:
+def chart(days: Sequence[UsageEntry], width: int) -> Iterator[Text]:
     """Bars by day, or by several days where there are too many: of dollars, or of tokens if all were free."""
     by_cost = any(day.cost > 0 for day in days)
     scale = max(8, len(_measure(max(day.cost if by_cost else day.tokens for day in days), by_cost)))
@@ -83,7 +83,7 @@ def chart(days: Sequence[Spent], width: int) -> Iterator[Text]:
     yield Text(f"{' ' * (scale + 2)}{_below(days, wide, together)}", "dim")
 
 
-def _below(days: Sequence[Spent], wide: int, together: int) -> str:
+def _below(days: Sequence[UsageEntry], wide: int, together: int) -> str:
     """The first and the last day, and between them how many a bar stands for."""
     dates = [date_of(day.day) for day in (days[0], days[-1])]
     form = "%d %b" if dates[0].year == dates[1].year else "%d %b %Y"
@@ -103,7 +103,7 @@ def _measure(value: float, by_cost: bool) -> str:
     return dollars(value) if by_cost else short(int(value))
 
 
-def _table(rows: Sequence[Spent], total: Spent, by: Part, *, wide: bool) -> Table:
+def _table(rows: Sequence[UsageEntry], total: UsageEntry, by: Part, *, wide: bool) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_footer=True)
     shown, left_out = _sorted(rows, by)
     footer = "all" if not left_out else f"all, and {left_out:,} more"
@@ -118,7 +118,7 @@ def _table(rows: Sequence[Spent], total: Spent, by: Part, *, wide: bool) -> Tabl
     return table
 
 
-def _sorted(rows: Sequence[Spent], by: Part) -> tuple[list[Spent], int]:
+def _sorted(rows: Sequence[UsageEntry], by: Part) -> tuple[list[UsageEntry], int]:
     """Those to be shown, and how many are not: days in order, of others first what costs most."""
     used = [row for row in rows if not row.is_nothing]
     if by == "day":
@@ -127,7 +127,7 @@ def _sorted(rows: Sequence[Spent], by: Part) -> tuple[list[Spent], int]:
     return used[:_MOST_ROWS], len(used[_MOST_ROWS:])
 
 
-def _cells(row: Spent, *, wide: bool, searched: bool) -> Iterator[tuple[str, str]]:
+def _cells(row: UsageEntry, *, wide: bool, searched: bool) -> Iterator[tuple[str, str]]:
     """The columns behind the name, each with its heading; that of searches only where there were some."""
     yield "messages" if wide else "msgs", f"{row.messages:,}"
     if wide:
@@ -140,7 +140,7 @@ def _cells(row: Spent, *, wide: bool, searched: bool) -> Iterator[tuple[str, str
     yield "cost", cost_of(row)
 
 
-def _name(row: Spent, by: Part, *, wide: bool) -> str:
+def _name(row: UsageEntry, by: Part, *, wide: bool) -> str:
     if by == "day":
         return f"{date_of(row.day):%a %Y-%m-%d}" if wide else date_of(row.day).isoformat()
     name = escaped_line(str(getattr(row, by)))

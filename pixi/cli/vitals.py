@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from pixi.app.vitals import vitals_of
+from pixi.app.health import vitals_of
 
 if TYPE_CHECKING:
     from pixi.engine.engine import Engine

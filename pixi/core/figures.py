@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from pixi.core.spending import Part, Spent, date_of
+from pixi.core.spending import Part, UsageEntry, date_of
 
 
-def as_row(row: Spent, by: Part) -> dict[str, object]:
+def as_row(row: UsageEntry, by: Part) -> dict[str, object]:
     """Return a row of the books for programs, under the part that it is added up by."""
     key = date_of(row.day).isoformat() if by == "day" else getattr(row, by) or None
     return {
@@ -22,13 +22,13 @@ def as_row(row: Spent, by: Part) -> dict[str, object]:
     }
 
 
-def every_day(rows: Sequence[Spent], first: int, last: int) -> list[Spent]:
+def every_day(rows: Sequence[UsageEntry], first: int, last: int) -> list[UsageEntry]:
     """Return the days in order, also those on which nothing was used."""
     known = {row.day: row for row in rows}
-    return [known.get(day, replace(Spent(), day=day)) for day in range(first, last + 1)]
+    return [known.get(day, replace(UsageEntry(), day=day)) for day in range(first, last + 1)]
 
 
-def summed_up(when: str, spent: Spent) -> str:
+def summed_up(when: str, spent: UsageEntry) -> str:
     """One sentence of all that was used."""
     usage = spent.usage
     searches = f"{usage.searches:,} web {_many('search', usage.searches)}, " if usage.searches else ""
@@ -40,14 +40,14 @@ def summed_up(when: str, spent: Spent) -> str:
     )
 
 
-def of_the_month(month: Spent, stop: float | None) -> str:
+def of_the_month(month: UsageEntry, stop: float | None) -> str:
     """What the month came to, beside what it may; None: whatever it costs."""
     if stop is None:
         return f"This month: {cost_of(month)}, with no limit (month_dollars)."
     return f"This month: {cost_of(month)} of ${stop:,.2f} ({month.cost / stop:.0%})."
 
 
-def of_searches(ways: Sequence[Spent]) -> str:
+def of_searches(ways: Sequence[UsageEntry]) -> str:
     """What each way of searching the web came to in the month, a line each; "" where there was none."""
     return "\n".join(f"This month: {way.usage.searches:,} × {way.model}, {cost_of(way)}." for way in ways)
 
@@ -60,7 +60,7 @@ def short(count: int) -> str:
     return f"{count:,}"
 
 
-def share(row: Spent) -> str:
+def share(row: UsageEntry) -> str:
     """How much of what was read came out of a cache."""
     read = row.usage.prompt_tokens
     return f"{min(row.usage.cached_tokens, read) / read:.0%}" if read else "–"
@@ -73,7 +73,7 @@ def dollars(cost: float) -> str:
     return f"${cost:.2g}" if 0 < cost < 0.095 else f"${cost:,.2f}"
 
 
-def cost_of(row: Spent) -> str:
+def cost_of(row: UsageEntry) -> str:
     """What it cost; with a question mark where not all of it is known."""
     if row.unpriced and not row.cost:
         return "?"

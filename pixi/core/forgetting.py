@@ -69,7 +69,7 @@ def tells_of(text: str, names: Iterable[str], words: Iterable[str], *, besides: 
         besides: what others wrote, which may be repeated.
     """
     besides = besides.casefold()
-    return Telltale(names, (word for word in telling_words(words) if word not in besides)).is_in(text)
+    return PersonMatcher(names, (word for word in telling_words(words) if word not in besides)).is_in(text)
 
 
 def telling_words(words: Iterable[str], besides: Iterable[str] = ()) -> set[str]:
@@ -78,7 +78,7 @@ def telling_words(words: Iterable[str], besides: Iterable[str] = ()) -> set[str]
     return own.difference(word for said in besides for word in _TELLING.findall(said.casefold()))
 
 
-class Telltale:
+class PersonMatcher:
     """Knows whether a text names a person, or repeats one of the words that tell of them.
 
     Thousands of words cost a text little more than a few: only those are looked for that begin as some place

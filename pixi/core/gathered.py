@@ -23,7 +23,7 @@ class Stamped(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Gathered:
+class LineFitter:
     """Makes lines that fit.
 
     Args:

@@ -59,7 +59,7 @@ def next_month(day: int) -> date:
 
 
 @dataclass(frozen=True, slots=True)
-class Payer:
+class UsageScope:
     """On whose account something is used: whoever asked, and where; "" for nobody and nowhere.
 
     Attributes:
@@ -82,7 +82,7 @@ class Payer:
 
 
 @dataclass(frozen=True, slots=True)
-class Spent:
+class UsageEntry:
     """What was used on a day, by somebody somewhere on a model; or a sum of such.
 
     Attributes:
@@ -118,7 +118,7 @@ class Spent:
         """Whether nothing was used."""
         return not (self.messages or self.writes or self.tokens or self.usage.searches)
 
-    def __add__(self, other: "Spent") -> "Spent":
+    def __add__(self, other: "UsageEntry") -> "UsageEntry":
         """Both together, on the account of the first."""
         return replace(
             self,
@@ -129,11 +129,11 @@ class Spent:
             cost=self.cost + other.cost,
         )
 
-    def __sub__(self, other: "Spent") -> "Spent":
+    def __sub__(self, other: "UsageEntry") -> "UsageEntry":
         """What there is more of than in the other."""
         usage = other.usage
         less = Usage(-usage.prompt_tokens, -usage.cached_tokens, -usage.completion_tokens, -usage.searches)
-        return self + Spent(
+        return self + UsageEntry(
             messages=-other.messages,
             writes=-other.writes,
             usage=less,
@@ -196,7 +196,7 @@ class Budgets:
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class QuotaUsage:
     """How much of what may be used in a day was used: by whom, of what, and how much there is."""
 
     scope: Scope
@@ -206,16 +206,16 @@ class Share:
 
 
 @dataclass(frozen=True, slots=True)
-class Bill:
+class UsageReport:
     """What everybody used today and in this month, and how many dollars a month may cost (None: any).
 
     `searches`: of the month, each way of searching the web by itself.
     """
 
-    today: Spent
-    month: Spent
+    today: UsageEntry
+    month: UsageEntry
     month_dollars: float | None
-    searches: tuple[Spent, ...] = ()
+    searches: tuple[UsageEntry, ...] = ()
 
 
 def way_of_searching(name: str) -> str:
@@ -228,10 +228,10 @@ def search_prices(dollars: float | None) -> Prices | None:
     return None if dollars is None else Prices(0.0, 0.0, 0.0, dollars)
 
 
-def spent_on(payer: Payer, model: str, usage: Usage, prices: Prices | None) -> Spent:
+def spent_on(payer: UsageScope, model: str, usage: Usage, prices: Prices | None) -> UsageEntry:
     """What a call of a model comes to, on somebody's account; on which day is left open."""
     counted = usage.prompt_tokens + usage.completion_tokens + usage.searches
-    return Spent(
+    return UsageEntry(
         person=payer.person,
         channel=payer.channel,
         guild=payer.guild,

@@ -64,7 +64,7 @@ _Opened = tuple[dict[int, SetAside], list[int]]
 """Which files could not be opened, by number; and the descriptors of the others, which are to be closed."""
 
 
-class Opener:
+class FileOpener:
     """Opens files and hands them over, in threads of its own.
 
     A file on a drive in the network that is gone keeps whoever opens it waiting, perhaps for good. So the
@@ -117,7 +117,7 @@ class ReadingProcess:
         process: asyncio.subprocess.Process,
         asking: socket.socket | None,
         limits: FileLimits,
-        opener: Opener,
+        opener: FileOpener,
     ) -> None:
         self.confinement = Confinement()
         self._process = process
@@ -127,7 +127,7 @@ class ReadingProcess:
         self._spent = False
 
     @classmethod
-    async def start(cls, limits: FileLimits, opener: Opener) -> "ReadingProcess":
+    async def start(cls, limits: FileLimits, opener: FileOpener) -> "ReadingProcess":
         """Start one, and wait until it is up.
 
         Raises:

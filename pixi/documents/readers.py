@@ -12,7 +12,7 @@ from typing import Self
 from pixi.documents.confinement import Confinement
 from pixi.documents.document import Document
 from pixi.documents.files import Documents, FileLimits, SetAside
-from pixi.documents.process import Opener, ProcessLost, ReadingProcess
+from pixi.documents.process import FileOpener, ProcessLost, ReadingProcess
 from pixi.documents.wire import MOST_FILES
 
 _FIRST_BATCH = 16
@@ -51,7 +51,7 @@ class Readers:
         self._workers = max(workers, 1)
         self._processes: set[ReadingProcess] = set()
         self._idle: list[ReadingProcess] = []
-        self._opener = Opener()
+        self._opener = FileOpener()
         self._turns = asyncio.Semaphore(self._workers)
         self._closed = False
 

@@ -41,7 +41,7 @@ def short(text: str, longest: int) -> str:
     return line if len(line) <= longest else line[: longest - 1].rstrip() + "…"
 
 
-class Tidier:
+class DocumentCleaner:
     """Tidies the documents of one file and counts them."""
 
     def __init__(self, limits: FileLimits) -> None:

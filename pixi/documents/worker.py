@@ -52,10 +52,10 @@ from pixi.documents.wire import (  # noqa: E402
     LIMITS,
     MOST_FILES,
     PATHS,
+    DocumentCleaner,
     FileRefused,
     Message,
     Piece,
-    Tidier,
     WorkerReady,
     WorkerSpent,
     framed,
@@ -211,7 +211,7 @@ def _read(number: int, original: Original, limits: FileLimits, outbox: Outbox) -
         if original.size > _SMALL_FILE or is_slow(original.name):
             outbox.flush()  # what is done is told first: should this one take all the time, it alone is late
         notes: list[str] = []
-        tidier = Tidier(limits)
+        tidier = DocumentCleaner(limits)
         held: Piece | None = None
         for piece in pieces(number, tidier.tidied(read_documents(original, notes.append))):
             if held is not None:

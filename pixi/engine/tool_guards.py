@@ -1,7 +1,7 @@
 """What a call of a tool works with, and whether it may be carried out.
 
 A call acts through its `ToolContext`: in order behind what was said before, and for as long as it runs.
-Before it begins, `Guards` look at rights, condition, arguments and rate, and then ask a person, where that
+Before it begins, `ToolGuards` look at rights, condition, arguments and rate, and then ask a person, where it
 is wanted.
 """
 
@@ -21,7 +21,7 @@ from pixi.core.channel import Channel, OpenQuestion, Question
 from pixi.core.deltas import Prices, Usage
 from pixi.core.errors import ChannelError, ToolError
 from pixi.core.events import Answered, Asked, Progressed, TurnEvent, Verdict
-from pixi.core.masking import Mask
+from pixi.core.masking import SecretRedactor
 from pixi.core.message import Author, Message
 from pixi.core.persona import Persona
 from pixi.core.picture import Picture
@@ -64,7 +64,7 @@ class ToolRunConfig:
     tools: Mapping[str, Tool]
     all_tools: Iterable[Tool]
     rates: Rates
-    mask: Mask
+    mask: SecretRedactor
     store: Store
     vision: bool
     approval_seconds: float
@@ -87,7 +87,7 @@ class ToolContext:
         self,
         acts: TurnActions,
         drained: Callable[[], Awaitable[None]],
-        mask: Mask,
+        mask: SecretRedactor,
         show: Callable[[TurnEvent], None],
     ) -> None:
         self._acts = acts
@@ -204,11 +204,11 @@ class ToolContext:
             raise NotDone("The call is over.")
 
 
-class Denied(ToolError):
+class ApprovalDenied(ToolError):
     """A person was asked and did not say yes."""
 
 
-class Guards:
+class ToolGuards:
     """Lets calls pass, or refuses them in words that the model can act on.
 
     Args:
@@ -265,9 +265,11 @@ class Guards:
         with self._held():
             verdict = await self._asked(tool, bound)
         if verdict == "no":
-            raise Denied(f"{name} was asked and said no to {tool.name}. Do not ask again; go on without it.")
+            raise ApprovalDenied(
+                f"{name} was asked and said no to {tool.name}. Do not ask again; go on without it."
+            )
         if verdict == "nobody":
-            raise Denied(
+            raise ApprovalDenied(
                 f"{tool.name} needs {name}'s yes, and no answer came, so it was not done. Tell them so; "
                 "they can ask for it again."
             )

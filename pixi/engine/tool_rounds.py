@@ -25,9 +25,9 @@ from pixi.core.limits import Limits
 from pixi.core.lines import ToolCall
 from pixi.core.message import Image
 from pixi.core.rounds import UNANSWERED
-from pixi.core.spending import Spent
+from pixi.core.spending import UsageEntry
 from pixi.engine.timeouts import within
-from pixi.engine.tool_guards import Denied, Guards, Held, ToolContext, ToolRunConfig
+from pixi.engine.tool_guards import ApprovalDenied, Held, ToolContext, ToolGuards, ToolRunConfig
 from pixi.engine.turn_actions import NotDone, TurnActions
 from pixi.store.kept import AuditOutcome, Deed, Quota
 from pixi.toolbox.arguments import arguments_in
@@ -122,7 +122,7 @@ class ToolRounds:
         self._drained = drained
         self._answers: dict[_Question, _CallAnswer] = {}  # of this turn, since a tool last wrote
         self._round = 0
-        self._guards = Guards(run_config, acts, drained, held)
+        self._guards = ToolGuards(run_config, acts, drained, held)
         self._left = left
 
     async def answer(
@@ -278,7 +278,7 @@ class _ToolRun:
     tool: Tool
     bound: BoundCall
     context: ToolContext
-    guards: Guards
+    guards: ToolGuards
     acts: TurnActions
     config: ToolRunConfig
     limits: Limits
@@ -305,7 +305,7 @@ class _ToolRun:
             return ""
         try:
             return await self.guards.approved(self.tool, self.bound, self.context)
-        except Denied:
+        except ApprovalDenied:
             if self.tool.writes:
                 await self._end(await self._begin("", denied=True), "denied", 0.0)
             raise
@@ -351,7 +351,9 @@ class _ToolRun:
         except PixiError as error:
             raise ToolError(f"{tool.name} could not be carried out.") from error
 
-    async def _begin(self, approved_by: str, spent: Sequence[Spent] = (), *, denied: bool = False) -> int:
+    async def _begin(
+        self, approved_by: str, spent: Sequence[UsageEntry] = (), *, denied: bool = False
+    ) -> int:
         acts = self.acts
         deed = Deed(
             acts.message.conversation,

@@ -25,7 +25,7 @@ from pixi.core.lines import Line, UserLine
 from pixi.core.message import Message
 from pixi.core.repeats import last_messages, wants_repeat
 from pixi.core.report import TurnReport
-from pixi.core.spending import Payer
+from pixi.core.spending import UsageScope
 from pixi.core.stamps import Citation, Reminder
 from pixi.core.turn import Turn
 from pixi.engine.command_executor import CommandExecutor
@@ -334,7 +334,7 @@ class TurnRunner:
             self._waiting.defer(heard, frozenset(asking.keys() - now))
         return None if free else over[now[0]]
 
-    def _payer(self, channel: Channel) -> Payer:
+    def _payer(self, channel: Channel) -> UsageScope:
         return payer_of(self.inbox.answered, channel)
 
     async def _only_hear(self) -> None:

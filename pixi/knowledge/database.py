@@ -13,7 +13,7 @@ from pixi.knowledge.catalogue import CatalogueDamaged
 from pixi.knowledge.entry import Entry, Fault, Found
 from pixi.knowledge.index import Excerpt, Index, IndexDamaged
 from pixi.knowledge.index_store import IndexStore, Threads, cache_folder
-from pixi.knowledge.registry import About, describe, require_folder
+from pixi.knowledge.registry import DatabaseDescription, describe, require_folder
 from pixi.knowledge.sync import Sync
 from pixi.knowledge.vectors import Vectors, VectorSync, require_numpy
 from pixi.models.embedder import Embedder
@@ -277,7 +277,7 @@ class DirectoryDatabase:
 class _Opened:
     root: Path
     store: IndexStore
-    about: About
+    about: DatabaseDescription
     thread: Threads
 
 

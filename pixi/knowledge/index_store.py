@@ -19,7 +19,7 @@ from typing import ParamSpec, TypeVar
 
 from pixi.core.errors import ConfigError
 from pixi.core.untrusted import display_line, display_path
-from pixi.knowledge.catalogue import Catalogue, CatalogueDamaged, Read, Seen, discard, is_broken
+from pixi.knowledge.catalogue import Catalogue, CatalogueDamaged, Read, ScannedFile, discard, is_broken
 from pixi.knowledge.entry import Entry, Fault
 from pixi.knowledge.index import Index, IndexDamaged
 
@@ -307,18 +307,18 @@ class IndexStore:
         self.agree(fresh)
 
     def compare(
-        self, files: Iterable[Seen], unseen: Sequence[str], only: Sequence[str] | None
+        self, files: Iterable[ScannedFile], unseen: Sequence[str], only: Sequence[str] | None
     ) -> tuple[list[str], int]:
         """See `Catalogue.compare`; `OSError` comes from `files` alone."""
         with self._disk(sqlite3.Error):
             return self.catalogue.compare(files, unseen, only)
 
-    def changed(self, after: str, limit: int) -> list[tuple[Seen, bytes]]:
+    def changed(self, after: str, limit: int) -> list[tuple[ScannedFile, bytes]]:
         """See `Catalogue.changed`."""
         with self._disk():
             return self.catalogue.changed(after, limit)
 
-    def touch(self, files: Sequence[Seen]) -> None:
+    def touch(self, files: Sequence[ScannedFile]) -> None:
         """See `Catalogue.touch`."""
         with self._disk():
             self.catalogue.touch(files)

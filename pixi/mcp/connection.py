@@ -26,7 +26,7 @@ from pydantic import TypeAdapter, ValidationError
 from pixi.core.errors import PixiError
 from pixi.mcp.faults import FAULTS, McpConnectionLost, in_words, innermost, is_closed
 from pixi.mcp.network import reached
-from pixi.mcp.offers import Called, CallFailed, ForeignTool
+from pixi.mcp.offers import CallFailed, CallResult, ForeignTool
 from pixi.mcp.pipes import one_line_of, piped
 from pixi.mcp.process import NotStarted
 from pixi.mcp.results import called
@@ -181,7 +181,7 @@ class McpConnection:
             remarks["its list of tools does not end; the first ones count"] = None
         return Listing(tuple(tools.values()), tuple(remarks))
 
-    async def call(self, tool: str, arguments: Mapping[str, Any], seconds: float) -> Called:
+    async def call(self, tool: str, arguments: Mapping[str, Any], seconds: float) -> CallResult:
         """Call a tool; see `Caller`.
 
         Raises:

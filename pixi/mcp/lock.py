@@ -31,7 +31,7 @@ class ApprovedTool:
 
 
 @dataclass(frozen=True, slots=True)
-class Approved:
+class ApprovedServer:
     """What was approved of a server. `mark` and `shown` are of `Where`."""
 
     mark: str
@@ -40,7 +40,7 @@ class Approved:
 
 
 @dataclass(frozen=True, slots=True)
-class Sifted:
+class ComparedTools:
     """A list of tools, held against what was approved.
 
     Attributes:
@@ -75,7 +75,7 @@ def _harm(tool: ForeignTool) -> str:
     return "It says that it may destroy something." if tool.destroys else "It says that it destroys nothing."
 
 
-def sifted(approved: Approved | None, tools: Iterable[ForeignTool]) -> Sifted:
+def sifted(approved: ApprovedServer | None, tools: Iterable[ForeignTool]) -> ComparedTools:
     """Hold a list of tools against what was approved. A new one may be offered, a changed one may not."""
     known = {} if approved is None else approved.tools
     room = _MOST_KEPT - len(known)
@@ -91,7 +91,7 @@ def sifted(approved: Approved | None, tools: Iterable[ForeignTool]) -> Sifted:
         if before is None:
             new.append(tool.name)
         (fit if before is None or before.mark == kept(tool).mark else changed).append(tool)
-    return Sifted(tuple(fit), tuple(changed), tuple(new), beyond)
+    return ComparedTools(tuple(fit), tuple(changed), tuple(new), beyond)
 
 
 class LockFile:
@@ -105,7 +105,7 @@ class LockFile:
         self.path = path
         self._writing = asyncio.Lock()
 
-    async def approved(self, name: str) -> Approved | None:
+    async def approved(self, name: str) -> ApprovedServer | None:
         """What was approved of a server; None for one that was never seen.
 
         Raises:
@@ -136,7 +136,7 @@ class LockFile:
             everything = self._read()
             before = everything.get(name)
             known = dict(before.tools) if before else {}
-            now = Approved(where.mark, where.shown, known | {tool.name: kept(tool) for tool in tools})
+            now = ApprovedServer(where.mark, where.shown, known | {tool.name: kept(tool) for tool in tools})
             if now != before:
                 self._write(everything | {name: now})
 
@@ -147,7 +147,9 @@ class LockFile:
             if before is not None and before.mark != where.mark:
                 return  # meanwhile somebody agreed to another one
             known = before.tools if before else {}
-            now = Approved(where.mark, where.shown, {tool.name: kept(tool) for tool in tools} | dict(known))
+            now = ApprovedServer(
+                where.mark, where.shown, {tool.name: kept(tool) for tool in tools} | dict(known)
+            )
             if now != before:
                 self._write(everything | {name: now})
 
@@ -171,7 +173,7 @@ class LockFile:
         finally:
             os.close(folder)
 
-    def _read(self) -> dict[str, Approved]:
+    def _read(self) -> dict[str, ApprovedServer]:
         try:
             value = json.loads(self.path.read_text(encoding="utf-8"))
         except FileNotFoundError:
@@ -190,7 +192,7 @@ class LockFile:
             "then every server counts as new."
         )
 
-    def _write(self, everything: Mapping[str, Approved]) -> None:
+    def _write(self, everything: Mapping[str, ApprovedServer]) -> None:
         servers = {
             name: {
                 "mark": each.mark,
@@ -218,10 +220,10 @@ class LockFile:
             ) from None
 
 
-def _approved(value: Any) -> Approved:
+def _approved(value: Any) -> ApprovedServer:
     """Raises: TypeError, KeyError, AttributeError: it is none."""
     tools = {
         str(name): ApprovedTool(str(its["mark"]), str(its["description"]), str(its["schema"]))
         for name, its in value["tools"].items()
     }
-    return Approved(str(value["mark"]), str(value["shown"]), tools)
+    return ApprovedServer(str(value["mark"]), str(value["shown"]), tools)

@@ -32,7 +32,7 @@ class ForeignTool:
 
 
 @dataclass(frozen=True, slots=True)
-class Called:
+class CallResult:
     """What a call gave.
 
     Attributes:
@@ -68,7 +68,7 @@ class ToolServer(Protocol):
         """The name of its section."""
         ...
 
-    async def call(self, tool: str, arguments: Mapping[str, Any], seconds: float) -> Called:
+    async def call(self, tool: str, arguments: Mapping[str, Any], seconds: float) -> CallResult:
         """Call a tool by the server's own name for it. Cancelling it cancels it at the server.
 
         Raises:

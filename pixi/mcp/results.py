@@ -18,13 +18,13 @@ from mcp_types import (
 
 from pixi.core.message import Image
 from pixi.core.untrusted import clipped, prompt_name
-from pixi.mcp.offers import Called, CallFailed
+from pixi.mcp.offers import CallFailed, CallResult
 
 _LONGEST_WORDS = 1_500  # of a server that says what went wrong
 _LONGEST_ADDRESS = 500
 
 
-def called(server: str, result: CallToolResult) -> Called:
+def called(server: str, result: CallToolResult) -> CallResult:
     """The parts of a result.
 
     Raises:
@@ -38,7 +38,7 @@ def called(server: str, result: CallToolResult) -> Called:
     structured = result.structured_content
     if structured is not None and not any(_says(part, structured) for part in parts):
         parts.append(json.dumps(structured, ensure_ascii=False))
-    return Called(tuple(parts) or ("Done.",), structured)
+    return CallResult(tuple(parts) or ("Done.",), structured)
 
 
 def _says(part: str | Image, value: object) -> bool:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, assert_never
 from pixi.core.errors import ConfigError
 from pixi.core.untrusted import prompt_name
 from pixi.mcp.lock import LockFile, sifted
-from pixi.mcp.offers import Called, CallFailed, ForeignTool
+from pixi.mcp.offers import CallFailed, CallResult, ForeignTool
 from pixi.mcp.process import NotStarted, found
 from pixi.mcp.state import Broken, Closed, Ready, Starting, State, Waiting
 from pixi.mcp.where import Program, Where, visible
@@ -116,7 +116,7 @@ class McpServer:
         """The lock file changed: what waits for consent may have it now."""
         self._look.set()
 
-    async def call(self, tool: str, arguments: Mapping[str, Any], seconds: float) -> Called:
+    async def call(self, tool: str, arguments: Mapping[str, Any], seconds: float) -> CallResult:
         """Call a tool by the server's own name for it. Cancelling it cancels it at the server.
 
         Raises:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from urllib.parse import unquote, urlsplit
 
-from pixi.core.masking import Mask, names_secret
+from pixi.core.masking import SecretRedactor, names_secret
 from pixi.settings.given import Given
 from pixi.settings.secret import Secret
 
@@ -38,7 +38,7 @@ class Discreet:
         if not dataclasses.is_dataclass(self):
             return super().__repr__()
         told = ", ".join(f"{field.name}={getattr(self, field.name)!r}" for field in dataclasses.fields(self))
-        mask = Mask()
+        mask = SecretRedactor()
         mask.learn(filter(None, _walk(self)))
         return mask.hide(f"{type(self).__name__}({told})")
 

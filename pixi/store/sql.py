@@ -10,7 +10,7 @@ from pixi.core.language import Planned
 from pixi.core.lines import Line
 from pixi.core.memory import Memory
 from pixi.core.message import Message
-from pixi.core.spending import Part, Scope, Spent
+from pixi.core.spending import Part, Scope, UsageEntry
 from pixi.store.database import Connection
 from pixi.store.framing import Framing
 from pixi.store.kept import (
@@ -186,7 +186,7 @@ class SqlStore:
         *,
         cost: float | None = None,
         model: str | None = None,
-        spent: Sequence[Spent] = (),
+        spent: Sequence[UsageEntry] = (),
         window: Bounds | None = None,
         again: Sequence[str] = (),
         framing: Framing | None = None,
@@ -312,7 +312,7 @@ class SqlStore:
         return await self._writer.ask(lambda db: records.tally(db, prefix, since), writes=False)
 
     async def audit_begin(
-        self, deed: Deed, *, spent: Sequence[Spent] = (), quota: Quota | None = None
+        self, deed: Deed, *, spent: Sequence[UsageEntry] = (), quota: Quota | None = None
     ) -> int:
         """See `Store.audit_begin`."""
 
@@ -336,16 +336,16 @@ class SqlStore:
         """See `Store.audit`."""
         return await self._writer.ask(lambda db: auditing.latest(db, limit, prefix), writes=False)
 
-    async def spend(self, spent: Iterable[Spent]) -> None:
+    async def spend(self, spent: Iterable[UsageEntry]) -> None:
         """See `Store.spend`."""
         entries = tuple(spent)
         await self._writer.ask(lambda db: books.spend(db, entries))
 
-    async def used(self, day: int, scope: Scope, name: str, *, since: int | None = None) -> Spent:
+    async def used(self, day: int, scope: Scope, name: str, *, since: int | None = None) -> UsageEntry:
         """See `Store.used`."""
         return await self._writer.ask(lambda db: books.used(db, day, scope, name, since), writes=False)
 
-    async def usage(self, first: int, last: int, *by: Part) -> tuple[Spent, ...]:
+    async def usage(self, first: int, last: int, *by: Part) -> tuple[UsageEntry, ...]:
         """See `Store.usage`."""
         return await self._writer.ask(lambda db: books.usage(db, first, last, by), writes=False)
 

@@ -52,19 +52,19 @@ _ANYTHING: Node = {"anyOf": [*_IN_LISTS, {"type": "array", "items": {"anyOf": [*
 _ANYTHING_IN_LISTS: Node = {"anyOf": [*_IN_LISTS]}
 
 
-class Unacceptable(ValueError):
+class UnusableSchema(ValueError):
     """No model can be given this tool. The text says why, for people."""
 
 
 @dataclass(frozen=True, slots=True)
-class Accepted:
+class AdaptedSchema:
     """A schema that every model server takes, and how arguments lead back to the stranger's own."""
 
     parameters: Node
     shape: Shape
 
 
-def accepted(schema: object) -> Accepted:
+def accepted(schema: object) -> AdaptedSchema:
     """Write the schema of a tool's arguments anew.
 
     What comes out is an object without references, of plain types, and small. What a schema says beyond that
@@ -76,7 +76,7 @@ def accepted(schema: object) -> Accepted:
     if schema is None or schema is True:
         schema = {}
     if not isinstance(schema, Mapping):
-        raise Unacceptable("what it calls a schema is none")
+        raise UnusableSchema("what it calls a schema is none")
     for depth, words in _LEVELS:
         try:
             writing = _Writing(schema, depth, words)
@@ -84,10 +84,10 @@ def accepted(schema: object) -> Accepted:
         except TooLarge:
             continue
         except RecursionError:
-            raise Unacceptable("its schema is nested too deeply") from None
+            raise UnusableSchema("its schema is nested too deeply") from None
         if len(json.dumps(parameters, ensure_ascii=False)) <= MOST_CHARACTERS:
-            return Accepted(parameters, shape)
-    raise Unacceptable("its schema is too large")
+            return AdaptedSchema(parameters, shape)
+    raise UnusableSchema("its schema is too large")
 
 
 class _Writing:
@@ -105,11 +105,11 @@ class _Writing:
         kinds = kinds_of(facts)
         choices = self._flat.choices(facts)
         if kinds and "object" not in kinds:
-            raise Unacceptable(f"it takes no arguments with names, but {' or '.join(kinds)}")
+            raise UnusableSchema(f"it takes no arguments with names, but {' or '.join(kinds)}")
         if choices:
             objects = [each for each in choices if kinds_of(each) in ((), ("object",))]
             if not objects:
-                raise Unacceptable("it takes no arguments with names")
+                raise UnusableSchema("it takes no arguments with names")
             facts = self._flat.joined(facts, objects)
         return self._object(facts, 0)
 

@@ -21,7 +21,7 @@ ReadSettings = Callable[[str, type[Any]], Any]
 
 
 @dataclass(slots=True)
-class Brought:
+class AddonExtras:
     """What addons bring besides commands and tools.
 
     Attributes:
@@ -79,12 +79,12 @@ class Addon:
         self,
         commands: CommandRegistry,
         tools: Toolbox,
-        brought: Brought | None = None,
+        brought: AddonExtras | None = None,
         read_settings: ReadSettings = defaults,
     ) -> None:
         self._commands = commands
         self._tools = tools
-        self._brought = brought or Brought()
+        self._brought = brought or AddonExtras()
         self._read_settings = read_settings
 
     def settings(self, name: str, kind: type[T]) -> T:

@@ -8,7 +8,7 @@ from typing import Any, Literal, TypedDict, Unpack, get_args
 from pixi.core.deltas import ToolSchema
 from pixi.core.errors import ConfigError
 from pixi.core.limits import TOOL_SECONDS
-from pixi.core.masking import Mask
+from pixi.core.masking import SecretRedactor
 from pixi.core.picture import Need
 from pixi.toolbox.arguments import checked
 from pixi.toolbox.context import Context
@@ -177,7 +177,7 @@ class Toolbox:
         self._sources: set[str] = set()
         self.version = 0
         self.rates = Rates()
-        self.mask = Mask()
+        self.mask = SecretRedactor()
 
     @property
     def sources(self) -> frozenset[str]:

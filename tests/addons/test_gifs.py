@@ -11,7 +11,7 @@ import pytest
 
 from pixi.addons.gifs import Seeker, gifs_from
 from pixi.core.events import Failed, Performed
-from pixi.core.masking import Mask
+from pixi.core.masking import SecretRedactor
 from pixi.core.picture import Abilities
 from pixi.engine import Engine
 from pixi.fetching.web import Web
@@ -129,7 +129,7 @@ async def test_a_way_that_is_slow_to_open_holds_nothing_up(
 async def test_a_service_is_left_alone_as_long_as_it_says_whatever_else_goes_wrong(
     klipy: Klipy, services: ScriptedGifs
 ) -> None:
-    seeker = Seeker(klipy, Mask())
+    seeker = Seeker(klipy, SecretRedactor())
     seeker.trouble(GifError("asked too often", rest=60.0))
     seeker.trouble(GifError("a picture is none"))
     context: Any = None
@@ -229,7 +229,7 @@ async def test_trouble_is_shown_to_nobody_and_told_to_the_log_once(
 
 
 async def test_no_secret_is_looked_for(services: ScriptedGifs, klipy: Klipy) -> None:
-    mask = Mask()
+    mask = SecretRedactor()
     mask.learn([KEY])
     engine = Engine(model=ScriptedModel(f"[GIF: cat {KEY}]"), persona=PIXI, addons=[gifs_from(klipy, mask)])
     async with engine:

@@ -25,7 +25,7 @@ from pixi.core.channel import Channel, OpenChannel, Question
 from pixi.core.events import Verdict
 from pixi.core.message import Image, Message
 from pixi.core.persona import Persona
-from pixi.core.spending import Bill
+from pixi.core.spending import UsageReport
 from pixi.core.venue import Rights, Venue
 from pixi.models.model import Model
 from pixi.store.kept import LookedBack, TurnRecord
@@ -74,7 +74,7 @@ class Silent:
         self.stopped += 1
         return True
 
-    async def bill(self) -> Bill:
+    async def bill(self) -> UsageReport:
         raise AssertionError
 
     async def turns(self, conversation: str, limit: int) -> tuple[TurnRecord, ...]:

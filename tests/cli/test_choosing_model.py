@@ -13,7 +13,7 @@ from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
 from pixi.cli import chat, choosing_model, discord, frame
-from pixi.cli.choosing_model import Option, _label, chosen_model, options_of, said_of
+from pixi.cli.choosing_model import ModelOption, _label, chosen_model, options_of, said_of
 from pixi.core.errors import ConfigError, ModelError
 from pixi.core.providers import providers_with_key
 from pixi.models import catalogue, discovery, hub, machine
@@ -68,7 +68,7 @@ def asked(home: Path, keys: str) -> Mapping[str, str]:
         return chosen_model(load(folder=home), asks=True)
 
 
-def titles(options: list[Option]) -> list[str]:
+def titles(options: list[ModelOption]) -> list[str]:
     return [option.title for option in options]
 
 
@@ -145,7 +145,7 @@ def test_a_model_that_was_downloaded_is_offered_before_the_tiny_one() -> None:
 
 def test_a_long_name_shows_its_beginning_and_its_end() -> None:
     name = "hf.co/bartowski/Meta-Llama-3.1-8B-Instruct-GGUF:Q4_K_M"
-    label = fragment_list_to_text(to_formatted_text(_label(Option(name, "Ollama here", {}), 48)))
+    label = fragment_list_to_text(to_formatted_text(_label(ModelOption(name, "Ollama here", {}), 48)))
     assert label.split() == ["hf.co/bartowski/Met…Instruct-GGUF:Q4_K_M", "Ollama", "here"]
 
 

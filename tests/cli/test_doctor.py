@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
+from pixi.app.command_integrations import BASES
 from pixi.app.doctor import checks as doctor
-from pixi.app.doctor import models as doctor_models
-from pixi.app.doctor.checks import Finding
-from pixi.app.reach.gifs import BASES
+from pixi.app.doctor import servers
+from pixi.app.doctor.servers import Finding
 from pixi.cli import doctor as doctor_command
 from pixi.core import providers
 from pixi.models import discovery, weights
@@ -174,7 +174,7 @@ async def test_a_server_that_is_not_there(tmp_path: Path) -> None:
 
 
 async def test_a_runtime_that_is_not_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doctor_models, "find_spec", lambda name: None)
+    monkeypatch.setattr(servers, "find_spec", lambda name: None)
     found = await only(doctor.check_model, settings(tmp_path))
     assert str(found) == (
         "fail model — the runtime of local models is missing: pip install 'pixi-persona[local]'"
@@ -182,7 +182,7 @@ async def test_a_runtime_that_is_not_installed(tmp_path: Path, monkeypatch: pyte
 
 
 async def test_a_gguf_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doctor_models, "find_spec", lambda name: object())
+    monkeypatch.setattr(servers, "find_spec", lambda name: object())
     path = tmp_path / "mine.gguf"
     mine = settings(tmp_path, model__name=str(path))
     missing = await only(doctor.check_model, mine)
@@ -199,7 +199,7 @@ async def test_a_gguf_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 async def test_the_bundled_model_is_there_or_still_to_be_fetched(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(doctor_models, "find_spec", lambda name: object())
+    monkeypatch.setattr(servers, "find_spec", lambda name: object())
     monkeypatch.setattr(weights, "installed", lambda: None)
     monkeypatch.setattr(weights, "cached", lambda: None)
     absent = await only(doctor.check_model, settings(tmp_path))
@@ -351,14 +351,14 @@ def run(config: str | None = None) -> int:
 
 
 async def test_pages_of_the_web(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from pixi.app.reach import web_pages
+    from pixi.app import tool_integrations
 
     assert await findings(doctor.check_web_pages, settings(tmp_path)) == []
     given = settings(tmp_path, web_pages__read=True, web_pages__robots=False)
     assert str(await only(doctor.check_web_pages, given)) == (
         "ok   web_pages — read_page: pages of up to 5 MB; robots.txt is not looked at"
     )
-    monkeypatch.setattr(web_pages, "find_spec", lambda name: None)
+    monkeypatch.setattr(tool_integrations, "find_spec", lambda name: None)
     found = await only(doctor.check_web_pages, given)
     assert (found.ok, 'pip install "pixi-persona[web]"' in found.text) == (False, True)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pixi.app.doctor.checks import Finding, check_web_search, check_wikis
+from pixi.app.doctor.servers import Finding, check_web_search, check_wikis
 from pixi.settings import Settings, load
 from pixi.web.search import duckduckgo
 from tests.servers.model_faults import speaking_tls

@@ -18,7 +18,7 @@ from pixi.cli.printer import Printer
 from pixi.core.deltas import Request
 from pixi.core.errors import ModelError, PixiError
 from pixi.core.lines import UserLine
-from pixi.core.masking import Mask
+from pixi.core.masking import SecretRedactor
 from pixi.models.breaker import Breakers
 from pixi.settings import Settings, load
 from pixi.settings.hidden import secrets_in
@@ -133,9 +133,9 @@ def test_no_command_prints_one(program: Program, words: tuple[str, ...]) -> None
 
 @pytest.mark.parametrize("text", ADDRESSES)
 def test_no_secret_of_an_address_is_printed(text: str) -> None:
-    assert "canary" not in Mask().redact(text)
+    assert "canary" not in SecretRedactor().redact(text)
     assert "canary" not in str(PixiError(f"cannot reach {text}"))
-    assert "host" in Mask().redact(text)
+    assert "host" in SecretRedactor().redact(text)
 
 
 @pytest.mark.parametrize(
@@ -147,7 +147,7 @@ def test_no_secret_of_an_address_is_printed(text: str) -> None:
     ],
 )
 def test_what_is_no_secret_is_printed_as_it_is(text: str) -> None:
-    assert Mask().redact(text) == text
+    assert SecretRedactor().redact(text) == text
 
 
 @pytest.mark.usefixtures("secret_home")
@@ -363,6 +363,6 @@ def test_a_secret_is_not_carried_away_by_accident(settings: Settings) -> None:
 
 
 def test_an_empty_secret_masks_nothing() -> None:
-    mask = Mask()
+    mask = SecretRedactor()
     mask.learn(secrets_in({"token": "", "key": "abc"}))
     assert mask.hide("plain words, abc") == "plain words, abc"

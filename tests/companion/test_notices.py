@@ -18,7 +18,7 @@ from pixi.core.lines import UserLine
 from pixi.core.persona import Persona
 from pixi.store.sqlite import SqliteStore
 from pixi.testing import ScriptedModel
-from pixi.toolbox.addon import Addon, Brought
+from pixi.toolbox.addon import Addon, AddonExtras
 from pixi.toolbox.commands import CommandRegistry
 from pixi.toolbox.tools import Toolbox
 from tests.engine.scene import Scene, scene, until
@@ -46,7 +46,7 @@ class Told:
 
 @asynccontextmanager
 async def telling(*replies: Any) -> AsyncGenerator[Told, None]:
-    brought = Brought()
+    brought = AddonExtras()
 
     def load(addon: Addon) -> None:
         tools = Toolbox()

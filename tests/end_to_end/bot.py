@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from unittest import mock
 
-from pixi.app import open_household
-from pixi.app.household import Household
+from pixi.app import open_service
+from pixi.app.service import BotService
 from pixi.channels.discord.backend import ConversationAddress
 from pixi.channels.discord.bot import Bot
 from pixi.channels.discord.gateway import client, patches
@@ -82,13 +82,13 @@ class Scene:
     @asynccontextmanager
     async def bot(
         self, *, token: str = "", shards: Shards | None = None, sessions: int = 1, **overrides: object
-    ) -> AsyncGenerator[Household, None]:
+    ) -> AsyncGenerator[BotService, None]:
         """Run the bot until the block is left, as the program does; then nothing may be left of it."""
         if self.bots == 0:
             self._ground = Ground.now()
         self.bots += 1
-        async with self._running(token, shards, sessions, overrides) as house:
-            yield house
+        async with self._running(token, shards, sessions, overrides) as service:
+            yield service
         self.bots -= 1
         if self.bots == 0 and self._ground is not None:
             await self._ground.is_left_as_it_was()
@@ -96,11 +96,11 @@ class Scene:
     @asynccontextmanager
     async def _running(
         self, token: str, shards: Shards | None, sessions: int, overrides: Mapping[str, object]
-    ) -> AsyncGenerator[Household, None]:
+    ) -> AsyncGenerator[BotService, None]:
         settings = self.settings(**overrides)
-        async with open_household(settings, report=self.told.append) as house:
+        async with open_service(settings, report=self.told.append) as service:
             bot = Bot(
-                house,
+                service,
                 token=token or self.discord.token,
                 api_url=self.discord.api_url,
                 shards=shards,
@@ -119,7 +119,7 @@ class Scene:
                         ready.cancel()
                         await running
                     await ready
-                    yield house
+                    yield service
                 finally:
                     running.cancel()
                     with suppress(asyncio.CancelledError):
@@ -156,13 +156,13 @@ class Scene:
         return next(each for each in (room or self.room).messages if each.content == text)
 
     def address(self, room: Room | None = None, persona: str = "pixi") -> str:
-        """By which the house knows a conversation."""
+        """By which the service knows a conversation."""
         return str(ConversationAddress(self.discord.bot.id, (room or self.room).id, persona))
 
-    async def answered(self, house: Household, count: int) -> None:
+    async def answered(self, service: BotService, count: int) -> None:
         """Wait until the model was asked so often, and nothing is left to be answered."""
         await until(lambda: len(self.asked) >= count)
-        await house.engine.settled()
+        await service.engine.settled()
         assert len(self.asked) == count, [self.heard(number) for number in range(len(self.asked))]
 
     # What the model was told.

@@ -30,11 +30,11 @@ def away_after_the_first_post(here: Scene, requests: int) -> None:
 @pytest.mark.parametrize("faces", ["off", "webhook"])
 async def test_an_outage_in_mid_reply_leaves_no_hole(tmp_path: Path, faces: str) -> None:
     async with scene(tmp_path, "[SEND: one]\n[SEND: two]\n[SEND: three]") as here:
-        async with here.bot(discord__faces=faces) as house:
+        async with here.bot(discord__faces=faces) as service:
             away_after_the_first_post(here, 14)
             await here.ask()
             await here.said("one", "two", "three")
-            await house.engine.settled()
+            await service.engine.settled()
         assert here.posts() == ["one", "two", "three"]
 
 
@@ -42,12 +42,12 @@ async def test_an_outage_beyond_the_patience_holds_the_rest_until_it_is_over(tmp
     """Nothing later of a reply is posted before it is known what became of the earlier."""
     async with (
         scene(tmp_path, "[SEND: one]\n[SEND: two]\n[SEND: three]", "[SEND: four]") as here,
-        here.bot(discord__patience_seconds=0) as house,
+        here.bot(discord__patience_seconds=0) as service,
     ):
         away_after_the_first_post(here, 6)
         await here.ask()
         await here.said("one", "two", "three")
-        await house.engine.settled()
+        await service.engine.settled()
         await here.ask("and then?")
         await here.said("one", "two", "three", "four")
         said = [line["content"] for line in here.prompt() if line["role"] == "assistant"]

@@ -72,7 +72,7 @@ class Parts(TypedDict, total=False):
     addons: Iterable[Callable[[Addon], object]]
     prose: ProsePolicy
     gather_seconds: float
-    cast: Callable[[str], Role] | None
+    resolver: Callable[[str], Role] | None
     pace: PaceSetting
     finish_seconds: float
     on_turn: Callable[[TurnReport], None] | None

@@ -16,7 +16,7 @@ from pixi.core.limits import Limits
 from pixi.core.lines import ToolCall, ToolLine
 from pixi.core.message import Author
 from pixi.core.persona import Persona
-from pixi.core.spending import Spent
+from pixi.core.spending import UsageEntry
 from pixi.core.venue import Venue
 from pixi.store.kept import Deed, Quota
 from pixi.store.sqlite import SqliteStore
@@ -244,7 +244,7 @@ async def test_a_newer_message_lets_the_write_under_way_finish_and_begins_no_oth
 async def test_what_cannot_be_put_on_record_is_not_done() -> None:
     class Full(SqliteStore):
         async def audit_begin(
-            self, deed: Deed, *, spent: Sequence[Spent] = (), quota: Quota | None = None
+            self, deed: Deed, *, spent: Sequence[UsageEntry] = (), quota: Quota | None = None
         ) -> int:
             raise StoreError("The disk is full.")
 

@@ -161,7 +161,7 @@ async def trouble(
             limits=limits,
             addons=addons,
             clock=clock,
-            cast=lambda _: Role(persona, scene.model),
+            resolver=lambda _: Role(persona, scene.model),
         )
         place = channel or RecordingChannel()
         scene = Scene(path, store, engine, server, place, model, models=[model])

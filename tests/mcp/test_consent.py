@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from pixi.core.errors import ConfigError
-from pixi.mcp.lock import FILE_NAME, Approved, LockFile, sifted
+from pixi.mcp.lock import FILE_NAME, ApprovedServer, LockFile, sifted
 from pixi.mcp.offers import CallFailed, ForeignTool
 from pixi.mcp.state import Waiting
 from pixi.mcp.where import NetworkServer, Program, visible
@@ -155,7 +155,7 @@ async def test_what_is_remembered_takes_back_nothing_that_was_approved(tmp_path:
     assert sifted(approved, [tool()]).changed == (tool(),)
     await LockFile(path).approve("x", Program("y"))
     await LockFile(path).remember("x", program, [tool()])
-    assert (await LockFile(path).approved("x")) == Approved(
+    assert (await LockFile(path).approved("x")) == ApprovedServer(
         Program("y").mark, "y", approved.tools if approved else {}
     )
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from pixi.core.message import Image
-from pixi.mcp.offers import Called, CallFailed
+from pixi.mcp.offers import CallFailed, CallResult
 from pixi.mcp.state import Broken
 from pixi.mcp.where import NetworkServer, Program
 from tests.mcp.scene import EVERYTHING, SECONDS, Kept, installed, kept, with_everything
@@ -167,7 +167,7 @@ async def test_a_server_that_is_killed_comes_back(tmp_path: Path) -> None:
         await it.until(lambda server: isinstance(server.state, Broken))
         assert "it was ended by signal 9" in it.said
         await it.ready()
-        assert isinstance(await it.server.call("echo", {"message": "1"}, SECONDS), Called)
+        assert isinstance(await it.server.call("echo", {"message": "1"}, SECONDS), CallResult)
         await until(lambda: not alive(process))
 
 

@@ -419,7 +419,7 @@ async def test_who_is_not_known_enters_a_key(tmp_path: Path) -> None:
 
     key = "pixi_sk_" + "k" * 40
     async with serving_pages(tmp_path, "[SEND: hello]", http="local = false\n") as here:
-        await here.house.store.add_key(ApiKey("app", digest_of(key), ("chat",), ("pixi",)))
+        await here.service.store.add_key(ApiKey("app", digest_of(key), ("chat",), ("pixi",)))
         async with at_page(here.url, here.url) as page:
             await page.get_by_label("you need a key").fill("pixi_sk_wrong")
             await page.keyboard.press("Enter")

@@ -24,7 +24,7 @@ from pixi.settings.secret import Secret
 from pixi.store.sqlite import SqliteStore
 from pixi.store.tables import Schema
 from pixi.testing import ScriptedModel
-from pixi.toolbox.addon import Addon, Brought
+from pixi.toolbox.addon import Addon, AddonExtras
 from pixi.toolbox.commands import CommandRegistry
 from pixi.toolbox.context import Context
 from pixi.toolbox.notices import Notice
@@ -95,8 +95,8 @@ def library(seen: list[BookSettings] | None = None) -> Callable[[Addon], None]:
     return setup
 
 
-def loaded(setup: Callable[[Addon], None]) -> Brought:
-    brought = Brought()
+def loaded(setup: Callable[[Addon], None]) -> AddonExtras:
+    brought = AddonExtras()
     load_addon(AddonSource("books", lambda: setup), CommandRegistry(), Toolbox(), brought)
     return brought
 
@@ -196,7 +196,7 @@ def test_an_addon_that_fails_brings_nothing() -> None:
         library()(addon)
         raise ValueError("no")
 
-    brought, tools = Brought(), Toolbox()
+    brought, tools = AddonExtras(), Toolbox()
     with pytest.raises(PixiError):
         load_addon(AddonSource("books", lambda: setup), CommandRegistry(), tools, brought)
     assert (brought.tables, brought.routes, tools.notices, list(tools)) == ([], [], [], [])

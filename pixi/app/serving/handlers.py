@@ -17,7 +17,7 @@ from mcp.shared.exceptions import MCPError
 from pixi.app.serving.served import Served, ServedCall
 from pixi.app.serving.talks import Tell
 from pixi.core.errors import ToolError
-from pixi.core.masking import Mask
+from pixi.core.masking import SecretRedactor
 from pixi.core.untrusted import clipped, prompt_name
 
 _INSTRUCTIONS = (
@@ -40,7 +40,7 @@ class Handlers:
         alone: there is one client, as long as the program runs.
     """
 
-    def __init__(self, served: Served, mask: Mask, *, alone: bool) -> None:
+    def __init__(self, served: Served, mask: SecretRedactor, *, alone: bool) -> None:
         self._served = served
         self._mask = mask
         self._alone = alone
@@ -132,7 +132,7 @@ class Handlers:
 
 
 @asynccontextmanager
-async def _progress(context: Context, mask: Mask) -> AsyncGenerator[Tell, None]:
+async def _progress(context: Context, mask: SecretRedactor) -> AsyncGenerator[Tell, None]:
     """Send what is told within the block to the client, if it wants to know, in order and without waiting."""
     news: asyncio.Queue[str | None] = asyncio.Queue()
 
@@ -160,7 +160,7 @@ def _as_text(result: Mapping[str, Any]) -> str:
     return "\n\n".join(said) or "(no answer)"
 
 
-def _hidden(value: Any, mask: Mask) -> Any:
+def _hidden(value: Any, mask: SecretRedactor) -> Any:
     match value:
         case str():
             return mask.hide(value)

@@ -21,7 +21,7 @@ from pixi.toolbox.safe_names import safe_names
 from pixi.toolbox.schema import Signature, signature_of
 
 if TYPE_CHECKING:
-    from pixi.app.library import Library
+    from pixi.app.databases import DatabasePool
     from pixi.knowledge.database import DirectoryDatabase
 
 Books = Callable[[], AbstractAsyncContextManager[Count]]
@@ -84,7 +84,7 @@ class Served:
 
     @classmethod
     def of(
-        cls, library: "Library", personas: Mapping[str, Persona], talks: McpTalks, books: Books
+        cls, library: "DatabasePool", personas: Mapping[str, Persona], talks: McpTalks, books: Books
     ) -> "Served":
         """Offer the databases that are open, and these personas by the names of their files."""
         offers = [
@@ -115,7 +115,7 @@ class Served:
 
 
 def _of_database(
-    library: "Library", database: "DirectoryDatabase", tool_name: str, books: Books
+    library: "DatabasePool", database: "DirectoryDatabase", tool_name: str, books: Books
 ) -> Iterator[Offer]:
     """Return the tools of a database: its search, which needs no model, and its query."""
 

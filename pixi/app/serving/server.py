@@ -7,13 +7,13 @@ from contextlib import aclosing, asynccontextmanager, redirect_stdout
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from pixi.app.cast import folders_of
-from pixi.app.library import open_library
+from pixi.app.databases import open_library
+from pixi.app.personas import folders_of
 from pixi.app.serving.output import Output, standard_output
 from pixi.app.serving.talks import McpTalks
 from pixi.channels.terminal_input import read_chunks
 from pixi.core.errors import ConfigError
-from pixi.core.masking import Mask
+from pixi.core.masking import SecretRedactor
 from pixi.personas.files import LoadedPersona
 from pixi.personas.shelf import list_personas
 from pixi.settings import Settings
@@ -67,7 +67,7 @@ async def open_server(
     talks = McpTalks(settings, user, report, alone=alone)
     async with open_library(settings, reads=False, follow=True) as library:
         try:
-            mask = Mask()
+            mask = SecretRedactor()
             mask.learn(secrets_in(settings))
             yield Handlers(Served.of(library, personas, talks, books), mask, alone=alone).server()
         finally:

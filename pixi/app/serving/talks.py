@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
-from pixi.app.building import open_household
+from pixi.app.building import open_service
 from pixi.channels.gathering import GatheringChannel
 from pixi.channels.terminal import OWN_SECONDS
 from pixi.core.errors import PixiError, ToolError
@@ -17,7 +17,7 @@ from pixi.core.message import Author, Message
 from pixi.settings import Settings
 
 if TYPE_CHECKING:
-    from pixi.app.household import Household
+    from pixi.app.service import BotService
 
 LONGEST_MESSAGE = 8_000
 """Characters."""
@@ -43,7 +43,7 @@ class McpTalks:
         self._user = user
         self._alone = alone
         self._report = report
-        self._house: asyncio.Future[Household] | None = None
+        self._service: asyncio.Future[BotService] | None = None
         self._over = asyncio.Event()
         self._keeping: asyncio.Task[None] | None = None
         self._places = asyncio.Semaphore(_AT_ONCE)
@@ -91,40 +91,39 @@ class McpTalks:
 
     async def _answered(self, persona: str, address: str, text: str, happens: Tell) -> GatheringChannel:
         try:
-            house = await self._opened(happens)
+            service = await self._opened(happens)
         except PixiError as error:
             raise ToolError(f"Nobody can answer: {error}") from error
-        if persona not in house.cast.personas:
-            raise ToolError(
-                f"{persona} cannot answer: {' '.join(house.cast.faults) or 'there is no such persona.'}"
-            )
+        if persona not in service.persona_set.personas:
+            faults = " ".join(service.persona_set.faults)
+            raise ToolError(f"{persona} cannot answer: {faults or 'there is no such persona.'}")
         channel = GatheringChannel(happens)
         person = self._user if self._alone else address.split(":")[1]
         author = Author(f"mcp:{person}", self._user)
         message = Message(uuid.uuid4().hex, address, author, text, time.time())
         try:
-            await house.engine.own(address, seconds=OWN_SECONDS)
-            await house.engine.receive(message, channel)
-            await house.engine.settled(address)
+            await service.engine.own(address, seconds=OWN_SECONDS)
+            await service.engine.receive(message, channel)
+            await service.engine.settled(address)
         except asyncio.CancelledError:
-            await house.engine.stop(address)
+            await service.engine.stop(address)
             raise
         except PixiError as error:
             raise ToolError(str(error)) from error
         return channel
 
-    async def _opened(self, happens: Tell) -> "Household":
-        """Return the house; a task of its own opens and closes it. It is tried anew where it failed."""
-        if self._house is None or (self._house.done() and self._house.exception() is not None):
+    async def _opened(self, happens: Tell) -> "BotService":
+        """Return the service; a task of its own opens and closes it. It is tried anew where it failed."""
+        if self._service is None or (self._service.done() and self._service.exception() is not None):
             happens("opening the model")
-            self._house = asyncio.get_running_loop().create_future()
-            self._keeping = asyncio.create_task(self._keep(self._house))
-        return await asyncio.shield(self._house)
+            self._service = asyncio.get_running_loop().create_future()
+            self._keeping = asyncio.create_task(self._keep(self._service))
+        return await asyncio.shield(self._service)
 
-    async def _keep(self, opened: "asyncio.Future[Household]") -> None:
+    async def _keep(self, opened: "asyncio.Future[BotService]") -> None:
         try:
-            async with open_household(self._settings, report=self._report) as house:
-                opened.set_result(house)
+            async with open_service(self._settings, report=self._report) as service:
+                opened.set_result(service)
                 await self._over.wait()
         except PixiError as error:
             if opened.done():

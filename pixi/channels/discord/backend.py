@@ -11,7 +11,7 @@ from pixi.core.channel import Channel, OpenChannel
 from pixi.core.errors import PixiError
 from pixi.core.message import Message
 from pixi.core.persona import Persona
-from pixi.core.spending import Payer, Share, Spent
+from pixi.core.spending import QuotaUsage, UsageEntry, UsageScope
 from pixi.settings.discord_rules import Rules
 from pixi.store.kept import ChannelConfig, Tally
 from pixi.store.store import Store
@@ -78,10 +78,10 @@ class BotStatus:
     up_seconds: float
     talking: int
     today: Tally
-    month: Spent
+    month: UsageEntry
     month_dollars: float | None
-    shares: tuple[Share, ...]
-    searches: tuple[Spent, ...] = ()
+    shares: tuple[QuotaUsage, ...]
+    searches: tuple[UsageEntry, ...] = ()
 
 
 class BotBackend(Protocol):
@@ -151,7 +151,7 @@ class BotBackend(Protocol):
     async def forget(self, person: str) -> int:
         """Forget a person everywhere; gives how many conversations changed."""
 
-    async def status(self, payer: Payer) -> BotStatus:
+    async def status(self, payer: UsageScope) -> BotStatus:
         """Tell how the program is doing, and what is left for who asks."""
 
 

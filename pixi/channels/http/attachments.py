@@ -18,7 +18,7 @@ from urllib.parse import unquote, unquote_to_bytes, urlsplit
 
 from yarl import URL
 
-from pixi.channels.carried import Carried, told_picture, told_size, told_text, why_not_shown
+from pixi.channels.carried import Attached, told_picture, told_size, told_text, why_not_shown
 from pixi.channels.http.bodies import Attachment
 from pixi.channels.http.files import Files, shown_name
 from pixi.channels.http.problems import Problem
@@ -78,7 +78,7 @@ class Attachments:
             await self._readers.close()
         await self._web.close()
 
-    async def read(self, asked: Sequence[Attachment], person: str, *, sees: bool) -> Carried:
+    async def read(self, asked: Sequence[Attachment], person: str, *, sees: bool) -> Attached:
         """Read what goes with a message; what cannot be read is named, with the reason.
 
         Args:
@@ -106,7 +106,7 @@ class Attachments:
                 blocks.append(await self._document(name, media_type, content, deadline))
             else:
                 blocks.append(f'[file "{name}", {told_size(size)}, not read]')
-        return Carried("\n".join(blocks), tuple(images))
+        return Attached("\n".join(blocks), tuple(images))
 
     async def _found(self, asked: Attachment, person: str) -> tuple[str, str, int, Path | bytes]:
         """The name, the type and the size of a file, and where it lies or what is in it."""

@@ -52,7 +52,7 @@ from pixi.core.events import Pictured, Reacted, Sent, Shown, to_json
 from pixi.core.language import NOTE
 from pixi.core.lines import AssistantLine
 from pixi.core.message import Message
-from pixi.core.spending import Payer, Spent
+from pixi.core.spending import UsageEntry, UsageScope
 from pixi.core.written import read_again
 from pixi.store.kept import Alternative, TurnRecord
 
@@ -258,7 +258,7 @@ class TalkHistory:
     async def usage(self, request: web.Request) -> web.StreamResponse:
         """Tell what the caller used today of what is limited; operators are told of everybody."""
         person = await self._api.who(request, queried(request, UserQuery).userId or "")
-        shares = await self._backend.shares(Payer(person.id))
+        shares = await self._backend.shares(UsageScope(person.id))
         told = UsageAnswer([DayShare(each.scope, each.kind, each.used, each.limit) for each in shares])
         if person.id == LOCAL or person.may("operate"):
             bill = await self._backend.bill()
@@ -375,5 +375,5 @@ def _sources(record: TurnRecord) -> Iterable[CitedPage]:
     return (CitedPage(each.title, each.url) for each in sources_in(notes))
 
 
-def _sum(spent: Spent) -> Sum:
+def _sum(spent: UsageEntry) -> Sum:
     return Sum(spent.messages, spent.tokens, spent.cost)

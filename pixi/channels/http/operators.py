@@ -176,7 +176,7 @@ class Operators:
 
 
 def _require_all(person: Principal) -> None:
-    """See that somebody may operate; who may talk to some personas alone does not see all of the house."""
+    """See that somebody may operate; who may talk to some personas alone does not see all of the service."""
     person.require("operate")
     if person.personas:
         raise Problem(

@@ -16,7 +16,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, replace
 from urllib.parse import quote
 
-from pixi.channels.carried import Carried, carried_by, words_of
+from pixi.channels.carried import Attached, carried_by, words_of
 from pixi.channels.http.access import Principal, address_of
 from pixi.channels.http.attachments import Attachments
 from pixi.channels.http.backend import Backend
@@ -239,7 +239,7 @@ class Talks:
             self._talking[person.id] += not channel.feed.waiting
             channel.feed.waiting += 1
             try:
-                carried = Carried()
+                carried = Attached()
                 if attachments:
                     sees = self._backend.sees(address)
                     carried = await self._attachments.read(attachments, person.id, sees=sees)
@@ -426,9 +426,9 @@ class Talks:
             self._talking -= Counter({person: 1})  # nobody stays at none
 
 
-def _carried_by(message: Message) -> Carried:
+def _carried_by(message: Message) -> Attached:
     """What a message on record carries."""
-    return Carried(message.text[len(words_of(message.text)) :].lstrip("\n"), message.images)
+    return Attached(message.text[len(words_of(message.text)) :].lstrip("\n"), message.images)
 
 
 def id_with_run(client_id: str, run: str) -> str:

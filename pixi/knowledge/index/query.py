@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from itertools import islice, pairwise
 from typing import TYPE_CHECKING
 
-from pixi.knowledge.index.vocabulary import Meant, WordIndex
+from pixi.knowledge.index.vocabulary import Suggestion, WordIndex
 from pixi.text.lists import word_list
 from pixi.text.normalising import normalise
 from pixi.text.terms import Analysis, grams, is_corrigible, pieces, runs, terms_of
@@ -94,7 +94,7 @@ class QueryParser:
     _words: dict[str, float] = field(default_factory=dict)
     _spelt: dict[str, float] = field(default_factory=dict)
     _order: list[tuple[str, float]] = field(default_factory=list)
-    _meant: dict[str, list[Meant]] = field(default_factory=dict)
+    _meant: dict[str, list[Suggestion]] = field(default_factory=dict)
 
     def parse(self, query: str) -> ParsedQuery:
         """Read it."""

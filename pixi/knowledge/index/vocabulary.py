@@ -66,7 +66,7 @@ _HEAP = 15_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Meant:
+class Suggestion:
     """A word that may have been meant.
 
     Attributes:
@@ -133,7 +133,7 @@ class WordIndex:
             writer.commit()
             self._index.reload()
 
-    def meant(self, word: str, frequency: Callable[[str], int]) -> list[Meant]:
+    def meant(self, word: str, frequency: Callable[[str], int]) -> list[Suggestion]:
         """Return what an unknown word may have been meant for, the likeliest first.
 
         Args:
@@ -147,7 +147,7 @@ class WordIndex:
                 return found
         return []
 
-    def _near(self, word: str, distance: int, frequency: Callable[[str], int]) -> list[Meant]:
+    def _near(self, word: str, distance: int, frequency: Callable[[str], int]) -> list[Suggestion]:
         from rapidfuzz.distance import OSA
         from tantivy import Query
 
@@ -161,7 +161,7 @@ class WordIndex:
         frequencies = {other: count for other in alike if (count := frequency(other))}
         total = sum(frequencies.values())
         likely = [
-            Meant(other, (1 - OSA.distance(word, other) / len(word)) * math.sqrt(count / total))
+            Suggestion(other, (1 - OSA.distance(word, other) / len(word)) * math.sqrt(count / total))
             for other, count in frequencies.items()
         ]
         return sorted(likely, key=lambda meant: (-meant.weight, meant.word))[:_CANDIDATES]

@@ -22,7 +22,7 @@ MESSAGE, PROMISE, PROMISED_UPDATE, UPDATE, CHOICES, FORM = 4, 5, 6, 7, 8, 9
 
 
 def interaction_of(world: World, call: ApiCall) -> Interaction | None:
-    """The interaction whose token is in the path, where the id is the application's. Raises `Fault`."""
+    """The interaction whose token is in the path, where the id is the application's. Raises `RefusedCall`."""
     if call.ids["webhook"] != str(world.application_id):
         return None
     interaction = world.interactions.get(call.ids.get("token", ""))

@@ -28,7 +28,7 @@ _WITHOUT_BODY = frozenset({"GET", "DELETE", "HEAD"})
 
 
 async def read(request: web.Request, call: ApiCall) -> None:
-    """Put the body into the call. Raises `Fault` for a kind or a form that Discord does not take."""
+    """Put the body into the call. Raises `RefusedCall` for a kind or a form that Discord does not take."""
     if not request.can_read_body:
         return
     kind = request.content_type
@@ -81,7 +81,7 @@ async def _parts(request: web.Request, call: ApiCall) -> None:
 
 
 def fields_of(call: ApiCall) -> Json:
-    """The body as an object. Raises `Fault`."""
+    """The body as an object. Raises `RefusedCall`."""
     if call.body is None:
         return {}
     if not isinstance(call.body, dict):
@@ -90,7 +90,7 @@ def fields_of(call: ApiCall) -> Json:
 
 
 def draft_of(call: ApiCall, world: World, body: Json | None = None) -> MessageDraft:
-    """A message that is to be sent, checked. Raises `Fault` with every field that is wrong."""
+    """A message that is to be sent, checked. Raises `RefusedCall` with every field that is wrong."""
     fields = fields_of(call) if body is None else body
     form = Form()
     draft = MessageDraft(tts=fields.get("tts") is True, flags=int(fields.get("flags") or 0) & SETTABLE_FLAGS)
@@ -106,7 +106,7 @@ def draft_of(call: ApiCall, world: World, body: Json | None = None) -> MessageDr
 
 
 def _sticker(given: object, world: World) -> Json:
-    """One of the stickers that the bot can send. Raises `Fault`."""
+    """One of the stickers that the bot can send. Raises `RefusedCall`."""
     number = snowflake(given, "sticker_ids")
     found = (guild.stickers.get(number) for guild in world.guilds.values())
     sticker = next((each for each in found if each is not None and each.available), None)

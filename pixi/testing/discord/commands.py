@@ -129,7 +129,7 @@ class Commands:
         return own or self.by_guild[None].get((kind, name))
 
     def by_id(self, command_id: int, guild_id: int | None) -> FakeCommand:
-        """One by its id. Raises `Fault`."""
+        """One by its id. Raises `RefusedCall`."""
         for command in self.all(guild_id):
             if command.id == command_id:
                 return command

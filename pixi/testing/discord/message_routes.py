@@ -55,7 +55,7 @@ def _created(message: FakeMessage, world: World) -> Json:
 
 
 def may_write(world: World, channel: FakeChannel) -> None:
-    """Raises `Fault` when the bot cannot write there."""
+    """Raises `RefusedCall` when the bot cannot write there."""
     if channel.type not in WRITABLE:
         raise fault(50008)
     if not may_send(channel, world.bot):
@@ -67,7 +67,7 @@ def may_write(world: World, channel: FakeChannel) -> None:
 
 
 def refer(world: World, channel: FakeChannel, draft: MessageDraft, given: object) -> None:
-    """Point the draft at the message that it answers or forwards. Raises `Fault`."""
+    """Point the draft at the message that it answers or forwards. Raises `RefusedCall`."""
     if given is None:
         return
     if not isinstance(given, dict):
@@ -148,7 +148,7 @@ def edit(world: World, call: ApiCall) -> object:
 
 
 def change(world: World, message: FakeMessage, call: ApiCall, fields: Json) -> None:
-    """Give a message what a body says; what it leaves out stays. Raises `Fault`."""
+    """Give a message what a body says; what it leaves out stays. Raises `RefusedCall`."""
     form = Form()
     content = bodies.content_of(fields, form) if "content" in fields else None
     embeds = bodies.embeds_of(fields, form) if "embeds" in fields else message.embeds
@@ -224,7 +224,7 @@ def react(world: World, call: ApiCall) -> object:
 
 
 def emoji_of(world: World, channel: FakeChannel, given: str) -> Reaction:
-    """The emoji in the path: itself, or `name:id` of one that the bot can use. Raises `Fault`."""
+    """The emoji in the path: itself, or `name:id` of one that the bot can use. Raises `RefusedCall`."""
     _, separator, emoji_id = given.rpartition(":")
     if not separator:
         if not emojis.is_emoji(given) and not emojis.is_emoji(given + "\ufe0f"):

@@ -70,7 +70,7 @@ class Watching:
         """Do something before a request takes effect, `times` times or always.
 
         `path` is a pattern that is searched in the path under /api/v10. What the callback raises is
-        answered: `Fault` as an error, `DropConnection` by closing the connection. It may wait.
+        answered: `RefusedCall` as an error, `DropConnection` by closing the connection. It may wait.
         """
         return self.rest.hooks.add(self.rest.hooks.early, method, path, callback, times)
 

@@ -1,4 +1,4 @@
-"""A house that only writes down what it is asked: what a bot's parts are tested against."""
+"""A service that only writes down what it is asked: what a bot's parts are tested against."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -9,7 +9,7 @@ from pixi.core.channel import Channel, OpenChannel
 from pixi.core.deltas import Usage
 from pixi.core.message import Message
 from pixi.core.persona import Persona
-from pixi.core.spending import Payer, Share, Spent
+from pixi.core.spending import QuotaUsage, UsageEntry, UsageScope
 from pixi.settings.discord_rules import Rules
 from pixi.store.kept import ChannelConfig, Tally, TurnRecord
 
@@ -40,10 +40,10 @@ class RecordingBackend:
     kept: dict[str, Any] = field(default_factory=dict)
     stops: bool = True
     unfinished: tuple[str, ...] = ()
-    month: Spent = field(default_factory=Spent)
+    month: UsageEntry = field(default_factory=UsageEntry)
     month_dollars: float | None = None
-    searches: tuple[Spent, ...] = ()
-    shares: tuple[Share, ...] = ()
+    searches: tuple[UsageEntry, ...] = ()
+    shares: tuple[QuotaUsage, ...] = ()
 
     def obey(self, **rules: Any) -> None:
         """Change the rules, as an operator does while the bot runs."""
@@ -103,7 +103,7 @@ class RecordingBackend:
         self.asked.append(("export", (person,)))
         return self.kept
 
-    async def status(self, payer: Payer) -> BotStatus:
+    async def status(self, payer: UsageScope) -> BotStatus:
         self.asked.append(("status", (payer,)))
         return BotStatus(
             version="0",

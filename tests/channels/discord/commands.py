@@ -1,4 +1,4 @@
-"""A bot with slash commands at a Discord of our own, before a house that writes down what it is asked."""
+"""A bot with slash commands at a Discord of our own, before a service that writes down what it is asked."""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping

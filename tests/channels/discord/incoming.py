@@ -80,7 +80,7 @@ class Incoming:
 
     @property
     def received(self) -> list[Message]:
-        """What the house got, in order."""
+        """What the service got, in order."""
         return [message for message, _ in self.backend.received]
 
     @property

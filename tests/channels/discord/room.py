@@ -1,4 +1,4 @@
-"""A server with the bot whole in it, and two people; a house that writes down what it is asked."""
+"""A server with the bot whole in it, and two people; a service that writes down what it is asked."""
 
 import asyncio
 import contextlib

@@ -13,7 +13,7 @@ import discord
 import pytest
 from PIL import Image as Pillow
 
-from pixi.channels.carried import Carried
+from pixi.channels.carried import Attached
 from pixi.channels.discord.incoming.attachments import AttachmentReader
 from pixi.channels.discord.incoming.message import IncomingMessage, MessageTranslator
 from pixi.settings.discord_rules import Rules
@@ -31,13 +31,13 @@ class Post:
     room: Room
     reader: AttachmentReader
 
-    async def read(self, *files: Upload, sees: bool = True, **rules: Any) -> Carried:
+    async def read(self, *files: Upload, sees: bool = True, **rules: Any) -> Attached:
         """What is read of a message with these files."""
         count = len(self.bot.of("message")) + 1
         await self.room.say(self.server.landlord, attachments=files)
         return await self.last(count, sees=sees, **rules)
 
-    async def last(self, count: int, *, sees: bool = True, **rules: Any) -> Carried:
+    async def last(self, count: int, *, sees: bool = True, **rules: Any) -> Attached:
         """What is read of the message that comes as the `count`th."""
         message: discord.Message = (await heard(self.bot, "message", count))[-1]
         return await self.reader.read(incoming(message), Rules(**rules), sees=sees)
@@ -80,7 +80,7 @@ def png_of(width: int, height: int) -> bytes:
 
 async def test_a_message_that_carries_nothing_tells_nothing() -> None:
     async with post() as here:
-        assert await here.read() == Carried()
+        assert await here.read() == Attached()
 
 
 # Pictures.

@@ -578,7 +578,7 @@ async def test_changes_of_what_an_earlier_process_heard_are_passed_on_too() -> N
 
 
 class FullHouse(RecordingBackend):
-    """A house whose disk is full."""
+    """A service whose disk is full."""
 
     full = True
 

@@ -274,7 +274,7 @@ async def test_a_button_from_before_a_restart_still_works() -> None:
 
 
 class Broken(RecordingBackend):
-    """A house whose store cannot be written."""
+    """A service whose store cannot be written."""
 
     async def forget(self, person: str) -> int:
         raise StoreError("/var/pixi.db cannot be written: the disk is full.")

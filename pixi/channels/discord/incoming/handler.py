@@ -6,7 +6,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from pixi.channels.carried import Carried
+from pixi.channels.carried import Attached
 from pixi.channels.discord.backend import (
     ALL_ADDRESSES,
     BotBackend,
@@ -275,7 +275,7 @@ class MessageHandler:
         told = "\n".join(part for part in (words, carried.text) if part)
         return (*quoted[:-1], replace(quoted[-1], text=told)), carried.images
 
-    async def _carried(self, message: IncomingMessage, rules: Rules) -> Carried:
+    async def _carried(self, message: IncomingMessage, rules: Rules) -> Attached:
         """Read what a message carries; where that takes too long, only name it: others wait meanwhile."""
         sees = self._backend.sees(self._address(message.channel))
         try:
@@ -283,7 +283,7 @@ class MessageHandler:
                 return await self._attachments.read(message, rules, sees=sees)
         except TimeoutError:
             _log.warning("what message %s carries could not be read in time", message.id)
-            return Carried("\n".join(message.carried()))
+            return Attached("\n".join(message.carried()))
 
     def _author(self, author: Author, persona: str) -> Author:
         """Return the author, by the persona's name where a persona speaks."""

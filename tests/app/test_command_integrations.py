@@ -1,11 +1,11 @@
-"""The parts of the reach that bring commands: for any model, from the start on, where they can hold."""
+"""Integrations that bring commands: for any model, from the start on, where the settings want them."""
 
 from pathlib import Path
 
 import pytest
 
 from pixi.app import open_engine
-from pixi.app.cast import find_persona
+from pixi.app.personas import find_persona
 from pixi.core.lines import SystemLine
 from pixi.models.model import Traits
 from pixi.settings import load

@@ -1,9 +1,10 @@
-"""`[GIF: …]`: where its pictures come from, as `[gifs]` says. It is a command, and stays until the end."""
+"""Integrations that bring commands alone: `[GIF: …]` and `[STICKER: …]`."""
 
 import asyncio
 
+from pixi.addons import stickers
 from pixi.addons.gifs import gifs_from
-from pixi.app.reach.part import Grounds
+from pixi.app.integrations import IntegrationContext
 from pixi.core.errors import ConfigError
 from pixi.fetching.web import Web
 from pixi.settings import GifSettings, Settings
@@ -15,20 +16,15 @@ BASES = {"klipy": KLIPY, "giphy": GIPHY}
 """Where the services are."""
 
 
-def part_on(grounds: Grounds) -> "Gifs":
-    """The part."""
-    return Gifs(grounds)
-
-
-class Gifs:
+class GifIntegration:
     """Registers the command once: other settings count from the next start."""
 
-    def __init__(self, grounds: Grounds) -> None:
-        self._grounds = grounds
+    def __init__(self, context: IntegrationContext) -> None:
+        self._context = context
         self._web = Web()
         self._registered = False
 
-    async def go_by(self, settings: Settings) -> None:
+    async def apply(self, settings: Settings) -> None:
         """Register the command, where there is a source of pictures.
 
         Raises:
@@ -39,12 +35,12 @@ class Gifs:
             return
         source = source_of(settings.gifs, self._web)
         if isinstance(source, GifFolder) and not await asyncio.to_thread(source.count):
-            self._grounds.report(
+            self._context.report(
                 f"gifs.folder: there is no picture in {settings.gifs.folder}: nobody is told of [GIF: …]. "
                 "Put some there, and start again."
             )
             return
-        gifs_from(source, self._grounds.tools.mask)(self._grounds.addon)
+        gifs_from(source, self._context.tools.mask)(self._context.addon)
         self._registered = True
 
     async def close(self) -> None:
@@ -67,3 +63,20 @@ def source_of(settings: GifSettings, web: Web) -> GifSource:
         )
     door = Klipy if settings.engine == "klipy" else Giphy
     return door(web, settings.api_key.reveal(), settings.rating, base=BASES[settings.engine])
+
+
+class StickerIntegration:
+    """Registers the command once; whether a server's stickers are told of follows the settings by itself."""
+
+    def __init__(self, context: IntegrationContext) -> None:
+        self._context = context
+        self._registered = False
+
+    async def apply(self, settings: Settings) -> None:
+        """Register the command."""
+        if not self._registered and settings.discord.stickers:
+            stickers.setup(self._context.addon)
+            self._registered = True
+
+    async def close(self) -> None:
+        """Nothing is open."""

@@ -1,14 +1,72 @@
-"""Tells the operator when code holds the loop up, which everybody waits for, and where it stands."""
+"""How a program that runs for long is doing, in figures, and whether its loop stalls."""
 
 import asyncio
 import logging
+import os
 import sys
 import sysconfig
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from types import FrameType
+from typing import TYPE_CHECKING, TypedDict
+
+if TYPE_CHECKING:
+    from pixi.engine.engine import Engine
+
+_FILES = Path("/dev/fd")  # a name for each open file, on Linux and on macOS
+_MEMORY = Path("/proc/self/statm")
+
+
+class Vitals(TypedDict):
+    """The figures; None where the system does not tell.
+
+    Attributes:
+        conversations: in memory.
+        talking: in how many of them a reply is under way.
+        files: and sockets that are open.
+    """
+
+    up_seconds: float
+    conversations: int
+    talking: int
+    tasks: int
+    threads: int
+    files: int | None
+    megabytes: int | None
+
+
+def vitals_of(engine: "Engine", up_seconds: float) -> Vitals:
+    """Count now. To be called on the loop that the engine runs on."""
+    return Vitals(
+        up_seconds=round(up_seconds, 1),
+        conversations=engine.kept,
+        talking=engine.talking,
+        tasks=len(asyncio.all_tasks()),
+        threads=threading.active_count(),
+        files=_open_files(),
+        megabytes=_megabytes(),
+    )
+
+
+def _open_files() -> int | None:
+    """How many files and sockets are open."""
+    try:
+        return len(os.listdir(_FILES)) - 1  # the one that is open for looking
+    except OSError:
+        return None
+
+
+def _megabytes() -> int | None:
+    """The memory that is in use."""
+    try:
+        pages = int(_MEMORY.read_text(encoding="ascii").split()[1])
+    except (OSError, ValueError, IndexError):
+        return None
+    return round(pages * os.sysconf("SC_PAGE_SIZE") / 1e6)
+
 
 _log = logging.getLogger("pixi.app")
 
@@ -21,7 +79,7 @@ _PYTHON = (sysconfig.get_path("stdlib"), "<frozen")
 _PACKAGES = (sysconfig.get_path("purelib"), sysconfig.get_path("platlib"))
 
 
-class Pulse:
+class LoopMonitor:
     """How quickly the loop gets to what is to be done now.
 
     Attributes:
@@ -40,13 +98,13 @@ class Pulse:
 
 
 @contextmanager
-def telling_of_standstills() -> Iterator[Pulse]:
+def telling_of_standstills() -> Iterator[LoopMonitor]:
     """Watch the loop that runs here, from a thread of its own, until the block is left. Gives its pulse.
 
     A function that blocks (`time.sleep`, a request without `await`) cannot be ended from outside; but
     whoever runs the bot is told in the log where it stands, while it still does.
     """
-    pulse = Pulse()
+    pulse = LoopMonitor()
     watch = _Watch(asyncio.get_running_loop(), threading.get_ident(), pulse)
     thread = threading.Thread(target=watch.run, name="standstill", daemon=True)
     thread.start()
@@ -66,7 +124,7 @@ class _Watch:
         pulse: told how long each takes.
     """
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, thread: int, pulse: Pulse) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, thread: int, pulse: LoopMonitor) -> None:
         self._loop = loop
         self._thread = thread
         self._pulse = pulse

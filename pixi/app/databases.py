@@ -1,25 +1,27 @@
-"""The databases that are open, and the agent that reads them out: opened when a persona names them."""
+"""The databases that personas name: found, opened, searched for a persona, and looked at without opening."""
 
 import asyncio
 import importlib
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from pixi.app.model_pool import ModelPool
+from pixi.app.models import ModelPool
 from pixi.core.errors import ConfigError
 from pixi.core.persona import Persona
 from pixi.core.spending import Count
 from pixi.core.stamps import Citation
+from pixi.core.untrusted import display_path
 from pixi.knowledge.registry import DatabaseRef, database_folders, databases_in, find_database, source_of
 from pixi.models.breaker import Breakers
 from pixi.settings import EmbeddingSettings, Settings
 
 if TYPE_CHECKING:
     from pixi.knowledge.database import DirectoryDatabase
-    from pixi.knowledge.entry import Source
+    from pixi.knowledge.entry import Fault, Source
+    from pixi.knowledge.registry import DatabaseDescription
     from pixi.knowledge.retrieval import RetrievalAgent
     from pixi.models.embeddings import OpenAIEmbeddings
     from pixi.models.model import Model
@@ -32,7 +34,7 @@ _MOST_CITED = 3  # passages of one database that are shown to a model unasked
 Tell = Callable[[str], None]
 
 
-class Library:
+class DatabasePool:
     """Databases by the names of their folders.
 
     Args:
@@ -263,22 +265,22 @@ async def open_library(
     follow: bool = False,
     progress: Tell = lambda _: None,
     count: Count | None = None,
-) -> AsyncGenerator[Library, None]:
+) -> AsyncGenerator[DatabasePool, None]:
     """Open databases, and close them again whatever happens.
 
     Args:
         settings: where they are.
         names: which; None: all that there are.
-        main: see `Library`.
+        main: see `DatabasePool`.
         reads: whether the agent is opened, too: it needs a model.
-        follow: see `Library`.
+        follow: see `DatabasePool`.
         progress: told what takes long, and "" when nothing does any more.
         count: told what the model of meanings uses.
 
     Raises:
         ConfigError: one of `names` is not there, or a part cannot be opened.
     """
-    library = Library(settings, main, follow=follow, reads=reads, progress=progress)
+    library = DatabasePool(settings, main, follow=follow, reads=reads, progress=progress)
     library.count = count
     try:
         if names is None:
@@ -344,3 +346,169 @@ def _cache() -> Path:
     import platformdirs
 
     return platformdirs.user_cache_path("pixi-persona")
+
+
+EACH_SECONDS = 3.0
+"""How long a database may go on reading while somebody waits for a list. What it has read by then is kept."""
+
+ALL_SECONDS = 12.0
+"""The same for all of them together."""
+
+
+@dataclass(frozen=True, slots=True)
+class DatabaseState:
+    """What is known of a database after a short look.
+
+    Attributes:
+        shelved: its name and its folder.
+        title, about: of its description.
+        entries: that were read, now or earlier.
+        files, bytes: of documents in the folder.
+        waiting: how many of the files are still to be read; None: nobody knows yet.
+        faults: files that were set aside.
+        passed_over: how many files are no documents, by the ends of their names.
+        trouble: why it cannot be opened or read at all; "" where it can.
+    """
+
+    shelved: "DatabaseRef"
+    title: str
+    about: str
+    entries: int = 0
+    files: int = 0
+    bytes: int = 0
+    waiting: int | None = 0
+    faults: "tuple[Fault, ...]" = ()
+    passed_over: Mapping[str, int] = field(default_factory=dict)
+    trouble: str = ""
+
+    @property
+    def state(self) -> str:
+        """How far it was read, in a word or a few."""
+        if self.trouble:
+            return "broken"
+        if self.waiting is None:
+            return "not read yet"
+        if self.waiting:
+            return f"{self.waiting:,} to read"
+        return "ready" if self.files else "empty"
+
+    def to_json(self) -> dict[str, Any]:
+        """All of it as plain data."""
+        return {
+            "name": self.shelved.name,
+            "title": self.title,
+            "about": self.about,
+            "folder": display_path(self.shelved.folder),
+            "tools": [f"{verb}_{self.shelved.tool}_database" for verb in ("search", "query")],
+            "entries": self.entries,
+            "files": self.files,
+            "bytes": self.bytes,
+            "state": self.state,
+            "trouble": self.trouble or None,
+            "passed_over": dict(self.passed_over),
+            "faults": [{"file": fault.path, "reason": fault.reason} for fault in self.faults],
+        }
+
+
+async def inspect_all(
+    every: "Sequence[DatabaseRef]", progress: Callable[[str], None]
+) -> AsyncIterator[DatabaseState]:
+    """Look at each in turn. It takes `ALL_SECONDS` at most, but for counting files."""
+    loop = asyncio.get_running_loop()
+    end = loop.time() + ALL_SECONDS
+    for each in every:
+        yield await inspect(each, min(EACH_SECONDS, max(0.0, end - loop.time())), progress)
+        progress("")
+
+
+async def inspect(shelved: "DatabaseRef", seconds: float, progress: Callable[[str], None]) -> DatabaseState:
+    """Look at one; it reads what is new in its folder for as long as it is given."""
+    from pixi.knowledge.database import DirectoryDatabase
+
+    try:
+        folder = await asyncio.to_thread(_Folder.of, shelved)
+        database = await DirectoryDatabase.open(shelved.folder, name=shelved.name, progress=progress)
+    except (ConfigError, OSError) as error:
+        return await broken(shelved, error)
+    trouble, finished = "", False
+    try:
+        async with asyncio.timeout(seconds):
+            await database.ready()
+        finished = True
+    except TimeoutError:
+        pass  # what it has read by now is what can be told
+    except ConfigError as error:
+        trouble = str(error)
+    finally:
+        found = _looked_at(shelved, folder, database, finished=finished, trouble=trouble)
+        await database.close()
+    return found
+
+
+async def inspect_open(shelved: "DatabaseRef", database: "DirectoryDatabase") -> DatabaseState:
+    """Look at one that is open, and reads on by itself."""
+    try:
+        folder = await asyncio.to_thread(_Folder.of, shelved)
+    except (ConfigError, OSError) as error:
+        return await broken(shelved, error)
+    return _looked_at(shelved, folder, database, finished=database.state.finished)
+
+
+async def broken(shelved: "DatabaseRef", error: Exception) -> DatabaseState:
+    """Tell of one that cannot be opened."""
+    about = await asyncio.to_thread(shelved.describe)
+    reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    return DatabaseState(shelved, about.title, about.text, trouble=reason)
+
+
+def _looked_at(
+    shelved: "DatabaseRef",
+    folder: "_Folder",
+    database: "DirectoryDatabase",
+    *,
+    finished: bool,
+    trouble: str = "",
+) -> DatabaseState:
+    state = database.state
+    return DatabaseState(
+        shelved,
+        folder.about.title,
+        folder.about.text,
+        database.entries,
+        folder.files,
+        folder.bytes,
+        # Without a total it has not come to compare the folder with what it knows.
+        waiting=0 if finished else state.total - state.done if state.total else None,
+        faults=tuple(fault for fault in database.faults if fault.reason != trouble),
+        passed_over=database.passed_over,
+        trouble=trouble,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Folder:
+    """A database's description, and how many documents lie in its folder, with their bytes together."""
+
+    about: "DatabaseDescription"
+    files: int
+    bytes: int
+
+    @classmethod
+    def of(cls, shelved: "DatabaseRef") -> "_Folder":
+        """Look at it.
+
+        Raises:
+            ConfigError, OSError: it cannot be read.
+        """
+        return cls(shelved.describe(), *_count(shelved.folder))
+
+
+def _count(folder: Path) -> tuple[int, int]:
+    """How many documents lie in the folder, and how many bytes they are."""
+    from pixi.documents import suffix_of
+    from pixi.knowledge.scan import Walk
+
+    files = size = 0
+    for seen in Walk(folder.resolve(), lambda name: bool(suffix_of(name))).files():
+        files, size = files + 1, size + seen.size
+    return files, size

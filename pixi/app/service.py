@@ -1,23 +1,22 @@
-"""What stands behind a bot on Discord: the engine, the store, the personas and the models, as one house."""
+"""What stands behind a bot on Discord: the engine, the store, the personas and the models, as one service."""
 
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 
-from pixi.app.cast import Cast, fitting
-from pixi.app.doors import wants_native
-from pixi.app.library import Library
+from pixi.app.databases import DatabasePool
+from pixi.app.health import LoopMonitor
+from pixi.app.integrations import Integrations
 from pixi.app.live_hub import LiveHub
-from pixi.app.model_pool import ModelPool, chosen_models
-from pixi.app.reach import Reach
-from pixi.app.standstill import Pulse
+from pixi.app.models import ModelPool, chosen_models, wants_native
+from pixi.app.personas import PersonaSet, fitting
 from pixi.channels.discord.backend import ALL_ADDRESSES, BotStatus, ConversationAddress, parse_address
 from pixi.core.channel import Channel, OpenChannel
 from pixi.core.errors import PixiError
 from pixi.core.message import Message
 from pixi.core.persona import Persona
 from pixi.core.routes import AddonRoute
-from pixi.core.spending import Bill, Payer, Share
+from pixi.core.spending import QuotaUsage, UsageReport, UsageScope
 from pixi.engine.compaction import ask
 from pixi.engine.context import Role
 from pixi.engine.engine import Engine
@@ -33,32 +32,32 @@ _TASK = "You do small tasks for a chat program. Answer with what is asked for, a
 _TASK_TOKENS = 300
 
 
-class Household:
+class BotService:
     """A `BotBackend` for Discord and a `Backend` for HTTP. `change` lets it go by new settings while it runs.
 
     Args:
         settings: what the operator wants.
-        cast: the personas.
+        persona_set: the personas.
         models: the default one is open.
         store: open; closed by whoever opened it.
         places: what people chose, as the store has it.
         version: of Pixi.
         engine: answers.
         library: holds the databases that personas name.
-        reach: what they can reach beyond the chat.
+        integrations: what they can reach beyond the chat.
 
     Attributes:
         engine: see above.
-        cast: the personas, and what is wrong with files of them.
+        persona_set: the personas, and what is wrong with files of them.
         library: see above.
-        reach: see above.
+        integrations: see above.
         version: see above.
         routes: that addons bring, over HTTP.
         hub: where what happens comes together, for pages that look on.
         pulse: how quickly the loop gets to what is to be done.
         look: reads settings and personas again, and gives why nothing changed, or ""; None: nobody watches
             the files.
-        closing: what is put on it is closed before the house is.
+        closing: what is put on it is closed before the service is.
         mask: hides secrets of all settings, of addons and of the environment, in what tools give and in what
             operators are shown.
     """
@@ -66,24 +65,24 @@ class Household:
     def __init__(
         self,
         settings: Settings,
-        cast: Cast,
+        persona_set: PersonaSet,
         *,
         models: ModelPool,
         store: Store,
         places: Mapping[str, ChannelConfig],
         version: str,
         engine: Engine,
-        library: Library,
-        reach: Reach,
+        library: DatabasePool,
+        integrations: Integrations,
     ) -> None:
         self.engine = engine
         self.library = library
-        self.reach = reach
+        self.integrations = integrations
         self._settings = settings
-        self.cast = cast
+        self.persona_set = persona_set
         self.routes: tuple[AddonRoute, ...] = ()
         self.hub = LiveHub(engine.tools.mask)
-        self.pulse = Pulse()
+        self.pulse = LoopMonitor()
         self.look: Callable[[], Awaitable[str]] | None = None
         self.closing = AsyncExitStack()
         self.mask = engine.tools.mask
@@ -112,12 +111,12 @@ class Household:
     @property
     def personas(self) -> Mapping[str, Persona]:
         """All there are, by the names of their files."""
-        return self.cast.personas
+        return self.persona_set.personas
 
     @property
     def default_persona(self) -> str:
         """The name of the one who answers where nobody chose another."""
-        return self.cast.default
+        return self.persona_set.default
 
     @property
     def models(self) -> Sequence[str]:
@@ -148,11 +147,11 @@ class Household:
             name = parse_address(conversation).persona
         else:
             name = conversation.split(":", 2)[-1]
-        persona = self.cast.personas.get(name) or self.cast.personas[self.cast.default]
+        persona = self.persona_set.personas.get(name) or self.persona_set.personas[self.persona_set.default]
         return Role(persona, self._models.get(self.place(self.chosen_at(conversation)).model))
 
-    async def admit(self, cast: Cast, before: Cast | None = None) -> Cast:
-        """Those of a cast who could answer here, once the databases that they name are open.
+    async def admit(self, persona_set: PersonaSet, before: PersonaSet | None = None) -> PersonaSet:
+        """Those of a set who could answer here, once the databases that they name are open.
 
         Args:
             before: who there was until now: a persona that could not answer stays as it was.
@@ -160,14 +159,14 @@ class Household:
         Raises:
             PixiError: the default persona could not answer, or what they name cannot be opened.
         """
-        await self.library.want(name for each in cast.personas.values() for name in each.databases)
+        await self.library.want(name for each in persona_set.personas.values() for name in each.databases)
         self.library.register(self.engine.addon)
 
         def check(persona: Persona) -> None:
             self.library.check(persona)
             self.engine.check(persona)
 
-        return fitting(cast, check, before)
+        return fitting(persona_set, check, before)
 
     async def extend(self, settings: Settings) -> None:
         """Reach what new settings want reached, so that personas can name it.
@@ -176,9 +175,9 @@ class Household:
             ConfigError: they cannot hold.
         """
         self.mask.learn(secrets_in(settings))
-        await self.reach.go_by(settings)
+        await self.integrations.apply(settings)
 
-    async def change(self, settings: Settings, cast: Cast) -> None:
+    async def change(self, settings: Settings, persona_set: PersonaSet) -> None:
         """Go by new settings and personas from now on; turns under way end as they began.
 
         Raises:
@@ -191,7 +190,7 @@ class Household:
         except PixiError:
             await self._exchange_models(before)
             raise
-        self._settings, self.cast = settings, cast
+        self._settings, self.persona_set = settings, persona_set
         self.mask.learn(secrets_in(settings))
         engine_settings = self.engine.settings
         engine_settings.limits, engine_settings.budgets = settings.limits, settings.limits.budgets
@@ -260,11 +259,11 @@ class Household:
         """Take the last messages to the persona out of a conversation, with their answer; gives them."""
         return await self.engine.take_back(conversation)
 
-    async def shares(self, payer: Payer) -> Sequence[Share]:
+    async def shares(self, payer: UsageScope) -> Sequence[QuotaUsage]:
         """What was used today of all that is limited for somebody where they are."""
         return await self.engine.shares(payer)
 
-    async def bill(self) -> Bill:
+    async def bill(self) -> UsageReport:
         """What everybody used today and in this month."""
         return await self.engine.bill()
 
@@ -318,7 +317,7 @@ class Household:
             return ""
         return f"The ${bill.month_dollars:,.2f} of this month are spent: raise month_dollars to go on."
 
-    async def status(self, payer: Payer) -> BotStatus:
+    async def status(self, payer: UsageScope) -> BotStatus:
         """How the program is doing, and what is left for whoever asks."""
         today = await self._store.tally(ALL_ADDRESSES, time.time() - _DAY)
         bill = await self.engine.bill()

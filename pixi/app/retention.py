@@ -1,17 +1,42 @@
-"""What is done beside the talks: words that were forgotten are let go of, and old ones are forgotten."""
+"""What is kept how long: old words and forgotten people leave the store, the memory and files beside it."""
 
 import asyncio
 import logging
+import os
+import sys
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pixi.core.errors import StoreError
 
 if TYPE_CHECKING:
     from pixi.engine.engine import Engine
+    from pixi.settings import Settings
     from pixi.store.store import Store
+
+
+def state_folder() -> Path:
+    """Where the system wants programs to keep such things."""
+    if sys.platform == "win32":
+        return Path(os.environ.get("LOCALAPPDATA") or Path.home()) / "pixi-persona"
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Application Support" / "pixi-persona"
+    named = os.environ.get("XDG_STATE_HOME", "")
+    return (Path(named) if named.startswith("/") else Path.home() / ".local" / "state") / "pixi-persona"
+
+
+def forget_typed() -> None:
+    """Empty the file of what was typed; it stays for its owner alone.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    with suppress(FileNotFoundError):
+        os.truncate(state_folder() / "history", 0)
+
 
 _log = logging.getLogger("pixi.store")
 
@@ -80,3 +105,32 @@ async def _forget_daily(store: "Store", keep_days: Callable[[], int | None]) -> 
                 _log.warning("what is older than %d days is not forgotten yet: %s", days, error)
                 wait = _AGAIN_SECONDS
         await asyncio.sleep(wait)
+
+
+async def forget_beside(settings: "Settings", store: "Store", person: str) -> list[str]:
+    """Forget what models here have read, typed lines and files, once the store forgot a person.
+
+    Returns what somebody has to delete by hand, a line each.
+    """
+    from pixi.app.kept_slot import slots_of
+    from pixi.channels.http.files import Files, files_folder
+    from pixi.channels.terminal import sits_at_terminal
+    from pixi.store.opening import file_of, is_postgres
+    from pixi.store.sqlite.damage import set_aside_before
+
+    left: list[str] = []
+    folder = files_folder(settings.http.files, settings.store.url)
+    try:
+        await Files(store, folder, settings.http).sweep()
+    except OSError as error:
+        left.append(f"files of theirs could not be deleted ({error.strerror}): delete {folder}.")
+    if slots := slots_of(settings.store.url):
+        slots.drop()
+    if sits_at_terminal(person):
+        forget_typed()
+    path = None if is_postgres(settings.store.url) else file_of(settings.store.url)
+    left += [
+        f"{file} was set aside because it is damaged, and may hold words of theirs: delete it."
+        for file in (() if path is None else set_aside_before(path))
+    ]
+    return left

@@ -40,9 +40,9 @@ def told(model: ScriptedModel, request: int = -1) -> str:
 
 async def test_each_conversation_has_its_own_persona_and_model() -> None:
     one, two = ScriptedModel("[SEND: ahoy]"), ScriptedModel("[SEND: hi]")
-    cast = Stock(Role(PIXI, two))
-    cast.others["test:sea"] = Role(MO, one)
-    async with scene(ScriptedModel(), cast=cast) as here:
+    resolver = Stock(Role(PIXI, two))
+    resolver.others["test:sea"] = Role(MO, one)
+    async with scene(ScriptedModel(), resolver=resolver) as here:
         sea = RecordingChannel("test:sea")
         await here.engine.receive(sea.message("who are you?"), sea)
         await here.talk("who are you?")
@@ -54,14 +54,14 @@ async def test_each_conversation_has_its_own_persona_and_model() -> None:
 async def test_a_persona_and_a_model_chosen_meanwhile_take_effect_with_the_next_turn() -> None:
     store = await SqliteStore.open(":memory:")
     one, two = ScriptedModel("[SEND: a]", "[SEND: b]"), ScriptedModel("[SEND: c]", "[SEND: d]")
-    cast = Stock(Role(PIXI, one))
-    async with scene(ScriptedModel(), cast=cast, store=store) as here:
+    resolver = Stock(Role(PIXI, one))
+    async with scene(ScriptedModel(), resolver=resolver, store=store) as here:
         await here.talk("1")
-        cast.role = Role(replace(PIXI, prompt="You have learned to sail."), one)
+        resolver.role = Role(replace(PIXI, prompt="You have learned to sail."), one)
         await here.talk("2")
         assert "learned to sail" in told(one)
         assert AssistantLine("[SEND: a]") in one.requests[-1].lines
-        cast.role = Role(MO, two)
+        resolver.role = Role(MO, two)
         await here.talk("3", "4")
         assert here.channel.sent == ["a", "b", "c", "d"]
         assert two.requests[1].lines[: len(two.requests[0].lines)] == two.requests[0].lines
@@ -75,11 +75,11 @@ async def test_a_persona_and_a_model_chosen_meanwhile_take_effect_with_the_next_
 async def test_a_turn_under_way_keeps_its_role() -> None:
     go_on = asyncio.Event()
     one, two = ScriptedModel(["[SEND: a]", go_on, "[SEND: b]"]), ScriptedModel("[SEND: c]")
-    cast = Stock(Role(PIXI, one))
-    async with scene(ScriptedModel(), cast=cast) as here:
+    resolver = Stock(Role(PIXI, one))
+    async with scene(ScriptedModel(), resolver=resolver) as here:
         await here.say("1")
         await until(lambda: here.channel.sent == ["a"])
-        cast.role = Role(MO, two)
+        resolver.role = Role(MO, two)
         go_on.set()
         await here.engine.settled()
         assert here.channel.sent == ["a", "b"]
@@ -88,12 +88,12 @@ async def test_a_turn_under_way_keeps_its_role() -> None:
 async def test_a_smaller_model_sees_a_smaller_window_and_a_larger_one_all_of_it_again() -> None:
     large = ScriptedModel(*["[SEND: yes]"] * 12)
     small = ScriptedModel("[SEND: hm]", traits=Traits(context_tokens=700))
-    cast = Stock(Role(PIXI, large))
-    async with scene(ScriptedModel(), cast=cast) as here:
+    resolver = Stock(Role(PIXI, large))
+    async with scene(ScriptedModel(), resolver=resolver) as here:
         await here.talk(*(f"tell me {number} " + "x" * 100 for number in range(11)))
-        cast.role = Role(PIXI, small)
+        resolver.role = Role(PIXI, small)
         await here.talk("and now?")
-        cast.role = Role(PIXI, large)
+        resolver.role = Role(PIXI, large)
         await here.talk("and now?")
         assert len(small.requests[-1].lines) < len(large.requests[-2].lines) < len(large.requests[-1].lines)
         assert "tell me 0" in large.requests[-1].lines[1].text
@@ -101,11 +101,11 @@ async def test_a_smaller_model_sees_a_smaller_window_and_a_larger_one_all_of_it_
 
 async def test_what_was_overheard_before_the_role_changed_is_told_once() -> None:
     one, two = ScriptedModel("[SEND: a]"), ScriptedModel("[SEND: b]", "[SEND: c]")
-    cast = Stock(Role(PIXI, one))
-    async with scene(ScriptedModel(), cast=cast) as here:
+    resolver = Stock(Role(PIXI, one))
+    async with scene(ScriptedModel(), resolver=resolver) as here:
         await here.talk("1")
         await here.say("by the way", author="Ana", addressed=False)
-        cast.role = Role(MO, two)
+        resolver.role = Role(MO, two)
         await here.talk("2", "3")
         assert here.channel.sent == ["a", "b", "c"]
         said = [line.text for line in two.requests[-1].lines]
@@ -115,14 +115,14 @@ async def test_what_was_overheard_before_the_role_changed_is_told_once() -> None
 async def test_a_role_that_cannot_be_played_is_told_of_and_the_message_waits() -> None:
     store = await SqliteStore.open(":memory:")
     model = ScriptedModel("[SEND: both]")
-    cast = Stock(Role(replace(PIXI, tools=("moon",)), model))
-    async with scene(ScriptedModel(), cast=cast, store=store) as here:
+    resolver = Stock(Role(replace(PIXI, tools=("moon",)), model))
+    async with scene(ScriptedModel(), resolver=resolver, store=store) as here:
         message = await here.say("one")
         await here.engine.settled()
         (failed,) = [event.text for event in here.channel.events if isinstance(event, Failed)]
         assert "no tool 'moon'" in failed
         assert [waiting.id for waiting in (await store.load(message.conversation)).waiting] == [message.id]
-        cast.role = Role(PIXI, model)
+        resolver.role = Role(PIXI, model)
         await here.talk("two")
         assert here.channel.sent == ["both"]
         assert "one" in model.requests[-1].lines[-1].text
@@ -133,7 +133,7 @@ async def test_whoever_casts_may_say_that_nobody_can_play() -> None:
     def nobody(conversation: str) -> Role:
         raise ConfigError("There is no persona for this.")
 
-    async with scene(ScriptedModel(), cast=nobody) as here:
+    async with scene(ScriptedModel(), resolver=nobody) as here:
         await here.talk("one")
         assert here.kinds() == ["Failed", "TurnEnded"]
         with pytest.raises(ConfigError):
@@ -141,8 +141,8 @@ async def test_whoever_casts_may_say_that_nobody_can_play() -> None:
 
 
 async def test_what_is_read_beforehand_is_the_roles() -> None:
-    cast = Stock(Role(MO, ScriptedModel()))
-    async with scene(ScriptedModel(), cast=cast) as here:
+    resolver = Stock(Role(MO, ScriptedModel()))
+    async with scene(ScriptedModel(), resolver=resolver) as here:
         lines = await here.engine.prefix(here.channel.message("x"))
         assert "who sails" in lines[0].text
 
@@ -152,10 +152,10 @@ async def test_personas_that_are_edited_all_day_are_not_kept_for_ever(
 ) -> None:
     monkeypatch.setattr(context, "_SESSIONS", 8)
     model = ScriptedModel(*["[SEND: x]"] * 20)
-    cast = Stock(Role(PIXI, model))
-    async with scene(ScriptedModel(), cast=cast) as here:
+    resolver = Stock(Role(PIXI, model))
+    async with scene(ScriptedModel(), resolver=resolver) as here:
         for number in range(20):
-            cast.role = Role(replace(PIXI, prompt=f"You are number {number}."), model)
+            resolver.role = Role(replace(PIXI, prompt=f"You are number {number}."), model)
             await here.talk("hello")
             assert f"number {number}." in told(model)
         assert len(here.engine._sessions._sessions) == 8

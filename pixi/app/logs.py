@@ -1,16 +1,20 @@
-"""A record of the log as plain data, with secrets masked and nothing in it that could forge a line."""
+"""The forms of log lines, and the one line for each turn."""
 
 import logging
 import math
 from collections.abc import Mapping
+from dataclasses import fields
 from datetime import datetime
 from typing import Any
 
-from pixi.core.masking import Mask
+from msgspec.structs import asdict
+
+from pixi.core.masking import SecretRedactor
+from pixi.core.report import TurnReport
 from pixi.core.untrusted import escaped_line
 
 
-def form_of(record: logging.LogRecord, mask: Mask) -> dict[str, Any]:
+def form_of(record: logging.LogRecord, mask: SecretRedactor) -> dict[str, Any]:
     """The record as JSON has it: `time`, `level`, `logger`, `message`, and what else it carries."""
     fields: dict[str, Any] = {
         "time": time_of(record.created),
@@ -57,7 +61,7 @@ def _name(key: object) -> str:
     return name if name.isidentifier() else escaped_line(name)
 
 
-def harmless_value(value: object, mask: Mask) -> object:
+def harmless_value(value: object, mask: SecretRedactor) -> object:
     """The value as plain data, with every text in it made harmless."""
     if isinstance(value, Mapping):
         return {_name(key): harmless_value(inner, mask) for key, inner in value.items()}
@@ -68,3 +72,33 @@ def harmless_value(value: object, mask: Mask) -> object:
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     return "\n".join(escaped_line(line) for line in mask.redact(str(value)).split("\n"))
+
+
+_log = logging.getLogger("pixi.turns")
+
+
+def log_turn(report: TurnReport) -> None:
+    """Write the line. Its record carries the report as `fields`, for logs that machines read."""
+    told = {each.name: getattr(report, each.name) for each in fields(report)}
+    told["usage"] = asdict(report.usage)
+    level = logging.WARNING if report.finish == "error" else logging.INFO
+    _log.log(level, "%s", _line(report), extra={"fields": told})
+
+
+def _line(report: TurnReport) -> str:
+    usage = report.usage
+    cached = f" ({usage.cached_tokens:,} cached)" if usage.cached_tokens else ""
+    parts = [
+        f"turn {report.turn} {report.finish}",
+        f"{report.persona} on {report.model}",
+        f"to {report.person} in {report.conversation}",
+        f"{report.steps} {'step' if report.steps == 1 else 'steps'}",
+        f"{usage.prompt_tokens:,}{cached} + {usage.completion_tokens:,} tokens",
+        f"${report.cost:.5f}" if report.cost else "",
+        "nothing visible"
+        if report.first_visible is None
+        else f"first visible after {report.first_visible:.1f} s",
+        ", ".join(f"{count} {kind}" for kind, count in sorted(report.effects.items())),
+        f"{report.seconds:.1f} s",
+    ]
+    return " · ".join(part for part in parts if part)
