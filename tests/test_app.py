@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from pixi.app import find_persona, open_engine, open_service, runs_here
-from pixi.channels.terminal import seat
+from pixi.channels.terminal.lines import seat
 from pixi.core.errors import ConfigError, StoreError
 from pixi.core.events import Sent, TurnEnded
 from pixi.core.persona import Persona

@@ -106,13 +106,8 @@ class Integrations:
     @property
     def mcp_servers(self) -> Mapping[str, "McpServer"]:
         """The MCP servers, by the names of their sections."""
-        part = self._open.get("McpIntegration")
-        if part is None:
-            return {}
-        from pixi.app.mcp_integration import McpIntegration
-
-        assert isinstance(part, McpIntegration)
-        return part.servers
+        servers: Mapping[str, McpServer] = getattr(self._open.get("McpIntegration"), "servers", {})
+        return servers
 
     async def close(self) -> None:
         """Close all, whatever happens to one of them."""

@@ -114,7 +114,7 @@ async def forget_beside(settings: "Settings", store: "Store", person: str) -> li
     """
     from pixi.app.kept_slot import slots_of
     from pixi.channels.http.files import Files, files_folder
-    from pixi.channels.terminal import sits_at_terminal
+    from pixi.channels.terminal.lines import sits_at_terminal
     from pixi.store.opening import file_of, is_postgres
     from pixi.store.sqlite.damage import set_aside_before
 

@@ -6,8 +6,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pixi.channels.terminal_text import json_line
-from pixi.core.untrusted import escaped_line
+from pixi.core.untrusted import escaped_line, json_line
 
 if TYPE_CHECKING:
     from pixi.store.kept import AuditRecord

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 from pixi.cli.exits import FAILED, FINE
 
 if TYPE_CHECKING:
-    from pixi.channels.terminal import TerminalEngine, TerminalUser
-    from pixi.channels.terminal_commands import TalkChange
-    from pixi.channels.terminal_live import LiveTerminal
+    from pixi.channels.terminal.input import TalkChange
+    from pixi.channels.terminal.lines import TerminalEngine, TerminalUser
+    from pixi.channels.terminal.live import LiveTerminal
     from pixi.core.persona import Persona
     from pixi.settings import Settings
 
@@ -163,10 +163,10 @@ def _at_terminal(
     """
     from pixi.app import find_persona
     from pixi.app.retention import state_folder
-    from pixi.channels.terminal import seat
-    from pixi.channels.terminal_commands import Choices
-    from pixi.channels.terminal_live import LiveTerminal
-    from pixi.channels.terminal_own import history_in
+    from pixi.channels.terminal.input import Choices
+    from pixi.channels.terminal.lines import seat
+    from pixi.channels.terminal.live import LiveTerminal
+    from pixi.channels.terminal.own import history_in
     from pixi.cli.printer import Printer
 
     persona, printer = find_persona(settings), Printer(settings)
@@ -232,7 +232,7 @@ def _opening(
 def _piped(arguments: argparse.Namespace, chosen: ChatChoice) -> int:
     """Answer each line of standard input."""
     from pixi.app import find_persona
-    from pixi.channels.terminal import seat
+    from pixi.channels.terminal.lines import seat
     from pixi.cli.printer import Printer
     from pixi.cli.running import run_async
 
@@ -247,8 +247,8 @@ def _piped(arguments: argparse.Namespace, chosen: ChatChoice) -> int:
 async def _lines(
     arguments: argparse.Namespace, place: "TerminalUser", opened: Opened, complain: Tell, unset: str
 ) -> int:
-    from pixi.channels.terminal import LinesChannel, talk
-    from pixi.channels.terminal_input import read_lines
+    from pixi.channels.terminal.input import read_lines
+    from pixi.channels.terminal.lines import LinesChannel, talk
     from pixi.cli.spinner import spinner
 
     if sys.stdin is None:

@@ -5,8 +5,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pixi.channels.terminal_text import json_line
 from pixi.cli.exits import FAILED, FINE
+from pixi.core.untrusted import json_line
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -8,9 +8,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pixi.channels.terminal_text import json_line
 from pixi.cli.exits import FAILED, FINE
 from pixi.core.errors import ConfigError
+from pixi.core.untrusted import json_line
 
 if TYPE_CHECKING:
     from pixi.settings import Settings

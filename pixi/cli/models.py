@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pixi.channels.terminal_text import json_line
 from pixi.cli.exits import FAILED, FINE
 from pixi.core.errors import ConfigError
+from pixi.core.untrusted import json_line
 
 if TYPE_CHECKING:
     from rich.text import Text

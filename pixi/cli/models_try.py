@@ -10,14 +10,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pixi.channels.terminal import LinesChannel, seat
-from pixi.channels.terminal_text import json_line
+from pixi.channels.terminal.lines import LinesChannel, seat
 from pixi.cli.exits import FAILED, FINE
 from pixi.core.deltas import Delta, Finished, Request, Text, Usage
 from pixi.core.errors import ConfigError
 from pixi.core.events import Noted, Reacted, Sent, TurnEnded, TurnEvent
 from pixi.core.language import CommandEnded, CommandStream, Prose
 from pixi.core.spending import Count
+from pixi.core.untrusted import json_line
 from pixi.models.model import Model, Traits
 
 if TYPE_CHECKING:

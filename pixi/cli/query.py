@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pixi.channels.terminal_text import json_line, one_line
 from pixi.core.errors import ConfigError, ToolError
+from pixi.core.untrusted import json_line, one_line
 
 if TYPE_CHECKING:
     from pixi.settings import Settings

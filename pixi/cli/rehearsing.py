@@ -10,8 +10,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pixi.channels.terminal_text import one_line, printable
 from pixi.cli.exits import FINE
+from pixi.core.untrusted import one_line, printable
 
 if TYPE_CHECKING:
     from pixi.settings import Settings
@@ -287,7 +287,7 @@ async def _terminal() -> "AsyncGenerator[tuple[Lines, Tell, bool], None]":
     Where somebody types, it is told above their line, and they may type on.
     """
     if not sys.stdin.isatty():
-        from pixi.channels.terminal_input import read_lines
+        from pixi.channels.terminal.input import read_lines
 
         yield lambda _: read_lines(sys.stdin.fileno()), lambda line: print(line, flush=True), True
         return

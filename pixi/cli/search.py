@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pixi.channels.terminal_text import json_line, one_line
+from pixi.core.untrusted import json_line, one_line
 
 if TYPE_CHECKING:
     from pixi.knowledge.database import DirectoryDatabase

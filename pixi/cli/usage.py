@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pixi.channels.terminal_text import json_line
 from pixi.core.figures import as_row, every_day
 from pixi.core.spending import Part, UsageEntry, day_of, first_of_month
+from pixi.core.untrusted import json_line
 
 if TYPE_CHECKING:
     from pixi.settings import Settings

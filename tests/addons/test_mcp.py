@@ -326,7 +326,7 @@ async def test_a_persona_may_name_a_tool_of_a_server_that_is_not_there_yet() -> 
     persona = Persona("Pixi", "You are Pixi.", tools=("weather_forecast",))
     call = ToolCall("1", "weather_forecast", '{"city": "Oslo"}')
     model = ScriptedModel("[SEND: one moment]", [call], "[SEND: sun]")
-    async with scene(model, cast=lambda _: Role(persona, model)) as stage:
+    async with scene(model, resolver=lambda _: Role(persona, model)) as stage:
         stage.engine.tools.announce("mcp:weather")
         await stage.talk("the weather?")
         wishes = McpSettings(personas=("edda",))

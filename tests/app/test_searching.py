@@ -277,7 +277,7 @@ async def test_wikis_whose_tools_have_a_name_that_is_taken_come_once_it_is_free(
         tools = service.engine.tools
         service.engine.addon.tool(source="mine")(query_blocks_wiki)
         engine, library = service.engine, DatabasePool(settings, None, progress=print)
-        part = tool_integrations.part_on(
+        part = tool_integrations.WikiIntegration(
             IntegrationContext(engine.addon, engine.tools, engine.settings, library, print)
         )
         for _ in range(2):

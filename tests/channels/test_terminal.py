@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from pixi.channels.terminal import LinesChannel, seat
+from pixi.channels.terminal.lines import LinesChannel, seat
 from pixi.core.card import Card, Field
 from pixi.core.channel import Question
 from pixi.core.deltas import Cited, PromptProgress, Usage

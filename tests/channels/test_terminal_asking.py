@@ -17,9 +17,9 @@ from prompt_toolkit.input import PipeInput, create_pipe_input
 from prompt_toolkit.output import ColorDepth
 from prompt_toolkit.output.vt100 import Vt100_Output
 
-from pixi.channels import terminal_asking
-from pixi.channels.terminal import seat
-from pixi.channels.terminal_live import LiveTerminal, Tell
+from pixi.channels.terminal import asking
+from pixi.channels.terminal.lines import seat
+from pixi.channels.terminal.live import LiveTerminal, Tell
 from pixi.core.card import Card, Field
 from pixi.core.channel import Channel, OpenChannel, Question
 from pixi.core.events import Verdict
@@ -138,7 +138,7 @@ def keys() -> Iterator[PipeInput]:
 
 @pytest.fixture
 async def talk(keys: PipeInput, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Talk]:
-    monkeypatch.setattr(terminal_asking, "_TYPED_AHEAD", 0.0)
+    monkeypatch.setattr(asking, "_TYPED_AHEAD", 0.0)
     async with talking(keys) as talk:
         yield talk
 
@@ -219,7 +219,7 @@ async def test_what_was_typed_ahead_is_no_answer(keys: PipeInput) -> None:
         keys.send_text("y\r")
         await until(lambda: "please write y or n" in talk.terminal.status())
         assert not answer.done()
-        await asyncio.sleep(terminal_asking._TYPED_AHEAD)
+        await asyncio.sleep(asking._TYPED_AHEAD)
         keys.send_text("y\r")
         assert await answer == "yes"
 

@@ -10,7 +10,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from aiohttp import web
 
-from pixi.app.doctor import checks as doctor
+from pixi.app.doctor import servers
 from pixi.channels.discord.gateway import preflight
 from pixi.settings import Settings, load
 from pixi.settings.discord_rules import Faces, Rules
@@ -34,7 +34,7 @@ def settings(folder: Path, api_url: str, token: str, **more: object) -> Settings
 
 
 async def told(settings: Settings) -> list[str]:
-    lines = [str(finding) async for finding in doctor.check_discord(settings)]
+    lines = [str(finding) async for finding in servers.check_discord(settings)]
     assert all("\n" not in line and "\x1b" not in line for line in lines)
     assert settings.discord.token is None or settings.discord.token.reveal() not in "\n".join(lines)
     return lines

@@ -15,8 +15,7 @@ from pixi.channels.discord.bot import Bot
 from pixi.channels.discord.gateway import client, patches
 from pixi.channels.discord.gateway.client import Shards
 from pixi.settings import Settings, load
-from pixi.testing.discord import BOT_MAY, FakeMessage, Guild, LoopbackDiscord, Permission, User
-from pixi.testing.discord import FakeChannel as Room
+from pixi.testing.discord import BOT_MAY, FakeChannel, FakeMessage, Guild, LoopbackDiscord, Permission, User
 from tests.faults.ground import Ground
 from tests.servers.scripted_openai import Json, Reply, ScriptedOpenAI, Seen, Step, finish, stream, usage
 from tests.waiting import until, within
@@ -60,7 +59,7 @@ class Scene:
     discord: LoopbackDiscord
     model: ScriptedOpenAI
     guild: Guild
-    room: Room
+    room: FakeChannel
     mo: User
     scripts: list[Script] = field(default_factory=list)
     told: list[str] = field(default_factory=list)
@@ -132,13 +131,15 @@ class Scene:
         """What is written to mention the bot."""
         return self.discord.bot.mention
 
-    async def ask(self, text: str = "hi", *, by: User | None = None, room: Room | None = None) -> FakeMessage:
+    async def ask(
+        self, text: str = "hi", *, by: User | None = None, room: FakeChannel | None = None
+    ) -> FakeMessage:
         """Somebody mentions the bot."""
         return await (room or self.room).say(by or self.mo, f"{self.at} {text}")
 
     # What the bot does.
 
-    async def said(self, *texts: str, room: Room | None = None) -> None:
+    async def said(self, *texts: str, room: FakeChannel | None = None) -> None:
         """Wait until exactly these were posted by the bot, in order."""
         place = room or self.room
         wanted = list(texts)
@@ -147,15 +148,15 @@ class Scene:
         except TimeoutError as error:
             raise AssertionError(f"It said {self.posts(place)}, not {wanted}. {error}") from None
 
-    def posts(self, room: Room | None = None) -> list[str]:
+    def posts(self, room: FakeChannel | None = None) -> list[str]:
         """What the bot said in a room, by its webhooks too."""
         return (room or self.room).texts
 
-    def posted(self, text: str, room: Room | None = None) -> FakeMessage:
+    def posted(self, text: str, room: FakeChannel | None = None) -> FakeMessage:
         """The message of the bot that says this."""
         return next(each for each in (room or self.room).messages if each.content == text)
 
-    def address(self, room: Room | None = None, persona: str = "pixi") -> str:
+    def address(self, room: FakeChannel | None = None, persona: str = "pixi") -> str:
         """By which the service knows a conversation."""
         return str(ConversationAddress(self.discord.bot.id, (room or self.room).id, persona))
 

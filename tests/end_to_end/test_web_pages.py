@@ -11,7 +11,7 @@ import pytest
 from aiohttp import web
 
 from pixi.app import open_engine, tool_integrations
-from pixi.channels.terminal import seat
+from pixi.channels.terminal.lines import seat
 from pixi.core.errors import ConfigError
 from pixi.core.persona import Persona
 from pixi.engine.engine import Engine

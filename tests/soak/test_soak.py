@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 from pixi.channels.discord.outgoing.channel import NOTICE
-from pixi.testing.discord import FakeChannel as Room
-from pixi.testing.discord import FakeMessage, LoopbackDiscord, User
+from pixi.testing.discord import FakeChannel, FakeMessage, LoopbackDiscord, User
 from tests.pages import ROOT
 from tests.soak.judge import Judge, Turns, Verdict
 from tests.soak.ledger import SORRY, Ledger, Question
@@ -44,7 +43,7 @@ class Case:
     ledger: Ledger
     bot: User
     mo: User
-    room: Room
+    room: FakeChannel
     turns: dict[tuple[int, str, int], tuple[int | None, str]]
 
     async def ask(self, mark: str, *, turn: int | None = None, finish: str = "stop") -> FakeMessage:

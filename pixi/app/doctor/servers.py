@@ -285,23 +285,27 @@ async def check_web_pages(settings: "Settings") -> AsyncIterator[Finding]:
 
 async def check_web_search(settings: "Settings") -> AsyncIterator[Finding]:
     """Who searches the web, if anybody is to."""
-    search = settings.web_search
-    if search.engine == "off":
+    if settings.web_search.engine == "off":
         return
-    price = "" if search.price is None else f", ${search.price:g} a search"
     try:
-        match search.engine:
-            case "native":
-                fine, told = True, _by_the_model(settings) + price
-            case "duckduckgo":
-                fine, told = True, f"by DuckDuckGo{_ddgs()}{price}"
-            case "mcp":
-                fine, told = True, f"by the tool {search.tool} of an MCP server{price}"
-            case "searxng":
-                fine, told = await _at_search_server(search.url, price, settings.web_pages.contact)
+        fine, told = await _searcher_found(settings)
     except ConfigError as error:
         fine, told = False, str(error)
     yield Finding(fine, "web_search", told)
+
+
+async def _searcher_found(settings: "Settings") -> tuple[bool, str]:
+    search = settings.web_search
+    price = "" if search.price is None else f", ${search.price:g} a search"
+    match search.engine:
+        case "searxng":
+            return await _at_search_server(search.url, price, settings.web_pages.contact)
+        case "mcp":
+            return True, f"by the tool {search.tool} of an MCP server{price}"
+        case "duckduckgo":
+            return True, f"by DuckDuckGo{_ddgs()}{price}"
+        case _:
+            return True, _by_the_model(settings) + price
 
 
 def _by_the_model(settings: "Settings") -> str:

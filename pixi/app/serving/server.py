@@ -11,7 +11,7 @@ from pixi.app.databases import open_library
 from pixi.app.personas import folders_of
 from pixi.app.serving.output import Output, standard_output
 from pixi.app.serving.talks import McpTalks
-from pixi.channels.terminal_input import read_chunks
+from pixi.channels.terminal.input import read_chunks
 from pixi.core.errors import ConfigError
 from pixi.core.masking import SecretRedactor
 from pixi.personas.files import LoadedPersona

@@ -11,7 +11,7 @@ from weakref import WeakValueDictionary
 
 from pixi.app.building import open_service
 from pixi.channels.gathering import GatheringChannel
-from pixi.channels.terminal import OWN_SECONDS
+from pixi.channels.terminal.lines import OWN_SECONDS
 from pixi.core.errors import PixiError, ToolError
 from pixi.core.message import Author, Message
 from pixi.settings import Settings

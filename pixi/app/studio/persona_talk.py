@@ -44,7 +44,7 @@ class DraftTalk:
         self._engine = Engine(
             model=self._model,
             persona=persona,
-            persona_set=lambda _: Role(self.persona, self._model),
+            resolver=lambda _: Role(self.persona, self._model),
             on_turn=self._enter,
             look_up=service.library.look_up,
         )

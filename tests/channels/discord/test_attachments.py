@@ -17,8 +17,7 @@ from pixi.channels.carried import Attached
 from pixi.channels.discord.incoming.attachments import AttachmentReader
 from pixi.channels.discord.incoming.message import IncomingMessage, MessageTranslator
 from pixi.settings.discord_rules import Rules
-from pixi.testing.discord import FakeChannel as Room
-from pixi.testing.discord import LoopbackDiscord, Upload
+from pixi.testing.discord import FakeChannel, LoopbackDiscord, Upload
 from tests.servers.clients import Bot, connected, heard
 
 
@@ -28,7 +27,7 @@ class Post:
 
     server: LoopbackDiscord
     bot: Bot
-    room: Room
+    room: FakeChannel
     reader: AttachmentReader
 
     async def read(self, *files: Upload, sees: bool = True, **rules: Any) -> Attached:

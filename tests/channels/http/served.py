@@ -191,7 +191,7 @@ async def served(
         persona=persona_set["pixi"],
         store=kept,
         addons=addons,
-        persona_set=lambda conversation: Role(
+        resolver=lambda conversation: Role(
             persona_set.get(conversation.split(":", 2)[-1], persona_set["pixi"]), model
         ),
     )

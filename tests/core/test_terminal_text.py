@@ -6,7 +6,7 @@ import unicodedata
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from pixi.channels.terminal_text import json_line, one_line, printable
+from pixi.core.untrusted import json_line, one_line, printable
 
 KEPT = "\n\t"
 

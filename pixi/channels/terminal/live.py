@@ -12,11 +12,10 @@ from typing import Any
 
 from prompt_toolkit.history import History
 
-from pixi.channels.terminal import TerminalEngine, TerminalUser
-from pixi.channels.terminal_asking import QuestionQueue
-from pixi.channels.terminal_card import card_of
-from pixi.channels.terminal_commands import HELP, Choices, CommandCompleter, TalkChange
-from pixi.channels.terminal_own import (
+from pixi.channels.terminal.asking import QuestionQueue, Step, UndoCommands
+from pixi.channels.terminal.input import HELP, Choices, CommandCompleter, TalkChange
+from pixi.channels.terminal.lines import TerminalEngine, TerminalUser
+from pixi.channels.terminal.own import (
     ASK_FORGET,
     LAST_TURNS,
     exported,
@@ -24,16 +23,12 @@ from pixi.channels.terminal_own import (
     last_said,
     told_model,
     told_personas,
+    told_why,
 )
-from pixi.channels.terminal_picture import drawn
-from pixi.channels.terminal_reading import ReadingIndicator
-from pixi.channels.terminal_rows import Line
-from pixi.channels.terminal_screen import Screen
-from pixi.channels.terminal_taking_back import Step, UndoCommands
-from pixi.channels.terminal_text import one_line
-from pixi.channels.terminal_transcript import Transcript
-from pixi.channels.terminal_why import told_why
-from pixi.channels.tool_words import call_in_words
+from pixi.channels.terminal.rows import Line, drawn
+from pixi.channels.terminal.screen import Screen
+from pixi.channels.terminal.transcript import Transcript
+from pixi.channels.terminal.words import ReadingIndicator, call_in_words, card_of
 from pixi.core.card import Card
 from pixi.core.channel import TAKEN_OVER, Channel, Question
 from pixi.core.errors import ChannelElsewhere, LeaseHeld, StoreError
@@ -52,6 +47,7 @@ from pixi.core.figures import of_searches, of_the_month, summed_up
 from pixi.core.message import Image, Message
 from pixi.core.picture import Abilities, Picture
 from pixi.core.shortcomings import shortcomings
+from pixi.core.untrusted import one_line
 from pixi.core.venue import Rights
 from pixi.models.pictures import PictureError
 from pixi.store.kept import TurnRecord

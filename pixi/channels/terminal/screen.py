@@ -28,9 +28,9 @@ from prompt_toolkit.output.vt100 import Vt100_Output
 from prompt_toolkit.shortcuts import print_formatted_text
 from prompt_toolkit.styles import Style
 
-from pixi.channels.terminal_rows import Line, reflowed, tail
-from pixi.channels.terminal_text import one_line
-from pixi.channels.terminal_transcript import Transcript
+from pixi.channels.terminal.rows import Line, reflowed, tail
+from pixi.channels.terminal.transcript import Transcript
+from pixi.core.untrusted import one_line
 
 STYLE = Style.from_dict(
     {

@@ -6,11 +6,8 @@ from typing import assert_never
 
 from prompt_toolkit.utils import get_cwidth
 
-from pixi.channels.terminal_frame import framed
-from pixi.channels.terminal_markdown import markdown_rows
-from pixi.channels.terminal_rows import Fragment, Line, height
-from pixi.channels.terminal_text import one_line, printable
-from pixi.channels.tool_words import call_in_words
+from pixi.channels.terminal.rows import Fragment, Line, framed, height, markdown_rows
+from pixi.channels.terminal.words import call_in_words
 from pixi.core.card import Card
 from pixi.core.deltas import PromptProgress
 from pixi.core.events import (
@@ -36,6 +33,7 @@ from pixi.core.events import (
     TurnEvent,
     TurnStarted,
 )
+from pixi.core.untrusted import one_line, printable
 
 CURSOR = "▌"
 
