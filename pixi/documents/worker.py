@@ -23,7 +23,7 @@ def _find_package() -> None:
 
     The folder that holds the package does not go on the path: what stands beside it is not ours.
     """
-    home = Path(__file__).resolve().parents[2]
+    home = Path(__file__).resolve().parents[1]
     spec = importlib.util.spec_from_file_location(
         "pixi", home / "__init__.py", submodule_search_locations=[str(home)]
     )

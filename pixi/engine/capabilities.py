@@ -25,7 +25,7 @@ from pixi.toolbox.commands import BY_SETTING, Command, CommandRegistry
 from pixi.toolbox.tools import EVERYBODY, Tool, Toolbox
 
 if TYPE_CHECKING:
-    from pixi.engine.tool_index import ToolIndex
+    from pixi.toolbox.tool_index import ToolIndex
 
 _log = logging.getLogger("pixi.engine")
 
@@ -315,7 +315,7 @@ class ToolSelector:
         return self._stock
 
     def _index_of(self, stock: "_Stock") -> "ToolIndex":
-        from pixi.engine.tool_index import ToolIndex  # it brings stemmers, which few need
+        from pixi.toolbox.tool_index import ToolIndex  # it brings stemmers, which few need
 
         self._index = self._index or ToolIndex()
         if self._indexed is not stock:

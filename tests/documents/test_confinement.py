@@ -9,7 +9,7 @@ import pytest
 from pixi.documents import confinement
 from tests.documents.at_hand import write
 
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[2]
 
 PYTHON = """
 import json, os, sys

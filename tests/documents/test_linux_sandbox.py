@@ -16,7 +16,7 @@ from pixi.documents.confinement import Confinement
 from tests.documents.at_hand import write
 from tests.documents.attacks import ATTACKS, CANARY, Attack
 
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[2]
 
 
 @dataclass
