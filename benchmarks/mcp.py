@@ -127,8 +127,8 @@ async def _calls(count: int) -> tuple[list[float], list[float], list[float]]:
     from pixi import Engine, Persona
     from pixi.addons.mcp import register
     from pixi.mcp.lock import LockFile
+    from pixi.mcp.offers import Program
     from pixi.mcp.server import McpServer
-    from pixi.mcp.where import Program
     from pixi.settings import McpSettings
 
     command = _time_server()

@@ -24,7 +24,7 @@ from pixi.models.dialects.responses import Responses
 from pixi.models.model import Traits
 from pixi.models.server_model import ServerModel
 from pixi.testing import RecordingChannel
-from pixi.web.search.searxng import SearXNG
+from pixi.web.search_engines import SearXNG
 from tests.servers.scripted_openai import Json, Reply, ScriptedOpenAI, Seen, Wait, answer
 from tests.servers.scripted_responses import call, completed, message, responses, searched
 

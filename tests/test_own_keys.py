@@ -10,7 +10,7 @@ from pixi.core.errors import ConfigError
 from pixi.models.deadlines import Deadlines
 from pixi.settings import ModelSettings, Settings
 from pixi.settings.load import load
-from pixi.settings.own_keys import key_name
+from pixi.settings.model_choice import key_name
 
 KEYS = {"anthropic": "ANTHROPIC_API_KEY", "gemini": "GEMINI_API_KEY"}
 

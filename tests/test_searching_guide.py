@@ -18,7 +18,7 @@ from pixi.store.sqlite import SqliteStore
 from pixi.toolbox.addon import Addon
 from pixi.toolbox.commands import CommandRegistry
 from pixi.toolbox.tools import Toolbox
-from pixi.web.search.duckduckgo import DuckDuckGo
+from pixi.web.search_engines import DuckDuckGo
 from tests.pages import ROOT, blocks, code, read_page, section
 
 WIKIS = read_page(ROOT / "docs" / "wikis.md")

@@ -23,9 +23,8 @@ from pixi.toolbox.addon import Addon
 from pixi.toolbox.context import Context
 from pixi.toolbox.rates import Rate
 from pixi.toolbox.tools import EVERYBODY
-from pixi.web.wikis.answers import asked_title
-from pixi.web.wikis.api import WikiError
-from pixi.web.wikis.wiki import MOST_PAGES, Wiki, WikiPage, WikiPages
+from pixi.web.wiki import MOST_PAGES, Wiki, WikiPage, WikiPages
+from pixi.web.wiki_api import WikiError, asked_title
 
 RESULTS = 6
 """How many pages a search gives unless more are asked for."""

@@ -21,8 +21,8 @@ from pixi.core.persona import Persona
 from pixi.core.report import TurnReport
 from pixi.models.breaker import Breakers
 from pixi.settings import ModelSettings, Settings, load
-from pixi.settings.hidden import secrets_in
-from pixi.settings.pricing import runs_here
+from pixi.settings.model_choice import runs_here
+from pixi.settings.secret import secrets_in
 
 if TYPE_CHECKING:
     from pixi.addons.loading import Setup

@@ -15,8 +15,8 @@ from pixi.core.errors import ConfigError
 from pixi.core.persona import Persona
 from pixi.engine.capabilities import MissingName, missing_names
 from pixi.engine.context import EngineSettings
-from pixi.personas.faults import LintWarning
 from pixi.personas.files import LoadedPersona, shown
+from pixi.personas.front_matter import LintWarning
 from pixi.personas.shelf import BrokenPersona, Found
 from pixi.settings import Settings
 from pixi.store.sqlite import SqliteStore

@@ -2,15 +2,13 @@
 
 import asyncio
 
-from pixi.addons import stickers
-from pixi.addons.gifs import gifs_from
+from pixi.addons import pictures
+from pixi.addons.pictures import gifs_from
 from pixi.app.integrations import IntegrationContext
 from pixi.core.errors import ConfigError
 from pixi.fetching.web import Web
 from pixi.settings import GifSettings, Settings
-from pixi.web.gifs.folder import GifFolder
-from pixi.web.gifs.gifs import GifSource
-from pixi.web.gifs.services import GIPHY, KLIPY, Giphy, Klipy
+from pixi.web.gif_sources import GIPHY, KLIPY, GifFolder, GifSource, Giphy, Klipy
 
 BASES = {"klipy": KLIPY, "giphy": GIPHY}
 """Where the services are."""
@@ -75,7 +73,7 @@ class StickerIntegration:
     async def apply(self, settings: Settings) -> None:
         """Register the command."""
         if not self._registered and settings.discord.stickers:
-            stickers.setup(self._context.addon)
+            pictures.setup(self._context.addon)
             self._registered = True
 
     async def close(self) -> None:

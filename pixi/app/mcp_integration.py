@@ -13,9 +13,8 @@ from pixi.app.integrations import IntegrationContext
 from pixi.app.watching import WatchedPaths, changes
 from pixi.core.errors import ConfigError
 from pixi.mcp.lock import FILE_NAME, ApprovedServer, LockFile, in_full, kept, sifted
-from pixi.mcp.offers import ForeignTool
+from pixi.mcp.offers import ForeignTool, NetworkServer, Program, Where, visible
 from pixi.mcp.server import McpServer
-from pixi.mcp.where import NetworkServer, Program, Where, visible
 from pixi.settings import McpSettings, Settings
 
 _OF_A_COMMAND = ("args", "env", "folder")

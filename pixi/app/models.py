@@ -13,8 +13,7 @@ from pixi.core.errors import ConfigError, ModelError, PixiError
 from pixi.models.breaker import Breakers
 from pixi.models.model import Model, Traits
 from pixi.settings import ModelSettings, Settings
-from pixi.settings.own_keys import is_openais, key_name
-from pixi.settings.pricing import runs_here
+from pixi.settings.model_choice import is_openais, key_name, runs_here
 from pixi.settings.sampling import TITLES, Sampler
 from pixi.settings.sections import DEFAULT_MODEL
 

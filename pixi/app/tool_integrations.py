@@ -5,9 +5,8 @@ from collections.abc import Mapping
 from importlib.util import find_spec
 
 from pixi.addons import server_history, web_pages, web_search
-from pixi.addons.mcp_search import McpSearch
 from pixi.addons.web_pages import ReadLimits
-from pixi.addons.web_search import EngineSearch, SearchBackend
+from pixi.addons.web_search import EngineSearch, McpSearch, SearchBackend
 from pixi.addons.wiki import WikiOf, source_of, tool_names, wiki_tools
 from pixi.app.integrations import IntegrationContext
 from pixi.app.models import searches
@@ -16,10 +15,8 @@ from pixi.core.persona import Persona
 from pixi.fetching.web import Web
 from pixi.settings import ModelSettings, Settings, WebSearchSettings, WikiSettings
 from pixi.web.pages import PageLimits, WebPageReader
-from pixi.web.search.duckduckgo import DuckDuckGo, require_ddgs
-from pixi.web.search.searxng import SearXNG
-from pixi.web.wikis.wiki import Wiki
-from pixi.web.wikis.wikipedia import wikipedia_in
+from pixi.web.search_engines import DuckDuckGo, SearXNG, require_ddgs
+from pixi.web.wiki import Wiki, wikipedia_in
 
 
 class PagesIntegration:

@@ -41,7 +41,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 async def _list(url: str, limit: int, *, as_json: bool) -> int:
-    from pixi.cli.printer import Printer
+    from pixi.cli.console import Printer
     from pixi.store.opening import open_existing
 
     store = await open_existing(url, Printer(url).complain)

@@ -131,7 +131,7 @@ class ChatChoice:
 
 def _live(arguments: argparse.Namespace, chosen: ChatChoice) -> int:
     """Talk at the terminal, until the person leaves for good. What cannot be opened is not gone to."""
-    from pixi.cli.printer import Printer
+    from pixi.cli.console import Printer
     from pixi.cli.running import run_async
     from pixi.core.errors import PixiError
 
@@ -167,7 +167,7 @@ def _at_terminal(
     from pixi.channels.terminal.lines import seat
     from pixi.channels.terminal.live import LiveTerminal
     from pixi.channels.terminal.own import history_in
-    from pixi.cli.printer import Printer
+    from pixi.cli.console import Printer
 
     persona, printer = find_persona(settings), Printer(settings)
     place = seat(persona.name, arguments.user or login())
@@ -206,7 +206,7 @@ def _opening(
 ) -> Opened:
     """Return what opens the engine, once it is known whom to tell how it goes."""
     from pixi.app import open_engine
-    from pixi.cli.printer import Printer
+    from pixi.cli.console import Printer
 
     printer = Printer(settings)
 
@@ -233,7 +233,7 @@ def _piped(arguments: argparse.Namespace, chosen: ChatChoice) -> int:
     """Answer each line of standard input."""
     from pixi.app import find_persona
     from pixi.channels.terminal.lines import seat
-    from pixi.cli.printer import Printer
+    from pixi.cli.console import Printer
     from pixi.cli.running import run_async
 
     settings = chosen.settings(arguments, asks=False)
@@ -249,7 +249,7 @@ async def _lines(
 ) -> int:
     from pixi.channels.terminal.input import read_lines
     from pixi.channels.terminal.lines import LinesChannel, talk
-    from pixi.cli.spinner import spinner
+    from pixi.cli.console import spinner
 
     if sys.stdin is None:
         return FINE
@@ -312,7 +312,7 @@ def _model(settings: "Settings") -> str:
     """The model as a greeting names it; no file's folder and no key is in it."""
     from urllib.parse import urlsplit
 
-    from pixi.settings.own_keys import server_of
+    from pixi.settings.model_choice import server_of
 
     name = settings.model.name
     if name == "local":

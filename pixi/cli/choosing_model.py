@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 from urllib.parse import urlsplit
 
-from pixi.cli.printer import Printer
+from pixi.cli.console import Printer
 from pixi.core.errors import ConfigError, PixiError
 from pixi.core.figures import some
 
@@ -149,7 +149,7 @@ def options_of(
 
 def _at_servers(found: "Sequence[FoundServer]") -> Iterator[ModelOption]:
     from pixi.settings import ModelSettings
-    from pixi.settings.pricing import runs_here
+    from pixi.settings.model_choice import runs_here
 
     with_models = [server for server in found if server.models]
     for server in with_models:
@@ -271,7 +271,7 @@ def _label(option: ModelOption, width: int) -> "AnyFormattedText":
 
 
 def _downloaded(model: "CatalogueModel", printer: Printer) -> Mapping[str, str]:
-    from pixi.cli.spinner import spinner
+    from pixi.cli.console import spinner
     from pixi.models.hub import fetch
 
     try:
@@ -300,8 +300,7 @@ def _written(path: Path, values: Mapping[str, str], printer: Printer) -> Mapping
 
 def _is_name_alone(settings: "Settings") -> bool:
     """Return True if a flag names a model, and nothing but a key says at which server it is."""
-    from pixi.settings.own_keys import is_openais
-    from pixi.settings.pricing import runs_here
+    from pixi.settings.model_choice import is_openais, runs_here
 
     model, sources = settings.model, settings.sources
     return (

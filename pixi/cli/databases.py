@@ -48,7 +48,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 async def _list(settings: "Settings", *, as_json: bool, check: bool) -> int:
     from pixi.app.databases import folders_of, inspect_all, shelved_databases
-    from pixi.cli.spinner import spinner
+    from pixi.cli.console import spinner
     from pixi.core.untrusted import display_path
 
     shelved = shelved_databases(settings)

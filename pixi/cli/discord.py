@@ -73,7 +73,7 @@ def run(arguments: argparse.Namespace) -> int:
     from pixi.cli.logs import set_up
     from pixi.cli.running import run_async
     from pixi.settings import load
-    from pixi.settings.hidden import secrets_in
+    from pixi.settings.secret import secrets_in
 
     config = Path(arguments.config) if arguments.config else None
     overrides: dict[str, object] = {

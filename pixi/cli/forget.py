@@ -45,8 +45,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 async def _forget(settings: "Settings", user: str, *, sure: bool) -> int:
     from pixi.app.retention import forget_beside
-    from pixi.cli.asking_for import find_person, opened
-    from pixi.cli.printer import Printer
+    from pixi.cli.console import Printer
+    from pixi.cli.store_access import find_person, opened
     from pixi.core.figures import how_many
 
     async with opened(settings) as store:

@@ -11,8 +11,8 @@ from logging import Formatter, LogRecord
 from types import TracebackType
 from typing import TYPE_CHECKING, NoReturn, Protocol, cast
 
+from pixi.cli.console import Printer
 from pixi.cli.exits import FAILED, FINE, INTERRUPTED, PIPE_CLOSED, USAGE
-from pixi.cli.printer import Printer
 from pixi.core.errors import ConfigError, PixiError
 from pixi.core.masking import SecretRedactor
 from pixi.core.untrusted import escaped_lines
@@ -133,7 +133,7 @@ def _teach(mask: SecretRedactor, arguments: argparse.Namespace) -> None:
     from pathlib import Path
 
     from pixi.settings import load as load_settings
-    from pixi.settings.hidden import ambient_secrets, secrets_in
+    from pixi.settings.secret import ambient_secrets, secrets_in
 
     mask.learn(secrets_in(getattr(arguments, "base_url", None)) | ambient_secrets())
     with suppress(ConfigError):

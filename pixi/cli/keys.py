@@ -148,7 +148,7 @@ def _each(text: str, read: Callable[[str], str | None], wanted: str) -> tuple[st
 
 async def _add(settings: "Settings", arguments: argparse.Namespace) -> int:
     from pixi.channels.http.access import PUBLISHABLE, SECRET, digest_of, new_key
-    from pixi.cli.printer import Printer
+    from pixi.cli.console import Printer
     from pixi.store.kept import ApiKey
     from pixi.store.opening import open_store
 
@@ -178,7 +178,7 @@ async def _add(settings: "Settings", arguments: argparse.Namespace) -> int:
 
 
 async def _list(settings: "Settings", *, as_json: bool) -> int:
-    from pixi.cli.printer import Printer
+    from pixi.cli.console import Printer
     from pixi.store.opening import open_existing
 
     store = await open_existing(settings.store.url, Printer(settings).complain)
@@ -201,7 +201,7 @@ async def _list(settings: "Settings", *, as_json: bool) -> int:
 
 
 async def _revoke(settings: "Settings", name: str) -> int:
-    from pixi.cli.printer import Printer
+    from pixi.cli.console import Printer
     from pixi.core.untrusted import escaped_line
     from pixi.store.opening import open_existing
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TextIO
 from pixi.app.logs import form_of, message_of, trace_of
 from pixi.core.masking import SecretRedactor
 from pixi.core.untrusted import escaped_line
-from pixi.settings.hidden import ambient_secrets
+from pixi.settings.secret import ambient_secrets
 
 if TYPE_CHECKING:
     from rich.text import Text

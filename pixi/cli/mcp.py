@@ -62,8 +62,8 @@ async def _serve(settings: "Settings", endpoint: "Endpoint | None", user: str | 
 
     from pixi.app.serving.server import open_server, serve_stdio
     from pixi.cli.chat import login
-    from pixi.cli.entering import on_the_books
-    from pixi.cli.printer import Printer
+    from pixi.cli.console import Printer
+    from pixi.cli.store_access import on_the_books
 
     tell = Printer(settings).complain
     name = user or ("somebody" if endpoint else login())  # over the network nobody knows who asks

@@ -87,7 +87,7 @@ class _Here:
 
 
 async def _list(*, as_json: bool, again: bool) -> int:
-    from pixi.cli.spinner import spinner
+    from pixi.cli.console import spinner
     from pixi.models.catalogue import cached_files
     from pixi.models.discovery import find_servers
     from pixi.models.machine import memory_bytes, trial
@@ -242,9 +242,8 @@ def _size(count: int) -> str:
 
 
 def _get(name: str, *, sure: bool) -> int:
-    from pixi.cli.printer import Printer
+    from pixi.cli.console import Printer, spinner
     from pixi.cli.running import run_async
-    from pixi.cli.spinner import spinner
     from pixi.models.hub import fetch, look_up
 
     model = named(name)

@@ -141,9 +141,8 @@ async def attempt(
         PixiError: it cannot be opened.
     """
     from pixi.app import find_persona, open_engine
-    from pixi.cli.entering import on_the_books
-    from pixi.cli.printer import Printer
-    from pixi.cli.spinner import spinner
+    from pixi.cli.console import Printer, spinner
+    from pixi.cli.store_access import on_the_books
     from pixi.settings import load
 
     chosen = await _chosen(name, base_url)

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from typing import assert_never
 
-from pixi.cli.printer import Printer
+from pixi.cli.console import Printer
 from pixi.core.errors import ConfigError
 from pixi.core.language import (
     CommandEnded,

@@ -51,10 +51,9 @@ async def answer(settings: "Settings", name: str, question: str, ids: Sequence[i
     """
     from pixi.addons.knowledge import query_result
     from pixi.app.databases import open_library
-    from pixi.cli.entering import on_the_books
-    from pixi.cli.printer import Printer
+    from pixi.cli.console import Printer, spinner
     from pixi.cli.search import embedded
-    from pixi.cli.spinner import spinner
+    from pixi.cli.store_access import on_the_books
 
     with spinner() as progress:
         async with (

@@ -24,8 +24,7 @@ from pixi.engine.turn_actions import NotDone, TurnActions
 from pixi.store.kept import CommandOutcome, Mark
 from pixi.store.store import Store
 from pixi.toolbox.commands import CameToNothing, Command, CommandRegistry
-from pixi.toolbox.context import Context
-from pixi.toolbox.draft import Draft
+from pixi.toolbox.context import Context, Draft
 from pixi.toolbox.foreign import foreign
 
 _ACT_SECONDS = 30.0  # how long an act that was begun may take to end when the turn is over

@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from pixi.core.errors import ConfigError
-from pixi.mcp.offers import ForeignTool
-from pixi.mcp.where import Where, digest
+from pixi.mcp.offers import ForeignTool, Where, digest
 
 FILE_NAME = "mcp.lock.json"
 

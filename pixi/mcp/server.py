@@ -10,10 +10,21 @@ from typing import TYPE_CHECKING, Any, assert_never
 from pixi.core.errors import ConfigError
 from pixi.core.untrusted import prompt_name
 from pixi.mcp.lock import LockFile, sifted
-from pixi.mcp.offers import CallFailed, CallResult, ForeignTool
+from pixi.mcp.offers import (
+    Broken,
+    CallFailed,
+    CallResult,
+    Closed,
+    ForeignTool,
+    Program,
+    Ready,
+    Starting,
+    State,
+    Waiting,
+    Where,
+    visible,
+)
 from pixi.mcp.process import NotStarted, found
-from pixi.mcp.state import Broken, Closed, Ready, Starting, State, Waiting
-from pixi.mcp.where import Program, Where, visible
 
 if TYPE_CHECKING:
     from pixi.mcp.connection import Listing, McpConnection
@@ -200,8 +211,7 @@ class McpServer:
             self._tell_once(f"MCP server {self._name} is used for the first time: {self.where.shown}")
         # Imported in a thread: the SDK takes a second.
         await asyncio.to_thread(importlib.import_module, "pixi.mcp.connection")
-        from pixi.mcp.connection import connected
-        from pixi.mcp.faults import McpConnectionLost
+        from pixi.mcp.connection import McpConnectionLost, connected
 
         try:
             async with connected(self._name, self.where, self._patience.start) as connection:

@@ -10,12 +10,15 @@ from pathlib import Path
 from pixi.core.errors import ConfigError
 from pixi.core.persona import PLACEHOLDERS, Persona
 from pixi.core.untrusted import display_path
-from pixi.personas.avatar import find_avatar
-from pixi.personas.entries import find_unfit
-from pixi.personas.examples import check_reply, read_exchanges
-from pixi.personas.faults import LintError, LintWarning
-from pixi.personas.front_matter import FrontMatter, read_front_matter
-from pixi.personas.sections import IN_SHORT, join, read_sections
+from pixi.personas.front_matter import (
+    FrontMatter,
+    LintError,
+    LintWarning,
+    find_avatar,
+    find_unfit,
+    read_front_matter,
+)
+from pixi.personas.sections import IN_SHORT, check_reply, join, read_exchanges, read_sections
 
 LARGEST = 256 * 1024
 """Bytes of the largest file that is read."""

@@ -11,8 +11,8 @@ from rapidfuzz import fuzz, process
 from pixi.core.errors import ConfigError
 from pixi.core.persona import Persona
 from pixi.core.untrusted import display_line
-from pixi.personas.faults import LintWarning
 from pixi.personas.files import LoadedPersona, PersonaError, load_persona, parse_persona, shown
+from pixi.personas.front_matter import LintWarning
 
 
 @dataclass(frozen=True, slots=True)

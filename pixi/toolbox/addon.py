@@ -11,8 +11,8 @@ from pixi.core.picture import Need
 from pixi.core.routes import AddonRoute, Answer, Caller, Follow, RouteError
 from pixi.store.tables import Schema, Tables
 from pixi.toolbox.commands import Command, CommandFunction, CommandRegistry, command_from
+from pixi.toolbox.context import Notice
 from pixi.toolbox.foreign import ForeignError, foreign
-from pixi.toolbox.notices import Notice
 from pixi.toolbox.schema import ToolFunction
 from pixi.toolbox.tools import Tool, Toolbox, ToolTerms, tool_from
 

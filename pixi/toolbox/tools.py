@@ -11,8 +11,7 @@ from pixi.core.limits import TOOL_SECONDS
 from pixi.core.masking import SecretRedactor
 from pixi.core.picture import Need
 from pixi.toolbox.arguments import checked
-from pixi.toolbox.context import Context
-from pixi.toolbox.notices import Notice
+from pixi.toolbox.context import Context, Notice
 from pixi.toolbox.rates import Rate, Rates
 from pixi.toolbox.schema import ToolFunction, signature_of
 

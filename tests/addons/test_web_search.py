@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from pixi.addons.mcp_search import McpSearch
-from pixi.addons.web_search import EngineSearch, SearchBackend, web_search_tool
+from pixi.addons.web_search import EngineSearch, McpSearch, SearchBackend, web_search_tool
 from pixi.core.deltas import Prices, ToolSchema, Usage
 from pixi.core.errors import ToolError
 from pixi.core.persona import Persona
@@ -15,7 +14,7 @@ from pixi.toolbox.commands import CommandRegistry
 from pixi.toolbox.context import Context
 from pixi.toolbox.safe_names import safe_names
 from pixi.toolbox.tools import EVERYBODY, BoundCall, Tool, Toolbox
-from pixi.web.search.searching import Result, SearchError
+from pixi.web.search_engines import Result, SearchError
 
 
 class Here:

@@ -15,8 +15,7 @@ from pixi.core.errors import ConfigError
 from pixi.core.events import ToolAnswered
 from pixi.mcp.lock import FILE_NAME
 from pixi.settings import McpSettings, load
-from pixi.settings.hidden import secrets_in
-from pixi.settings.secret import Secret
+from pixi.settings.secret import Secret, secrets_in
 from pixi.testing import RecordingChannel
 from tests.app.scene import message, reading, settings_file
 from tests.mcp.scene import ROGUE, alive, eventually, started

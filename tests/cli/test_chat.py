@@ -10,7 +10,7 @@ import pytest
 from pixi.app.retention import state_folder
 from pixi.channels.terminal.input import TalkChange
 from pixi.cli import chat, choosing_model
-from pixi.cli.spinner import spinner
+from pixi.cli.console import spinner
 from pixi.core.errors import ConfigError
 from pixi.settings import Settings, load
 

@@ -20,7 +20,7 @@ from pixi.models import catalogue, discovery, hub, machine
 from pixi.models.catalogue import CatalogueModel
 from pixi.models.discovery import FoundServer, KnownServer
 from pixi.settings import load
-from pixi.settings.own_keys import server_of
+from pixi.settings.model_choice import server_of
 from pixi.settings.writing import write_model
 from tests.cli.conftest import Program
 from tests.servers.scripted_openai import ScriptedOpenAI, answer

@@ -16,7 +16,7 @@ from pixi.core.masking import SecretRedactor
 from pixi.core.report import TurnReport
 from pixi.core.untrusted import escaped_line
 from pixi.settings import DiscordSettings, ModelSettings, Secret, Settings, StoreSettings
-from pixi.settings.hidden import secrets_in
+from pixi.settings.secret import secrets_in
 
 TOKEN = "MTk4NjIyNDgzNDcxOTI1MjQ4.Cl2FMQ.ZnCjm1XVW7vRze4b7Cq4se7kKWs-canary"
 HOSTILE = "mo\n14:03:22  error    bot  all is lost\r\x1b[2J\x1b]0;owned\x07\x9b31m\u2028\u202eevil\x00"

@@ -14,14 +14,14 @@ import pytest
 
 from pixi.app.models import open_model
 from pixi.cli import frame, logs
-from pixi.cli.printer import Printer
+from pixi.cli.console import Printer
 from pixi.core.deltas import Request
 from pixi.core.errors import ModelError, PixiError
 from pixi.core.lines import UserLine
 from pixi.core.masking import SecretRedactor
 from pixi.models.breaker import Breakers
 from pixi.settings import Settings, load
-from pixi.settings.hidden import secrets_in
+from pixi.settings.secret import secrets_in
 from pixi.store.opening import open_store
 from tests.cli.conftest import Program
 from tests.servers.scripted_openai import ScriptedOpenAI, error

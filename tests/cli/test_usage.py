@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pixi.cli.usage_table import chart
+from pixi.cli.usage import chart
 from pixi.core.deltas import Usage
 from pixi.core.figures import cost_of, dollars, share, short
 from pixi.core.spending import UsageEntry, date_of, day_of

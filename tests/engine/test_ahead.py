@@ -12,8 +12,7 @@ from pixi.core.limits import Limits
 from pixi.testing import RecordingChannel, ScriptedModel
 from pixi.toolbox.addon import Addon
 from pixi.toolbox.commands import CameToNothing
-from pixi.toolbox.context import Context
-from pixi.toolbox.draft import Draft
+from pixi.toolbox.context import Context, Draft
 from tests.engine.scene import scene
 from tests.waiting import until
 

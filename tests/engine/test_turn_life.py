@@ -18,8 +18,7 @@ from pixi.store.sqlite import SqliteStore
 from pixi.testing import RecordingChannel, ScriptedModel
 from pixi.testing.scripted_model import Step
 from pixi.toolbox.addon import Addon
-from pixi.toolbox.context import Context
-from pixi.toolbox.draft import Draft
+from pixi.toolbox.context import Context, Draft
 from tests.engine.scene import Scene, scene
 from tests.waiting import until
 

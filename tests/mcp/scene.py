@@ -11,9 +11,8 @@ import pytest
 
 from pixi.mcp import process
 from pixi.mcp.lock import FILE_NAME, LockFile
+from pixi.mcp.offers import Program, Ready, Where
 from pixi.mcp.server import McpServer, McpTimeouts
-from pixi.mcp.state import Ready
-from pixi.mcp.where import Program, Where
 from tests.pages import ROOT
 from tests.waiting import LIMIT, until, within
 

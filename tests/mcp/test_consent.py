@@ -10,9 +10,7 @@ import pytest
 
 from pixi.core.errors import ConfigError
 from pixi.mcp.lock import FILE_NAME, ApprovedServer, LockFile, sifted
-from pixi.mcp.offers import CallFailed, ForeignTool
-from pixi.mcp.state import Waiting
-from pixi.mcp.where import NetworkServer, Program, visible
+from pixi.mcp.offers import CallFailed, ForeignTool, NetworkServer, Program, Waiting, visible
 from tests.mcp.scene import SECONDS, kept, rogue, started
 from tests.waiting import until
 

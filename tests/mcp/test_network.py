@@ -12,10 +12,8 @@ from typing import Any
 import httpx2
 import pytest
 
-from pixi.mcp.network import _Events
-from pixi.mcp.offers import CallFailed
-from pixi.mcp.state import Broken, Ready
-from pixi.mcp.where import NetworkServer
+from pixi.mcp.offers import Broken, CallFailed, NetworkServer, Ready
+from pixi.mcp.transports import _Events
 from tests.mcp.scene import SECONDS, kept
 
 ECHO = {"name": "echo", "inputSchema": {"type": "object"}}

@@ -13,9 +13,7 @@ from pathlib import Path
 import pytest
 
 from pixi.core.message import Image
-from pixi.mcp.offers import CallFailed, CallResult
-from pixi.mcp.state import Broken
-from pixi.mcp.where import NetworkServer, Program
+from pixi.mcp.offers import Broken, CallFailed, CallResult, NetworkServer, Program
 from tests.mcp.scene import EVERYTHING, SECONDS, Kept, installed, kept, with_everything
 from tests.waiting import until
 

@@ -9,12 +9,10 @@ import pytest
 from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCNotification
 
-from pixi.mcp import lock, pipes, server
+from pixi.mcp import lock, server, transports
 from pixi.mcp.connection import connected
-from pixi.mcp.offers import CallFailed
+from pixi.mcp.offers import Broken, CallFailed, Program, Ready
 from pixi.mcp.server import McpTimeouts
-from pixi.mcp.state import Broken, Ready
-from pixi.mcp.where import Program
 from pixi.mcp.wire import MOST_BYTES, ConnectionLog
 from tests.mcp.scene import SECONDS, alive, hurried, kept, rogue, started
 from tests.waiting import until
@@ -197,7 +195,7 @@ async def test_a_result_of_fifty_megabytes_is_refused(tmp_path: Path, way: str) 
 
 async def test_a_line_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     hurried(monkeypatch)
-    monkeypatch.setattr(pipes, "_LONGEST_LINE", 2 * MOST_BYTES)
+    monkeypatch.setattr(transports, "_LONGEST_LINE", 2 * MOST_BYTES)
     async with kept(tmp_path, rogue("endless-line")) as it:
         await it.ready()
         before = megabytes()

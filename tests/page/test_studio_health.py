@@ -13,7 +13,7 @@ from playwright.async_api import Page, expect
 
 from pixi.app.doctor.servers import Finding
 from pixi.app.studio import health
-from pixi.mcp.state import Ready
+from pixi.mcp.offers import Ready
 from tests.mcp.scene import ROGUE
 from tests.page.browsing import Here, at_page, needs_chromium, serving_pages
 from tests.waiting import until

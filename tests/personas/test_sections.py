@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pixi.personas.faults import LintError
+from pixi.personas.front_matter import LintError
 from pixi.personas.sections import EXAMPLES, IN_SHORT, SourceLine, join, number_lines, read_sections
 
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pixi.toolbox.acceptable import UnusableSchema, accepted
+from pixi.toolbox.foreign_schema import UnusableSchema, accepted
 from tests.steps import steps_of
 from tests.toolbox.narrow import faults_of
 

@@ -19,15 +19,13 @@ from pixi.core.persona import Persona
 from pixi.core.routes import AddonRoute, Caller, RouteError, RouteWrites
 from pixi.models.model import Traits
 from pixi.settings import load
-from pixi.settings.hidden import secrets_in
-from pixi.settings.secret import Secret
+from pixi.settings.secret import Secret, secrets_in
 from pixi.store.sqlite import SqliteStore
 from pixi.store.tables import Schema
 from pixi.testing import ScriptedModel
 from pixi.toolbox.addon import Addon, AddonExtras
 from pixi.toolbox.commands import CommandRegistry
-from pixi.toolbox.context import Context
-from pixi.toolbox.notices import Notice
+from pixi.toolbox.context import Context, Notice
 from pixi.toolbox.tools import Toolbox
 from tests.channels.http.served import served
 from tests.channels.http.test_jwt import AUDIENCE, ISSUER, RSA, jwks, token

@@ -6,8 +6,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from pixi.fetching.web import Web
-from pixi.web.gifs.gifs import FoundGif, GifError, Rating
-from pixi.web.gifs.services import GIPHY, KLIPY, RESULTS, Giphy, Klipy
+from pixi.web.gif_sources import GIPHY, KLIPY, RESULTS, FoundGif, GifError, Giphy, Klipy, Rating
 from tests.servers.scripted_gifs import KEY, ScriptedGifs, frames, gif_services
 
 BOTH = pytest.mark.parametrize("kind", [Klipy, Giphy])

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from pixi.documents.files import SetAside
-from pixi.web.wikis.text import WikiText, text_of_html, text_of_marked, text_of_wikitext
+from pixi.web.wiki import WikiText, text_of_html, text_of_marked, text_of_wikitext
 from tests.waiting import within
 
 _TIMES = 6  # where the time grows with the square, each of these takes minutes

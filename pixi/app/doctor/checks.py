@@ -54,7 +54,7 @@ async def check_settings(settings: "Settings") -> AsyncIterator[Finding]:
 async def check_key(settings: "Settings") -> AsyncIterator[Finding]:
     """Whether there is a key where one is needed. Whether it is accepted is seen with the model."""
     from pixi.app import runs_here
-    from pixi.settings.own_keys import key_name
+    from pixi.settings.model_choice import key_name
 
     model = settings.model
     if runs_here(model):
@@ -336,7 +336,7 @@ def _days(settings: "Settings") -> Iterator[str]:
 
 def _unpriced(settings: "Settings") -> list[str]:
     """Names of models at servers whose price nobody told."""
-    from pixi.settings.pricing import runs_here
+    from pixi.settings.model_choice import runs_here
 
     models = [settings.model, *settings.models.values(), settings.helper_model]
     every = [each for model in models for each in (model, *model.fallback)]

@@ -16,8 +16,7 @@ from pixi.core.untrusted import escaped_line
 if TYPE_CHECKING:
     from pixi.channels.discord.gateway.preflight import BotInfo
     from pixi.mcp.lock import ApprovedServer, ComparedTools
-    from pixi.mcp.offers import ToolServer
-    from pixi.mcp.where import Where
+    from pixi.mcp.offers import ToolServer, Where
     from pixi.settings import McpSettings, ModelSettings, Settings, WikiSettings
 
 LISTING_SECONDS = 10.0
@@ -229,7 +228,7 @@ async def _mcp_found(
 ) -> list[Finding]:
     from pixi.mcp.connection import connected
     from pixi.mcp.lock import sifted
-    from pixi.mcp.where import visible
+    from pixi.mcp.offers import visible
 
     subject = f"mcp.{name}"
     if approved is not None and approved.mark != where.mark:
@@ -325,7 +324,7 @@ def _ddgs() -> str:
     """
     from importlib.metadata import version
 
-    from pixi.web.search.duckduckgo import require_ddgs
+    from pixi.web.search_engines import require_ddgs
 
     require_ddgs()
     return f", through ddgs {version('ddgs')}"
@@ -333,8 +332,7 @@ def _ddgs() -> str:
 
 async def _at_search_server(url: str, price: str, contact: str) -> tuple[bool, str]:
     from pixi.fetching.web import Web
-    from pixi.web.search.searching import SearchError
-    from pixi.web.search.searxng import SearXNG
+    from pixi.web.search_engines import SearchError, SearXNG
 
     async with Web() as web:
         web.contact = contact
@@ -352,8 +350,8 @@ async def check_wikis(settings: "Settings") -> AsyncIterator[Finding]:
     if not settings.wiki:
         return
     from pixi.fetching.web import Web
-    from pixi.web.wikis.api import WikiApi, WikiError
-    from pixi.web.wikis.wikipedia import wikipedia_in
+    from pixi.web.wiki import wikipedia_in
+    from pixi.web.wiki_api import WikiApi, WikiError
 
     async def look_at(name: str, wanted: "WikiSettings") -> Finding:
         url = wanted.url or wikipedia_in("en")[0]
@@ -385,8 +383,7 @@ async def check_gifs(settings: "Settings") -> AsyncIterator[Finding]:
         return
     from pixi.app.command_integrations import source_of
     from pixi.fetching.web import Web
-    from pixi.web.gifs.folder import GifFolder
-    from pixi.web.gifs.gifs import GifError
+    from pixi.web.gif_sources import GifError, GifFolder
 
     try:
         async with Web() as web:

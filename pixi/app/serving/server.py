@@ -17,7 +17,7 @@ from pixi.core.masking import SecretRedactor
 from pixi.personas.files import LoadedPersona
 from pixi.personas.shelf import list_personas
 from pixi.settings import Settings
-from pixi.settings.hidden import secrets_in
+from pixi.settings.secret import secrets_in
 
 if TYPE_CHECKING:
     from mcp.server.lowlevel.server import Server

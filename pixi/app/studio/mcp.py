@@ -10,9 +10,7 @@ from pixi.core.errors import ConfigError, PixiError
 from pixi.core.routes import AddonRoute, Caller, RouteError
 from pixi.core.untrusted import escaped_lines
 from pixi.mcp.lock import LockFile, kept
-from pixi.mcp.offers import ForeignTool
-from pixi.mcp.state import Broken, Closed, Ready, Starting, State, Waiting
-from pixi.mcp.where import Where, visible
+from pixi.mcp.offers import Broken, Closed, ForeignTool, Ready, Starting, State, Waiting, Where, visible
 
 _ONE = "/api/studio/mcp/{name}"
 

@@ -1,11 +1,9 @@
-"""The printer: what Pixi tells people goes through it; no secret and no escape sequence comes out of it.
-
-What personas say, and what a command was asked to give as data (`--json`, `export`), is printed as it is.
-"""
+"""What subcommands show on the console: lines without secrets, and a spinner while something takes long."""
 
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from pixi.core.masking import SecretRedactor
@@ -30,7 +28,7 @@ class Printer:
 
     def __init__(self, settings: object = None, mask: SecretRedactor | None = None) -> None:
         # Imported here: the help of a command needs no settings.
-        from pixi.settings.hidden import ambient_secrets, secrets_in
+        from pixi.settings.secret import ambient_secrets, secrets_in
 
         self._mask = mask or SecretRedactor()
         self._mask.learn(secrets_in(settings) | ambient_secrets())
@@ -59,3 +57,35 @@ def _with_make(text: str) -> str:
     root = Path(sys.prefix).parent
     made = (root / "Makefile").is_file() and Path(__file__).parents[2] == root
     return _EXTRA.sub(r"\g<0> (here: make extra-\2)", text) if made else text
+
+
+@contextmanager
+def spinner() -> Iterator[Callable[[str], None]]:
+    """Gives a function to say what the program is busy with; "" when it is busy no more."""
+    if sys.stderr is None or not sys.stderr.isatty():
+        yield lambda doing: None
+        return
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.progress import Progress, SpinnerColumn, TextColumn
+    from rich.table import Column
+
+    console = Console(stderr=True)
+    # In two rows where need be, neither of them full: what the terminal itself writes of Ctrl-C has room.
+    room = Column(overflow="fold", max_width=max(1, console.width - 5))
+    doing = TextColumn("{task.description}", table_column=room)
+    progress = Progress(SpinnerColumn(), doing, console=console, transient=True)
+    task = progress.add_task("", visible=False)
+
+    def show(line: str) -> None:
+        if not line:
+            progress.stop()
+            return
+        if not progress.live.is_started:
+            progress.start()
+        progress.update(task, description=escape(line), visible=True)
+
+    try:
+        yield show
+    finally:
+        progress.stop()

@@ -1,4 +1,4 @@
-"""Moving pictures: `[GIF: excited cat]`, looked for while the model still writes what else it has to say."""
+"""`[GIF: …]` and `[STICKER: …]`: commands that show a picture."""
 
 import asyncio
 import logging
@@ -12,9 +12,8 @@ from pixi.core.picture import Picture
 from pixi.core.untrusted import prompt_name
 from pixi.toolbox.addon import Addon
 from pixi.toolbox.commands import CameToNothing
-from pixi.toolbox.context import Context
-from pixi.toolbox.draft import Draft
-from pixi.web.gifs.gifs import FoundGif, GifError, GifSource
+from pixi.toolbox.context import Context, Draft
+from pixi.web.gif_sources import FoundGif, GifError, GifSource
 
 _log = logging.getLogger("pixi.gifs")
 
@@ -155,3 +154,16 @@ def _look_at(task: asyncio.Future[Any]) -> None:
     """Take note of its error, or asyncio would complain that nobody did."""
     if not task.cancelled():
         task.exception()
+
+
+def setup(addon: Addon) -> None:
+    """Register the command."""
+
+    @addon.command(aliases=("stickers",), needs="stickers")
+    async def sticker(context: Context, name: str) -> None:
+        """a sticker of this server in the chat, by its name"""
+        await context.sticker(name)
+
+    @sticker.on_open
+    async def typing(context: Context) -> None:
+        await context.typing()

@@ -1,6 +1,7 @@
-"""A MediaWiki: searched, and read page by page."""
+"""A wiki: found, searched, and its pages read as text."""
 
 import asyncio
+import re
 import time
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
@@ -9,9 +10,16 @@ from typing import Literal
 
 from pixi.documents.document import Section
 from pixi.documents.files import SetAside
+from pixi.documents.formats.html import closed_elements, page_of, without_lines
+from pixi.documents.formats.markup import Heading, outlined
+from pixi.documents.wire import sendable
 from pixi.fetching.web import Web
-from pixi.web.wikis.answers import (
+from pixi.web.wiki_api import (
     Fields,
+    Json,
+    Site,
+    WikiApi,
+    WikiError,
     WikiHit,
     WikiHits,
     WikiPageInfo,
@@ -27,8 +35,100 @@ from pixi.web.wikis.answers import (
     part_of,
     suggestion_in,
 )
-from pixi.web.wikis.api import Json, Site, WikiApi, WikiError
-from pixi.web.wikis.text import WikiText, text_of_html, text_of_marked, text_of_wikitext
+
+MOST_MEANINGS = 20
+
+# What stands on a page and is not part of what it says.
+_JUNK = (
+    ".mw-editsection, .navbox, .noprint, .toc, #toc, .mw-empty-elt, sup.reference, .mw-cite-backlink, "
+    ".metadata, .sistersitebox, .mw-jump-link, .catlinks, style, script"
+)
+_LISTS_MEANINGS = "#disambigbox, .disambigbox, .disambig, .dmbox-disambig, #disambig"
+_NO_ARTICLE = re.compile(r"^(?:https?:|//|#)|[?&]redlink=1")
+
+_LONGEST_HEADING = 300
+
+# Anybody may write a page. No pattern here can begin again within what another try of it looked through, so
+# that none takes longer than the text is long.
+_REFERENCE = re.compile(r"<ref\b[^<>]*/>|<ref\b[^<>]*>[^<]*</ref>", re.IGNORECASE)
+_LINK = re.compile(r"\[\[(?:[^\[\]|]*\|)?([^\[\]|]*)\]\]")
+_ADDRESS = re.compile(r"\[https?://[^\s\[\]]+ ([^\[\]\n]*)\]")
+_QUOTES = re.compile(r"'{2,5}")
+
+
+@dataclass(frozen=True, slots=True)
+class WikiText:
+    """What a page says.
+
+    Attributes:
+        sections: in reading order.
+        meanings: the titles that it lists, if it is a page that tells what a word may mean.
+    """
+
+    sections: tuple[Section, ...]
+    meanings: tuple[str, ...] = ()
+
+
+def text_of_html(html: str, title: str, *, lists_meanings: bool) -> WikiText:
+    """The text of a page as a wiki's parser writes it: with its tables and boxes, row by row.
+
+    `lists_meanings`: it is known to tell what a word may mean; else that is looked for.
+
+    Raises:
+        SetAside: its elements are nested too deep, or one has too many attributes.
+    """
+    from selectolax.lexbor import LexborHTMLParser
+
+    tree = LexborHTMLParser(closed_elements(sendable(html)))
+    meanings: tuple[str, ...] = ()
+    if lists_meanings or tree.css_first(_LISTS_MEANINGS) is not None:
+        listed = (
+            link.attributes.get("title") or ""
+            for link in tree.css("li a[title]")
+            if not _NO_ARTICLE.search(link.attributes.get("href") or "")
+        )
+        meanings = tuple(dict.fromkeys(filter(None, listed)))[:MOST_MEANINGS]
+    for junk in tree.css(_JUNK):
+        junk.decompose()
+    page = page_of(tree.html or "")
+    return WikiText(without_lines(outlined(page.lines, page.headings, title)), meanings)
+
+
+def text_of_marked(text: str, title: str) -> WikiText:
+    """The text of a page whose headings stand between equals signs."""
+    lines = sendable(text).splitlines()
+    headings = [
+        Heading(*found, at, at + 1) for at, line in enumerate(lines) if (found := _marked_heading(line))
+    ]
+    return WikiText(without_lines(outlined(lines, headings, title)))
+
+
+def text_of_wikitext(text: str, title: str) -> WikiText:
+    """The text of a page as its authors wrote it, without the marks of links and letters. Templates stay."""
+    text = _without_comments(text)
+    for pattern in (_REFERENCE, _QUOTES):
+        text = pattern.sub("", text)
+    text = _ADDRESS.sub(r"\1", _LINK.sub(r"\1", text))
+    return text_of_marked(text, title)
+
+
+def _marked_heading(line: str) -> tuple[int, str] | None:
+    """How deep a heading is, and its text; None: the line is none."""
+    line = line.rstrip(" \t")
+    before = len(line) - len(line.lstrip("="))
+    level = min(6, before, len(line) - len(line.rstrip("=")))
+    text = line[level : len(line) - level].strip(" \t")
+    return (level, text) if level > 1 and 0 < len(text) <= _LONGEST_HEADING else None
+
+
+def _without_comments(text: str) -> str:
+    kept: list[str] = []
+    start = 0
+    while (opens := text.find("<!--", start)) >= 0 and (closes := text.find("-->", opens + 4)) >= 0:
+        kept.append(text[start:opens])
+        start = closes + 3
+    return "".join((*kept, text[start:]))
+
 
 MOST_PAGES = 5
 """That are read at once."""
@@ -273,3 +373,55 @@ class Wiki:
     async def _of_page(self, known: WikiPageInfo, fields: Fields) -> Json:
         told = await self._api.ask({"action": "query", "pageids": known.id, **fields})
         return next(iter(objects_in(part_of(told, "query").get("pages"))), {})
+
+
+_DEFAULT = "en"
+_OTHERWISE = {
+    "cmn": "zh",
+    "fil": "tl",
+    "gsw": "als",
+    "in": "id",
+    "iw": "he",
+    "lzh": "zh-classical",
+    "nan": "zh-min-nan",
+    "nb": "no",
+    "rup": "roa-rup",
+    "sgs": "bat-smg",
+    "vro": "fiu-vro",
+    "yue": "zh-yue",
+}
+"""Languages whose Wikipedia has another name than they have."""
+
+_NAMES = (
+    "ab ace ady af als alt am ami an ang ann anp ar arc ary arz as ast atj av avk awa ay az azb ba ban "
+    "bar bat-smg bbc bcl be be-tarask bg bh bi bjn blk bm bn bo bpy br bs bug bxr ca cbk-zam cdo ce ceb "
+    "ch chr chy ckb co cr crh cs csb cu cv cy da dag de dga din diq dsb dty dv dz ee el eml en eo es et "
+    "eu ext fa fat ff fi fiu-vro fj fo fon fr frp frr fur fy ga gag gan gcr gd gl glk gn gom gor got gpe "
+    "gu guc gur guw gv ha hak haw he hi hif hr hsb ht hu hy hyw ia id ie ig ik ilo inh io is it iu ja jam "
+    "jbo jv ka kaa kab kbd kbp kcg kg ki kk kl km kn ko koi krc ks ksh ku kv kw ky la lad lb lbe lez lfn "
+    "lg li lij lld lmo ln lo lt ltg lv mad mai map-bms mdf mg mhr mi min mk ml mn mni mnw mr mrj ms mt "
+    "mwl my myv mzn nah nap nds nds-nl ne new nia nl nn no nov nqo nrm nso nv ny oc olo om or os pa pag "
+    "pam pap pcd pcm pdc pfl pi pih pl pms pnb pnt ps pt pwn qu rm rmy rn ro roa-rup roa-tara ru rue rw "
+    "sa sah sat sc scn sco sd se sg sh shi shn si simple sk skr sl sm smn sn so sq sr srn ss st stq su sv "
+    "sw szl szy ta tay tcy te tet tg th ti tk tl tly tn to tpi tr trv ts tt tum tw ty tyv udm ug uk ur uz "
+    "ve vec vep vi vls vo wa war wo wuu xal xh xmf yi yo za zea zh zh-classical zh-min-nan zh-yue zu"
+)
+_WIKIPEDIAS = frozenset(_NAMES.split())
+_HAN = ("hans", "hant", "cn", "hk", "mo", "my", "sg", "tw")
+_VARIANTS = frozenset({*(f"zh-{script}" for script in _HAN), "sr-ec", "sr-el"})
+_SCRIPTS = {"sr-cyrl": "sr-ec", "sr-latn": "sr-el"}
+
+
+def wikipedia_in(language: str) -> tuple[str, str]:
+    """Where the Wikipedia of a language is, by its BCP 47 tag; and which variant of it is meant, or "".
+
+    Where there is none in that language, it is the English one.
+    """
+    tag = language.strip().lower().replace("_", "-")
+    parts = tag.split("-")
+    two = "-".join(parts[:2])
+    for name in (_OTHERWISE.get(part, part) for part in (tag, two, parts[0])):
+        if name in _WIKIPEDIAS:
+            variant = _SCRIPTS.get(two, two)
+            return f"https://{name}.wikipedia.org/wiki/", variant if variant in _VARIANTS else ""
+    return f"https://{_DEFAULT}.wikipedia.org/wiki/", ""

@@ -1,4 +1,4 @@
-"""The api.php of a MediaWiki: found from any page of it, and asked politely."""
+"""The API of wikis that run MediaWiki: asked politely, and its answers read."""
 
 import asyncio
 import json
@@ -12,9 +12,73 @@ from urllib.parse import quote, urlencode, urljoin, urlsplit
 
 from pixi.core.errors import PixiError
 from pixi.core.untrusted import clipped, prompt_name
-from pixi.fetching.urls import same_origin
-from pixi.fetching.web import Fetched, Web, WebError
-from pixi.web.wikis.walls import check_in, is_page, page_instead, wall_of
+from pixi.fetching.guard import Fetched, WebError, same_origin
+from pixi.fetching.web import Web
+
+_CHECKS = (
+    (
+        "Cloudflare",
+        re.compile(rb"just a moment\.\.\.|challenge-platform|cf[_-]chl|cf-error|\| cloudflare", re.I),
+    ),
+    ("Anubis", re.compile(rb"/\.within\.website/|making sure you(?:'|&#39;)?re not a bot", re.I)),
+    ("its hoster", re.compile(rb"captcha|verify(?:ing)? (?:that )?you are (?:a )?human|incapsula", re.I)),
+)
+_TITLE = re.compile(rb"<title\b[^<>]{0,200}>([^<]{1,300})", re.I)
+_LOOKED_AT = 65_536  # bytes of a page; what stands in the way says so early
+_LONGEST_SHOWN_TITLE = 80
+
+
+def is_page(body: bytes) -> bool:
+    """Return True if it is a web page, whatever was asked for."""
+    return body[:500].lstrip().startswith(b"<")
+
+
+def check_in(body: bytes) -> str:
+    """Who asks whoever comes to prove that they are a person; "": nobody does."""
+    if not is_page(body):
+        return ""
+    start = body[:_LOOKED_AT]
+    return next((name for name, pattern in _CHECKS if pattern.search(start)), "")
+
+
+def wall_of(error: WebError) -> str:
+    """Why a server refused, to be read behind its host's name."""
+    check = check_in(error.body)
+    if check:
+        return _checked_by(check)
+    match error.status:
+        case 401:
+            return "wants a user name and a password"
+        case 403:
+            return "refuses programs like this one (403)"
+        case 404 | 410:
+            return f"has nothing at that address ({error.status})"
+        case 429:
+            return f"was asked too often, and wants to rest{_for(error.retry_after)}"
+        case 503:
+            return f"cannot answer just now (503){_for(error.retry_after)}; ask again later"
+        case status:
+            return f"is in trouble ({status}); ask again later"
+
+
+def page_instead(answer: Fetched) -> str:
+    """What a web page says that came in place of data, to be read behind its host's name."""
+    check = check_in(answer.body)
+    if check:
+        return _checked_by(check)
+    found = _TITLE.search(answer.body[:_LOOKED_AT])
+    title = prompt_name(unescape(found[1].decode("utf-8", "replace"))) if found else ""
+    said = f' ("{clipped(title, _LONGEST_SHOWN_TITLE)}")' if title else ""
+    return f"answers with a web page{said} where a program should get data"
+
+
+def _checked_by(check: str) -> str:
+    return f"lets in only who passes a check that needs a browser ({check}), which no program does"
+
+
+def _for(seconds: float | None) -> str:
+    return "" if seconds is None else f" for {seconds:.0f} s"
+
 
 Json = dict[str, Any]
 
@@ -295,3 +359,135 @@ def _guesses(url: str) -> Iterator[str]:
             yield urljoin(root, f"{before}/w/api.php")
     for folder in ("w/", "", "wiki/", "mediawiki/"):
         yield f"{root}{folder}api.php"
+
+
+Fields = Mapping[str, str | int]
+"""What is asked for."""
+
+_LONGEST_TITLE = 255
+_LONGEST_SNIPPET = 300
+_TAG = re.compile(r"<[^<>]{0,200}>")
+_LEADS = ("normalized", "converted", "redirects")  # how a title may lead to another, in this order
+
+
+@dataclass(frozen=True, slots=True)
+class WikiHit:
+    """A page that a search found. All but `bytes` and `url` are strangers' words."""
+
+    title: str
+    url: str
+    snippet: str
+    section: str = ""
+    bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class WikiHits:
+    """What a search came to. `suggestion`: what was probably meant, where the wiki says so."""
+
+    hits: tuple[WikiHit, ...]
+    suggestion: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class WikiPageInfo:
+    """What a wiki says of a page before it is read."""
+
+    id: int
+    title: str
+    revision: int
+    bytes: int
+    lists_meanings: bool
+
+
+def asked_title(text: str) -> str:
+    """A title as it may be asked for: no mark that would make two of it."""
+    return " ".join(text.replace("|", " ").replace("_", " ").partition("#")[0].split())[:_LONGEST_TITLE]
+
+
+def leads_in(told: Json) -> dict[str, str]:
+    """To which title each leads that stands for another: written otherwise, or a redirect."""
+    return {
+        str(each.get("from")): str(each.get("to")) for kind in _LEADS for each in objects_in(told.get(kind))
+    }
+
+
+def end_of(title: str, led: Mapping[str, str]) -> str:
+    """Where a title leads in the end."""
+    for _ in range(len(led)):
+        if title not in led:
+            break
+        title = led[title]
+    return title
+
+
+def known_pages(told: Json) -> list[WikiPageInfo]:
+    """The pages that there are, those of a search in its order."""
+    pages = sorted(objects_in(told.get("pages")), key=lambda page: _number(page.get("index")))
+    return [
+        WikiPageInfo(
+            _number(page["pageid"]),
+            str(page.get("title", "")),
+            _number(page.get("lastrevid")),
+            _number(page.get("length")),
+            "disambiguation" in part_of(page, "pageprops"),
+        )
+        for page in pages
+        if _number(page.get("pageid")) > 0
+    ]
+
+
+def hit_from(told: Json, site: Site) -> WikiHit:
+    """One result of a search."""
+    title = str(told.get("title", ""))
+    section = _plain(str(told.get("sectiontitle", "")))
+    snippet = clipped(_plain(str(told.get("snippet", ""))), _LONGEST_SNIPPET)
+    return WikiHit(title, site.url_of(title, section), snippet, section, _number(told.get("size")))
+
+
+def _plain(html: str) -> str:
+    """A snippet without its tags."""
+    return " ".join(unescape(_TAG.sub("", html)).split())
+
+
+def content_of(page: Json) -> str:
+    """The wikitext of a page, in the forms of newer and older wikis."""
+    revision = next(iter(objects_in(page.get("revisions"))), {})
+    slot = part_of(revision, "slots").get("main", revision)
+    return str(slot.get("content", slot.get("*", "")))
+
+
+def further_from(told: Json) -> Fields:
+    """With what to ask for the rest of an answer; empty: it is whole."""
+    further = told.get("continue")
+    return {k: v for k, v in further.items() if isinstance(v, str | int)} if isinstance(further, dict) else {}
+
+
+def join(whole: Json, more: Json) -> None:
+    """Put what came later to its pages. A page is there once, with all that is told of it."""
+    pages = [page for told in (whole, more) for page in objects_in(part_of(told, "query").get("pages"))]
+    known: dict[object, Json] = {}
+    for page in pages:
+        known.setdefault(page.get("pageid", page.get("title")), page).update(page)
+    whole.setdefault("query", {})["pages"] = list(known.values())
+
+
+def suggestion_in(told: Json) -> str:
+    """What was probably meant; "" where the wiki does not say."""
+    return prompt_name(_plain(str(part_of(told, "searchinfo").get("suggestion", ""))))
+
+
+def objects_in(value: object) -> list[Json]:
+    """The objects of a list; older wikis give a mapping of them."""
+    values = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return [each for each in values if isinstance(each, dict)]
+
+
+def part_of(told: Json, name: str) -> Json:
+    """An object in another; older wikis give an empty list for one that is empty."""
+    part = told.get(name)
+    return part if isinstance(part, dict) else {}
+
+
+def _number(value: object) -> int:
+    return value if isinstance(value, int) and not isinstance(value, bool) else 0
