@@ -18,11 +18,10 @@ from pixi.core.conversation import Bounds
 from pixi.core.deltas import Usage
 from pixi.core.events import Failed, Finish, TurnEnded, TurnEvent
 from pixi.core.language import Planned
-from pixi.core.limits import Limits
 from pixi.core.lines import Line
 from pixi.core.message import Author, Message
 from pixi.core.persona import Persona
-from pixi.core.spending import UsageEntry
+from pixi.core.spending import Limits, UsageEntry
 from pixi.engine import Engine
 from pixi.models.server_model import ServerModel
 from pixi.store.framing import Framing

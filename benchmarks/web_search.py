@@ -15,9 +15,9 @@ from dataclasses import dataclass
 
 from benchmarks.report import Figure
 from pixi.addons.web_search import EngineSearch, web_search_tool
+from pixi.core.events import TurnReport
 from pixi.core.masking import SecretRedactor
 from pixi.core.persona import Persona
-from pixi.core.report import TurnReport
 from pixi.engine import Engine
 from pixi.fetching.web import Web
 from pixi.models.dialects.responses import Responses

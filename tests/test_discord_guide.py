@@ -13,7 +13,7 @@ from pixi.app.logs import log_turn
 from pixi.channels.discord.slash.commands import COMMANDS
 from pixi.channels.discord.slash.translations import Translations
 from pixi.core.deltas import Usage
-from pixi.core.report import TurnReport
+from pixi.core.events import TurnReport
 from pixi.settings import DiscordSettings, load
 from tests.pages import ROOT, Block, blocks, read_page, section
 
@@ -60,7 +60,7 @@ def test_the_examples_of_settings_are_taken(tmp_path: Path, block: Block) -> Non
     settings = load(environ={}, folder=tmp_path)
     raw = tomllib.loads(block.text)
     if "models" in raw:
-        assert list(settings.models) == ["service"]
+        assert list(settings.models) == ["house"]
         assert settings.model.prices is not None
         assert settings.model.prices.cached == raw["model"]["prices"]["cached"]
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from pixi.core.masking import SecretRedactor
-from pixi.core.picture import Picture
+from pixi.core.message import Picture
 from pixi.core.untrusted import prompt_name
 from pixi.toolbox.addon import Addon
 from pixi.toolbox.commands import CameToNothing

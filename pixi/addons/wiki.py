@@ -13,7 +13,7 @@ from pixi.core.masking import SecretRedactor
 from pixi.core.persona import Persona
 from pixi.core.spending import Count
 from pixi.core.untrusted import clipped, prompt_name
-from pixi.documents.formats.markup import BETWEEN_HEADINGS
+from pixi.documents.formats.text import BETWEEN_HEADINGS
 from pixi.knowledge.entry import Entry
 from pixi.knowledge.retrieval import Reporter, RetrievalAgent, silent
 from pixi.text.lists import telling_runs, without_asking, word_list

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from pixi.core.errors import ConfigError, PixiError, StoreError
 from pixi.core.persona import Persona
 from pixi.settings import Settings
-from pixi.settings.addons import addon_settings
 from pixi.settings.secret import secrets_in
+from pixi.settings.values import addon_settings
 from pixi.toolbox.commands import CommandRegistry
 from pixi.toolbox.tools import Toolbox
 

@@ -15,10 +15,10 @@ from pixi.app.models import open_model, wants_native
 from pixi.app.personas import PersonaFollower, find_persona
 from pixi.app.retention import upkeep
 from pixi.core.errors import ModelError
+from pixi.core.events import TurnReport
 from pixi.core.lines import Line
 from pixi.core.message import Message
 from pixi.core.persona import Persona
-from pixi.core.report import TurnReport
 from pixi.models.breaker import Breakers
 from pixi.settings import ModelSettings, Settings, load
 from pixi.settings.model_choice import runs_here

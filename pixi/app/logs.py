@@ -9,8 +9,8 @@ from typing import Any
 
 from msgspec.structs import asdict
 
+from pixi.core.events import TurnReport
 from pixi.core.masking import SecretRedactor
-from pixi.core.report import TurnReport
 from pixi.core.untrusted import escaped_line
 
 

@@ -301,7 +301,7 @@ async def _prompted(lines: AsyncIterable[str]) -> AsyncGenerator[str, None]:
 
 def _first_words(settings: "Settings", persona: "Persona") -> str:
     """What the persona says where its model does not know its language; "" where it does, or nobody knows."""
-    from pixi.core.shortcomings import foreign_words, speaks_unknown
+    from pixi.core.persona import foreign_words, speaks_unknown
     from pixi.models.weights import SMOLLM2
 
     is_bundled = settings.model.name == "local"

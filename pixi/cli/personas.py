@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pixi.core.shortcomings import on_bundled
+from pixi.core.persona import on_bundled
 from pixi.core.untrusted import display_line, json_line
 from pixi.personas.files import LoadedPersona, shown
 from pixi.personas.shelf import BrokenPersona, Found, list_personas, shipped_folder

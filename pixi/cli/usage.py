@@ -6,16 +6,14 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rich import box
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
-
 from pixi.core.figures import as_row, cost_of, dollars, every_day, of_the_month, share, short, summed_up
 from pixi.core.spending import Part, UsageEntry, date_of, day_of, first_of_month
 from pixi.core.untrusted import escaped_line, json_line
 
 if TYPE_CHECKING:
+    from rich.table import Table
+    from rich.text import Text
+
     from pixi.settings import Settings
 
 _HEIGHT = 6  # rows of the chart
@@ -39,6 +37,9 @@ def print_usage(
         month: what was used in this month.
         stop: how many dollars may be; None: any number.
     """
+    from rich.console import Console
+    from rich.text import Text
+
     console = Console(highlight=False)
     total = sum(days[1:], days[0])
     when = "Today" if len(days) == 1 else f"The last {len(days)} days"
@@ -70,8 +71,10 @@ def _style(month: UsageEntry, stop: float | None) -> str:
     return "bold red" if part >= 1 else "yellow" if part >= 0.8 else "green"
 
 
-def chart(days: Sequence[UsageEntry], width: int) -> Iterator[Text]:
+def chart(days: Sequence[UsageEntry], width: int) -> "Iterator[Text]":
     """Bars by day, or by several days where there are too many: of dollars, or of tokens if all were free."""
+    from rich.text import Text
+
     by_cost = any(day.cost > 0 for day in days)
     scale = max(8, len(_measure(max(day.cost if by_cost else day.tokens for day in days), by_cost)))
     room = max(10, width - scale - 3)
@@ -110,7 +113,11 @@ def _measure(value: float, by_cost: bool) -> str:
     return dollars(value) if by_cost else short(int(value))
 
 
-def _table(rows: Sequence[UsageEntry], total: UsageEntry, by: Part, *, wide: bool) -> Table:
+def _table(rows: Sequence[UsageEntry], total: UsageEntry, by: Part, *, wide: bool) -> "Table":
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_footer=True)
     shown, left_out = _sorted(rows, by)
     footer = "all" if not left_out else f"all, and {left_out:,} more"

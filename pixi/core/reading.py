@@ -15,7 +15,7 @@ from pixi.core.language import (
     Thought,
     ToolCallEnded,
 )
-from pixi.core.limits import Limits
+from pixi.core.spending import Limits
 from pixi.core.written import separator_of
 
 CommandEvent = CommandStarted | CommandText | CommandEnded

@@ -1,4 +1,4 @@
-"""What was used, by day and for whom, and how much of it may be: values alone, without a clock."""
+"""What may be used and what was used, by day and for whom: values alone, without a clock."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -9,6 +9,59 @@ from msgspec import structs
 
 from pixi.core.deltas import Finished, Prices, Request, Usage
 from pixi.core.tokens import estimate_all, estimate_tools
+
+TOOL_SECONDS = 20.0
+"""How long a tool or a command may take where nobody set it."""
+
+_ANSWER_SHARE, _ANSWER_SECONDS = 1 / 3, 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Limits of one turn. Over one of them the stream is closed; what was performed stands.
+
+    Attributes:
+        commands: how many commands one reply may perform.
+        messages: how many messages one reply may send.
+        reactions: how many reactions one reply may put.
+        argument_characters: how long the argument of a command may be.
+        reply_characters: how long a reply may be, as the model writes it.
+        tools: how many tools the model is offered; where a persona has more, those that the talk is about.
+        tool_steps: in how many rounds tools may be called; then one round follows without tools.
+        tool_calls: how many calls are made in one such round; the others are answered with an error.
+        tool_seconds: how long a tool or a command may take; without it 20 seconds, and a tool that has
+            documents read may take what the turn has left, but for a reserve to answer in.
+        tool_result_bytes: how many bytes of a tool's result the model is told; the rest is cut.
+        seconds: how long a turn may take.
+        restarts: how often a reply is begun again because another message came before anything was said.
+    """
+
+    commands: int = 30
+    messages: int = 10
+    reactions: int = 5
+    argument_characters: int = 4_000
+    reply_characters: int = 40_000
+    tools: int = 40
+    tool_steps: int = 6
+    tool_calls: int = 16
+    tool_seconds: float | None = None
+    tool_result_bytes: int = 32_768
+    seconds: float = 180.0
+    restarts: int = 3
+
+    def seconds_for(self, own: float | None, left: float) -> float:
+        """Return how many seconds a tool may take.
+
+        Args:
+            own: the tool's own limit; None: it has none, and is told how long it may take.
+            left: seconds until the turn ends.
+        """
+        if own is not None:
+            return min(own, self.tool_seconds or TOOL_SECONDS)
+        # The model still has to read the result, and to answer.
+        allowed = left - min(left * _ANSWER_SHARE, _ANSWER_SECONDS)
+        return allowed if self.tool_seconds is None else min(self.tool_seconds, allowed)
+
 
 DAY_SECONDS = 86_400
 CHARACTERS_PER_TOKEN = 3

@@ -10,8 +10,7 @@ from types import TracebackType
 from typing import Self
 
 from pixi.documents.confinement import Confinement
-from pixi.documents.document import Document
-from pixi.documents.files import Documents, FileLimits, SetAside
+from pixi.documents.files import Document, Documents, FileLimits, SetAside
 from pixi.documents.process import FileOpener, ProcessLost, ReadingProcess
 from pixi.documents.wire import MOST_FILES
 

@@ -15,8 +15,7 @@ from dataclasses import replace
 import msgspec
 
 from pixi.documents.confinement import Confinement
-from pixi.documents.document import Document, Section
-from pixi.documents.files import Documents, FileLimits, SetAside
+from pixi.documents.files import Document, Documents, FileLimits, Section, SetAside
 
 _UNSENDABLE = re.compile("[\x00\ud800-\udfff]")
 _CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]+")

@@ -17,8 +17,8 @@ from pixi.core.deltas import ToolSchema
 from pixi.core.errors import ConfigError
 from pixi.core.grammar import command_grammar
 from pixi.core.lines import AssistantLine, Line, UserLine
+from pixi.core.message import Abilities
 from pixi.core.persona import Persona
-from pixi.core.picture import Abilities
 from pixi.core.prompt import CommandHelp
 from pixi.core.tokens import estimate_tools
 from pixi.toolbox.commands import BY_SETTING, Command, CommandRegistry

@@ -18,17 +18,14 @@ from pixi.channels.observing import Observer
 from pixi.core.channel import OpenQuestion
 from pixi.core.deltas import ToolSchema
 from pixi.core.errors import PixiError
-from pixi.core.gathered import LineFitter
-from pixi.core.limits import Limits
+from pixi.core.events import TurnReport
 from pixi.core.lines import Line, UserLine
-from pixi.core.message import Message
+from pixi.core.message import Abilities, Message
 from pixi.core.persona import Pace, Persona
-from pixi.core.picture import Abilities
 from pixi.core.prompt import prefix, stamp
 from pixi.core.reading import ProsePolicy
-from pixi.core.report import TurnReport
-from pixi.core.spending import Budgets
-from pixi.core.stamps import Citation, Reminder
+from pixi.core.spending import Budgets, Limits
+from pixi.core.stamps import Citation, LineFitter, Reminder
 from pixi.engine.capabilities import NO_ABILITIES, Capabilities, ToolRoom, ToolSelector, capabilities_of
 from pixi.engine.compaction import Summarizer
 from pixi.engine.turn_actions import PaceSetting

@@ -12,14 +12,12 @@ from typing import Any, Self
 from pixi.core.channel import Channel, OpenChannel, OpenQuestion
 from pixi.core.deltas import Prices, Usage
 from pixi.core.errors import ChannelElsewhere, LeaseHeld, PixiError
-from pixi.core.limits import Limits
+from pixi.core.events import TurnReport
 from pixi.core.lines import Line
-from pixi.core.message import Message
+from pixi.core.message import Abilities, Message
 from pixi.core.persona import Persona
-from pixi.core.picture import Abilities
 from pixi.core.reading import ProsePolicy
-from pixi.core.report import TurnReport
-from pixi.core.spending import Budgets, QuotaUsage, UsageReport, UsageScope
+from pixi.core.spending import Budgets, Limits, QuotaUsage, UsageReport, UsageScope
 from pixi.engine.capabilities import NO_ABILITIES, capabilities_of
 from pixi.engine.compaction import Helper, Summarizer
 from pixi.engine.context import (

@@ -33,10 +33,9 @@ from pixi.core.errors import ChannelError, ChannelForgot, ChannelLost
 from pixi.core.events import Failed, Pictured, Reacted, Sent
 from pixi.core.language import NOTE, SEND
 from pixi.core.life import Life, LifeEvent, LifeState, unanswered
-from pixi.core.limits import TOOL_SECONDS
 from pixi.core.lines import AssistantLine, Line, ToolCall, ToolLine
-from pixi.core.message import Author, Message
-from pixi.core.picture import from_record
+from pixi.core.message import Author, Message, from_record
+from pixi.core.spending import TOOL_SECONDS
 from pixi.core.written import SILENCE, read_again, written
 from pixi.engine.command_executor import CommandExecutor
 from pixi.engine.context import PersonaSession

@@ -11,10 +11,9 @@ from typing import TypeVar
 from pixi.core.errors import PixiError, StoreError
 from pixi.core.lines import AssistantLine, Line
 from pixi.core.memory import Memory, may_be_told
-from pixi.core.message import Author, Message
+from pixi.core.message import Author, Message, Venue
 from pixi.core.stamps import Citation, Reminder
 from pixi.core.tokens import estimate_text
-from pixi.core.venue import Venue
 from pixi.engine.context import PersonaSession
 from pixi.engine.timeouts import within
 from pixi.toolbox.context import SECONDS as NOTICE_SECONDS

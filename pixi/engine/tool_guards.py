@@ -15,17 +15,14 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from pixi.core.card import Card
 from pixi.core.channel import Channel, OpenQuestion, Question
 from pixi.core.deltas import Prices, Usage
 from pixi.core.errors import ChannelError, ToolError
 from pixi.core.events import Answered, Asked, Progressed, TurnEvent, Verdict
 from pixi.core.masking import SecretRedactor
-from pixi.core.message import Author, Message
+from pixi.core.message import Author, Card, Message, Picture, Rights, Venue
 from pixi.core.persona import Persona
-from pixi.core.picture import Picture
 from pixi.core.untrusted import clipped, prompt_name, shortened
-from pixi.core.venue import Rights, Venue
 from pixi.engine.timeouts import within
 from pixi.engine.turn_actions import NotDone, TurnActions
 from pixi.store.store import Store

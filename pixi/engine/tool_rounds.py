@@ -18,14 +18,12 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any, Protocol
 
-from pixi.core.card import Card
 from pixi.core.errors import ChannelError, OutcomeUnknown, OverQuota, PixiError, StoreError, ToolError
 from pixi.core.events import ToolAnswered, ToolCalled, TurnEvent
-from pixi.core.limits import Limits
 from pixi.core.lines import ToolCall
-from pixi.core.message import Image
-from pixi.core.rounds import UNANSWERED
-from pixi.core.spending import UsageEntry
+from pixi.core.message import Card, Image
+from pixi.core.spending import Limits, UsageEntry
+from pixi.core.turn import UNANSWERED
 from pixi.engine.timeouts import within
 from pixi.engine.tool_guards import ApprovalDenied, Held, ToolContext, ToolGuards, ToolRunConfig
 from pixi.engine.turn_actions import NotDone, TurnActions

@@ -26,19 +26,16 @@ from functools import partial
 from typing import Literal
 
 from pixi.channels.observing import ObservedTurn
-from pixi.core.card import Card, card_on_record
 from pixi.core.channel import Channel
 from pixi.core.deltas import Prices, Usage
 from pixi.core.errors import ChannelError, ChannelLost, PixiError
 from pixi.core.events import Noted, Pictured, Progressed, Reacted, Sent, Shown, TurnEvent, act_id
 from pixi.core.language import REACT, SEND, Planned
 from pixi.core.life import Life, LifeEvent, LifeState
-from pixi.core.limits import TOOL_SECONDS, Limits
-from pixi.core.message import Author, Message
+from pixi.core.message import Author, Card, Message, Picture, Venue, card_on_record, on_record
 from pixi.core.persona import Pace, Persona
-from pixi.core.picture import Picture, on_record
+from pixi.core.spending import TOOL_SECONDS, Limits
 from pixi.core.untrusted import clipped
-from pixi.core.venue import Venue
 from pixi.core.written import written
 from pixi.engine.usage import TurnUsage
 from pixi.store.kept import Outcome

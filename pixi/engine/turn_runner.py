@@ -17,15 +17,13 @@ from pixi.core.channel import Channel
 from pixi.core.conversation import Bounds, Conversation, PastTurn
 from pixi.core.deltas import Finished, Repeats, ToolSchema, Usage
 from pixi.core.errors import StoreError, StoreOutdated
-from pixi.core.events import Finish, TurnEnded, TurnStarted
+from pixi.core.events import Finish, TurnEnded, TurnReport, TurnStarted
 from pixi.core.grammar import quoting_grammar
 from pixi.core.life import ENDING, Fate, Life, LifeEvent, LifeState, Reason, unanswered
-from pixi.core.limits import TOOL_SECONDS
 from pixi.core.lines import Line, UserLine
 from pixi.core.message import Message
 from pixi.core.repeats import last_messages, wants_repeat
-from pixi.core.report import TurnReport
-from pixi.core.spending import UsageScope
+from pixi.core.spending import TOOL_SECONDS, UsageScope
 from pixi.core.stamps import Citation, Reminder
 from pixi.core.turn import Turn
 from pixi.engine.command_executor import CommandExecutor

@@ -17,7 +17,7 @@ from msgspec import structs
 from pixi.core.channel import Channel
 from pixi.core.deltas import Finished, Prices, Usage
 from pixi.core.errors import ChannelError, StoreError, ToolError
-from pixi.core.message import Message
+from pixi.core.message import Message, Rights
 from pixi.core.spending import (
     KINDS,
     SCOPES,
@@ -35,7 +35,6 @@ from pixi.core.spending import (
     spent_on,
     way_of_searching,
 )
-from pixi.core.venue import Rights
 from pixi.engine.timeouts import give_up
 from pixi.models.model import Model
 from pixi.store.store import Store

@@ -18,7 +18,7 @@ from itertools import islice
 from pathlib import Path
 
 from pixi.core.untrusted import display_line
-from pixi.documents.document import Document, Section
+from pixi.documents.files import Document, Section
 from pixi.knowledge.entry import Entry, Fault
 from pixi.text.normalising import clean
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from pixi.core.errors import ConfigError
 from pixi.core.untrusted import display_line
 from pixi.documents import Documents, Readers, SetAside, suffix_of
-from pixi.documents.document import Document
+from pixi.documents.files import Document
 from pixi.knowledge.catalogue import Read, ScannedFile
 from pixi.knowledge.entry import Fault
 from pixi.knowledge.index_store import IndexStore, Threads

@@ -8,7 +8,7 @@ from typing import Any
 
 from pixi.core.errors import ConfigError
 from pixi.settings import given as sources
-from pixi.settings.check import check_key, is_section, known_keys, sections_of
+from pixi.settings.check import check_key, check_search, is_section, known_keys, sections_of
 from pixi.settings.given import MODELS, Faults, Given
 from pixi.settings.http import check_http, http_of
 from pixi.settings.model_choice import (
@@ -21,7 +21,6 @@ from pixi.settings.model_choice import (
     with_own_keys,
     with_prices,
 )
-from pixi.settings.searching import check_search
 from pixi.settings.secret import Secret
 from pixi.settings.sections import (
     DatabaseSettings,

@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from pixi.core.deltas import Prices
-from pixi.core.limits import Limits
-from pixi.core.spending import Allowance, Budgets
+from pixi.core.spending import Allowance, Budgets, Limits
 from pixi.settings.discord_rules import Rules
 from pixi.settings.given import Given
 from pixi.settings.http_rules import HttpRules

@@ -4,7 +4,7 @@ import json
 import types
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 from urllib.parse import urlsplit
 
 import msgspec
@@ -12,7 +12,7 @@ import msgspec
 from pixi.core.deltas import Prices
 from pixi.core.errors import ConfigError
 from pixi.settings.check import SECTIONS, nearest, usual_key
-from pixi.settings.given import ADDON, PRICES, Given, section_and_key
+from pixi.settings.given import ADDON, PRICES, Faults, Given, section_and_key
 from pixi.settings.secret import Secret
 from pixi.settings.sections import ModelSettings
 
@@ -326,3 +326,30 @@ SNOWFLAKES: Bounds = (1, 2**64 - 1)
 
 DOLLARS: Bounds = (0, 1_000_000)
 """What a million tokens may cost."""
+
+
+T = TypeVar("T")
+
+
+def addon_settings(name: str, kind: type[T], given: Mapping[str, Given], folder: Path) -> T:
+    """Return the settings of an addon.
+
+    Args:
+        name: of its section, e.g. `companion`.
+        kind: a dataclass with defaults, whose fields are the keys.
+        given: what stands in the section, by key.
+        folder: from which paths are taken.
+
+    Raises:
+        ConfigError: a key is not known, or of another type. All that is wrong is told at once.
+    """
+    hints = get_type_hints(kind)
+    faults = Faults()
+    values: dict[str, object] = {}
+    for key, each in given.items():
+        with faults.noted():
+            if key not in hints:
+                raise ConfigError(f"{each.place}: [addon.{name}] has no key {key!r}{nearest(key, hints)}")
+            values[key] = value_as(hints[key], each, folder)
+    faults.tell()
+    return kind(**values)

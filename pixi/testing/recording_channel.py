@@ -6,14 +6,11 @@ from dataclasses import dataclass
 from itertools import count
 
 from pixi.core.archive import Archive
-from pixi.core.card import Card
 from pixi.core.channel import Channel, Question
 from pixi.core.errors import ChannelError
 from pixi.core.events import Noted, ToolAnswered, TurnEnded, TurnEvent, TurnStarted, Verdict
 from pixi.core.language import REACT, SEND
-from pixi.core.message import Author, Image, Message
-from pixi.core.picture import Abilities, Picture
-from pixi.core.venue import Rights, Venue
+from pixi.core.message import Abilities, Author, Card, Image, Message, Picture, Rights, Venue
 
 _SOMEBODY = Author("1", "Mo")
 _ANYWHERE = Venue()

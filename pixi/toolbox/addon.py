@@ -7,7 +7,7 @@ from typing import Any, TypeVar, Unpack, cast, overload
 
 from pixi.core.errors import ConfigError
 from pixi.core.events import Makes
-from pixi.core.picture import Need
+from pixi.core.message import Need
 from pixi.core.routes import AddonRoute, Answer, Caller, Follow, RouteError
 from pixi.store.tables import Schema, Tables
 from pixi.toolbox.commands import Command, CommandFunction, CommandRegistry, command_from

@@ -9,7 +9,7 @@ from typing import Any
 
 from pixi.core.errors import ConfigError, PixiError
 from pixi.core.events import Makes
-from pixi.core.picture import Need
+from pixi.core.message import Need
 from pixi.toolbox.context import Context, Draft
 
 CommandFunction = Callable[..., Coroutine[Any, Any, None]]

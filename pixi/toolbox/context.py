@@ -5,13 +5,10 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from pixi.core.card import Card
 from pixi.core.channel import Channel
 from pixi.core.deltas import Prices, Usage
-from pixi.core.message import Author, Message
+from pixi.core.message import Author, Card, Message, Picture, Venue
 from pixi.core.persona import Persona
-from pixi.core.picture import Picture
-from pixi.core.venue import Venue
 
 
 class Draft:

@@ -8,10 +8,9 @@ from pathlib import PurePath
 from types import AsyncGeneratorType, GeneratorType
 from typing import Any
 
-from pixi.core.card import Card
 from pixi.core.errors import ToolError
 from pixi.core.masking import SecretRedactor
-from pixi.core.message import Image
+from pixi.core.message import Card, Image
 from pixi.models.pictures import PictureError, fit_for_model
 
 Part = str | Image | Card

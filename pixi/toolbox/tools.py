@@ -7,9 +7,9 @@ from typing import Any, Literal, TypedDict, Unpack, get_args
 
 from pixi.core.deltas import ToolSchema
 from pixi.core.errors import ConfigError
-from pixi.core.limits import TOOL_SECONDS
 from pixi.core.masking import SecretRedactor
-from pixi.core.picture import Need
+from pixi.core.message import Need
+from pixi.core.spending import TOOL_SECONDS
 from pixi.toolbox.arguments import checked
 from pixi.toolbox.context import Context, Notice
 from pixi.toolbox.rates import Rate, Rates

@@ -8,10 +8,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from pixi.documents.document import Section
-from pixi.documents.files import SetAside
+from pixi.documents.files import Section, SetAside
 from pixi.documents.formats.html import closed_elements, page_of, without_lines
-from pixi.documents.formats.markup import Heading, outlined
+from pixi.documents.formats.text import Heading, outlined
 from pixi.documents.wire import sendable
 from pixi.fetching.web import Web
 from pixi.web.wiki_api import (

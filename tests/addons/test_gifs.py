@@ -12,7 +12,7 @@ import pytest
 from pixi.addons.pictures import Seeker, gifs_from
 from pixi.core.events import Failed, Performed
 from pixi.core.masking import SecretRedactor
-from pixi.core.picture import Abilities
+from pixi.core.message import Abilities
 from pixi.engine import Engine
 from pixi.fetching.web import Web
 from pixi.testing import RecordingChannel, ScriptedModel

@@ -13,9 +13,8 @@ from pixi.addons import server_history
 from pixi.core.archive import ArchivedMessage, ArchiveQuery, Asker, ForumPost, FoundMessages, FoundPosts, Way
 from pixi.core.errors import ChannelError
 from pixi.core.lines import ToolCall, ToolLine
-from pixi.core.message import Author
+from pixi.core.message import Abilities, Author
 from pixi.core.persona import Persona
-from pixi.core.picture import Abilities
 from pixi.models.model import Traits
 from pixi.store.sqlite import SqliteStore
 from pixi.testing import RecordingChannel, ScriptedModel

@@ -11,7 +11,7 @@ from pixi.addons.web_pages import SOURCE, ReadLimits, in_parts, question_result,
 from pixi.core.deltas import Prices, Text, Usage
 from pixi.core.errors import ToolError
 from pixi.core.masking import SecretRedactor
-from pixi.documents.document import Section
+from pixi.documents.files import Section
 from pixi.fetching.web import Web
 from pixi.knowledge.retrieval import RetrievalAgent
 from pixi.testing import ScriptedModel

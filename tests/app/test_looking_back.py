@@ -9,8 +9,8 @@ import pytest
 from pixi.app.looking_back import RebuiltRequest, look_back
 from pixi.app.service import BotService
 from pixi.core.deltas import Usage
-from pixi.core.limits import Limits
 from pixi.core.lines import AssistantLine, UserLine
+from pixi.core.spending import Limits
 from pixi.testing import RecordingChannel
 from tests.app.scene import address, house_in, message, persona_file
 from tests.servers.scripted_openai import Reply, ScriptedOpenAI, Seen, call, finish, stream

@@ -20,13 +20,11 @@ from prompt_toolkit.output.vt100 import Vt100_Output
 from pixi.channels.terminal import asking
 from pixi.channels.terminal.lines import seat
 from pixi.channels.terminal.live import LiveTerminal, Tell
-from pixi.core.card import Card, Field
 from pixi.core.channel import Channel, OpenChannel, Question
 from pixi.core.events import Verdict
-from pixi.core.message import Image, Message
+from pixi.core.message import Card, Field, Image, Message, Rights, Venue
 from pixi.core.persona import Persona
 from pixi.core.spending import UsageReport
-from pixi.core.venue import Rights, Venue
 from pixi.models.model import Model
 from pixi.store.kept import LookedBack, TurnRecord
 from pixi.testing import ScriptedModel

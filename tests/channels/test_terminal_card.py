@@ -11,8 +11,7 @@ from prompt_toolkit.utils import get_cwidth
 
 from pixi.channels.terminal.rows import Line, drawn, framed
 from pixi.channels.terminal.words import card_lines
-from pixi.core.card import Card, Field
-from pixi.core.message import Image
+from pixi.core.message import Card, Field, Image
 from pixi.models.pictures import PictureError
 
 PANCAKES = Card(

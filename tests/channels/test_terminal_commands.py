@@ -18,9 +18,9 @@ from pixi.channels.terminal.input import COMMANDS, HELP, Choices, CommandComplet
 from pixi.channels.terminal.lines import seat
 from pixi.channels.terminal.live import LiveTerminal
 from pixi.channels.terminal.own import told_why
-from pixi.core.limits import Limits
 from pixi.core.lines import ToolCall
 from pixi.core.persona import Persona
+from pixi.core.spending import Limits
 from pixi.engine.engine import Engine
 from pixi.testing import RecordingChannel, ScriptedModel
 from tests.pages import ROOT, code, read_page

@@ -11,10 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pixi.core.forgetting import without
-from pixi.core.gathered import LineFitter
 from pixi.core.lines import UserLine
 from pixi.core.message import Author, Image, Message, Quoted
-from pixi.core.stamps import Reminder, stamp
+from pixi.core.stamps import LineFitter, Reminder, stamp
 from pixi.core.tokens import estimate
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)

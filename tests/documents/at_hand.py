@@ -6,8 +6,7 @@ from collections.abc import AsyncGenerator, Iterable, Sequence
 from pathlib import Path
 
 from pixi.documents import Documents, FileLimits, Readers, SetAside
-from pixi.documents.document import Document, Section
-from pixi.documents.files import open_regular, original_of
+from pixi.documents.files import Document, Section, open_regular, original_of
 from pixi.documents.formats import read_documents
 from pixi.documents.wire import DocumentCleaner
 

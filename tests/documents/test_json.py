@@ -5,7 +5,7 @@ import pytest
 import zstandard
 
 from pixi.documents import FileLimits, SetAside
-from pixi.documents.document import Document, Section
+from pixi.documents.files import Document, Section
 from tests.documents.at_hand import read, write
 
 RECORDS = [

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pixi.documents import Documents, FileLimits, Readers, SetAside
-from pixi.documents.document import Section
+from pixi.documents.files import Section
 from tests.documents.at_hand import read, sections, write
 
 if TYPE_CHECKING:

@@ -15,8 +15,7 @@ import zstandard
 
 from pixi.core.errors import ConfigError
 from pixi.documents import Documents, FileLimits, Readers, SetAside, process
-from pixi.documents.document import Document, Section
-from pixi.documents.files import open_regular
+from pixi.documents.files import Document, Section, open_regular
 from pixi.documents.formats.fetched import Label, labelled
 from pixi.documents.wire import HANDS_OVER
 from tests.documents.at_hand import write

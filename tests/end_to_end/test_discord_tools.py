@@ -14,7 +14,7 @@ from tests.servers.scripted_openai import Reply, call, finish, stream, usage
 TOOLS = '''
 from pathlib import Path
 
-from pixi.core.card import Card, Field
+from pixi.core.message import Card, Field
 
 HERE = Path(__file__).parent
 

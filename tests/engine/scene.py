@@ -7,13 +7,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TypedDict, Unpack
 
-from pixi.core.limits import Limits
+from pixi.core.events import TurnReport
 from pixi.core.lines import AssistantLine, Line, UserLine
 from pixi.core.message import Author, Message
 from pixi.core.persona import Persona
 from pixi.core.reading import ProsePolicy
-from pixi.core.report import TurnReport
-from pixi.core.spending import Budgets
+from pixi.core.spending import Budgets, Limits
 from pixi.engine import Engine
 from pixi.engine.compaction import Helper
 from pixi.engine.context import Role

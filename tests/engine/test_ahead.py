@@ -8,7 +8,7 @@ import pytest
 
 from pixi.core.errors import ConfigError, PixiError
 from pixi.core.events import Failed, Performed
-from pixi.core.limits import Limits
+from pixi.core.spending import Limits
 from pixi.testing import RecordingChannel, ScriptedModel
 from pixi.toolbox.addon import Addon
 from pixi.toolbox.commands import CameToNothing

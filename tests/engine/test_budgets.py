@@ -13,9 +13,9 @@ import pytest
 from pixi.core.deltas import Finished, Prices, Request, Usage
 from pixi.core.errors import ChannelError, ModelError, StoreError
 from pixi.core.lines import ToolCall
+from pixi.core.message import Rights, Venue
 from pixi.core.persona import Persona
 from pixi.core.spending import Allowance, Budgets, QuotaUsage, UsageEntry, UsageScope, day_of
-from pixi.core.venue import Rights, Venue
 from pixi.engine.usage import QuotaExceeded
 from pixi.models.model import Traits
 from pixi.store.sql import SqlStore

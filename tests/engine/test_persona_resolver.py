@@ -8,8 +8,8 @@ import pytest
 from pixi.core.errors import ConfigError
 from pixi.core.events import Failed
 from pixi.core.lines import AssistantLine, SystemLine
+from pixi.core.message import Abilities
 from pixi.core.persona import Persona
-from pixi.core.picture import Abilities
 from pixi.engine import context
 from pixi.engine.context import Role
 from pixi.models.model import Traits

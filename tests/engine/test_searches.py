@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from pixi.core.deltas import Finished, Prices, Usage
+from pixi.core.events import TurnReport
 from pixi.core.figures import of_searches, summed_up
 from pixi.core.lines import ToolCall
 from pixi.core.persona import Persona
-from pixi.core.report import TurnReport
 from pixi.core.spending import (
     Budgets,
     UsageEntry,

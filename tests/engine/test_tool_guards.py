@@ -13,11 +13,9 @@ from pixi.core.channel import Question
 from pixi.core.errors import ChannelError, ToolError
 from pixi.core.events import Verdict
 from pixi.core.life import Life, LifeEvent
-from pixi.core.limits import Limits
 from pixi.core.lines import ToolCall
-from pixi.core.message import Author, Image
-from pixi.core.spending import Budgets
-from pixi.core.venue import Rights, Venue
+from pixi.core.message import Author, Image, Rights, Venue
+from pixi.core.spending import Budgets, Limits
 from pixi.engine.context import local_now
 from pixi.engine.tool_guards import ToolRunConfig, readable
 from pixi.engine.tool_rounds import ToolRounds

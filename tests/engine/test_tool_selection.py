@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from pixi.core.deltas import ToolSchema
-from pixi.core.limits import Limits
 from pixi.core.lines import AssistantLine, SystemLine, ToolCall, UserLine
 from pixi.core.persona import Persona
+from pixi.core.spending import Limits
 from pixi.engine.capabilities import Capabilities, ToolRoom, ToolSelector
 from pixi.models.dialects.chat import chat_fields
 from pixi.models.dialects.prompt import Style, encoded

@@ -12,12 +12,10 @@ import pytest
 
 from pixi.core.errors import ChannelError, StoreError, ToolError
 from pixi.core.events import Failed, ToolAnswered
-from pixi.core.limits import Limits
 from pixi.core.lines import ToolCall, ToolLine
-from pixi.core.message import Author
+from pixi.core.message import Author, Venue
 from pixi.core.persona import Persona
-from pixi.core.spending import UsageEntry
-from pixi.core.venue import Venue
+from pixi.core.spending import Limits, UsageEntry
 from pixi.store.kept import Deed, Quota
 from pixi.store.sqlite import SqliteStore
 from pixi.testing import RecordingChannel, ScriptedModel

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pixi.documents.document import Document, Section
+from pixi.documents.files import Document, Section
 from pixi.knowledge.catalogue import Catalogue, CatalogueDamaged, Read, ScannedFile, candidates, new_id
 from pixi.knowledge.entry import Fault
 

@@ -71,7 +71,7 @@ _CARDS = '''
 import json
 from pathlib import Path
 
-from pixi.core.card import Card, Field
+from pixi.core.message import Card, Field
 
 PAYLOADS = json.loads(Path(__file__).with_name("payloads.json").read_text())
 TYPES = ("spot_card", "spots_list", "tricklist_card", "trick_card", "spot_draft_confirmation")

@@ -24,7 +24,7 @@ KIT = "---\nname: Kit\nabout: skates\nlanguage: fa\n---\n\nYou are Kit.\n"
 CARDS = """
 from pixi.companion.cards import spot_card, spots_list
 from pixi.companion.data import Spot
-from pixi.core.card import Card, Field
+from pixi.core.message import Card, Field
 
 PLACE = {"city": "Venice", "state": "CA", "latitude": 1.5, "longitude": 2.5}
 SPOT = Spot(id="7", name="Harbor Bowl", kind="skatepark", rating=4.6, **PLACE)

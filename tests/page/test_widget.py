@@ -43,7 +43,7 @@ PAYLOADS = (
 )
 
 ADDON = '''
-from pixi.core.card import Card, Field
+from pixi.core.message import Card, Field
 
 
 def setup(addon):

@@ -16,10 +16,9 @@ import pytest
 from PIL import Image as Pillow
 from pydantic import BaseModel
 
-from pixi.core.card import Card, Field
 from pixi.core.errors import ToolError
 from pixi.core.masking import SecretRedactor
-from pixi.core.message import Image
+from pixi.core.message import Card, Field, Image
 from pixi.toolbox.results import clipped, masked, parts_of, with_pictures_checked
 
 

@@ -73,7 +73,7 @@ async def check_personas(settings: "Settings") -> AsyncIterator[Finding]:
     Of those that come with Pixi only the default one must find all that it names.
     """
     from pixi.app.checking import find_missing
-    from pixi.core.shortcomings import on_bundled
+    from pixi.core.persona import on_bundled
     from pixi.models.weights import SMOLLM2
     from pixi.personas.files import shown
     from pixi.personas.shelf import shipped_folder

@@ -11,9 +11,9 @@ from typing import Any
 from pixi.app.service import BotService
 from pixi.channels.http.feed import SILENCE, HttpChannel
 from pixi.core.errors import ConfigError, PixiError
+from pixi.core.events import TurnReport
 from pixi.core.message import Author, Message
 from pixi.core.persona import Persona
-from pixi.core.report import TurnReport
 from pixi.core.routes import Caller, RouteError
 from pixi.core.spending import Budgets
 from pixi.engine.context import Role

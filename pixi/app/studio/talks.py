@@ -24,10 +24,10 @@ from pixi.app.studio.rows import (
     words_in,
 )
 from pixi.channels.http.talks import acts_of, messages_reacted_to
+from pixi.core.conversation import notes_in
 from pixi.core.errors import PixiError
 from pixi.core.events import to_json
 from pixi.core.message import Message
-from pixi.core.notes import notes_in
 from pixi.core.routes import AddonRoute, Caller, RouteError
 from pixi.store.kept import ChannelConfig, FoundWords, ListedTalk, TalkFilter, TurnRecord
 from pixi.store.statements.branches import trunk

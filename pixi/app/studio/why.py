@@ -14,13 +14,13 @@ from pixi.app.looking_back import RebuiltRequest, look_back
 from pixi.app.studio.rows import may_read
 from pixi.core.citing import sources_in
 from pixi.core.deltas import ToolSchema
+from pixi.core.forgetting import LinePart, parts_of
 from pixi.core.language import NOTE, REACT, SEND, CommandEnded
 from pixi.core.lines import AssistantLine, Line, ToolLine, UserLine
 from pixi.core.masking import SecretRedactor
 from pixi.core.message import Message
 from pixi.core.routes import AddonRoute, Caller, RouteError
 from pixi.core.tokens import estimate, estimate_all, estimate_tools
-from pixi.core.unstamping import LinePart, parts_of
 from pixi.core.written import read_again, written
 from pixi.store.kept import Effect
 

@@ -8,8 +8,8 @@ import discord
 from discord.http import Route
 
 from pixi.channels.discord.formatting import one_line
+from pixi.core.message import Audience, Venue
 from pixi.core.spending import UsageScope
-from pixi.core.venue import Audience, Venue
 
 if TYPE_CHECKING:
     from discord.abc import GuildChannel, MessageableChannel, PrivateChannel

@@ -26,7 +26,7 @@ from pixi.channels.http.sniffing import PICTURES, SUFFIXES, Sniffer
 from pixi.core.errors import ConfigError
 from pixi.core.message import Image
 from pixi.documents import FileLimits, Readers, SetAside
-from pixi.documents.formats.markup import as_markdown
+from pixi.documents.formats.text import as_markdown
 from pixi.fetching.web import Web, WebError
 from pixi.models.pictures import PictureError, fit_for_model
 

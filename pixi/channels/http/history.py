@@ -46,12 +46,11 @@ from pixi.channels.http.requests import decoded, json_answer, queried
 from pixi.channels.http.shown import OfMessage, ShownPictures
 from pixi.channels.http.streams import read_body, write_stream
 from pixi.channels.http.talks import TalkAddress, Talks, acts_of, messages_reacted_to
-from pixi.core.card import card_json
 from pixi.core.citing import sources_in
 from pixi.core.events import Pictured, Reacted, Sent, Shown, to_json
 from pixi.core.language import NOTE
 from pixi.core.lines import AssistantLine
-from pixi.core.message import Message
+from pixi.core.message import Message, card_json
 from pixi.core.spending import UsageEntry, UsageScope
 from pixi.core.written import read_again
 from pixi.store.kept import Alternative, TurnRecord

@@ -25,7 +25,6 @@ from pixi.channels.http.feed import Channels, Form, HttpChannel
 from pixi.channels.http.limits import HttpLimits
 from pixi.channels.http.problems import Problem
 from pixi.core import language
-from pixi.core.card import card_from_record
 from pixi.core.channel import Channel
 from pixi.core.events import (
     Numbering,
@@ -40,8 +39,7 @@ from pixi.core.events import (
     TurnStarted,
 )
 from pixi.core.language import REACT
-from pixi.core.message import Author, Message, Quoted
-from pixi.core.picture import from_record
+from pixi.core.message import Author, Message, Quoted, card_from_record, from_record
 from pixi.store.kept import AnsweredMessage, Effect, Talk, TurnRecord, id_of_act
 from pixi.store.store import Store
 

@@ -10,15 +10,13 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, TextIO
 
 from pixi.channels.terminal.words import ReadingIndicator, card_lines
-from pixi.core.card import Card
 from pixi.core.channel import TAKEN_OVER, Channel, OpenChannel, Question
 from pixi.core.errors import ChannelError, ChannelForgot, LeaseHeld, StoreError
 from pixi.core.events import Failed, Noted, Numbering, Reacted, Sourced, TurnEnded, TurnEvent, Verdict
-from pixi.core.message import Author, Message
+from pixi.core.message import Author, Card, Message, Rights
 from pixi.core.persona import Persona
 from pixi.core.spending import UsageReport
 from pixi.core.untrusted import json_line, one_line, printable
-from pixi.core.venue import Rights
 from pixi.models.model import Model
 from pixi.store.kept import LookedBack, TurnRecord
 

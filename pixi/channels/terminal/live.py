@@ -29,7 +29,6 @@ from pixi.channels.terminal.rows import Line, drawn
 from pixi.channels.terminal.screen import Screen
 from pixi.channels.terminal.transcript import Transcript
 from pixi.channels.terminal.words import ReadingIndicator, call_in_words, card_of
-from pixi.core.card import Card
 from pixi.core.channel import TAKEN_OVER, Channel, Question
 from pixi.core.errors import ChannelElsewhere, LeaseHeld, StoreError
 from pixi.core.events import (
@@ -44,11 +43,9 @@ from pixi.core.events import (
     Verdict,
 )
 from pixi.core.figures import of_searches, of_the_month, summed_up
-from pixi.core.message import Image, Message
-from pixi.core.picture import Abilities, Picture
-from pixi.core.shortcomings import shortcomings
+from pixi.core.message import Abilities, Card, Image, Message, Picture, Rights
+from pixi.core.persona import shortcomings
 from pixi.core.untrusted import one_line
-from pixi.core.venue import Rights
 from pixi.models.pictures import PictureError
 from pixi.store.kept import TurnRecord
 

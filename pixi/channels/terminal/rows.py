@@ -7,7 +7,7 @@ from io import BytesIO
 from prompt_toolkit.utils import get_cwidth
 
 from pixi.channels.terminal.words import picture_told
-from pixi.core.card import Card
+from pixi.core.message import Card
 from pixi.core.untrusted import one_line, printable
 from pixi.models.pictures import fit_for_model
 

@@ -6,11 +6,9 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from pixi.core.card import Card
 from pixi.core.deltas import PromptProgress
 from pixi.core.events import TurnEvent
-from pixi.core.message import Image
-from pixi.core.picture import Picture
+from pixi.core.message import Card, Image, Picture
 from pixi.core.untrusted import one_line, printable, shortened
 
 

@@ -9,8 +9,7 @@ from functools import cache
 from importlib import import_module
 
 from pixi.documents import files
-from pixi.documents.document import Document
-from pixi.documents.files import Original, SetAside
+from pixi.documents.files import Document, Original, SetAside
 
 Tell = Callable[[str], None]
 Reader = Callable[[Original, Tell], Iterable[Document]]

@@ -5,11 +5,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from pixi.documents.document import Document, Section
-from pixi.documents.files import Original, SetAside
+from pixi.documents.files import Document, Original, Section, SetAside
 from pixi.documents.formats import Tell
-from pixi.documents.formats.markup import Heading, outlined
-from pixi.documents.formats.plain import decoded
+from pixi.documents.formats.text import Heading, decoded, outlined
 
 if TYPE_CHECKING:
     from selectolax.lexbor import LexborNode

@@ -9,12 +9,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, BinaryIO
 from urllib.parse import unquote, urldefrag
 
-from pixi.documents.document import Document, Section
-from pixi.documents.files import BROKEN, FileLimits, Original, SetAside, mib
+from pixi.documents.files import BROKEN, Document, FileLimits, Original, Section, SetAside, mib
 from pixi.documents.formats import Tell
 from pixi.documents.formats.html import HtmlLines, closed_elements, page_of
-from pixi.documents.formats.markup import BETWEEN_HEADINGS, Heading, outlined
-from pixi.documents.formats.plain import decoded
+from pixi.documents.formats.text import BETWEEN_HEADINGS, Heading, decoded, outlined
 
 if TYPE_CHECKING:
     from docx.document import Document as WordDocument

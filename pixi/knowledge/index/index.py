@@ -14,8 +14,16 @@ from typing import TYPE_CHECKING, Protocol, Self, cast
 from pixi.knowledge.entry import Entry, Found, Hit, Source
 from pixi.knowledge.index.evidence import Excerpt, Judge, in_order, question_in
 from pixi.knowledge.index.passages import Stretch, passages_of
-from pixi.knowledge.index.query import ParsedQuery, QueryParser, Scored, ranked
-from pixi.knowledge.index.vocabulary import IndexDamaged, WordIndex, reading, writing
+from pixi.knowledge.index.query import (
+    IndexDamaged,
+    ParsedQuery,
+    QueryParser,
+    Scored,
+    WordIndex,
+    ranked,
+    reading,
+    writing,
+)
 from pixi.text.normalising import clean, normalise
 from pixi.text.snippets import Cutter
 from pixi.text.terms import Analysis, language_of, pieces

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from pixi.documents.document import Section
+from pixi.documents.files import Section
 from pixi.knowledge.entry import Entry, Source
 
 SIZE = 1_000

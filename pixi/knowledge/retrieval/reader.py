@@ -18,9 +18,8 @@ from pixi.core.spending import Count, counted
 from pixi.core.untrusted import clipped, display_line
 from pixi.knowledge.entry import Entry
 from pixi.knowledge.retrieval.findings import NOT_IN_WHAT_WAS_READ, NOT_THERE, Answer, SourceSpan
-from pixi.knowledge.retrieval.passages import Passages
-from pixi.knowledge.retrieval.replies import LONGEST_REPLY, quoted, read_reply, runs_on
-from pixi.knowledge.retrieval.sentences import (
+from pixi.knowledge.retrieval.passages import (
+    Passages,
     PromptPart,
     Sentence,
     parts_of,
@@ -28,6 +27,7 @@ from pixi.knowledge.retrieval.sentences import (
     sentences_of,
     tokens_in,
 )
+from pixi.knowledge.retrieval.replies import LONGEST_REPLY, quoted, read_reply, runs_on
 from pixi.models.model import Model
 
 Reporter = Callable[[str], None]

@@ -10,11 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from aiohttp import BodyPartReader, web
 
-from pixi.testing.discord.calls import ApiCall
-from pixi.testing.discord.faults import Form, Json, fault, invalid, snowflake
-from pixi.testing.discord.mentioning import Allowed
+from pixi.testing.discord.calls import ApiCall, Form, Json, fault, invalid, snowflake
 from pixi.testing.discord.messages import Upload
-from pixi.testing.discord.writing import MessageDraft
+from pixi.testing.discord.writing import Allowed, MessageDraft
 
 if TYPE_CHECKING:
     from pixi.testing.discord.world import World

@@ -9,13 +9,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from pixi.testing.discord import writing
-from pixi.testing.discord.intents import GatewayIntents
-from pixi.testing.discord.mentioning import Allowed
+from pixi.testing.discord.ids import GatewayIntents
 from pixi.testing.discord.messages import FakeMessage, FileGiven, Reaction, uploads
-from pixi.testing.discord.permissions import NONE, Permission
-from pixi.testing.discord.users import FakeRole, User
+from pixi.testing.discord.users import NONE, FakeRole, Permission, User
 from pixi.testing.discord.webhooks import Webhook, new_webhook
-from pixi.testing.discord.writing import MessageDraft
+from pixi.testing.discord.writing import Allowed, MessageDraft
 
 if TYPE_CHECKING:
     from pixi.testing.discord.guilds import Guild

@@ -6,9 +6,8 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pixi.testing.discord import bodies, lean
-from pixi.testing.discord.calls import ApiCall
-from pixi.testing.discord.faults import Form, Json, fault, invalid, snowflake
+from pixi.testing.discord import bodies, gateway
+from pixi.testing.discord.calls import ApiCall, Form, Json, fault, invalid, snowflake
 from pixi.testing.discord.routing import ApiAnswer, ApiRoute, guild_of
 
 if TYPE_CHECKING:
@@ -264,7 +263,7 @@ def overwrite(world: World, call: ApiCall) -> object:
     for at, body in enumerate(given):
         check(body, form, (at,))
         if world.lean:
-            lean.check_options(body.get("options"))
+            gateway.check_options(body.get("options"))
         key = int(body.get("type") or CHAT), str(body.get("name"))
         if key in seen:
             message = "Application command names must be unique"

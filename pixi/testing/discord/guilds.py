@@ -19,12 +19,10 @@ from pixi.testing.discord.channels import (
     VOICE,
     FakeChannel,
 )
-from pixi.testing.discord.intents import GatewayIntents
-from pixi.testing.discord.mentioning import SILENT
+from pixi.testing.discord.ids import GatewayIntents
 from pixi.testing.discord.messages import THREAD_CREATED, THREAD_STARTER, FakeMessage
-from pixi.testing.discord.permissions import EVERYONE, NONE, Permission
-from pixi.testing.discord.users import Emoji, FakeRole, Member, Sticker, User
-from pixi.testing.discord.writing import MessageDraft, write
+from pixi.testing.discord.users import EVERYONE, NONE, Emoji, FakeRole, Member, Permission, Sticker, User
+from pixi.testing.discord.writing import SILENT, MessageDraft, write
 
 if TYPE_CHECKING:
     from pixi.testing.discord.world import World

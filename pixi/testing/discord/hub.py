@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Protocol
 import msgspec
 
 from pixi.testing.discord import payloads
-from pixi.testing.discord.faults import Json
-from pixi.testing.discord.intents import LIMITED_FLAGS, GatewayIntents
+from pixi.testing.discord.calls import Json
+from pixi.testing.discord.ids import LIMITED_FLAGS, GatewayIntents
 
 if TYPE_CHECKING:
     from pixi.testing.discord.guilds import Guild

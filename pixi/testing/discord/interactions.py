@@ -12,12 +12,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from pixi.testing.discord import payloads
+from pixi.testing.discord.calls import Json
 from pixi.testing.discord.channels import FakeChannel
 from pixi.testing.discord.commands import CHAT, GROUP, MESSAGE, SUBCOMMAND, USER, FakeCommand
-from pixi.testing.discord.faults import Json
 from pixi.testing.discord.messages import EPHEMERAL, FakeMessage
-from pixi.testing.discord.permissions import Permission, in_channel
-from pixi.testing.discord.users import FakeRole, User
+from pixi.testing.discord.users import FakeRole, Permission, User, in_channel
 from pixi.testing.discord.world import LIMIT
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from PIL import Image
 
-from pixi.testing.discord.faults import Json
+from pixi.testing.discord.calls import Json
 from pixi.testing.discord.ids import time_of
 
 if TYPE_CHECKING:

@@ -6,11 +6,11 @@ import hashlib
 import time
 from typing import TYPE_CHECKING
 
-from pixi.testing.discord import lean
-from pixi.testing.discord.faults import Json
+from pixi.testing.discord import gateway
+from pixi.testing.discord.calls import Json
 from pixi.testing.discord.ids import moment, time_of
 from pixi.testing.discord.messages import CONTEXT_MENU_REPLY, REPLY, THREAD_STARTER, FakeMessage
-from pixi.testing.discord.permissions import in_channel, in_guild
+from pixi.testing.discord.users import in_channel, in_guild
 
 if TYPE_CHECKING:
     from pixi.testing.discord.channels import FakeChannel
@@ -60,7 +60,7 @@ def message(one: FakeMessage, world: World, *, nested: bool = False) -> Json:
         payload["referenced_message"] = message(there, world, nested=True) if there else None
     if one.thread is not None and not nested:
         payload["thread"] = channel(one.thread, world)
-    return lean.message(payload) if world.lean else payload
+    return gateway.message(payload) if world.lean else payload
 
 
 def author(one: FakeMessage) -> Json:
@@ -91,7 +91,7 @@ def message_event(one: FakeMessage, world: World, *, nonce: bool = False) -> Jso
         member = guild.members.get(one.author.id)
         if member is not None and one.webhook is None:
             told = member.payload(user=False)
-            payload["member"] = lean.member(told) if world.lean else told
+            payload["member"] = gateway.member(told) if world.lean else told
     payload["channel_type"] = one.channel.type
     if nonce and one.nonce is not None:
         payload["nonce"] = one.nonce

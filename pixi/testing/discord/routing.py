@@ -11,9 +11,11 @@ import msgspec
 from aiohttp import web
 
 from pixi.testing.discord import bodies
-from pixi.testing.discord.calls import ApiCall, Hooks
-from pixi.testing.discord.faults import (
+from pixi.testing.discord.calls import (
+    ApiCall,
     DropConnection,
+    Hooks,
+    RateLimits,
     RefusedCall,
     fault,
     invalid,
@@ -21,8 +23,7 @@ from pixi.testing.discord.faults import (
     snowflake,
     unauthorized,
 )
-from pixi.testing.discord.limits import RateLimits
-from pixi.testing.discord.permissions import Permission, in_channel, in_guild
+from pixi.testing.discord.users import Permission, in_channel, in_guild
 
 if TYPE_CHECKING:
     from pixi.testing.discord.channels import FakeChannel

@@ -8,26 +8,16 @@ from typing import Self
 
 from aiohttp import web
 
-from pixi.testing.discord import (
-    answer_routes,
-    commands,
-    message_routes,
-    place_routes,
-    search_routes,
-    thread_routes,
-    webhook_routes,
-)
+from pixi.testing.discord import commands, message_routes, place_routes, webhook_routes
 from pixi.testing.discord.channels import FakeChannel
 from pixi.testing.discord.commands import Commands
 from pixi.testing.discord.gateway import Gateway
 from pixi.testing.discord.guilds import Guild
 from pixi.testing.discord.hub import Hub
-from pixi.testing.discord.ids import Snowflakes
-from pixi.testing.discord.intents import GatewayIntents
+from pixi.testing.discord.ids import GatewayIntents, Snowflakes
 from pixi.testing.discord.moods import Moods
-from pixi.testing.discord.permissions import EVERYONE, NONE, Permission
 from pixi.testing.discord.routing import Rest
-from pixi.testing.discord.users import Member, User
+from pixi.testing.discord.users import EVERYONE, NONE, Member, Permission, User
 from pixi.testing.discord.using import Using
 from pixi.testing.discord.world import World
 
@@ -35,12 +25,12 @@ BOT_MAY = EVERYONE | Permission.MENTION_EVERYONE | Permission.MANAGE_WEBHOOKS
 TOKEN = "MTAwMDAwMDAwMDAwMDAwMDAw.Gloopb.not-a-secret-only-a-loopback-server-takes-it"
 ROUTES = [
     # The first that fits answers: `/messages/pins` is no message.
-    *search_routes.ROUTES,
+    *message_routes.SEARCH_ROUTES,
     *message_routes.ROUTES,
     *place_routes.ROUTES,
-    *thread_routes.ROUTES,
+    *place_routes.THREAD_ROUTES,
     *webhook_routes.ROUTES,
-    *answer_routes.ROUTES,
+    *webhook_routes.ANSWER_ROUTES,
     *commands.ROUTES,
 ]
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from pixi.testing.discord import interactions
+from pixi.testing.discord.calls import Json
 from pixi.testing.discord.channels import FakeChannel
 from pixi.testing.discord.commands import FakeCommand
-from pixi.testing.discord.faults import Json
 from pixi.testing.discord.interactions import Interaction, OptionValue
 from pixi.testing.discord.messages import FakeMessage
 from pixi.testing.discord.users import User

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pixi.testing.discord import writing
-from pixi.testing.discord.faults import Json
+from pixi.testing.discord.calls import Json
 from pixi.testing.discord.messages import FakeMessage, FileGiven, uploads
 from pixi.testing.discord.users import User
 from pixi.testing.discord.writing import MessageDraft

@@ -5,11 +5,10 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from pixi.testing.discord import lean, payloads
-from pixi.testing.discord.faults import Json
-from pixi.testing.discord.ids import Snowflakes
-from pixi.testing.discord.intents import NO_INTENT, PRIVILEGED, GatewayIntents
-from pixi.testing.discord.permissions import Permission, in_channel
+from pixi.testing.discord import gateway, payloads
+from pixi.testing.discord.calls import Json
+from pixi.testing.discord.ids import NO_INTENT, PRIVILEGED, GatewayIntents, Snowflakes
+from pixi.testing.discord.users import Permission, in_channel
 
 if TYPE_CHECKING:
     from pixi.testing.discord.channels import FakeChannel
@@ -104,7 +103,7 @@ class World:
             return
         payload = payloads.message_event(message, self, nonce=event == "MESSAGE_CREATE")
         if self.lean and event == "MESSAGE_UPDATE":
-            payload = lean.updated(payload)
+            payload = gateway.updated(payload)
         guild = channel.guild
         open_to_bot = guild is None or message.author is self.bot or self.bot in message.users_pinged
         if message.application_id == self.application_id:

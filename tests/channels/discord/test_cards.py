@@ -12,10 +12,9 @@ from PIL import Image as Pillow
 
 from pixi.channels.discord.formatting import units
 from pixi.channels.discord.outgoing.content import forms_of, public_address
-from pixi.core.card import Card, Field
 from pixi.core.errors import ChannelError, ChannelLost
 from pixi.core.events import Failed, TurnEnded
-from pixi.core.message import Image
+from pixi.core.message import Card, Field, Image
 from pixi.core.persona import Persona
 from pixi.testing.discord import FakeMessage, Permission
 from tests.channels.discord.backend import RecordingBackend

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from pixi.channels.discord import permissions
-from pixi.core.venue import Rights, Venue
+from pixi.core.message import Rights, Venue
 from pixi.testing.discord import FakeChannel, Permission, User
 from tests.channels.discord.backend import RecordingBackend
 from tests.channels.discord.room import Room, room_of

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as some
 
-from pixi.documents.document import Section
+from pixi.documents.files import Section
 from pixi.knowledge.entry import Entry
 from pixi.knowledge.index.passages import SIZE, passages_of
 from pixi.text.snippets import LENGTH, Cutter

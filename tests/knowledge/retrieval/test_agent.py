@@ -12,7 +12,7 @@ import pytest
 from pixi.core.deltas import Finished, Prices, Request, Usage
 from pixi.core.errors import ModelError
 from pixi.core.lines import SystemLine
-from pixi.documents.document import Section
+from pixi.documents.files import Section
 from pixi.knowledge.retrieval import Findings, RetrievalAgent, reader
 from pixi.knowledge.retrieval.agent import NO_QUESTION
 from pixi.knowledge.retrieval.findings import NOT_IN_WHAT_WAS_READ, NOT_THERE
