@@ -118,8 +118,8 @@ def test_one_holds_the_lock(tmp_path: Path) -> None:
 
 def test_the_lock_of_a_process_that_was_killed_is_free(tmp_path: Path) -> None:
     holder = (
-        "import sys, time; from pathlib import Path; from pixi.knowledge.index_store import Lock\n"
-        "lock = Lock(Path(sys.argv[1])); print(lock.take(), flush=True); time.sleep(60)"
+        "import sys, time; from pathlib import Path; from pixi.knowledge.index_store import WriterLock\n"
+        "lock = WriterLock(Path(sys.argv[1])); print(lock.take(), flush=True); time.sleep(60)"
     )
     path = tmp_path / "lock.db"
     with subprocess.Popen([sys.executable, "-c", holder, path], stdout=subprocess.PIPE, text=True) as process:

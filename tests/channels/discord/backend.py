@@ -16,7 +16,7 @@ from pixi.store.kept import ChannelConfig, Tally, TurnRecord
 
 @dataclass(slots=True)
 class RecordingBackend:
-    """A `pixi.channels.discord.backend.House`. What it is told can be read; what it answers can be set.
+    """A `pixi.channels.discord.backend.BotBackend`. What it is told can be read; what it answers can be set.
 
     Attributes:
         received: messages, with the channels they came by.
