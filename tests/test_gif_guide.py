@@ -7,7 +7,7 @@ import pytest
 
 from pixi.core.events import Performed, Pictured, to_json
 from pixi.core.message import Picture
-from pixi.core.written import read_again
+from pixi.core.reading import read_again
 from pixi.settings import load
 from tests.pages import ROOT, Block, blocks, read_page
 

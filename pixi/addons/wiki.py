@@ -17,8 +17,7 @@ from pixi.documents.formats.text import BETWEEN_HEADINGS
 from pixi.knowledge.entry import Entry
 from pixi.knowledge.retrieval import Reporter, RetrievalAgent, silent
 from pixi.text.lists import telling_runs, without_asking, word_list
-from pixi.text.normalising import normalise
-from pixi.text.terms import pieces
+from pixi.text.terms import normalise, pieces
 from pixi.toolbox.addon import Addon
 from pixi.toolbox.context import Context
 from pixi.toolbox.rates import Rate

@@ -259,7 +259,7 @@ class _Opening:
         return self._later(chosen, wait=wait)
 
     def _later(self, chosen: ModelSettings, *, wait: float | None) -> "Model":
-        from pixi.models.lazy import LazyModel
+        from pixi.models.model import LazyModel
 
         async def opened() -> "Model":
             try:

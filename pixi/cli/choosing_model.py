@@ -14,14 +14,14 @@ from urllib.parse import urlsplit
 
 from pixi.cli.console import Printer
 from pixi.core.errors import ConfigError, PixiError
-from pixi.core.figures import some
+from pixi.core.spending import some
 
 if TYPE_CHECKING:
     from prompt_toolkit.formatted_text import AnyFormattedText
 
     from pixi.core.providers import KnownProvider
-    from pixi.models.catalogue import CatalogueModel
     from pixi.models.discovery import FoundServer
+    from pixi.models.hub import CatalogueModel
     from pixi.settings import Settings
 
 _MOST_LISTED = 6  # models of servers that are offered, of all servers together
@@ -77,8 +77,8 @@ def chosen_model(settings: "Settings", *, asks: bool, folder: Path = Path()) -> 
         ConfigError: no server has the model of that name.
         KeyboardInterrupt: the person leaves.
     """
-    from pixi.models.catalogue import find_in_catalogue
     from pixi.models.discovery import find_servers
+    from pixi.models.hub import find_in_catalogue
 
     if not settings.model_is_set:
         return asked_for_model(settings, folder) if asks else {}
@@ -185,8 +185,7 @@ def _here() -> Iterator[ModelOption]:
     """
     from pixi.cli.models import misfit_of
     from pixi.models import weights
-    from pixi.models.catalogue import catalogue
-    from pixi.models.hub import duration
+    from pixi.models.hub import catalogue, duration
     from pixi.models.machine import memory_bytes
 
     fetched = [model for model in catalogue() if model.fetched]
@@ -319,8 +318,8 @@ def _at_server(name: str, found: "Sequence[FoundServer]") -> Mapping[str, str]:
     Raises:
         ConfigError: none has it; the text names the nearest, and what was looked at.
     """
-    from pixi.models.catalogue import find_in_catalogue
     from pixi.models.discovery import KNOWN_SERVERS, holders_of, trouble_of
+    from pixi.models.hub import find_in_catalogue
 
     if holders := holders_of(name, found):
         server, listed = holders[0]

@@ -47,7 +47,7 @@ def run(arguments: argparse.Namespace) -> int:
 async def _load(settings: "Settings", file: str) -> int:
     from pixi.cli.console import spinner
     from pixi.companion.addon import read_file, sample
-    from pixi.core.figures import how_many
+    from pixi.core.spending import how_many
     from pixi.core.untrusted import escaped_line
 
     with spinner() as progress:

@@ -127,7 +127,7 @@ async def _stay(
 ) -> int:
     from pixi.app import open_service
     from pixi.app.reload import reloading
-    from pixi.cli.vitals import vitals_on_signal
+    from pixi.cli.logs import vitals_on_signal
 
     chosen = _shards(shards)
     async with (

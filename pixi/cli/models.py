@@ -14,9 +14,8 @@ from pixi.core.untrusted import json_line
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from pixi.models.catalogue import CatalogueModel
     from pixi.models.discovery import FoundServer
-    from pixi.models.hub import HubFile
+    from pixi.models.hub import CatalogueModel, HubFile
     from pixi.models.machine import Trial
 
 HELP = "list models, here and to be fetched; `get` fetches one, `try` has one answer"
@@ -88,8 +87,8 @@ class _Here:
 
 async def _list(*, as_json: bool, again: bool) -> int:
     from pixi.cli.console import spinner
-    from pixi.models.catalogue import cached_files
     from pixi.models.discovery import find_servers
+    from pixi.models.hub import cached_files
     from pixi.models.machine import memory_bytes, trial
     from pixi.models.weights import cached, installed
 
@@ -110,7 +109,7 @@ async def _list(*, as_json: bool, again: bool) -> int:
 
 def _as_json(here: _Here) -> Iterator[dict[str, object]]:
     """Yield an object for this machine, and for each server, file and model to be fetched."""
-    from pixi.models.catalogue import catalogue
+    from pixi.models.hub import catalogue
 
     made = here.trial
     yield {
@@ -198,7 +197,7 @@ def _file_lines(here: _Here) -> "Iterator[Text]":
 def _catalogue_lines(here: _Here) -> "Iterator[Text]":
     from rich.text import Text
 
-    from pixi.models.catalogue import catalogue
+    from pixi.models.hub import catalogue
 
     for model in catalogue():
         yield Text.assemble((model.name, "bold"), ("  fetched", "green") if model.fetched else "")
@@ -296,7 +295,7 @@ def named(name: str) -> "CatalogueModel":
     """
     from difflib import get_close_matches
 
-    from pixi.models.catalogue import catalogue, find_in_catalogue
+    from pixi.models.hub import catalogue, find_in_catalogue
 
     model = find_in_catalogue(name)
     if model is not None:

@@ -122,7 +122,7 @@ async def _stay(
 
     from pixi.app import open_service
     from pixi.app.reload import reloading
-    from pixi.cli.vitals import vitals_on_signal
+    from pixi.cli.logs import vitals_on_signal
 
     async with (
         open_service(settings, addons=addons, progress=told_once(), report=_log.warning) as service,

@@ -9,8 +9,16 @@ from typing import TYPE_CHECKING
 from pixi.cli.console import Printer, Tell
 from pixi.core.deltas import Prices, Usage
 from pixi.core.errors import PixiError
-from pixi.core.figures import how_many
-from pixi.core.spending import Count, UsageEntry, UsageScope, day_of, first_of_month, next_month, spent_on
+from pixi.core.spending import (
+    Count,
+    UsageEntry,
+    UsageScope,
+    day_of,
+    first_of_month,
+    how_many,
+    next_month,
+    spent_on,
+)
 from pixi.core.untrusted import escaped_line
 
 if TYPE_CHECKING:

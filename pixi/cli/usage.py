@@ -6,8 +6,21 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pixi.core.figures import as_row, cost_of, dollars, every_day, of_the_month, share, short, summed_up
-from pixi.core.spending import Part, UsageEntry, date_of, day_of, first_of_month
+from pixi.core.spending import (
+    Part,
+    UsageEntry,
+    as_row,
+    cost_of,
+    date_of,
+    day_of,
+    dollars,
+    every_day,
+    first_of_month,
+    of_the_month,
+    share,
+    short,
+    summed_up,
+)
 from pixi.core.untrusted import escaped_line, json_line
 
 if TYPE_CHECKING:

@@ -8,9 +8,9 @@ from itertools import islice
 from pixi.core.citing import is_trace
 from pixi.core.language import BUILT_IN, NOTE
 from pixi.core.lines import AssistantLine, Line, UserLine
+from pixi.core.reading import SILENCE, read_again, written
 from pixi.core.tokens import estimate, estimate_all, estimate_text, without_middle
 from pixi.core.untrusted import prompt_name, quoted
-from pixi.core.written import SILENCE, read_again, written
 
 _WRITTEN = "[NOTE"  # as every note begins that the history holds
 

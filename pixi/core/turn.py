@@ -10,9 +10,8 @@ from pixi.core.deltas import Cited, Delta, Finished, PromptProgress, Repeats, Re
 from pixi.core.language import NOTE, Thought, unbroken
 from pixi.core.lines import AssistantLine, Line, ToolCall, ToolLine, UserLine
 from pixi.core.message import Image
-from pixi.core.reading import Act, CommandEvent, ProsePolicy, ReplyReading
+from pixi.core.reading import SILENCE, Act, CommandEvent, ProsePolicy, ReplyReading, joined, written
 from pixi.core.spending import Limits, counted
-from pixi.core.written import SILENCE, joined, written
 
 UNANSWERED = "This was stopped before it was done."
 """The answer to a call whose tool was not waited for: a call never stands without one."""

@@ -19,13 +19,12 @@ from pixi.core.events import Failed, Grew, Opened, Performed, TurnEvent, act_id
 from pixi.core.language import CommandEnded, CommandStarted, CommandText, Planned
 from pixi.core.life import LIVE, Life, LifeEvent, LifeState
 from pixi.core.reading import CommandEvent
-from pixi.engine.timeouts import give_up, within
 from pixi.engine.turn_actions import NotDone, TurnActions
 from pixi.store.kept import CommandOutcome, Mark
 from pixi.store.store import Store
 from pixi.toolbox.commands import CameToNothing, Command, CommandRegistry
 from pixi.toolbox.context import Context, Draft
-from pixi.toolbox.foreign import foreign
+from pixi.toolbox.foreign import foreign, give_up, within
 
 _ACT_SECONDS = 30.0  # how long an act that was begun may take to end when the turn is over
 _STOP_SECONDS = 2.0  # the same, when somebody waits for the stop

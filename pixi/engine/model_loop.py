@@ -13,8 +13,7 @@ from pixi.core.deltas import Delta, PromptProgress, Request
 from pixi.core.errors import ModelError
 from pixi.core.events import Failed, Sourced
 from pixi.core.life import Life, LifeEvent, LifeState
-from pixi.core.reading import CommandEvent
-from pixi.core.repeats import RepeatFilter
+from pixi.core.reading import CommandEvent, RepeatFilter
 from pixi.core.spending import Limits
 from pixi.core.turn import Turn
 from pixi.engine.command_executor import CommandExecutor

@@ -35,8 +35,8 @@ from pixi.core.language import NOTE, SEND
 from pixi.core.life import Life, LifeEvent, LifeState, unanswered
 from pixi.core.lines import AssistantLine, Line, ToolCall, ToolLine
 from pixi.core.message import Author, Message, from_record
+from pixi.core.reading import SILENCE, read_again, written
 from pixi.core.spending import TOOL_SECONDS
-from pixi.core.written import SILENCE, read_again, written
 from pixi.engine.command_executor import CommandExecutor
 from pixi.engine.context import PersonaSession
 from pixi.engine.inbox import DELETED

@@ -15,10 +15,9 @@ from pixi.core.message import Author, Message, Venue
 from pixi.core.stamps import Citation, Reminder
 from pixi.core.tokens import estimate_text
 from pixi.engine.context import PersonaSession
-from pixi.engine.timeouts import within
 from pixi.toolbox.context import SECONDS as NOTICE_SECONDS
 from pixi.toolbox.context import Notice
-from pixi.toolbox.foreign import foreign
+from pixi.toolbox.foreign import foreign, within
 
 T = TypeVar("T")
 

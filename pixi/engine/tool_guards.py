@@ -23,11 +23,10 @@ from pixi.core.masking import SecretRedactor
 from pixi.core.message import Author, Card, Message, Picture, Rights, Venue
 from pixi.core.persona import Persona
 from pixi.core.untrusted import clipped, prompt_name, shortened
-from pixi.engine.timeouts import within
 from pixi.engine.turn_actions import NotDone, TurnActions
 from pixi.store.store import Store
 from pixi.toolbox.context import Context
-from pixi.toolbox.foreign import ForeignError, foreign
+from pixi.toolbox.foreign import ForeignError, foreign, within
 from pixi.toolbox.rates import Key, Rate, Rates, as_words
 from pixi.toolbox.results import as_json, masked
 from pixi.toolbox.tools import BoundCall, Tool

@@ -24,12 +24,11 @@ from pixi.core.lines import ToolCall
 from pixi.core.message import Card, Image
 from pixi.core.spending import Limits, UsageEntry
 from pixi.core.turn import UNANSWERED
-from pixi.engine.timeouts import within
 from pixi.engine.tool_guards import ApprovalDenied, Held, ToolContext, ToolGuards, ToolRunConfig
 from pixi.engine.turn_actions import NotDone, TurnActions
 from pixi.store.kept import AuditOutcome, Deed, Quota
 from pixi.toolbox.arguments import arguments_in
-from pixi.toolbox.foreign import ForeignError, foreign
+from pixi.toolbox.foreign import ForeignError, foreign, within
 from pixi.toolbox.rates import as_words
 from pixi.toolbox.results import Part, as_json, clipped, parts_of, with_pictures_checked
 from pixi.toolbox.tools import LEAST_BYTES, BoundCall, Tool

@@ -34,9 +34,9 @@ from pixi.core.language import REACT, SEND, Planned
 from pixi.core.life import Life, LifeEvent, LifeState
 from pixi.core.message import Author, Card, Message, Picture, Venue, card_on_record, on_record
 from pixi.core.persona import Pace, Persona
+from pixi.core.reading import written
 from pixi.core.spending import TOOL_SECONDS, Limits
 from pixi.core.untrusted import clipped
-from pixi.core.written import written
 from pixi.engine.usage import TurnUsage
 from pixi.store.kept import Outcome
 from pixi.store.store import Store

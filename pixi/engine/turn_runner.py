@@ -22,7 +22,7 @@ from pixi.core.grammar import quoting_grammar
 from pixi.core.life import ENDING, Fate, Life, LifeEvent, LifeState, Reason, unanswered
 from pixi.core.lines import Line, UserLine
 from pixi.core.message import Message
-from pixi.core.repeats import last_messages, wants_repeat
+from pixi.core.reading import last_messages, wants_repeat
 from pixi.core.spending import TOOL_SECONDS, UsageScope
 from pixi.core.stamps import Citation, Reminder
 from pixi.core.turn import Turn

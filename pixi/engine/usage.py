@@ -35,9 +35,9 @@ from pixi.core.spending import (
     spent_on,
     way_of_searching,
 )
-from pixi.engine.timeouts import give_up
 from pixi.models.model import Model
 from pixi.store.store import Store
+from pixi.toolbox.foreign import give_up
 
 _log = logging.getLogger("pixi.engine")
 

@@ -20,7 +20,7 @@ from pathlib import Path
 from pixi.core.untrusted import display_line
 from pixi.documents.files import Document, Section
 from pixi.knowledge.entry import Entry, Fault
-from pixi.text.normalising import clean
+from pixi.text.terms import clean
 
 _SHORT = (100_000, 999_999)
 _LONG = (100_000_000, 999_999_999)

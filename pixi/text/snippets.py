@@ -4,8 +4,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from pixi.text.normalising import clean, normalise
-from pixi.text.terms import MARKS, Analysis, pieces, terms_of
+from pixi.text.terms import MARKS, Analysis, clean, normalise, pieces, terms_of
 
 LENGTH = 240
 """Characters, with the dots that say that something was left out."""

@@ -200,8 +200,7 @@ class GifFolder:
 def terms_of(text: str) -> tuple[str, ...]:
     """The words of a text in any language; of those that put no spaces between them, the characters."""
     # Imported here: it reads a list of characters, which only a folder needs.
-    from pixi.text.normalising import normalise
-    from pixi.text.terms import pieces
+    from pixi.text.terms import normalise, pieces
 
     found: list[str] = []
     for kind, piece, _ in pieces(normalise(text)):

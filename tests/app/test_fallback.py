@@ -17,8 +17,7 @@ from pixi.core.events import Failed
 from pixi.core.lines import UserLine
 from pixi.models.breaker import Breakers
 from pixi.models.fallback import FallbackModel
-from pixi.models.lazy import LazyModel
-from pixi.models.model import Traits
+from pixi.models.model import LazyModel, Traits
 from pixi.models.weights import cached, installed
 from pixi.settings import ModelSettings
 from pixi.testing import RecordingChannel

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from pixi.app.serving import talks
-from pixi.app.serving.talks import McpTalks
+from pixi.app.serving import handlers
+from pixi.app.serving.handlers import McpTalks
 from pixi.core.errors import ToolError
 from tests.app.scene import reading, settings_file
 from tests.servers.scripted_openai import ScriptedOpenAI, Until, finish, stream
@@ -58,7 +58,7 @@ async def test_a_talk_goes_on_once_the_reply_of_the_other_process_has_ended(tmp_
 async def test_a_talk_that_another_process_answers_for_long_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(talks, "OWN_SECONDS", 0.1)
+    monkeypatch.setattr(handlers, "OWN_SECONDS", 0.1)
     gate, talk = asyncio.Event(), "0" * 32
     slow = stream("[SEND: alpha]", Until(gate), "[SEND: beta]", finish())
     async with (

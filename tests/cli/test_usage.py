@@ -10,8 +10,7 @@ import pytest
 
 from pixi.cli.usage import chart
 from pixi.core.deltas import Usage
-from pixi.core.figures import cost_of, dollars, share, short
-from pixi.core.spending import UsageEntry, date_of, day_of
+from pixi.core.spending import UsageEntry, cost_of, date_of, day_of, dollars, share, short
 from pixi.store.sqlite import SqliteStore
 from tests.cli.conftest import Program
 

@@ -4,8 +4,7 @@ import pytest
 
 from pixi.core.language import BUILT_IN, CommandEnded, CommandText
 from pixi.core.lines import AssistantLine, Line, UserLine
-from pixi.core.reading import CommandEvent, ReplyReading
-from pixi.core.repeats import RepeatFilter, last_messages, wants_repeat
+from pixi.core.reading import CommandEvent, RepeatFilter, ReplyReading, last_messages, wants_repeat
 from pixi.core.spending import Limits
 
 BEFORE = "I'm so glad you like it!"

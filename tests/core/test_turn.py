@@ -10,10 +10,9 @@ from hypothesis import strategies as st
 from pixi.core.deltas import Cited, Delta, Finished, Text, ToolSchema, Usage
 from pixi.core.language import BUILT_IN, CommandEnded, CommandStarted, CommandText, Thought
 from pixi.core.lines import AssistantLine, Line, SystemLine, ToolCall, ToolLine, UserLine
-from pixi.core.reading import CommandEvent, ProsePolicy
+from pixi.core.reading import SILENCE, CommandEvent, ProsePolicy
 from pixi.core.spending import Limits
 from pixi.core.turn import UNANSWERED, Turn
-from pixi.core.written import SILENCE
 
 PREFIX = (SystemLine("be Pixi"),)
 SAID = UserLine("Mo: hi")

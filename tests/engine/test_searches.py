@@ -6,7 +6,6 @@ import pytest
 
 from pixi.core.deltas import Finished, Prices, Usage
 from pixi.core.events import TurnReport
-from pixi.core.figures import of_searches, summed_up
 from pixi.core.lines import ToolCall
 from pixi.core.persona import Persona
 from pixi.core.spending import (
@@ -14,8 +13,10 @@ from pixi.core.spending import (
     UsageEntry,
     UsageScope,
     day_of,
+    of_searches,
     search_prices,
     spent_on,
+    summed_up,
     way_of_searching,
 )
 from pixi.models.model import Traits

@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from pixi.core.written import read_again
+from pixi.core.reading import read_again
 from pixi.testing.discord import FakeChannel, LoopbackDiscord
 from tests.kill.life import Life, Nursery, Records, open_records
 from tests.kill.questions import SORRY, Report, reply_to, wanted

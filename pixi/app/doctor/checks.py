@@ -24,8 +24,7 @@ from pixi.app.doctor.servers import (
     check_wikis,
 )
 from pixi.core.errors import ConfigError, PixiError, StoreError
-from pixi.core.figures import cost_of
-from pixi.core.spending import KINDS, UsageEntry, day_of, first_of_month, next_month
+from pixi.core.spending import KINDS, UsageEntry, cost_of, day_of, first_of_month, next_month
 
 _SCOPES = (("each person", "person"), ("each channel", "channel"), ("each guild", "guild"))
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from pixi.core.errors import ConfigError, ModelError, PixiError
-from pixi.core.figures import how_many, some
 from pixi.core.masking import SecretRedactor
+from pixi.core.spending import how_many, some
 from pixi.core.untrusted import escaped_line
 
 if TYPE_CHECKING:

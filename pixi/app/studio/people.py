@@ -24,9 +24,8 @@ from pixi.app.studio.rows import (
     words_in,
 )
 from pixi.core.errors import PixiError
-from pixi.core.figures import as_row
 from pixi.core.routes import AddonRoute, Caller, RouteError
-from pixi.core.spending import UsageScope, day_of, first_of_month
+from pixi.core.spending import UsageScope, as_row, day_of, first_of_month
 from pixi.store.kept import Known, TalkFilter
 
 if TYPE_CHECKING:

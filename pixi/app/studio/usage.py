@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from msgspec import Meta, Struct
 
 from pixi.app.studio.rows import readable, readable_data
-from pixi.core.figures import as_row, every_day
 from pixi.core.routes import AddonRoute, Caller
-from pixi.core.spending import DAY_SECONDS, KINDS, SCOPES, UsageEntry, day_of, next_month
+from pixi.core.spending import DAY_SECONDS, KINDS, SCOPES, UsageEntry, as_row, day_of, every_day, next_month
 
 if TYPE_CHECKING:
     from pixi.app.service import BotService

@@ -19,9 +19,9 @@ from pixi.core.language import NOTE, REACT, SEND, CommandEnded
 from pixi.core.lines import AssistantLine, Line, ToolLine, UserLine
 from pixi.core.masking import SecretRedactor
 from pixi.core.message import Message
+from pixi.core.reading import read_again, written
 from pixi.core.routes import AddonRoute, Caller, RouteError
 from pixi.core.tokens import estimate, estimate_all, estimate_tools
-from pixi.core.written import read_again, written
 from pixi.store.kept import Effect
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from pathlib import Path
 from aiohttp import web
 
 from pixi.channels.carried import words_of
-from pixi.channels.http.access import Access, Principal, address_of, bearer_of, joint_digest
+from pixi.channels.http.access import PLAIN, Access, Principal, Problem, address_of, bearer_of, joint_digest
 from pixi.channels.http.attachments import MOST, attachments_in
 from pixi.channels.http.backend import Backend
 from pixi.channels.http.bodies import (
@@ -35,13 +35,11 @@ from pixi.channels.http.bodies import (
     VisitorRequest,
 )
 from pixi.channels.http.faces import ag_ui, ai_sdk
-from pixi.channels.http.faces.adaptive import adaptive
+from pixi.channels.http.faces.messages import adaptive
 from pixi.channels.http.faces.native import NativeStream, whole
 from pixi.channels.http.feed import SILENCE, Form, HttpChannel, Protocol
 from pixi.channels.http.files import Files
-from pixi.channels.http.limits import HttpLimits, network_of
 from pixi.channels.http.operators import Operators
-from pixi.channels.http.problems import PLAIN, Problem
 from pixi.channels.http.requests import (
     decoded,
     has_messages,
@@ -56,7 +54,7 @@ from pixi.channels.http.requests import (
 from pixi.channels.http.shown import ShownPictures
 from pixi.channels.http.streams import Events, Face, Told, read_body, write_stream
 from pixi.channels.http.talks import Instead, TalkAddress, Talks, id_with_run
-from pixi.channels.http.visitors import Visitors
+from pixi.channels.http.visitors import HttpLimits, Visitors, network_of
 from pixi.core.persona import Persona
 from pixi.settings.http_rules import HttpRules
 from pixi.store.kept import SentFile

@@ -19,10 +19,9 @@ from urllib.parse import unquote, unquote_to_bytes, urlsplit
 from yarl import URL
 
 from pixi.channels.carried import Attached, told_picture, told_size, told_text, why_not_shown
+from pixi.channels.http.access import Problem
 from pixi.channels.http.bodies import Attachment
-from pixi.channels.http.files import Files, shown_name
-from pixi.channels.http.problems import Problem
-from pixi.channels.http.sniffing import PICTURES, SUFFIXES, Sniffer
+from pixi.channels.http.files import PICTURES, SUFFIXES, Files, Sniffer, shown_name
 from pixi.core.errors import ConfigError
 from pixi.core.message import Image
 from pixi.documents import FileLimits, Readers, SetAside

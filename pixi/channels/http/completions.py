@@ -12,14 +12,23 @@ from urllib.parse import unquote
 from aiohttp import web
 
 from pixi.channels.carried import words_of
-from pixi.channels.http.access import Principal, address_of, joint_digest
+from pixi.channels.http.access import Principal, Problem, address_of, joint_digest
 from pixi.channels.http.backend import Backend
 from pixi.channels.http.bodies import Attachment
 from pixi.channels.http.completion_requests import (
+    Append,
+    Begin,
+    Branch,
     ChatCompletionRequest,
+    ClientLine,
+    KeptTalk,
+    KeptTurn,
     RefusedRequest,
+    Transient,
     body_of,
     read_request,
+    reconcile,
+    reconcile_named,
 )
 from pixi.channels.http.faces.chat_completions import (
     ChatCompletionStream,
@@ -29,21 +38,8 @@ from pixi.channels.http.faces.chat_completions import (
     whole_answer,
 )
 from pixi.channels.http.jwt import ForwardedUsers
-from pixi.channels.http.problems import Problem
-from pixi.channels.http.reconciling import (
-    Append,
-    Begin,
-    Branch,
-    ClientLine,
-    KeptTalk,
-    KeptTurn,
-    Transient,
-    reconcile,
-    reconcile_named,
-)
-from pixi.channels.http.streams import write_stream
+from pixi.channels.http.streams import Task, answer_by_rule, task_of, write_stream
 from pixi.channels.http.talks import KEPT_TURNS, Instead, TalkAddress, Talks, recorded_events
-from pixi.channels.http.tasks import Task, answer_by_rule, task_of
 from pixi.core.message import Author, Quoted
 from pixi.settings.http_rules import HttpRules
 from pixi.store.kept import Talk

@@ -11,7 +11,7 @@ from contextlib import aclosing
 from aiohttp import web
 
 from pixi.channels.carried import carried_by, words_of
-from pixi.channels.http.access import LOCAL, Principal
+from pixi.channels.http.access import LOCAL, Principal, Problem
 from pixi.channels.http.api import Api
 from pixi.channels.http.backend import Backend
 from pixi.channels.http.bodies import (
@@ -38,10 +38,9 @@ from pixi.channels.http.bodies import (
     UsageAnswer,
     UserQuery,
 )
-from pixi.channels.http.faces.adaptive import adaptive
+from pixi.channels.http.faces.messages import adaptive
 from pixi.channels.http.faces.native import NativeStream
 from pixi.channels.http.feed import SILENCE, Feed, Form
-from pixi.channels.http.problems import Problem
 from pixi.channels.http.requests import decoded, json_answer, queried
 from pixi.channels.http.shown import OfMessage, ShownPictures
 from pixi.channels.http.streams import read_body, write_stream
@@ -51,8 +50,8 @@ from pixi.core.events import Pictured, Reacted, Sent, Shown, to_json
 from pixi.core.language import NOTE
 from pixi.core.lines import AssistantLine
 from pixi.core.message import Message, card_json
+from pixi.core.reading import read_again
 from pixi.core.spending import UsageEntry, UsageScope
-from pixi.core.written import read_again
 from pixi.store.kept import Alternative, TurnRecord
 
 _ALL_TALKS = 10_000

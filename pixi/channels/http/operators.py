@@ -16,12 +16,11 @@ from dataclasses import dataclass
 
 from aiohttp import web
 
-from pixi.channels.http.access import LOCAL, Access, Principal, digest_of
+from pixi.channels.http.access import LOCAL, Access, Principal, Problem, digest_of
 from pixi.channels.http.bodies import Done, SessionAnswer, SessionRequest
-from pixi.channels.http.limits import HttpLimits
-from pixi.channels.http.problems import Problem
 from pixi.channels.http.requests import decoded, json_answer
 from pixi.channels.http.streams import read_body
+from pixi.channels.http.visitors import HttpLimits
 
 LINK_SECONDS = 600.0
 """How long a link lets somebody in."""

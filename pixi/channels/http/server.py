@@ -23,22 +23,19 @@ import msgspec
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
-from pixi.channels.http.access import VISITING, Access
+from pixi.channels.http.access import PLAIN, VISITING, Access, Problem
 from pixi.channels.http.api import Api
 from pixi.channels.http.attachments import Attachments
 from pixi.channels.http.backend import Backend
 from pixi.channels.http.completions import Completions
-from pixi.channels.http.embedding import Embeds
 from pixi.channels.http.files import Files
 from pixi.channels.http.history import TalkHistory
 from pixi.channels.http.jwt import ForwardedUsers, HostTokens
-from pixi.channels.http.limits import HttpLimits
-from pixi.channels.http.pages import PUBLIC_PATHS, StaticFiles
-from pixi.channels.http.problems import PLAIN, Problem
+from pixi.channels.http.pages import PUBLIC_PATHS, Embeds, StaticFiles
 from pixi.channels.http.routes import Route, routes_of, routes_of_addons
 from pixi.channels.http.shown import ShownPictures
 from pixi.channels.http.talks import Talks
-from pixi.channels.http.visitors import Visitors
+from pixi.channels.http.visitors import HttpLimits, Visitors
 from pixi.core.errors import ConfigError, PixiError
 from pixi.core.routes import AddonRoute
 from pixi.fetching.web import Web

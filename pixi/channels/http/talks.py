@@ -17,13 +17,12 @@ from dataclasses import dataclass, replace
 from urllib.parse import quote
 
 from pixi.channels.carried import Attached, carried_by, words_of
-from pixi.channels.http.access import Principal, address_of
+from pixi.channels.http.access import Principal, Problem, address_of
 from pixi.channels.http.attachments import Attachments
 from pixi.channels.http.backend import Backend
 from pixi.channels.http.bodies import Attachment
 from pixi.channels.http.feed import Channels, Form, HttpChannel
-from pixi.channels.http.limits import HttpLimits
-from pixi.channels.http.problems import Problem
+from pixi.channels.http.visitors import HttpLimits
 from pixi.core import language
 from pixi.core.channel import Channel
 from pixi.core.events import (

@@ -42,9 +42,9 @@ from pixi.core.events import (
     TurnEvent,
     Verdict,
 )
-from pixi.core.figures import of_searches, of_the_month, summed_up
 from pixi.core.message import Abilities, Card, Image, Message, Picture, Rights
 from pixi.core.persona import shortcomings
+from pixi.core.spending import of_searches, of_the_month, summed_up
 from pixi.core.untrusted import one_line
 from pixi.models.pictures import PictureError
 from pixi.store.kept import TurnRecord

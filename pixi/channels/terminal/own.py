@@ -13,12 +13,12 @@ from prompt_toolkit.history import FileHistory, History, InMemoryHistory
 from pixi.channels.terminal.input import Choices
 from pixi.channels.terminal.words import call_in_words
 from pixi.core.conversation import notes_in
-from pixi.core.figures import dollars, how_many
 from pixi.core.forgetting import LinePart, parts_of
 from pixi.core.language import SEND
 from pixi.core.lines import AssistantLine, ToolCall, UserLine
 from pixi.core.message import Message
 from pixi.core.persona import Persona, shortcomings
+from pixi.core.spending import dollars, how_many
 from pixi.core.stamps import STILL_WAITS, without_additions
 from pixi.core.untrusted import one_line, shortened
 from pixi.models.model import Model

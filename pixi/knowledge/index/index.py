@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, Self, cast
 
 from pixi.knowledge.entry import Entry, Found, Hit, Source
-from pixi.knowledge.index.evidence import Excerpt, Judge, in_order, question_in
-from pixi.knowledge.index.passages import Stretch, passages_of
+from pixi.knowledge.index.evidence import Excerpt, Judge, Stretch, in_order, passages_of, question_in
 from pixi.knowledge.index.query import (
     IndexDamaged,
     ParsedQuery,
@@ -24,9 +23,8 @@ from pixi.knowledge.index.query import (
     reading,
     writing,
 )
-from pixi.text.normalising import clean, normalise
 from pixi.text.snippets import Cutter
-from pixi.text.terms import Analysis, language_of, pieces
+from pixi.text.terms import Analysis, clean, language_of, normalise, pieces
 
 if TYPE_CHECKING:
     import tantivy

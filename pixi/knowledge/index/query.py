@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 
 from pixi.core.errors import PixiError
 from pixi.text.lists import word_list
-from pixi.text.normalising import normalise
-from pixi.text.terms import Analysis, grams, is_corrigible, pieces, runs, terms_of
+from pixi.text.terms import Analysis, grams, is_corrigible, normalise, pieces, runs, terms_of
 
 if TYPE_CHECKING:
     import tantivy

@@ -30,7 +30,7 @@ from pixi.knowledge.retrieval.reader import (
     silent,
 )
 from pixi.models.model import Model
-from pixi.text.normalising import normalise
+from pixi.text.terms import normalise
 
 _log = logging.getLogger("pixi.knowledge")
 

@@ -13,9 +13,8 @@ from pixi.documents.files import Section
 from pixi.knowledge.entry import Entry
 from pixi.knowledge.retrieval.findings import SourceSpan
 from pixi.text.lists import word_list
-from pixi.text.normalising import normalise
 from pixi.text.relevance import QueryTerms
-from pixi.text.terms import pieces
+from pixi.text.terms import normalise, pieces
 
 LONGEST = 600
 """Characters of a sentence; what is longer (a table, a list without stops) is cut where it best can be."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pixi.core.forgetting import PersonMatcher, telling_words, tells_of, without
 from pixi.core.lines import AssistantLine, Line, ToolCall, ToolLine, UserLine
 from pixi.core.message import Message
-from pixi.core.written import SILENCE
+from pixi.core.reading import SILENCE
 from pixi.store.database import Database
 from pixi.store.statements import branches, files, memories, pictures, talks, windows
 from pixi.store.statements.auditing import forget_in_audit, forget_words_in_audit

@@ -15,10 +15,9 @@ from pixi.testing.discord.gateway import Gateway
 from pixi.testing.discord.guilds import Guild
 from pixi.testing.discord.hub import Hub
 from pixi.testing.discord.ids import GatewayIntents, Snowflakes
-from pixi.testing.discord.moods import Moods
+from pixi.testing.discord.moods import Moods, Using
 from pixi.testing.discord.routing import Rest
 from pixi.testing.discord.users import EVERYONE, NONE, Member, Permission, User
-from pixi.testing.discord.using import Using
 from pixi.testing.discord.world import World
 
 BOT_MAY = EVERYONE | Permission.MENTION_EVERYONE | Permission.MANAGE_WEBHOOKS

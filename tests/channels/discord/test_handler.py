@@ -637,7 +637,7 @@ async def test_words_of_another_channel_are_never_quoted() -> None:
         assert "treasure" not in str(here.received)
 
 
-@pytest.mark.parametrize("name", ["addressing", "attachments", "handler", "recent"])
+@pytest.mark.parametrize("name", ["attachments", "handler", "recent"])
 def test_behind_the_border_nothing_knows_discord_py(name: str) -> None:
     file = Path(pixi.channels.discord.incoming.__file__).with_name(f"{name}.py")
     tree = ast.parse(file.read_text(encoding="utf-8"))

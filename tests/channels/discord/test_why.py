@@ -15,7 +15,7 @@ from pixi.core.conversation import notes_in
 from pixi.core.deltas import Cited, Usage
 from pixi.core.language import BUILT_IN
 from pixi.core.lines import AssistantLine, Line, ToolCall, ToolLine, UserLine
-from pixi.core.written import written
+from pixi.core.reading import written
 from pixi.store.kept import Effect, TurnRecord
 
 WORDS = Translations()

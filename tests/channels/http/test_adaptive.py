@@ -5,7 +5,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from pixi.channels.http.faces.adaptive import adaptive
+from pixi.channels.http.faces.messages import adaptive
 from pixi.companion.cards import spot_card, spot_draft_confirmation, spots_list, trick_card, tricklist_card
 from pixi.companion.data import ListedTrick, Spot, SpotDraft, Trick, Tricklist
 from pixi.core.message import Card, Field, card_json

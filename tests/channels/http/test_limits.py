@@ -2,9 +2,8 @@
 
 import pytest
 
-from pixi.channels.http.access import Principal
-from pixi.channels.http.limits import HttpLimits, RequestLimit, network_of
-from pixi.channels.http.problems import Problem
+from pixi.channels.http.access import Principal, Problem
+from pixi.channels.http.visitors import HttpLimits, RequestLimit, network_of
 from pixi.settings.http_rules import HttpRules
 from tests.channels.http.served import served
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pixi.channels.http.reconciling import (
+from pixi.channels.http.completion_requests import (
     Append,
     Begin,
     Branch,

@@ -25,10 +25,9 @@ from pixi.channels.discord.requests import UNREADABLE, DiscordRefused
 from pixi.core.archive import ArchivedMessage, FoundMessages
 from pixi.core.errors import ChannelError, ChannelLost
 from pixi.core.untrusted import prompt_name
-from pixi.text.normalising import normalise
 from pixi.text.relevance import most_relevant
 from pixi.text.snippets import Cutter
-from pixi.text.terms import Analysis, pieces, terms_of
+from pixi.text.terms import Analysis, normalise, pieces, terms_of
 
 _log = logging.getLogger("pixi.discord")
 
