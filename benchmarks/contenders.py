@@ -18,11 +18,10 @@ from pixi.core.conversation import Bounds
 from pixi.core.deltas import Usage
 from pixi.core.events import Failed, Finish, TurnEnded, TurnEvent
 from pixi.core.language import Planned
-from pixi.core.limits import Limits
 from pixi.core.lines import Line
 from pixi.core.message import Author, Message
 from pixi.core.persona import Persona
-from pixi.core.spending import Spent
+from pixi.core.spending import Limits, UsageEntry
 from pixi.engine import Engine
 from pixi.models.server_model import ServerModel
 from pixi.store.framing import Framing
@@ -249,7 +248,7 @@ class Forgetful(SqliteStore):
         *,
         cost: float | None = None,
         model: str | None = None,
-        spent: Sequence[Spent] = (),
+        spent: Sequence[UsageEntry] = (),
         window: Bounds | None = None,
         again: Sequence[str] = (),
         framing: Framing | None = None,

@@ -14,10 +14,10 @@ from itertools import pairwise
 
 from benchmarks.report import Figure, progress
 from pixi.core.deltas import Request
+from pixi.core.events import TurnReport
 from pixi.core.lines import AssistantLine, UserLine
 from pixi.core.message import Author
 from pixi.core.persona import Persona
-from pixi.core.report import TurnReport
 from pixi.engine import Engine
 from pixi.models.model import Traits
 from pixi.testing import RecordingChannel, ScriptedModel

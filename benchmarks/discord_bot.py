@@ -15,7 +15,7 @@ from typing import Any
 
 from benchmarks.contenders import new_event_loop
 from benchmarks.latency_worker import resident_kilobytes
-from pixi.app import open_household
+from pixi.app import open_service
 from pixi.channels.discord.bot import Bot
 from pixi.channels.http.server import HttpServer
 from pixi.cli.running import tune
@@ -81,13 +81,13 @@ async def main() -> None:
     job = json.loads(await asyncio.to_thread(sys.stdin.readline))
     chosen, watch = settings(job), Watch()
     tune()
-    async with open_household(chosen) as house, AsyncExitStack() as stack:
+    async with open_service(chosen) as service, AsyncExitStack() as stack:
         told = {}
         if job.get("serves"):
-            server = HttpServer(house, chosen.http, files=Path(job["folder"]) / "files")
+            server = HttpServer(service, chosen.http, files=Path(job["folder"]) / "files")
             url = await stack.enter_async_context(server.serving("127.0.0.1", 0))
             told = {"port": int(url.rpartition(":")[2])}
-        bot = Bot(house, token=job["token"], api_url=job["api_url"], tell=lambda _: None)
+        bot = Bot(service, token=job["token"], api_url=job["api_url"], tell=lambda _: None)
         running = asyncio.create_task(bot.run())
         watching = asyncio.create_task(watch.run())
         print(json.dumps(told), flush=True)

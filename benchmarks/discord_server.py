@@ -16,7 +16,7 @@ from typing import Any
 from aiohttp import web
 
 from benchmarks.contenders import new_event_loop
-from pixi.testing.discord import Channel, LoopbackDiscord, User
+from pixi.testing.discord import FakeChannel, LoopbackDiscord, User
 
 _WORDS = ("well", "i", "was", "thinking", "about", "pancakes", "and", "then", "it", "got", "really", "foggy")
 _MESSAGES = 3
@@ -66,7 +66,7 @@ class FarEnds:
     def __init__(self, discord: LoopbackDiscord) -> None:
         self.discord = discord
         self.stage = Stage()
-        self._channels: list[Channel] = []
+        self._channels: list[FakeChannel] = []
         self._people: list[User] = []
         self._base_url = ""
 
@@ -143,7 +143,7 @@ class FarEnds:
         whole = "".join(piece for piece, _ in pieces(mark, chunks))
         return [said.strip() for said in re.findall(r"\[SEND: ([^]]*)\]", whole)]
 
-    def _posts(self, rooms: Sequence[Channel]) -> list[str]:
+    def _posts(self, rooms: Sequence[FakeChannel]) -> list[str]:
         bot = self.discord.bot.id
         return [each.content for room in rooms for each in room.messages if each.author.id == bot]
 
@@ -169,10 +169,10 @@ class FarEnds:
             disorder += sum(a > b for a, b in pairwise(marks))
         return {"asked": count, "lost": lost, "twice": twice, "disorder": disorder}
 
-    def _answered(self, rooms: Sequence[Channel]) -> int:
+    def _answered(self, rooms: Sequence[FakeChannel]) -> int:
         return sum(len(set(self._marks(room))) for room in rooms)
 
-    def _marks(self, room: Channel) -> list[int]:
+    def _marks(self, room: FakeChannel) -> list[int]:
         bot = self.discord.bot.id
         return [
             int(mark)

@@ -25,7 +25,7 @@ from tests.servers.scripted_openai import Reply, Until, finish, head, stream
 
 COMMAND = "python -m benchmarks hops"
 GOAL_FROM_WORDS = 12
-_HOUSE = f"{Path(pixi.__file__).parent}/"
+_HOSTED = f"{Path(pixi.__file__).parent}/"
 
 RECORDED = "the message is on record"
 BEGUN = "the turn is on record"
@@ -91,9 +91,9 @@ class Watch:
             return ""
         if self._start is None:
             return ""
-        if name == "read" and file == f"{_HOUSE}models/reply.py":
+        if name == "read" and file == f"{_HOSTED}models/reply.py":
             self.listens.set()
-        if name in _IN_THE_STORE and file.startswith(f"{_HOUSE}store/"):
+        if name in _IN_THE_STORE and file.startswith(f"{_HOSTED}store/"):
             return _IN_THE_STORE[name]
         if name == "_request" and file.endswith("aiohttp/client.py"):
             method, url = frame.f_locals["method"], str(frame.f_locals["str_or_url"])
@@ -107,8 +107,8 @@ class Watch:
         files: list[str] = []
         while frame is not None:
             file = frame.f_code.co_filename
-            if file.startswith(_HOUSE):
-                files.append(file.removeprefix(_HOUSE))
+            if file.startswith(_HOSTED):
+                files.append(file.removeprefix(_HOSTED))
             frame = frame.f_back
         way = list(_begun.get())
         for file in reversed(files):
@@ -137,14 +137,14 @@ async def measure() -> dict[str, Way]:
     with tempfile.TemporaryDirectory() as folder:
         said = stream("[SEND: hey Mo]", finish())
         apart = Reply((head(transfer_encoding="chunked"), Until(watch.listens), *said.steps[1:]))
-        async with scene(Path(folder), "[SEND: hello]", apart) as here, here.bot() as house:
+        async with scene(Path(folder), "[SEND: hello]", apart) as here, here.bot() as service:
             await here.ask("are you awake?")  # what is done at the first message alone is not of interest
             await here.said("hello")
-            await house.engine.settled()
+            await service.engine.settled()
             with _watched(watch):
                 await here.ask()
                 await here.said("hello", "hey Mo")
-                await house.engine.settled()
+                await service.engine.settled()
     loop.set_task_factory(None)
     return watch.ways
 

@@ -126,17 +126,17 @@ async def _calls(count: int) -> tuple[list[float], list[float], list[float]]:
 
     from pixi import Engine, Persona
     from pixi.addons.mcp import register
-    from pixi.mcp.lock import Lock
-    from pixi.mcp.server import Server
-    from pixi.mcp.where import Program
+    from pixi.mcp.lock import LockFile
+    from pixi.mcp.offers import Program
+    from pixi.mcp.server import McpServer
     from pixi.settings import McpSettings
 
     command = _time_server()
     sdk: list[float] = []
     ours: list[float] = []
     with tempfile.TemporaryDirectory() as folder:
-        lock = Lock(Path(folder, "mcp.lock.json"))
-        server = Server("time", Program(command), lock, tell=lambda _: None)
+        lock = LockFile(Path(folder, "mcp.lock.json"))
+        server = McpServer("time", Program(command), lock, tell=lambda _: None)
         async with AsyncExitStack() as stack:
             client = await stack.enter_async_context(Client(StdioServerParameters(command=command)))
             await client.list_tools()

@@ -1,7 +1,7 @@
 """How often the bundled model says the same again, in talks of 50 turns on the real engine.
 
 Each talk is another one, for llama.cpp draws another seed for each request. What is a repeat here is told in
-`counted`; the engine's own judgement (`pixi.core.repeats`) is not asked.
+`counted`; the engine's own judgement (`pixi.core.reading`) is not asked.
 """
 
 import asyncio

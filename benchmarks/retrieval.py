@@ -28,10 +28,10 @@ from benchmarks.report import Figure
 from pixi.core.deltas import Request
 from pixi.core.lines import AssistantLine, UserLine
 from pixi.core.tokens import estimate
-from pixi.documents.document import Section
+from pixi.documents.files import Section
 from pixi.knowledge.entry import Entry
 from pixi.knowledge.retrieval import RetrievalAgent
-from pixi.knowledge.retrieval.sentences import sentences_of
+from pixi.knowledge.retrieval.passages import sentences_of
 from pixi.models.model import Traits
 from pixi.testing import ScriptedModel
 

@@ -16,8 +16,8 @@ from pathlib import Path
 from benchmarks.processes import ROOT, WorkerFailed, model_server
 from benchmarks.report import Figure, progress
 from benchmarks.rounds import interleave
-from pixi.documents import Limits
-from pixi.documents.process import Opener, ReadingProcess
+from pixi.documents import FileLimits
+from pixi.documents.process import FileOpener, ReadingProcess
 
 COMMAND = "python -m benchmarks start"
 GOAL_HELP_MS = 300
@@ -43,7 +43,7 @@ def _milliseconds(command: list[str]) -> float:
 async def _first_reader() -> float:
     """Milliseconds until a process that reads documents is up, confined, and waits for files."""
     before = time.perf_counter()
-    reader = await ReadingProcess.start(Limits(), Opener())
+    reader = await ReadingProcess.start(FileLimits(), FileOpener())
     spent = (time.perf_counter() - before) * 1e3
     await reader.close()
     return spent

@@ -14,17 +14,17 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 
 from benchmarks.report import Figure
-from pixi.addons.web_search import OwnSearch, web_search_tool
-from pixi.core.masking import Mask
+from pixi.addons.web_search import EngineSearch, web_search_tool
+from pixi.core.events import TurnReport
+from pixi.core.masking import SecretRedactor
 from pixi.core.persona import Persona
-from pixi.core.report import TurnReport
 from pixi.engine import Engine
 from pixi.fetching.web import Web
 from pixi.models.dialects.responses import Responses
 from pixi.models.model import Traits
 from pixi.models.server_model import ServerModel
 from pixi.testing import RecordingChannel
-from pixi.web.search.searxng import SearXNG
+from pixi.web.search_engines import SearXNG
 from tests.servers.scripted_openai import Json, Reply, ScriptedOpenAI, Seen, Wait, answer
 from tests.servers.scripted_responses import call, completed, message, responses, searched
 
@@ -136,8 +136,8 @@ async def measure(questions: Sequence[str], *, native: bool) -> Way:
         traits = Traits(searches=native)
         model = ServerModel("scripted", Responses(), base_url=server.base_url, traits=traits, search=native)
         stack.push_async_callback(model.close)
-        way = OwnSearch(SearXNG(web, searxng.base_url.removesuffix("/v1")))
-        tool = web_search_tool(way, Mask(), results=5, price=0.0, personas=None, reads_pages=False)
+        way = EngineSearch(SearXNG(web, searxng.base_url.removesuffix("/v1")))
+        tool = web_search_tool(way, SecretRedactor(), results=5, price=0.0, personas=None, reads_pages=False)
         engine = Engine(model=model, persona=_PERSONA, addons=[tool], on_turn=turns.append)
         await stack.enter_async_context(engine)
         for number, question in enumerate(questions):

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pixi.app.building import open_engine
-    from pixi.core.card import Card, Field
     from pixi.core.channel import Channel
     from pixi.core.errors import ChannelError, ConfigError, ModelError, PixiError, StoreError, ToolError
+    from pixi.core.events import TurnReport
     from pixi.core.language import (
         CommandEnded,
         CommandStarted,
@@ -18,10 +18,9 @@ if TYPE_CHECKING:
         Thought,
         ToolCallEnded,
     )
-    from pixi.core.limits import Limits
-    from pixi.core.message import Author, Image, Message
+    from pixi.core.message import Author, Card, Field, Image, Message
     from pixi.core.persona import Persona
-    from pixi.core.report import TurnReport
+    from pixi.core.spending import Limits
     from pixi.engine.context import Role
     from pixi.engine.engine import Engine
     from pixi.knowledge.database import DirectoryDatabase
@@ -72,7 +71,6 @@ __all__ = [
 _HOMES = {
     "pixi.app.building": ("open_engine",),
     "pixi.core.channel": ("Channel",),
-    "pixi.core.card": ("Card", "Field"),
     "pixi.core.language": (
         "CommandEnded",
         "CommandStarted",
@@ -91,10 +89,10 @@ _HOMES = {
         "StoreError",
         "ToolError",
     ),
-    "pixi.core.limits": ("Limits",),
-    "pixi.core.message": ("Author", "Image", "Message"),
+    "pixi.core.spending": ("Limits",),
+    "pixi.core.message": ("Author", "Card", "Field", "Image", "Message"),
     "pixi.core.persona": ("Persona",),
-    "pixi.core.report": ("TurnReport",),
+    "pixi.core.events": ("TurnReport",),
     "pixi.engine.engine": ("Engine",),
     "pixi.engine.context": ("Role",),
     "pixi.knowledge.database": ("DirectoryDatabase",),

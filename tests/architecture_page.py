@@ -16,16 +16,16 @@ from pathlib import Path
 
 from benchmarks import hops
 from pixi.core.language.states import FOLLOWS
-from pixi.core.life import ENDING, FATES, LIVE, NEXT, Event, Life, Reason, State
+from pixi.core.life import ENDING, FATES, LIVE, NEXT, Life, LifeEvent, LifeState, Reason
 from tests.pages import ROOT
 from tests.test_architecture import FLOORS, arrows_of, read_house
 
 PAGE = ROOT / "docs" / "architecture.md"
 PACKAGE = ROOT / "pixi"
 
-NOBODY_SAW = (State.UNSEEN, State.LOOKED_UP, State.READY)
-SOMEBODY_SAW = (State.SEEN, State.ASKING, State.FINISHING)
-_BLIND = State.HOLDING
+NOBODY_SAW = (LifeState.UNSEEN, LifeState.LOOKED_UP, LifeState.READY)
+SOMEBODY_SAW = (LifeState.SEEN, LifeState.ASKING, LifeState.FINISHING)
+_BLIND = LifeState.HOLDING
 
 Edges = dict[tuple[str, str], list[str]]
 """Arrows of a picture: from, to, and the words at each."""
@@ -116,7 +116,7 @@ def way(ways: Mapping[str, hops.Way]) -> str:
 
 def reader() -> str:
     """Tell the theory of the reader, its doubts, and its states with what follows them."""
-    meanings = _meanings("State", "core.language.states")
+    meanings = _meanings("LifeState", "core.language.states")
     rows = [
         (
             f"`{state.name}`",
@@ -144,11 +144,11 @@ def pictures() -> str:
     return f"{_picture(_made())}\n\n{_picture(_cut_short(), names=_GROUPS)}"
 
 
-def everywhere() -> dict[Event, State]:
+def everywhere() -> dict[LifeEvent, LifeState]:
     """Give the events that mean the same in every turn that was begun and is not over, with what follows."""
     found = {}
-    for event in Event:
-        follows = {NEXT.get((state, event)) for state in (LIVE | ENDING) - {State.WAITING}}
+    for event in LifeEvent:
+        follows = {NEXT.get((state, event)) for state in (LIVE | ENDING) - {LifeState.WAITING}}
         if len(follows) == 1 and (state := follows.pop()) is not None:
             found[event] = state
     return found
@@ -156,12 +156,12 @@ def everywhere() -> dict[Event, State]:
 
 def _made() -> Edges:
     """Collect the arrows of a turn that nobody cuts short."""
-    edges: Edges = {("[*]", State.WAITING.name): []}
+    edges: Edges = {("[*]", LifeState.WAITING.name): []}
     for state in _in_order(LIVE):
-        for event in Event:
+        for event in LifeEvent:
             follows = NEXT.get((state, event), state)
-            told = event not in everywhere() or state is State.WAITING
-            if told and follows is not state and follows in LIVE | {State.DONE}:
+            told = event not in everywhere() or state is LifeState.WAITING
+            if told and follows is not state and follows in LIVE | {LifeState.DONE}:
                 edges.setdefault((state.name, follows.name), []).append(_word(event))
     return edges
 
@@ -178,8 +178,8 @@ def _cut_short() -> Edges:
     groups = (("NobodySaw", NOBODY_SAW), ("SomebodySaw", SOMEBODY_SAW), (_BLIND.name, (_BLIND,)))
     for name, states in groups:
         for ending in _in_order(ENDING):
-            by_members: dict[tuple[State, ...], list[str]] = {}
-            for event in Event:
+            by_members: dict[tuple[LifeState, ...], list[str]] = {}
+            for event in LifeEvent:
                 members = tuple(state for state in states if NEXT.get((state, event)) is ending)
                 if members:
                     by_members.setdefault(members, []).append(_word(event))
@@ -188,11 +188,11 @@ def _cut_short() -> Edges:
                 edges[name, ending.name] = [" / ".join(words)]
     for ending, reason in reasons().items():
         if ending in ENDING:
-            edges[ending.name, State.DONE.name] = [_word(reason)]
+            edges[ending.name, LifeState.DONE.name] = [_word(reason)]
     return edges
 
 
-def _only(members: tuple[State, ...], states: tuple[State, ...]) -> str:
+def _only(members: tuple[LifeState, ...], states: tuple[LifeState, ...]) -> str:
     """Say from which states of a group an arrow goes, where that is not all of them."""
     missing = [state.name for state in states if state not in members]
     if not missing:
@@ -208,14 +208,14 @@ def _picture(edges: Edges, names: Mapping[str, str] | None = None) -> str:
     return "\n".join(["```mermaid", *lines, "```"])
 
 
-def reasons() -> dict[State, Reason]:
+def reasons() -> dict[LifeState, Reason]:
     """Give how a turn ended in which all was performed, by the state that it was in."""
     found = {}
-    for state in State:
-        if NEXT.get((state, Event.PERFORMED)) is State.DONE:
+    for state in LifeState:
+        if NEXT.get((state, LifeEvent.PERFORMED)) is LifeState.DONE:
             life = Life()
             life.state = state
-            life.on(Event.PERFORMED)
+            life.on(LifeEvent.PERFORMED)
             assert life.reason is not None
             found[state] = life.reason
     return found
@@ -223,18 +223,18 @@ def reasons() -> dict[State, Reason]:
 
 def tables() -> str:
     """Tell the whole table: live states, endings, events, and what becomes of the messages."""
-    meanings = {kind: _meanings(kind, "core.life") for kind in ("State", "Event", "Fate")}
+    meanings = {kind: _meanings(kind, "core.life") for kind in ("LifeState", "LifeEvent", "Fate")}
     same = everywhere()
     always = " · ".join(f"{_word(event)} → `{state.name}`" for event, state in same.items())
     live = _in_order(LIVE)
-    events = [event for event in Event if event not in same]
+    events = [event for event in LifeEvent if event not in same]
     cells = [
         (_word(event), *(_cell(state, event) for state in live))
         for event in events
         if any(NEXT.get((state, event)) is not state for state in live if (state, event) in NEXT)
     ]
     ending = [
-        (f"`{state.name}`", meanings["State"][state.name], _changes(state, same), _fate(state, meanings))
+        (f"`{state.name}`", meanings["LifeState"][state.name], _changes(state, same), _fate(state, meanings))
         for state in _in_order(ENDING)
     ]
     return "\n\n".join(
@@ -242,31 +242,31 @@ def tables() -> str:
             f"In any state of a turn that was begun: {always}. For the rest, while the reply is made:",
             table(("event", *(f"`{state.name}`" for state in live)), cells),
             "An empty field cannot happen there; a dot is ignored on purpose. The states are:",
-            table(("state", "what it is"), [(f"`{s.name}`", meanings["State"][s.name]) for s in live]),
+            table(("state", "what it is"), [(f"`{s.name}`", meanings["LifeState"][s.name]) for s in live]),
             "A turn that ends before its time is in one of these until all is performed that still will be:",
             table(("state", "what it is", "goes over to", "ends as; its messages"), ending),
             "And these are the events:",
-            table(("event", "what it is"), [(_word(e), meanings["Event"][e.name]) for e in Event]),
+            table(("event", "what it is"), [(_word(e), meanings["LifeEvent"][e.name]) for e in LifeEvent]),
         ]
     )
 
 
-def _cell(state: State, event: Event) -> str:
+def _cell(state: LifeState, event: LifeEvent) -> str:
     follows = NEXT.get((state, event))
     return "" if follows is None else "·" if follows is state else f"`{follows.name}`"
 
 
-def _changes(state: State, same: Mapping[Event, State]) -> str:
+def _changes(state: LifeState, same: Mapping[LifeEvent, LifeState]) -> str:
     """Say what leads from an ending to another state than `DONE`."""
-    changes: dict[State, list[str]] = {}
-    for event in Event:
+    changes: dict[LifeState, list[str]] = {}
+    for event in LifeEvent:
         follows = NEXT.get((state, event), state)
-        if follows not in (state, State.DONE) and event not in same:
+        if follows not in (state, LifeState.DONE) and event not in same:
             changes.setdefault(follows, []).append(_word(event))
     return "; ".join(f"{', '.join(words)} → `{follows.name}`" for follows, words in changes.items())
 
 
-def _fate(state: State, meanings: Mapping[str, Mapping[str, str]]) -> str:
+def _fate(state: LifeState, meanings: Mapping[str, Mapping[str, str]]) -> str:
     reason = reasons()[state]
     return f"{_word(reason)}: {_lower(meanings['Fate'][FATES[reason].name])}"
 
@@ -286,7 +286,7 @@ def _meanings(kind: str, module: str) -> dict[str, str]:
     return found
 
 
-def _in_order(states: Iterable[State]) -> list[State]:
+def _in_order(states: Iterable[LifeState]) -> list[LifeState]:
     return sorted(states, key=lambda state: state.value)
 
 

@@ -2,7 +2,7 @@
 
 from pixi.store.database import Connection
 from pixi.store.sqlite import schema
-from pixi.store.sqlite.connection import SqliteConnection
+from pixi.store.sqlite.store import SqliteConnection
 from pixi.store.statements import journal, leases
 from pixi.store.store import Store
 

@@ -18,7 +18,7 @@ from pixi.core.persona import Persona
 from pixi.settings import load
 from pixi.store.sqlite import SqliteStore
 from pixi.testing import RecordingChannel, ScriptedModel
-from pixi.toolbox.addon import Addon, Brought
+from pixi.toolbox.addon import Addon, AddonExtras
 from pixi.toolbox.commands import CommandRegistry
 from pixi.toolbox.tools import Toolbox
 from tests.channels.http.served import served
@@ -82,7 +82,7 @@ async def test_the_library_that_is_built_there(tmp_path: Path) -> None:
     settings = load(folder=tmp_path, environ={})
     assert settings.addons == (tmp_path / "books.py",)
     assert settings.addon["books"]["wishes_per_day"].value == 5
-    brought = Brought()
+    brought = AddonExtras()
     contents: list[AddonContents] = []
 
     def load_books(addon: Addon) -> None:

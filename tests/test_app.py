@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from pixi.app import find_persona, open_engine, open_household, runs_here
-from pixi.channels.terminal import seat
+from pixi.app import find_persona, open_engine, open_service, runs_here
+from pixi.channels.terminal.lines import seat
 from pixi.core.errors import ConfigError, StoreError
 from pixi.core.events import Sent, TurnEnded
 from pixi.core.persona import Persona
@@ -127,8 +127,8 @@ async def test_among_many_people_the_file_decides_what_a_persona_has(tmp_path: P
     (tmp_path / "kitchen.py").write_text(KITCHEN)
     told: list[str] = []
     addons = [tmp_path / "kitchen.py"]
-    async with open_household(settings_in(tmp_path), addons=addons, report=told.append) as house:
-        assert "convert" not in house.cast.personas["pixi"].tools
+    async with open_service(settings_in(tmp_path), addons=addons, report=told.append) as service:
+        assert "convert" not in service.persona_set.personas["pixi"].tools
     assert told == ["kitchen.py brings convert; no persona's file names it (add tools: [convert] to one)."]
 
 

@@ -92,6 +92,7 @@ class Module:
     broad_excepts: list[int] = field(default_factory=list)
     argv_reads: list[int] = field(default_factory=list)
     relative_imports: list[int] = field(default_factory=list)
+    classes: list[tuple[str, int]] = field(default_factory=list)  # public ones
 
     @property
     def room(self) -> str:
@@ -114,6 +115,8 @@ class Module:
                         self.argv_reads.append(line)
                 case ast.Attribute(attr="argv", value=ast.Name(id="sys")):
                     self.argv_reads.append(line)
+                case ast.ClassDef(name=name) if not name.startswith("_"):
+                    self.classes.append((name, line))
 
 
 @cache
@@ -165,6 +168,7 @@ def faults(package: Path, *, broad_excepts: Mapping[str, int] | None = None) -> 
         *_broad_excepts(house, allowed),
         *_argv_readers(house),
         *_relative_imports(house),
+        *_names_borne_twice(house),
     ]
 
 
@@ -304,6 +308,16 @@ def _relative_imports(house: Mapping[str, Module]) -> Iterator[str]:
             yield f"{module.name}:{line}: a relative import; write the whole name"
 
 
+def _names_borne_twice(house: Mapping[str, Module]) -> Iterator[str]:
+    """A class is found by its name alone, so each public name stands for one class."""
+    first: dict[str, str] = {}
+    for module in house.values():
+        for name, line in module.classes:
+            place = f"{module.name}:{line}"
+            if first.setdefault(name, place) != place:
+                yield f"{place}: a class is called {name}, as the one of {first[name]}; name it otherwise"
+
+
 def drawing(package: Path) -> str:
     """The floors, highest first, with the rooms on each and what each room imports."""
     house = read_house(package)
@@ -411,6 +425,13 @@ BAD_HOUSES = {
     "relative import": (
         {"models/a.py": "from .b import c", "models/b.py": ""},
         "models.a:1: a relative import; write the whole name",
+    ),
+    "name borne twice": (
+        {
+            "models/a.py": "class Reply: ...\nclass _Own: ...",
+            "store/b.py": "class _Own: ...\nclass Reply: ...",
+        },
+        "store.b:2: a class is called Reply, as the one of models.a:1; name it otherwise",
     ),
     "argv": ({"app.py": "import sys\nx = sys.argv"}, "app:2: only the command line reads argv"),
     "argv by name": ({"app.py": "from sys import argv"}, "app:1: only the command line reads argv"),

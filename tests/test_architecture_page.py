@@ -7,7 +7,7 @@ from importlib import import_module
 import pytest
 
 from benchmarks import hops
-from pixi.core.life import ENDING, LIVE, NEXT, State
+from pixi.core.life import ENDING, LIVE, NEXT, LifeState
 from tests.architecture_page import PAGE, drawn, edited, everywhere, pictures, reasons, way
 from tests.pages import ROOT, section
 
@@ -61,9 +61,9 @@ def test_the_pictures_show_every_state_and_leave_it_only_as_the_table_does() -> 
     arrows = [line.split(" : ")[0].split(" --> ") for line in drawing.splitlines() if " --> " in line]
     follows = {(state.name, after.name) for (state, _), after in NEXT.items()}
 
-    assert all(state.name in drawing for state in State)
+    assert all(state.name in drawing for state in LifeState)
     for begin, end in arrows:
-        if begin in State.__members__:
+        if begin in LifeState.__members__:
             assert (begin, end) in follows
 
 

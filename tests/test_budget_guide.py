@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 from pixi.core.deltas import Prices
-from pixi.core.limits import Limits
+from pixi.core.spending import Limits
 from pixi.settings import LimitSettings, load
 from tests.pages import ROOT, blocks, read_page
 

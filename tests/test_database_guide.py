@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from pixi.cli import frame
-from pixi.documents import SUFFIXES, Limits
+from pixi.documents import SUFFIXES, FileLimits
 from pixi.knowledge.registry import databases_in, shipped_folder
 from pixi.settings import load
 from tests.pages import ROOT, blocks, read_page, section
@@ -37,7 +37,7 @@ def test_the_table_names_all_that_can_be_read() -> None:
 
 
 def test_the_table_of_limits_is_as_they_are() -> None:
-    limits, mib = Limits(), 1024 * 1024
+    limits, mib = FileLimits(), 1024 * 1024
     rows = re.findall(r"^\| ([^|]+) \| ([\d,]+)", section(GUIDE, "What is set aside"), re.MULTILINE)
     told = [int(number.replace(",", "")) for _, number in rows]
     assert told == [

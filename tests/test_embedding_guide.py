@@ -16,7 +16,7 @@ import pytest
 import pixi
 from pixi import Card, Channel, Persona
 from pixi.core.lines import ToolCall, ToolLine
-from pixi.core.picture import Picture
+from pixi.core.message import Picture
 from pixi.testing import ScriptedModel
 from tests.engine.scene import scene
 from tests.pages import ROOT, blocks, read_page, section

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from pixi.core.events import Performed, Pictured, to_json
-from pixi.core.picture import Picture
-from pixi.core.written import read_again
+from pixi.core.message import Picture
+from pixi.core.reading import read_again
 from pixi.settings import load
 from tests.pages import ROOT, Block, blocks, read_page
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pixi.channels.http.problems import Problem
+from pixi.channels.http.access import Problem
 from tests.channels.http.served import Served, served
 from tests.pages import ROOT, blocks, read_page
 from tests.waiting import within

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pixi.app.mcp_settings import places
+from pixi.app.mcp_integration import places
 from pixi.settings import load
 from pixi.settings.sections import McpSettings
 from tests.pages import ROOT, blocks, read_page

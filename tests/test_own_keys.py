@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 
 from pixi.app.doctor.checks import check_key
-from pixi.app.doors import door_to
+from pixi.app.models import door_to
 from pixi.core.errors import ConfigError
 from pixi.models.deadlines import Deadlines
 from pixi.settings import ModelSettings, Settings
 from pixi.settings.load import load
-from pixi.settings.own_keys import key_name
+from pixi.settings.model_choice import key_name
 
 KEYS = {"anthropic": "ANTHROPIC_API_KEY", "gemini": "GEMINI_API_KEY"}
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from pixi.core.language import CommandEnded, CommandStream
-from pixi.personas.files import Loaded, load_persona
+from pixi.personas.files import LoadedPersona, load_persona
 from pixi.personas.shelf import list_personas, shipped_folder
 from tests.pages import ROOT, blocks, read_page, section
 
@@ -35,7 +35,9 @@ def test_the_persona_is_read_without_a_remark(tmp_path: Path) -> None:
 
 
 def test_the_personas_that_come_along_are_named() -> None:
-    names = [found.persona.name for found in list_personas([shipped_folder()]) if isinstance(found, Loaded)]
+    names = [
+        found.persona.name for found in list_personas([shipped_folder()]) if isinstance(found, LoadedPersona)
+    ]
     assert len(names) == 3
     assert all(f"**{name}**" in section(README, CHARACTER) for name in names)
 

@@ -7,18 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from pixi.addons.web_search import OwnSearch, web_search_tool
+from pixi.addons.web_search import EngineSearch, web_search_tool
 from pixi.addons.wiki import tool_names
 from pixi.cli import frame
 from pixi.core.deltas import Usage
-from pixi.core.spending import Spent, day_of, way_of_searching
+from pixi.core.spending import UsageEntry, day_of, way_of_searching
 from pixi.settings import load
 from pixi.settings.sections import WebSearchSettings
 from pixi.store.sqlite import SqliteStore
 from pixi.toolbox.addon import Addon
 from pixi.toolbox.commands import CommandRegistry
 from pixi.toolbox.tools import Toolbox
-from pixi.web.search.duckduckgo import DuckDuckGo
+from pixi.web.search_engines import DuckDuckGo
 from tests.pages import ROOT, blocks, code, read_page, section
 
 WIKIS = read_page(ROOT / "docs" / "wikis.md")
@@ -49,7 +49,7 @@ def test_the_tools_are_called_as_told() -> None:
     assert set(tool_names("minecraft")) <= named
     toolbox = Toolbox()
     setup = web_search_tool(
-        OwnSearch(DuckDuckGo()), toolbox.mask, results=5, price=None, personas=None, reads_pages=False
+        EngineSearch(DuckDuckGo()), toolbox.mask, results=5, price=None, personas=None, reads_pages=False
     )
     setup(Addon(CommandRegistry(), toolbox))
     (tool,) = toolbox
@@ -60,11 +60,11 @@ def test_the_books_show_each_way_as_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     day = day_of(time.time())
-    used = Spent(
+    used = UsageEntry(
         day, "11", model="gpt-5-mini", messages=31, usage=Usage(214_000, 130_540, 5_120), cost=0.0468
     )
-    native = Spent(day, "11", model=way_of_searching("native"), usage=Usage(searches=12), cost=0.12)
-    own = Spent(day, "11", model=way_of_searching("duckduckgo"), usage=Usage(searches=3))
+    native = UsageEntry(day, "11", model=way_of_searching("native"), usage=Usage(searches=12), cost=0.12)
+    own = UsageEntry(day, "11", model=way_of_searching("duckduckgo"), usage=Usage(searches=3))
 
     async def enter() -> None:
         store = await SqliteStore.open(tmp_path / "pixi.db")

@@ -12,7 +12,7 @@ from pixi.core.deltas import Prices
 from pixi.core.errors import ConfigError
 from pixi.settings import DiscordSettings, LimitSettings, ModelSettings, Secret, Settings, load
 from pixi.settings.check import SECTIONS
-from pixi.settings.ranges import RANGES
+from pixi.settings.values import RANGES
 
 
 def loaded(

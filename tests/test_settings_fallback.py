@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from pixi.app.changes import changed_keys
+from pixi.app.reload import changed_keys
 from pixi.core.deltas import Prices
 from pixi.settings import ModelSettings, Secret, Settings
 from pixi.settings.check import known_keys
-from pixi.settings.hidden import secrets_in
+from pixi.settings.secret import secrets_in
 from tests.pages import ROOT, blocks, read_page
 from tests.test_settings import fault, loaded
 

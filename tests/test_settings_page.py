@@ -7,7 +7,7 @@ from importlib.resources import files
 import pytest
 
 from pixi.settings.check import SECTIONS, known_keys
-from pixi.settings.ranges import RANGES
+from pixi.settings.values import RANGES
 from tests.architecture_page import edited
 from tests.pages import section
 from tests.settings_page import PAGE, sections, sentences

@@ -12,10 +12,9 @@ import pytest
 
 from pixi import Engine, Persona
 from pixi.addons.loading import from_file, load_addons
-from pixi.core.card import Card
 from pixi.core.events import ToolAnswered
 from pixi.core.lines import ToolCall
-from pixi.core.venue import Rights
+from pixi.core.message import Card, Rights
 from pixi.personas.files import load_persona
 from pixi.testing import RecordingChannel, ScriptedModel
 from pixi.toolbox.context import Context
@@ -141,6 +140,6 @@ def test_the_example_of_a_test_prints_what_it_says() -> None:
 
 @pytest.mark.parametrize("name", re.findall(r"`(tool_\w+)`", section(GUIDE, "Guards")))
 def test_the_limits_are_settings(name: str) -> None:
-    from pixi.core.limits import Limits
+    from pixi.core.spending import Limits
 
     assert hasattr(Limits(), name)

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pixi.fetching.outcome import Refused
-from pixi.fetching.urls import parsed
+from pixi.fetching.guard import Refused, parsed
 from pixi.settings import load
 from tests.pages import ROOT, blocks, read_page
 

@@ -14,7 +14,7 @@ from types import ModuleType
 from typing import TypeVar
 
 from pixi.core.errors import PixiError
-from pixi.toolbox.addon import Addon, Brought, ReadSettings, defaults
+from pixi.toolbox.addon import Addon, AddonExtras, ReadSettings, defaults
 from pixi.toolbox.commands import CommandRegistry
 from pixi.toolbox.foreign import ForeignError, foreign
 from pixi.toolbox.tools import Toolbox
@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class AddonSource:
     """Where an addon comes from: `name` for people, and how its `setup` is got at."""
 
     name: str
@@ -38,7 +38,7 @@ class AddonError(PixiError):
     """An addon cannot be used. The text says why, in one line."""
 
 
-def installed() -> list[Source]:
+def installed() -> list[AddonSource]:
     """The addons of installed packages, in order of their names."""
     found = sorted(entry_points(group=GROUP), key=lambda point: point.name)
     return [_from_entry_point(point) for point in found]
@@ -56,12 +56,12 @@ SHIPPED = {"companion": Shipped("pixi.companion.addon", "pixi/companion/personas
 """The addons that come along, by the names that the settings have for them."""
 
 
-def named(path: Path | Setup) -> Source:
+def named(path: Path | Setup) -> AddonSource:
     """The addon that an entry of the settings means: one that comes along, or a file; or a program's own."""
     if not isinstance(path, Path):
-        return Source(f"{path.__module__.rpartition('.')[2]}.py", lambda: path)
+        return AddonSource(f"{path.__module__.rpartition('.')[2]}.py", lambda: path)
     if is_shipped(path):
-        return Source(path.name, lambda: importlib.import_module(SHIPPED[path.name].module))
+        return AddonSource(path.name, lambda: importlib.import_module(SHIPPED[path.name].module))
     return from_file(path)
 
 
@@ -76,16 +76,16 @@ def personas_of(paths: Iterable[Path]) -> list[Path]:
     return [root / SHIPPED[path.name].personas for path in paths if is_shipped(path)]
 
 
-def from_file(path: Path) -> Source:
+def from_file(path: Path) -> AddonSource:
     """The addon in a file."""
-    return Source(path.name or str(path), lambda: _module_of(path))
+    return AddonSource(path.name or str(path), lambda: _module_of(path))
 
 
 def load_addons(
-    sources: Iterable[Source],
+    sources: Iterable[AddonSource],
     commands: CommandRegistry,
     tools: Toolbox,
-    brought: Brought | None = None,
+    brought: AddonExtras | None = None,
     settings: ReadSettings = defaults,
 ) -> list[str]:
     """Let each addon register what it brings; gives a line for each that was left out.
@@ -111,10 +111,10 @@ class AddonContents:
 
 
 def load_addon(
-    source: Source,
+    source: AddonSource,
     commands: CommandRegistry,
     tools: Toolbox,
-    brought: Brought | None = None,
+    brought: AddonExtras | None = None,
     settings: ReadSettings = defaults,
 ) -> AddonContents:
     """Let an addon register what it brings, all or none of it.
@@ -130,9 +130,9 @@ def load_addon(
     """
     setup = _setup_of(_called(source.find))
     # It registers on a copy, so that nothing has to be taken back.
-    brought = Brought() if brought is None else brought
+    brought = AddonExtras() if brought is None else brought
     copied_commands, copied_tools = _copy(commands, tools)
-    more = Brought(routes=[*brought.routes])
+    more = AddonExtras(routes=[*brought.routes])
     _called(lambda: setup(Addon(copied_commands, copied_tools, more, settings)))
     new_commands = [command for command in copied_commands if commands.get(command.name) is None]
     new_tools = [tool for tool in copied_tools if tools.get(tool.name) is None]
@@ -196,9 +196,9 @@ def _place(error: BaseException) -> str:
     return f" (line {line})" if line else ""
 
 
-def _from_entry_point(point: EntryPoint) -> Source:
+def _from_entry_point(point: EntryPoint) -> AddonSource:
     package = point.dist.name if point.dist else point.value
-    return Source(f"{point.name} (of {package})", point.load)
+    return AddonSource(f"{point.name} (of {package})", point.load)
 
 
 _PREFIX = "pixi_addon_"

@@ -1,24 +1,173 @@
 """Tools of MCP servers as tools of Pixi: named, described and checked so that any model can call them."""
 
 import asyncio
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 from functools import partial
 from types import MappingProxyType
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any
 
-from pixi.addons.mcp_arguments import ArgumentCheck
 from pixi.core.deltas import ToolSchema
 from pixi.core.errors import ToolError
 from pixi.core.untrusted import clipped
-from pixi.mcp.offers import Caller, ForeignTool
-from pixi.toolbox.acceptable import Accepted, Unacceptable, accepted
-from pixi.toolbox.arguments import mended, refusal
+from pixi.mcp.offers import ForeignTool, ToolServer
+from pixi.settings import McpSettings
+from pixi.toolbox.arguments import expected, mended, refusal
 from pixi.toolbox.context import Context
+from pixi.toolbox.foreign_schema import AdaptedSchema, Shape, UnusableSchema, accepted
 from pixi.toolbox.safe_names import mark_of, safe_names
 from pixi.toolbox.schema_values import plain_text
-from pixi.toolbox.tools import EVERYBODY, Bound, Tool, Toolbox
+from pixi.toolbox.tools import EVERYBODY, BoundCall, Tool, Toolbox
+
+if TYPE_CHECKING:
+    from jsonschema.exceptions import ValidationError
+    from jsonschema.protocols import Validator
+
+_MOST_STEPS = 20_000
+_MOST_PROBLEMS = 6
+_LONGEST_SCHEMA = 200_000  # characters, as JSON: a larger one is left to the server
+_LONGEST_WORDS = 200
+_LONGEST_VALUE = 60
+
+_PASSED_OVER = (
+    "pattern",  # a stranger's pattern can take for ever
+    "patternProperties",
+    "format",
+    "uniqueItems",
+    "unevaluatedProperties",
+    "unevaluatedItems",
+    "$dynamicRef",
+    "$recursiveRef",
+)
+"""What is left to the server: checking it here has no bound."""
+
+Rule = Callable[["Validator", Any, Any, Mapping[str, Any]], Iterable["ValidationError"] | None]
+
+
+class _TooMuch(Exception):
+    """Checking takes longer than it is worth."""
+
+
+class ArgumentCheck:
+    """Finds what is wrong with arguments before they are sent. What it cannot tell is left to the server.
+
+    Args:
+        schema: as the server gave it; read when it is first wanted.
+        shape: how a model names what is in them.
+    """
+
+    def __init__(self, schema: Mapping[str, Any], shape: Shape) -> None:
+        self._schema = schema
+        self._shape = shape
+        self._left = 0
+        self._validator: Validator | None = None
+        self._made = False
+
+    def problems(self, arguments: Mapping[str, Any]) -> list[str]:
+        """What is wrong, in words for a model; empty where nothing is, or nobody can tell."""
+        from referencing.exceptions import Unresolvable
+
+        if not self._made:
+            self._made = True
+            self._validator = self._make()
+        if self._validator is None:
+            return []
+        self._left = _MOST_STEPS
+        problems: dict[str, None] = {}
+        try:
+            for error in self._validator.iter_errors(dict(arguments)):
+                problems |= dict.fromkeys(self._said(error))
+                if len(problems) >= _MOST_PROBLEMS:
+                    break
+        except (_TooMuch, RecursionError, Unresolvable):
+            return []
+        return list(problems)
+
+    def _make(self) -> "Validator | None":
+        """What checks; None where the schema is none that can be checked by."""
+        import jsonschema
+        from jsonschema.exceptions import SchemaError
+        from jsonschema.validators import extend, validator_for
+        from referencing import Registry
+        from referencing.exceptions import Unresolvable
+
+        try:
+            if len(json.dumps(self._schema)) > _LONGEST_SCHEMA:
+                return None
+            draft = validator_for(self._schema, default=jsonschema.Draft202012Validator)
+            draft.check_schema(self._schema, format_checker=jsonschema.FormatChecker(formats=()))
+        except (SchemaError, Unresolvable, ValueError, TypeError, RecursionError):
+            return None
+        rules = {name: self._counted(rule) for name, rule in draft.VALIDATORS.items()}
+        rules |= dict.fromkeys(_PASSED_OVER, _nothing)
+        rules["additionalProperties"] = self._counted(
+            _unless_by_pattern(draft.VALIDATORS["additionalProperties"])
+        )
+        counting = extend(draft, validators=rules)
+        # An empty registry fetches nothing: no schema leads out of itself.
+        checker: Validator = counting(self._schema, registry=Registry())
+        return checker
+
+    def _counted(self, rule: Rule) -> Rule:
+        def counted(
+            validator: "Validator", value: Any, instance: Any, schema: Mapping[str, Any]
+        ) -> Iterator["ValidationError"]:
+            self._left -= 1
+            if self._left < 0:
+                raise _TooMuch
+            yield from rule(validator, value, instance, schema) or ()
+
+        return counted
+
+    def _said(self, error: "ValidationError") -> Iterator[str]:
+        place = self._shape.place(error.absolute_path)
+        schema = error.schema if isinstance(error.schema, Mapping) else {}
+        match error.validator:
+            case "required" if isinstance(error.instance, dict) and isinstance(error.validator_value, list):
+                for name in error.validator_value:
+                    if name not in error.instance:
+                        its = schema.get("properties", {}).get(name, {})
+                        wanted = _wanted_value(its)
+                        path = self._shape.place([*error.absolute_path, name])
+                        yield f"{path} is missing{f': {wanted}' if wanted else ''}"
+            case "additionalProperties" if isinstance(error.instance, dict):
+                known = schema.get("properties", {})
+                for name in error.instance.keys() - known:
+                    yield f"there is no argument {self._shape.place([*error.absolute_path, name])}"
+            case _ if wanted := _wanted_value(schema):
+                yield f"{place} must be {wanted}, not {_shown(error.instance)}"
+            case _:
+                yield f"{place}: {clipped(error.message, _LONGEST_WORDS)}"
+
+
+def _nothing(*_: Any) -> None:
+    return None
+
+
+def _unless_by_pattern(rule: Rule) -> Rule:
+    def ruled(
+        validator: "Validator", value: Any, instance: Any, schema: Mapping[str, Any]
+    ) -> Iterable["ValidationError"] | None:
+        return None if "patternProperties" in schema else rule(validator, value, instance, schema)
+
+    return ruled
+
+
+def _wanted_value(schema: object) -> str:
+    """What a part of the schema takes, in words; "" where it says it in no simple way."""
+    if not isinstance(schema, Mapping) or not isinstance(schema.get("type", ""), str):
+        return ""
+    try:
+        return clipped(expected(schema), _LONGEST_WORDS)
+    except (AttributeError, KeyError, TypeError, RecursionError):  # references and other dialects within
+        return ""
+
+
+def _shown(value: object) -> str:
+    return clipped(json.dumps(value, ensure_ascii=False), _LONGEST_VALUE)
+
 
 ALL = "*"
 """Every tool of the server, in its settings."""
@@ -29,37 +178,8 @@ _LONGEST_NAME = 60  # of a tool's own, where people or models are told of it
 _AT_ONCE = 20  # schemas that are written anew in a thread, before others get their turn
 _MOST_LEFT_OUT = 20  # that are named one by one
 
-Written = Mapping[str, Accepted | Unacceptable]
+Written = Mapping[str, AdaptedSchema | UnusableSchema]
 """What became of the schemas of tools, by the server's names."""
-
-
-class Wishes(Protocol):
-    """What the operator wants of a server: see `McpSettings`."""
-
-    @property
-    def tools(self) -> tuple[str, ...] | None:
-        """Those that may be used, by the server's own names; None: all."""
-        ...
-
-    @property
-    def reads(self) -> tuple[str, ...] | None:
-        """Those that change nothing; None: those of which the server says so. `*` stands for all."""
-        ...
-
-    @property
-    def approval(self) -> Literal["writes", "always", "never"]:
-        """Which of them the person who asks must say yes to."""
-        ...
-
-    @property
-    def seconds(self) -> float:
-        """How long one call may take."""
-        ...
-
-    @property
-    def personas(self) -> tuple[str, ...] | None:
-        """Who may use them; None: everybody."""
-        ...
 
 
 def source_of(server: str) -> str:
@@ -67,10 +187,10 @@ def source_of(server: str) -> str:
     return f"mcp:{server}"
 
 
-async def written(tools: Sequence[ForeignTool], wishes: Wishes) -> Written:
+async def written(tools: Sequence[ForeignTool], wishes: McpSettings) -> Written:
     """Write the schemas of the tools that are wanted anew. In a thread: a stranger's may take long."""
     wanted = _wanted(tools, wishes)[:_MOST]
-    result: dict[str, Accepted | Unacceptable] = {}
+    result: dict[str, AdaptedSchema | UnusableSchema] = {}
     for first in range(0, len(wanted), _AT_ONCE):
         result |= await asyncio.to_thread(_all_written, wanted[first : first + _AT_ONCE])
     return result
@@ -78,9 +198,9 @@ async def written(tools: Sequence[ForeignTool], wishes: Wishes) -> Written:
 
 def register(
     tools: Sequence[ForeignTool],
-    server: Caller,
+    server: ToolServer,
     toolbox: Toolbox,
-    wishes: Wishes,
+    wishes: McpSettings,
     schemas: Written = MappingProxyType({}),
 ) -> list[str]:
     """Register the tools of a server in the place of those that it had before.
@@ -112,7 +232,7 @@ def register(
     left_out: list[str] = []
     for tool in wanted[:_MOST]:
         schema = schemas.get(tool.name) or _written(tool)
-        if isinstance(schema, Unacceptable):
+        if isinstance(schema, UnusableSchema):
             left_out.append(f"MCP server {server.name}: the tool {_quoted(tool.name)} is left out: {schema}.")
             continue
         name = names[tool.name]
@@ -127,20 +247,20 @@ def register(
     return told + left_out
 
 
-def _wanted(tools: Iterable[ForeignTool], wishes: Wishes) -> list[ForeignTool]:
+def _wanted(tools: Iterable[ForeignTool], wishes: McpSettings) -> list[ForeignTool]:
     """Those that may be used."""
     names = None if wishes.tools is None else set(wishes.tools)
     return [tool for tool in tools if names is None or {tool.name, ALL} & names]
 
 
-def _all_written(tools: Sequence[ForeignTool]) -> dict[str, Accepted | Unacceptable]:
+def _all_written(tools: Sequence[ForeignTool]) -> dict[str, AdaptedSchema | UnusableSchema]:
     return {tool.name: _written(tool) for tool in tools}
 
 
-def _written(tool: ForeignTool) -> Accepted | Unacceptable:
+def _written(tool: ForeignTool) -> AdaptedSchema | UnusableSchema:
     try:
         return accepted(tool.schema)
-    except Unacceptable as error:
+    except UnusableSchema as error:
         return error
 
 
@@ -156,7 +276,9 @@ def _front(server: str, toolbox: Toolbox) -> str:
     return f"{safe[:24]}_" if len(safe) <= 24 else f"{safe[:17]}_{mark_of(server)}_"
 
 
-def _tool(name: str, tool: ForeignTool, schema: Accepted, server: Caller, wishes: Wishes) -> Tool:
+def _tool(
+    name: str, tool: ForeignTool, schema: AdaptedSchema, server: ToolServer, wishes: McpSettings
+) -> Tool:
     reads = tool.reads if wishes.reads is None else bool({tool.name, ALL} & set(wishes.reads))
     return Tool(
         ToolSchema(name, _described(name, tool), schema.parameters),
@@ -179,26 +301,26 @@ def _described(name: str, tool: ForeignTool) -> str:
 
 
 def _binding(
-    name: str, tool: ForeignTool, schema: Accepted, server: Caller, seconds: float
-) -> Callable[[Mapping[str, Any]], Bound]:
+    name: str, tool: ForeignTool, schema: AdaptedSchema, server: ToolServer, seconds: float
+) -> Callable[[Mapping[str, Any]], BoundCall]:
     check = ArgumentCheck(tool.schema, schema.shape)
 
-    def bind(arguments: Mapping[str, Any]) -> Bound:
+    def bind(arguments: Mapping[str, Any]) -> BoundCall:
         given = schema.shape.real(mended(arguments, schema.parameters))
         if problems := check.problems(given):
             raise ToolError(refusal(name, problems, schema.parameters))
-        return Bound(given, partial(_call, server, tool.name, given, seconds))
+        return BoundCall(given, partial(_call, server, tool.name, given, seconds))
 
     return bind
 
 
 async def _call(
-    server: Caller, tool: str, arguments: Mapping[str, Any], seconds: float, _: Context
+    server: ToolServer, tool: str, arguments: Mapping[str, Any], seconds: float, _: Context
 ) -> object:
     return (await server.call(tool, arguments, seconds)).result
 
 
-def _unknown(tools: Sequence[ForeignTool], server: str, wishes: Wishes) -> Iterator[str]:
+def _unknown(tools: Sequence[ForeignTool], server: str, wishes: McpSettings) -> Iterator[str]:
     """Names in the settings that the server does not have, each with the nearest that it has."""
     known = [tool.name for tool in tools]
     for key, names in (("tools", wishes.tools), ("reads", wishes.reads)):

@@ -5,12 +5,12 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from pixi.core.archive import Archive, Asking, Found, Post, Query, Way, Written
+from pixi.core.archive import Archive, ArchivedMessage, ArchiveQuery, Asker, ForumPost, FoundMessages, Way
 from pixi.core.errors import ChannelError, ToolError
 from pixi.toolbox.addon import Addon
 from pixi.toolbox.context import Context
 from pixi.toolbox.rates import Rate
-from pixi.toolbox.tools import EVERYBODY, Terms
+from pixi.toolbox.tools import EVERYBODY, ToolTerms
 
 SOURCE = "server_history"
 """The source of the tools: a persona that names it gets them all."""
@@ -22,7 +22,7 @@ _MOST = 25  # messages in one result
 _MOST_POSTS = 8
 _NOTHING = "Nothing was found that everybody here may read. Try other words, or fewer."
 _NO_ARCHIVE = "There is no server here whose messages could be looked up."
-_TERMS = Terms(source=SOURCE, personas=EVERYBODY, per_person=PER_PERSON, needs="archive")
+_TERMS = ToolTerms(source=SOURCE, personas=EVERYBODY, per_person=PER_PERSON, needs="archive")
 
 Channel = Annotated[str, Field(description="name, id or link of a channel or thread; empty: all of them")]
 Limit = Annotated[int, Field(description="how many messages", ge=1, le=_MOST)]
@@ -55,7 +55,7 @@ def _searching(addon: Addon) -> None:
         archive, asking = _asked(context)
         if not words.strip() and not author.strip():
             raise ToolError("Give words to look for, or an author.")
-        query = Query(
+        query = ArchiveQuery(
             words=words.strip(),
             place=channel,
             author=author,
@@ -83,7 +83,7 @@ def _searching(addon: Addon) -> None:
         if not words.strip():
             raise ToolError("Give words to look for.")
         try:
-            found = await archive.posts(Query(words=words.strip(), place=forum, limit=limit), asking)
+            found = await archive.posts(ArchiveQuery(words=words.strip(), place=forum, limit=limit), asking)
         except ChannelError as error:
             raise ToolError(str(error)) from error
         return _with_note({"posts": [_post(each) for each in found.posts]}, found.partial, bool(found.posts))
@@ -127,22 +127,22 @@ def _reading(addon: Addon) -> None:
         return told(found, nothing="Nobody wrote anything there.")
 
 
-def told(found: Found, *, nothing: str = _NOTHING) -> dict[str, Any]:
+def told(found: FoundMessages, *, nothing: str = _NOTHING) -> dict[str, Any]:
     """What a model gets of messages."""
     messages = [_message(each) for each in found.messages]
     return _with_note({"messages": messages}, found.partial, bool(messages), nothing)
 
 
-def _asked(context: Context) -> tuple[Archive, Asking]:
+def _asked(context: Context) -> tuple[Archive, Asker]:
     """What can be looked up where somebody asks, and in whose name: all who are answered in the turn."""
     archive = context.channel.archive
     if archive is None:
         raise ToolError(_NO_ARCHIVE)
     people = tuple(dict.fromkeys(author.id for author in context.askers))
-    return archive, Asking(people, context.message.id)
+    return archive, Asker(people, context.message.id)
 
 
-def _message(written: Written) -> dict[str, Any]:
+def _message(written: ArchivedMessage) -> dict[str, Any]:
     message = {
         "author": written.author,
         "where": written.place,
@@ -153,7 +153,7 @@ def _message(written: Written) -> dict[str, Any]:
     return message | ({"bot": True} if written.bot else {})
 
 
-def _post(post: Post) -> dict[str, Any]:
+def _post(post: ForumPost) -> dict[str, Any]:
     told: dict[str, Any] = {"title": post.title, "forum": post.place, "when": _when(post.at)}
     told |= {"tags": list(post.tags)} if post.tags else {}
     told |= {"solved": post.solved, "answers": post.answers, "link": post.link}
@@ -162,7 +162,7 @@ def _post(post: Post) -> dict[str, Any]:
     return told | ({"best_answers": [_answer(each) for each in post.best]} if post.best else {})
 
 
-def _answer(written: Written) -> dict[str, Any]:
+def _answer(written: ArchivedMessage) -> dict[str, Any]:
     return {"author": written.author, "text": written.text, "link": written.link}
 
 

@@ -11,7 +11,7 @@ from urllib.parse import unquote, unquote_plus
 from pydantic import Field
 
 from pixi.core.errors import ToolError
-from pixi.core.masking import Mask
+from pixi.core.masking import SecretRedactor
 from pixi.core.spending import Count
 from pixi.fetching.web import WebError
 from pixi.knowledge.entry import Entry
@@ -20,7 +20,7 @@ from pixi.toolbox.addon import Addon
 from pixi.toolbox.context import Context
 from pixi.toolbox.rates import Rate
 from pixi.toolbox.tools import EVERYBODY
-from pixi.web.pages import Page, Pages
+from pixi.web.pages import WebPage, WebPageReader
 
 SOURCE = "web_pages"
 
@@ -37,7 +37,7 @@ Reader = Callable[[], Awaitable[RetrievalAgent]]
 
 
 @dataclass(frozen=True, slots=True)
-class Portion:
+class ReadLimits:
     """How much a model is given.
 
     Attributes:
@@ -51,7 +51,9 @@ class Portion:
     personas: tuple[str, ...] | None = None
 
 
-def web_pages(pages: Pages, reader: Reader, mask: Mask, portion: Portion) -> Callable[[Addon], None]:
+def web_pages(
+    pages: WebPageReader, reader: Reader, mask: SecretRedactor, portion: ReadLimits
+) -> Callable[[Addon], None]:
     """The `setup` that registers the tool.
 
     Args:
@@ -98,7 +100,7 @@ def web_pages(pages: Pages, reader: Reader, mask: Mask, portion: Portion) -> Cal
     return setup
 
 
-def text_result(page: Page, part: int, portion: Portion) -> dict[str, Any]:
+def text_result(page: WebPage, part: int, portion: ReadLimits) -> dict[str, Any]:
     """What a model gets of a page's text.
 
     Raises:
@@ -117,7 +119,7 @@ def text_result(page: Page, part: int, portion: Portion) -> dict[str, Any]:
 
 
 async def question_result(
-    page: Page,
+    page: WebPage,
     agent: RetrievalAgent,
     question: str,
     count: Count | None = None,
@@ -175,7 +177,7 @@ def _json_bytes(value: str | dict[str, Any]) -> int:
     return len(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace"))
 
 
-async def _read(pages: Pages, url: str, mask: Mask) -> Page:
+async def _read(pages: WebPageReader, url: str, mask: SecretRedactor) -> WebPage:
     """The page.
 
     Raises:
@@ -202,11 +204,11 @@ def _readings(url: str) -> Iterator[str]:
     yield url
 
 
-def _head(page: Page) -> dict[str, Any]:
+def _head(page: WebPage) -> dict[str, Any]:
     return {"url": page.url} | ({"title": page.title} if page.title else {})
 
 
-def _entry(page: Page) -> Entry:
+def _entry(page: WebPage) -> Entry:
     digest = blake2b(page.title.encode("utf-8", "replace"), digest_size=16)
     for section in page.sections:
         digest.update(f"\0{section.heading}\0{section.text}".encode("utf-8", "replace"))

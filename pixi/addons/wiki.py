@@ -9,23 +9,21 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from pixi.core.errors import ToolError
-from pixi.core.masking import Mask
+from pixi.core.masking import SecretRedactor
 from pixi.core.persona import Persona
 from pixi.core.spending import Count
 from pixi.core.untrusted import clipped, prompt_name
-from pixi.documents.formats.markup import BETWEEN_HEADINGS
+from pixi.documents.formats.text import BETWEEN_HEADINGS
 from pixi.knowledge.entry import Entry
 from pixi.knowledge.retrieval import Reporter, RetrievalAgent, silent
 from pixi.text.lists import telling_runs, without_asking, word_list
-from pixi.text.normalising import normalise
-from pixi.text.terms import pieces
+from pixi.text.terms import normalise, pieces
 from pixi.toolbox.addon import Addon
 from pixi.toolbox.context import Context
 from pixi.toolbox.rates import Rate
 from pixi.toolbox.tools import EVERYBODY
-from pixi.web.wikis.answers import asked_title
-from pixi.web.wikis.api import WikiError
-from pixi.web.wikis.wiki import MOST_PAGES, Page, Pages, Wiki
+from pixi.web.wiki import MOST_PAGES, Wiki, WikiPage, WikiPages
+from pixi.web.wiki_api import WikiError, asked_title
 
 RESULTS = 6
 """How many pages a search gives unless more are asked for."""
@@ -62,7 +60,7 @@ def wiki_tools(
     name: str,
     wiki_of: WikiOf,
     reader: Reader,
-    mask: Mask,
+    mask: SecretRedactor,
     *,
     about: str,
     personas: tuple[str, ...] | None,
@@ -192,7 +190,7 @@ async def query_result(
     return result | _told_besides(pages, missing, titles)
 
 
-def _told_besides(pages: Pages, missing: list[dict[str, Any]], titles: Sequence[str]) -> dict[str, Any]:
+def _told_besides(pages: WikiPages, missing: list[dict[str, Any]], titles: Sequence[str]) -> dict[str, Any]:
     """What a model must know of the titles that it named, or of the pages that were found."""
     told: dict[str, Any] = {}
     if pages.led:
@@ -218,7 +216,7 @@ async def _missing(wiki: Wiki, title: str) -> dict[str, Any]:
     return {"title": prompt_name(title)} | ({"nearest": near} if near else {})
 
 
-async def _best(wiki: Wiki, question: str) -> Pages:
+async def _best(wiki: Wiki, question: str) -> WikiPages:
     """The pages that a search finds for a question; one that tells what a word may mean is no answer.
 
     Most wikis look for pages that hold every word: what only asks is left out, then all but names and
@@ -228,8 +226,8 @@ async def _best(wiki: Wiki, question: str) -> Pages:
         pages = await wiki.best(query, _LOOKED_AT)
         if pages.found:
             chosen = [page for page in pages.found if not page.meanings] or list(pages.found)
-            return Pages(tuple(chosen[:_PAGES]))
-    return Pages()
+            return WikiPages(tuple(chosen[:_PAGES]))
+    return WikiPages()
 
 
 def _queries(question: str) -> Iterator[str]:
@@ -250,7 +248,7 @@ def _queries(question: str) -> Iterator[str]:
     yield from filter(None, (" ".join(telling), " ".join(names), question))
 
 
-def _entry(page: Page) -> Entry:
+def _entry(page: WikiPage) -> Entry:
     texts = [page.title, *(f"{section.heading}\0{section.text}" for section in page.sections)]
     digest = hashlib.blake2b("\0".join(texts).encode("utf-8", "replace"), digest_size=16).hexdigest()
     return Entry(page.id, page.url, "", page.title, page.sections, digest)

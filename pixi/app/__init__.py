@@ -1,7 +1,7 @@
 """The composition root: builds the parts from the settings and joins them. Nothing else builds."""
 
-from pixi.app.building import open_engine, open_household
-from pixi.app.cast import find_persona
-from pixi.settings.pricing import runs_here
+from pixi.app.building import open_engine, open_service
+from pixi.app.personas import find_persona
+from pixi.settings.model_choice import runs_here
 
-__all__ = ["find_persona", "open_engine", "open_household", "runs_here"]
+__all__ = ["find_persona", "open_engine", "open_service", "runs_here"]

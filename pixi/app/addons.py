@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from pixi.core.errors import ConfigError, PixiError, StoreError
 from pixi.core.persona import Persona
 from pixi.settings import Settings
-from pixi.settings.addons import addon_settings
-from pixi.settings.hidden import secrets_in
+from pixi.settings.secret import secrets_in
+from pixi.settings.values import addon_settings
 from pixi.toolbox.commands import CommandRegistry
 from pixi.toolbox.tools import Toolbox
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pixi.engine.engine import Engine
     from pixi.store.sql import SqlStore
     from pixi.store.store import Store
-    from pixi.toolbox.addon import Brought
+    from pixi.toolbox.addon import AddonExtras
 
 Tell = Callable[[str], None]
 
@@ -34,7 +34,7 @@ def load_all(
     tools: Toolbox,
     report: Tell,
     *,
-    brought: "Brought | None" = None,
+    brought: "AddonExtras | None" = None,
 ) -> "list[AddonContents]":
     """Load the addons of the settings, but for those that fail, then `more`; each file once.
 
@@ -46,7 +46,7 @@ def load_all(
     """
     from pixi.addons.loading import installed, load_addon, load_addons, named
 
-    read = Reading(settings, tools)
+    read = AddonSettingsReader(settings, tools)
     asked = {each.resolve() if isinstance(each, Path) else each: each for each in more}
     others = (path for path in settings.addons if path.resolve() not in asked)
     sources = [*installed(), *map(named, others)]
@@ -68,7 +68,7 @@ def load_all(
     return contents
 
 
-async def open_tables(store: "SqlStore", brought: "Brought", report: Tell) -> None:
+async def open_tables(store: "SqlStore", brought: "AddonExtras", report: Tell) -> None:
     """Open the tables of addons. Where that cannot be done, tell: their tools say so when they are used."""
     for tables in brought.tables:
         try:
@@ -77,7 +77,9 @@ async def open_tables(store: "SqlStore", brought: "Brought", report: Tell) -> No
             report(f"addon {tables.schema.name}: its tables cannot be opened: {error}")
 
 
-async def open_brought(brought: "Brought", store: "SqlStore", stack: AsyncExitStack, report: Tell) -> None:
+async def open_brought(
+    brought: "AddonExtras", store: "SqlStore", stack: AsyncExitStack, report: Tell
+) -> None:
     """Open the tables of addons, and let what they opened be closed with the stack."""
     for close in brought.closing:
         stack.push_async_callback(close)
@@ -90,9 +92,9 @@ async def reach_tables(settings: Settings, store: "SqlStore", report: Tell) -> N
     The addons are loaded as at a start; what they print goes to standard error. Tables that nobody opened are
     told of.
     """
-    from pixi.toolbox.addon import Brought
+    from pixi.toolbox.addon import AddonExtras
 
-    brought = Brought()
+    brought = AddonExtras()
     with redirect_stdout(sys.stderr):
         load_all(settings, (), CommandRegistry(), Toolbox(), report, brought=brought)
     await open_tables(store, brought, report)
@@ -109,7 +111,7 @@ async def load_memory(store: "Store", engine: "Engine") -> None:
     memory.setup_with(store)(engine.addon)
 
 
-class Reading:
+class AddonSettingsReader:
     """Reads the settings of addons, and knows whose were read. What is secret in them is hidden from then on.
 
     Attributes:

@@ -10,29 +10,27 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pixi.app.addons import load_all, load_memory, open_brought, tell_of_unnamed
-from pixi.app.cast import find_persona
-from pixi.app.doors import wants_native
 from pixi.app.kept_slot import kept_slot, local_model
-from pixi.app.models import open_model
-from pixi.app.talk_persona import TalkPersona
-from pixi.app.upkeep import upkeep
+from pixi.app.models import open_model, wants_native
+from pixi.app.personas import PersonaFollower, find_persona
+from pixi.app.retention import upkeep
 from pixi.core.errors import ModelError
+from pixi.core.events import TurnReport
 from pixi.core.lines import Line
 from pixi.core.message import Message
 from pixi.core.persona import Persona
-from pixi.core.report import TurnReport
 from pixi.models.breaker import Breakers
 from pixi.settings import ModelSettings, Settings, load
-from pixi.settings.hidden import secrets_in
-from pixi.settings.pricing import runs_here
+from pixi.settings.model_choice import runs_here
+from pixi.settings.secret import secrets_in
 
 if TYPE_CHECKING:
     from pixi.addons.loading import Setup
-    from pixi.app.cast import Cast as Personas
-    from pixi.app.household import Household
-    from pixi.app.library import Library
-    from pixi.app.model_pool import ModelPool
-    from pixi.app.reach import Reach
+    from pixi.app.databases import DatabasePool
+    from pixi.app.integrations import Integrations
+    from pixi.app.models import ModelPool
+    from pixi.app.personas import PersonaSet
+    from pixi.app.service import BotService
     from pixi.engine.context import PersonaResolver, Role
     from pixi.engine.engine import Engine
     from pixi.models.model import Model
@@ -90,12 +88,11 @@ async def open_engine(
     if persona is None:
         persona = await asyncio.to_thread(find_persona, settings)
     await import_parts(settings.model)
-    from pixi.app.library import Library
-    from pixi.app.reach import Reach
-    from pixi.app.reach.part import Grounds
+    from pixi.app.databases import DatabasePool
+    from pixi.app.integrations import IntegrationContext, Integrations
     from pixi.engine.context import Role
     from pixi.store.opening import open_store
-    from pixi.toolbox.addon import Brought
+    from pixi.toolbox.addon import AddonExtras
 
     async with AsyncExitStack() as stack:
         store = await open_store(settings.store.url, report)
@@ -107,23 +104,27 @@ async def open_engine(
         talk = warm_for.conversation if warm_for else ""
         kept = await stack.enter_async_context(kept_slot(settings.store.url, store, lambda: model, talk))
         tools = model.traits.tools  # without them it is shown passages, and nobody need read entries for it
-        library = Library(settings, model, follow=True, reads=tools, progress=progress, breakers=breakers)
+        library = DatabasePool(
+            settings, model, follow=True, reads=tools, progress=progress, breakers=breakers
+        )
         library.check(persona)
         engine = _engine(settings, Role(persona, watch(model) if watch else model), store, library)
         library.count = engine.count
-        brought = Brought()
+        brought = AddonExtras()
         loaded = load_all(settings, addons, engine.commands, engine.tools, report, brought=brought)
         await open_brought(brought, store, stack, report)
         stack.push_async_callback(library.close)
-        talker = TalkPersona(engine, store, library, loaded)
-        await talker.open(persona, remark)
-        reach = Reach(Grounds(engine.addon, engine.tools, engine.settings, library, report))
-        stack.push_async_callback(reach.close)
-        await reach.go_by(settings, tools=tools)
+        follower = PersonaFollower(engine, store, library, loaded)
+        await follower.open(persona, remark)
+        integrations = Integrations(
+            IntegrationContext(engine.addon, engine.tools, engine.settings, library, report)
+        )
+        stack.push_async_callback(integrations.close)
+        await integrations.apply(settings, tools=tools)
         await stack.enter_async_context(engine)
         await stack.enter_async_context(upkeep(engine, store, lambda: settings.store.keep_days, kept.follow))
         if follow_persona:
-            await stack.enter_async_context(talker.following(settings, remark))
+            await stack.enter_async_context(follower.following(settings, remark))
         progress("")
         if warm_for:
             warming = _warm(model, await engine.prefix(warm_for), progress)
@@ -132,13 +133,13 @@ async def open_engine(
 
 
 @asynccontextmanager
-async def open_household(
+async def open_service(
     settings: Settings,
     *,
     addons: Sequence[Path] = (),
     progress: Tell = _nothing,
     report: Tell = _nothing,
-) -> AsyncGenerator["Household", None]:
+) -> AsyncGenerator["BotService", None]:
     """Build everything that answers for a bot, with all personas and models; see `open_engine`.
 
     Raises:
@@ -147,18 +148,17 @@ async def open_household(
     """
     progress("starting")
     await import_parts(settings.model)
-    from pixi.app.cast import read_cast
-    from pixi.app.library import Library
-    from pixi.app.model_pool import ModelPool, chosen_models
-    from pixi.app.reach import Reach
-    from pixi.app.reach.part import Grounds
-    from pixi.app.standstill import telling_of_standstills
-    from pixi.app.turn_log import log_turn
+    from pixi.app.databases import DatabasePool
+    from pixi.app.health import telling_of_standstills
+    from pixi.app.integrations import IntegrationContext, Integrations
+    from pixi.app.logs import log_turn
+    from pixi.app.models import ModelPool, chosen_models
+    from pixi.app.personas import read_personas
     from pixi.engine.context import Role
     from pixi.store.opening import open_store
-    from pixi.toolbox.addon import Brought
+    from pixi.toolbox.addon import AddonExtras
 
-    cast = await asyncio.to_thread(read_cast, settings)
+    persona_set = await asyncio.to_thread(read_personas, settings)
     async with AsyncExitStack() as stack:
         store = await open_store(settings.store.url, report)
         stack.push_async_callback(store.close)
@@ -172,86 +172,94 @@ async def open_household(
         )
 
         def role(conversation: str) -> Role:
-            return house.role(conversation)
+            return service.role(conversation)
 
-        # The house comes after: who can answer follows from the commands and tools of the engine.
-        default = Role(cast.personas[cast.default], models.default)
+        # The service comes after: who can answer follows from the commands and tools of the engine.
+        default = Role(persona_set.personas[persona_set.default], models.default)
         finish_seconds = settings.discord.catch_up_minutes * 60
-        library = Library(settings, models.default, follow=True, progress=progress, breakers=breakers)
+        library = DatabasePool(settings, models.default, follow=True, progress=progress, breakers=breakers)
         engine = _engine(
             settings,
             default,
             store,
             library,
-            cast=role,
+            resolver=role,
             on_turn=log_turn,
             finish_seconds=finish_seconds,
         )
         library.count = engine.count
-        brought = Brought()
+        brought = AddonExtras()
         loaded = load_all(settings, addons, engine.commands, engine.tools, report, brought=brought)
         await open_brought(brought, store, stack, report)
         await load_memory(store, engine)
         stack.push_async_callback(library.close)
-        reach = Reach(Grounds(engine.addon, engine.tools, engine.settings, library, report))
-        stack.push_async_callback(reach.close)
-        await reach.go_by(settings)
-        house = await _house(
-            settings, cast, models=models, store=store, engine=engine, library=library, reach=reach
+        integrations = Integrations(
+            IntegrationContext(engine.addon, engine.tools, engine.settings, library, report)
         )
-        for fault in house.cast.faults:
+        stack.push_async_callback(integrations.close)
+        await integrations.apply(settings)
+        service = await _open_bot(
+            settings,
+            persona_set,
+            models=models,
+            store=store,
+            engine=engine,
+            library=library,
+            integrations=integrations,
+        )
+        for fault in service.persona_set.faults:
             report(fault)
-        house.routes = tuple(brought.routes)
+        service.routes = tuple(brought.routes)
         for each in loaded:
-            tell_of_unnamed(each, house.cast.personas.values(), engine, report)
+            tell_of_unnamed(each, service.persona_set.personas.values(), engine, report)
         await stack.enter_async_context(engine)
         await stack.enter_async_context(
-            upkeep(engine, store, lambda: house.settings.store.keep_days, kept.follow)
+            upkeep(engine, store, lambda: service.settings.store.keep_days, kept.follow)
         )
         progress("")
         gc.freeze()  # what was imported and built lives as long as the process: no garbage to be looked for
-        house.pulse = stack.enter_context(telling_of_standstills())
-        async with house.closing:
-            yield house
+        service.pulse = stack.enter_context(telling_of_standstills())
+        async with service.closing:
+            yield service
 
 
-async def _house(
+async def _open_bot(
     settings: Settings,
-    cast: "Personas",
+    persona_set: "PersonaSet",
     *,
     models: "ModelPool",
     store: "Store",
     engine: "Engine",
-    library: "Library",
-    reach: "Reach",
-) -> "Household":
-    """The house, with those of the cast who can answer in it."""
+    library: "DatabasePool",
+    integrations: "Integrations",
+) -> "BotService":
+    """The service, with those of the personas who can answer in it."""
     from importlib.metadata import version
 
-    from pixi.app.household import Household
+    from pixi.app.service import BotService
 
-    house = Household(
+    service = BotService(
         settings,
-        cast,
+        persona_set,
         models=models,
         store=store,
         places=await store.places(),
         version=version("pixi-persona"),
         engine=engine,
         library=library,
-        reach=reach,
+        integrations=integrations,
     )
-    house.cast = await house.admit(cast)
-    return house
+    service.persona_set = await service.admit(persona_set)
+    return service
 
 
 def _engine(
     settings: Settings,
     default: "Role",
     store: "Store",
-    library: "Library",
+    library: "DatabasePool",
     *,
-    cast: "PersonaResolver | None" = None,
+    resolver: "PersonaResolver | None" = None,
     on_turn: "Callable[[TurnReport], None] | None" = None,
     finish_seconds: float = 900.0,
 ) -> "Engine":
@@ -267,7 +275,7 @@ def _engine(
         pace=settings.reply.pace,
         gather_seconds=settings.reply.gather_seconds,
         finish_seconds=finish_seconds,
-        cast=cast,
+        resolver=resolver,
         on_turn=on_turn,
         helper=library.helper,
         look_up=library.look_up,

@@ -9,16 +9,15 @@ from typing import Any
 
 from pixi.addons import memory
 from pixi.app.addons import load_all
-from pixi.app.library import Library
-from pixi.app.reach import Reach
-from pixi.app.reach.part import Grounds
+from pixi.app.databases import DatabasePool
+from pixi.app.integrations import IntegrationContext, Integrations
 from pixi.core.errors import ConfigError
 from pixi.core.persona import Persona
-from pixi.engine.capabilities import Missing, missing_names
+from pixi.engine.capabilities import MissingName, missing_names
 from pixi.engine.context import EngineSettings
-from pixi.personas.faults import Remark
-from pixi.personas.files import Loaded, shown
-from pixi.personas.shelf import Broken, Found
+from pixi.personas.files import LoadedPersona, shown
+from pixi.personas.front_matter import LintWarning
+from pixi.personas.shelf import BrokenPersona, Found
 from pixi.settings import Settings
 from pixi.store.sqlite import SqliteStore
 from pixi.toolbox import basics
@@ -27,7 +26,7 @@ from pixi.toolbox.commands import BY_SETTING, CommandRegistry
 from pixi.toolbox.tools import Toolbox
 
 
-async def find_missing(settings: Settings, loaded: Sequence[Loaded]) -> list[tuple[Remark, ...]]:
+async def find_missing(settings: Settings, loaded: Sequence[LoadedPersona]) -> list[tuple[LintWarning, ...]]:
     """List the names in each persona's file that a start would not find: line and mend, by line.
 
     Addons are loaded, as at a start; one that fails is left out, and what they print goes to standard error.
@@ -40,69 +39,76 @@ async def find_missing(settings: Settings, loaded: Sequence[Loaded]) -> list[tup
     with redirect_stdout(sys.stderr):
         load_all(settings, (), commands, tools, _ignore)
     store = await SqliteStore.open(":memory:")
-    library = Library(settings, None, progress=_ignore)
-    reach = Reach(Grounds(addon, tools, EngineSettings(settings.limits), library, _ignore))
+    library = DatabasePool(settings, None, progress=_ignore)
+    integrations = Integrations(
+        IntegrationContext(addon, tools, EngineSettings(settings.limits), library, _ignore)
+    )
     try:
         memory.setup_with(store)(addon)
         for name in settings.mcp:
             tools.announce(f"mcp:{name}")
         reached = True
         try:
-            await reach.go_by(dataclasses.replace(settings, mcp={}))
+            await integrations.apply(dataclasses.replace(settings, mcp={}))
         except ConfigError:  # which stops a start, and is told by whoever checks that part
             reached = False
 
         return [missing_in(each, commands, tools, library, reached=reached) for each in loaded]
     finally:
-        await reach.close()
+        await integrations.close()
         await library.close()
         await store.close()
 
 
 def missing_in(
-    loaded: Loaded, commands: CommandRegistry, tools: Toolbox, library: Library, *, reached: bool = True
-) -> tuple[Remark, ...]:
+    loaded: LoadedPersona,
+    commands: CommandRegistry,
+    tools: Toolbox,
+    library: DatabasePool,
+    *,
+    reached: bool = True,
+) -> tuple[LintWarning, ...]:
     """List the names in a persona's file that are not there: line and mend, by line.
 
     `reached`: all is there that the settings bring; else a tool may be missing for another reason.
     """
 
-    def missing(persona: Persona) -> Iterator[Missing]:
+    def missing(persona: Persona) -> Iterator[MissingName]:
         for each in missing_names(dataclasses.replace(persona, databases=()), commands, tools):
             if reached or each.key != "tools":
                 yield each
-        yield from (Missing("databases", fault) for fault in library.missing(persona))
+        yield from (MissingName("databases", fault) for fault in library.missing(persona))
 
-    remarks = [Remark(loaded.lines.get(it.key, 1), it.text) for it in missing(loaded.persona)]
+    remarks = [LintWarning(loaded.lines.get(it.key, 1), it.text) for it in missing(loaded.persona)]
     return tuple(sorted(remarks, key=lambda remark: remark.line))
 
 
-def with_missing(found: Found, missing: Sequence[Remark], settings: Settings) -> Found:
+def with_missing(found: Found, missing: Sequence[LintWarning], settings: Settings) -> Found:
     """Return a file with the names that a start would not find among its remarks, or its faults."""
-    if isinstance(found, Broken):
+    if isinstance(found, BrokenPersona):
         return dataclasses.replace(found, faults=(*found.faults, *placed(found.path, missing)))
     remarks = (*missing, *_unset_commands(found, settings), *found.remarks)
     return dataclasses.replace(found, remarks=tuple(sorted(remarks, key=lambda remark: remark.line)))
 
 
-def _unset_commands(found: Loaded, settings: Settings) -> Iterator[Remark]:
+def _unset_commands(found: LoadedPersona, settings: Settings) -> Iterator[LintWarning]:
     """A remark for each command that the persona names and that a setting would bring."""
     is_set = {"gif": settings.gifs.engine != "off", "sticker": settings.discord.stickers}
     for name, setting in BY_SETTING.items():
         if name in (found.persona.commands or ()) and not is_set[name]:
             text = f"it goes without the command {name}, which {setting} would bring"
-            yield Remark(found.lines.get("commands", 1), text)
+            yield LintWarning(found.lines.get("commands", 1), text)
 
 
-def placed(path: Path, remarks: Sequence[Remark]) -> list[str]:
+def placed(path: Path, remarks: Sequence[LintWarning]) -> list[str]:
     """Remarks as lines that name their places: `personas/wren.md:3: …`."""
     return [f"{shown(path)}:{remark.line}: {remark.text}" for remark in remarks]
 
 
 def persona_form(found: Found) -> dict[str, Any]:
     """A file as plain data, with the same keys for every file; of a broken one only the faults are known."""
-    persona = found.persona if isinstance(found, Loaded) else None
-    remarks: Sequence[Remark] = found.remarks if isinstance(found, Loaded) else ()
+    persona = found.persona if isinstance(found, LoadedPersona) else None
+    remarks: Sequence[LintWarning] = found.remarks if isinstance(found, LoadedPersona) else ()
     return {
         "name": persona.name if persona else None,
         "file": shown(found.path),
@@ -111,7 +117,7 @@ def persona_form(found: Found) -> dict[str, Any]:
         "databases": list(persona.databases) if persona else None,
         "tools": list(persona.tools) if persona else None,
         "examples": len(persona.examples) if persona else None,
-        "faults": list(found.faults) if isinstance(found, Broken) else [],
+        "faults": list(found.faults) if isinstance(found, BrokenPersona) else [],
         "remarks": [{"line": remark.line, "text": remark.text} for remark in remarks],
     }
 

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING
 
 from pixi.core.errors import StoreError
-from pixi.models.saved_slots import SavedSlots
+from pixi.models.llama_process import SavedSlots
 from pixi.store.opening import file_of, is_postgres
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ def slots_of(store_url: str) -> SavedSlots | None:
     return None if path is None else SavedSlots(str(path.resolve()))
 
 
-class KeptSlot:
+class SlotSaver:
     """What is saved of the talks in a store. Made by `kept_slot`.
 
     Args:
@@ -77,13 +77,13 @@ class KeptSlot:
 @asynccontextmanager
 async def kept_slot(
     store_url: str, store: "Store", model: "Callable[[], Model]", talk: str
-) -> AsyncGenerator[KeptSlot, None]:
-    """Restore the state of a talk, and save it when the block is left; see `KeptSlot`.
+) -> AsyncGenerator[SlotSaver, None]:
+    """Restore the state of a talk, and save it when the block is left; see `SlotSaver`.
 
     Raises:
         StoreError: it could not be found out what was forgotten.
     """
-    kept = KeptSlot(slots_of(store_url), store, model, talk)
+    kept = SlotSaver(slots_of(store_url), store, model, talk)
     await kept.restore()
     try:
         yield kept

@@ -1,8 +1,8 @@
-"""What happens in the house right now, for pages that look on: kept for a while, followed by many.
+"""What happens in the service right now, for pages that look on: kept for a while, followed by many.
 
 All that is published has a kind. `turn` is what happens in turns, see `pixi.channels.observing`, with the
 words of those who talk; `talk` is told of the same talks without a word: that a turn began or ended. Parts of
-the house publish further kinds.
+the service publish further kinds.
 
 Nobody waits for those who look on. What they have not taken yet stands in a queue of their own; who takes it
 too slowly is told that something was missed, and then gets what is kept anew.
@@ -18,7 +18,7 @@ from collections.abc import AsyncGenerator, Collection
 from dataclasses import dataclass, field
 from typing import Any
 
-from pixi.core.masking import Mask
+from pixi.core.masking import SecretRedactor
 
 Form = dict[str, Any]
 
@@ -154,7 +154,7 @@ class LiveHub:
         mask: hides secrets in all that is published.
     """
 
-    def __init__(self, mask: Mask) -> None:
+    def __init__(self, mask: SecretRedactor) -> None:
         self._mask = mask
         self._talks: OrderedDict[str, LiveTalk] = OrderedDict()  # what happened last stands last
         self._kept: OrderedDict[str, _KeptTalk] = OrderedDict()
@@ -333,7 +333,7 @@ class LiveHub:
         return [{**held, "text": dots}, _hidden(form, self._mask)], None
 
 
-def _hidden(value: Any, mask: Mask) -> Any:
+def _hidden(value: Any, mask: SecretRedactor) -> Any:
     """Plain data without secrets, and without the rest of long texts."""
     match value:
         case str():

@@ -1,22 +1,161 @@
-"""Opens the models that settings name: the one that runs here, the door to a server, or a list of them."""
+"""Models: made from their settings, opened, and kept by the names under which settings know them."""
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 from urllib.parse import urlsplit
 
-from pixi.app.doors import door_to, traits_of
-from pixi.core.errors import ConfigError, ModelError
+from pixi.core.errors import ConfigError, ModelError, PixiError
 from pixi.models.breaker import Breakers
-from pixi.settings import ModelSettings
-from pixi.settings.pricing import runs_here
+from pixi.models.model import Model, Traits
+from pixi.settings import ModelSettings, Settings
+from pixi.settings.model_choice import is_openais, key_name, runs_here
+from pixi.settings.sampling import TITLES, Sampler
+from pixi.settings.sections import DEFAULT_MODEL
 
 if TYPE_CHECKING:
-    from pixi.models.model import Model, Traits
+    from pixi.models.deadlines import Deadlines
+    from pixi.models.dialects.dialect import Dialect
+    from pixi.models.faults import Retries
     from pixi.models.server_model import ServerModel
+
+Api = Literal["chat", "responses", "anthropic", "gemini"]
+
+_OPENAI = "api.openai.com"
+_SEARCHING: Mapping[str, Api] = {
+    _OPENAI: "responses",
+    "api.x.ai": "responses",
+    "openrouter.ai": "responses",
+    "api.anthropic.com": "anthropic",
+    "generativelanguage.googleapis.com": "gemini",
+}
+"""The hosts that search the web by themselves, and the API in which they do."""
+
+_NO_KEY = """\
+There is no key for the model {!r} at {}: set {} in the
+environment or in .env. Without --model and model.name the bundled model answers, with no key."""
+
+
+def wants_native(settings: Settings) -> bool:
+    """Whether providers are to search the web by themselves, where they can."""
+    return settings.web_search.engine == "native"
+
+
+def api_of(chosen: ModelSettings, *, native: bool) -> Api:
+    """What a model's server is spoken with. `native`: it is to search the web by itself, if it can."""
+    if chosen.api != "auto":
+        return chosen.api
+    return _SEARCHING.get(_host(chosen), "chat") if native else "chat"
+
+
+def searches(chosen: ModelSettings, *, native: bool = True) -> bool:
+    """Whether a model's provider is asked to search the web by itself where that is wanted."""
+    return native and not runs_here(chosen) and api_of(chosen, native=True) != "chat"
+
+
+def door_to(
+    chosen: ModelSettings,
+    name: str,
+    *,
+    native: bool,
+    deadlines: "Deadlines",
+    retries: "Retries | None" = None,
+    breakers: "Breakers | None" = None,
+) -> "ServerModel":
+    """The door to a model at a server.
+
+    Args:
+        chosen: the model's settings.
+        name: its id there.
+        native: it is to search the web by itself, if it can.
+        deadlines, retries, breakers: as every door takes them.
+
+    Raises:
+        ConfigError: there is no key for it, or an address is none.
+    """
+    if chosen.api_key is None and is_openais(chosen.base_url):
+        place = next((host for host, api in _SEARCHING.items() if api == chosen.api), _OPENAI)
+        raise ConfigError(_NO_KEY.format(chosen.name, place, key_name(chosen)))
+    from pixi.models.llama import SMALL_MAX_TOKENS, SMALL_SAMPLING
+    from pixi.models.server_model import ServerModel
+
+    api = api_of(chosen, native=native)
+    is_own = api in ("anthropic", "gemini")
+    return ServerModel(
+        name,
+        _dialect(api),
+        base_url=None if is_own and is_openais(chosen.base_url) else chosen.base_url,
+        api_key=chosen.api_key.reveal() if chosen.api_key else None,
+        traits=traits_of(chosen, native=native),
+        temperature=chosen.temperature,
+        max_tokens=chosen.max_tokens,
+        extra_body=_body_fields(chosen, native=native),
+        tools=chosen.tools,
+        grammar=chosen.grammar if api == "chat" else "off",
+        tiny_style={**SMALL_SAMPLING, "max_tokens": SMALL_MAX_TOKENS},
+        search=searches(chosen, native=native),
+        learns=api == "chat",
+        deadlines=deadlines,
+        retries=retries,
+        breakers=breakers,
+    )
+
+
+def _dialect(api: Api) -> "Dialect":
+    match api:
+        case "chat":
+            from pixi.models.dialects.chat import Chat
+
+            return Chat()
+        case "responses":
+            from pixi.models.dialects.responses import Responses
+
+            return Responses()
+        case "anthropic":
+            from pixi.models.dialects.anthropic import Anthropic
+
+            return Anthropic()
+        case "gemini":
+            from pixi.models.dialects.gemini import Gemini
+
+            return Gemini()
+
+
+def _body_fields(chosen: ModelSettings, *, native: bool) -> dict[str, object]:
+    """The fields that are added to each request: how the model samples, and `extra_body`.
+
+    Raises:
+        ConfigError: it is to sample in a way that its server's API has no words for.
+    """
+    api = api_of(chosen, native=native)
+    sampler: Sampler = "openai" if api == "chat" and is_openais(chosen.base_url) else api
+    if unknown := chosen.not_known_to(sampler):
+        raise ConfigError(
+            f"The model {chosen.name!r} is asked by {TITLES[sampler]}, which knows no {', '.join(unknown)}: "
+            "remove that from the model's section."
+        )
+    return chosen.fields_for(sampler, chosen.extra_body)
+
+
+def traits_of(chosen: ModelSettings, *, native: bool) -> Traits:
+    """What is known of a model at a server from its settings alone."""
+    context = chosen.context_tokens or Traits().context_tokens
+    return Traits(
+        context,
+        vision=chosen.vision,
+        prices=chosen.prices,
+        searches=searches(chosen, native=native),
+        parameters=chosen.parameters,
+    )
+
+
+def _host(chosen: ModelSettings) -> str:
+    return urlsplit(chosen.base_url).hostname or ""
+
 
 _log = logging.getLogger("pixi.models")
 
@@ -120,7 +259,7 @@ class _Opening:
         return self._later(chosen, wait=wait)
 
     def _later(self, chosen: ModelSettings, *, wait: float | None) -> "Model":
-        from pixi.models.lazy import LazyModel
+        from pixi.models.model import LazyModel
 
         async def opened() -> "Model":
             try:
@@ -191,3 +330,144 @@ async def _only_model(server: "ServerModel") -> str:
     raise ConfigError(
         f"No model is named, and the server lists {known}.\nUse --model NAME, or set model.name."
     )
+
+
+_AGAIN_SECONDS = 60.0  # before a model that could not be opened is tried again
+
+
+class ModelPool:
+    """Models by the names under which settings know them.
+
+    Args:
+        chosen: what each name stands for; the first is the default.
+        turn_seconds: how long a turn may take: so long a model that was exchanged is still in use.
+        progress: told what takes long.
+        breakers: those of the servers that this program asks.
+        native: their providers are to search the web by themselves, where they can.
+    """
+
+    def __init__(
+        self,
+        chosen: Mapping[str, ModelSettings],
+        turn_seconds: float,
+        progress: Tell,
+        breakers: Breakers,
+        *,
+        native: bool = False,
+    ) -> None:
+        self._chosen = dict(chosen)
+        self._turn_seconds = turn_seconds
+        self._progress = progress
+        self._breakers = breakers
+        self._native = native
+        self._open: dict[str, Model] = {}
+        self._failed: dict[str, float] = {}  # when, on the loop's clock
+        self._opening = asyncio.Lock()
+        self._retired: dict[asyncio.Task[None], Model] = {}
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All that may be chosen, the default first."""
+        return tuple(self._chosen)
+
+    @property
+    def default(self) -> Model:
+        """The one that writes where nobody chose another. It was opened by `open_default`."""
+        return self._open[self.names[0]]
+
+    def get(self, name: str) -> Model:
+        """The model of that name if it is open, else the default."""
+        return self._open.get(name) or self.default
+
+    async def open_default(self) -> None:
+        """Open the default model.
+
+        Raises:
+            ConfigError: there is no such model, or no key for it.
+            ModelError: its server cannot be asked.
+        """
+        await self._open_one(self.names[0])
+
+    async def want(self, name: str) -> None:
+        """See that a model is open. One that cannot be is told of in the log, and the default stands in."""
+        if name in self._open or name not in self._chosen:
+            return
+        now = asyncio.get_running_loop().time()
+        if now - self._failed.get(name, -_AGAIN_SECONDS) < _AGAIN_SECONDS:
+            return
+        async with self._opening:
+            if name in self._open or name not in self._chosen:
+                return  # somebody else was quicker, or the settings changed
+            try:
+                await self._open_one(name)
+            except (ConfigError, ModelError) as error:
+                self._failed[name] = now
+                _log.warning("[models.%s] cannot be used, the default model stands in: %s", name, error)
+
+    async def exchange(
+        self, chosen: Mapping[str, ModelSettings], turn_seconds: float, *, native: bool = False
+    ) -> None:
+        """Go by new settings: what changed is opened anew, and the old one is closed once no turn can use it.
+
+        Raises:
+            PixiError: the new default model cannot be opened. Then everything stays as it was.
+        """
+        async with self._opening:
+            kept = {
+                name: model
+                for name, model in self._open.items()
+                if self._is_the_same(name, chosen.get(name), turn_seconds, native=native)
+            }
+            default = next(iter(chosen))
+            if default not in kept:
+                # Until it is open, turns begin on those that there are.
+                kept[default] = await self._opened(chosen[default], turn_seconds, native=native)
+            retired = [model for name, model in self._open.items() if kept.get(name) is not model]
+            in_use = max(self._turn_seconds, turn_seconds)
+            self._chosen, self._open = dict(chosen), kept
+            self._turn_seconds, self._native = turn_seconds, native
+            self._failed.clear()
+            for model in retired:
+                self._retire(model, in_use)
+
+    async def close(self) -> None:
+        """Close all of them."""
+        for task in self._retired:
+            task.cancel()
+        models = [*self._open.values(), *self._retired.values()]
+        self._open.clear()
+        for model in models:
+            await model.close()
+        await asyncio.gather(*self._retired, return_exceptions=True)
+
+    async def _open_one(self, name: str) -> None:
+        self._open[name] = await self._opened(self._chosen[name], self._turn_seconds, native=self._native)
+
+    async def _opened(self, chosen: ModelSettings, turn_seconds: float, *, native: bool) -> Model:
+        return await open_model(chosen, turn_seconds, self._progress, self._breakers, native=native)
+
+    def _is_the_same(
+        self, name: str, chosen: ModelSettings | None, turn_seconds: float, *, native: bool
+    ) -> bool:
+        """Whether the model that is open under a name does as it is. All but one that runs here by itself
+        count a turn's seconds; those that can search the web by themselves are told whether to."""
+        before = self._chosen[name]
+        if native != self._native and any(map(searches, (before, *before.fallback))):
+            return False
+        is_alone_here = runs_here(before) and not before.fallback
+        return before == chosen and (is_alone_here or self._turn_seconds == turn_seconds)
+
+    def _retire(self, model: Model, seconds: float) -> None:
+        task = asyncio.create_task(self._close_later(model, seconds))
+        self._retired[task] = model
+        task.add_done_callback(lambda _: self._retired.pop(task, None))
+
+    async def _close_later(self, model: Model, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+        with suppress(PixiError):
+            await model.close()
+
+
+def chosen_models(settings: Settings) -> dict[str, ModelSettings]:
+    """The models of the settings by name: `[model]`, then each `[models.NAME]`."""
+    return {DEFAULT_MODEL: settings.model, **settings.models}

@@ -1,36 +1,101 @@
-"""Reads settings and personas again while a bot runs; what is wrong leaves everything as it was."""
+"""Settings and personas, read again while the program runs: what changed, and how it is applied."""
 
 import asyncio
+import dataclasses
 import logging
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 
-from pixi.app.cast import folders_of, read_cast
-from pixi.app.changes import NEED_RESTART, changed_keys, changed_personas
-from pixi.app.household import Household
-from pixi.app.watching import Watched, changes
+from pixi.app.personas import folders_of, read_personas
+from pixi.app.service import BotService
+from pixi.app.watching import WatchedPaths, changes
 from pixi.core.errors import ConfigError, PixiError
-from pixi.settings import Settings
+from pixi.core.persona import Persona
+from pixi.settings import EmbeddingSettings, GifSettings, HttpSettings, Settings
 from pixi.settings.given import FILE_NAME
+
+NEED_RESTART = frozenset(
+    {
+        "addons",
+        "databases.folder",
+        "databases.names",
+        "discord.api_url",
+        "discord.slash",
+        "discord.stickers",
+        "discord.token",
+        "embedding_model",
+        *(f"embedding_model.{field.name}" for field in dataclasses.fields(EmbeddingSettings)),
+        *(f"gifs.{field.name}" for field in dataclasses.fields(GifSettings)),
+        *(f"http.{field.name}" for field in dataclasses.fields(HttpSettings)),
+        "store.url",
+    },
+)
+"""Keys that only count when the program starts."""
+
+_NO_SETTINGS = {"origin", "sources"}
+
+
+def changed_keys(before: Settings, after: Settings) -> tuple[str, ...]:
+    """The keys whose values differ; of a further model that came or went, the section."""
+    keys = tuple(_changed(before, after))
+    # What the helper has of the main model is not told twice.
+    return tuple(
+        key for key in keys if key.removeprefix("helper_") == key or key.removeprefix("helper_") not in keys
+    )
+
+
+def _changed(before: Settings, after: Settings) -> Iterator[str]:
+    for section in dataclasses.fields(Settings):
+        if section.name in _NO_SETTINGS:
+            continue
+        old, new = getattr(before, section.name), getattr(after, section.name)
+        if old == new:
+            continue
+        if isinstance(old, Mapping):
+            for name in dict.fromkeys((*old, *new)):
+                yield from _differing(f"{section.name}.{name}", old.get(name), new.get(name))
+        else:
+            yield from _differing(section.name, old, new)
+
+
+def _differing(title: str, old: object, new: object) -> Iterator[str]:
+    if type(old) is not type(new) or not dataclasses.is_dataclass(old):
+        if old != new:
+            yield title
+        return
+    for field in dataclasses.fields(old):
+        if getattr(old, field.name) != getattr(new, field.name):
+            yield f"{title}.{field.name}"
+
+
+def changed_personas(before: Mapping[str, Persona], after: Mapping[str, Persona]) -> str:
+    """Which personas came, went or are others now, by the names of their files; "" if none."""
+    told = {
+        "new": [name for name in after if name not in before],
+        "changed": [name for name in after if name in before and before[name] != after[name]],
+        "gone": [name for name in before if name not in after],
+    }
+    return "; ".join(f"{', '.join(names)} {what}" for what, names in told.items() if names)
+
 
 _log = logging.getLogger("pixi.settings")
 
 
-class Reloading:
-    """Keeps a house to what its files say.
+class SettingsReloader:
+    """Keeps a service to what its files say.
 
     Args:
-        house: what goes by them.
+        service: what goes by them.
         read: reads the settings again, as they were read at the start.
         folder: where the settings file and `.env` are looked for.
     """
 
-    def __init__(self, house: Household, read: Callable[[], Settings], folder: Path) -> None:
-        self._house = house
+    def __init__(self, service: BotService, read: Callable[[], Settings], folder: Path) -> None:
+        self._service = service
         self._read = read
         self._folder = folder
-        self._started = house.settings
+        self._started = service.settings
         self._waiting: frozenset[str] = frozenset()  # keys that changed and need a restart
         self._looking = asyncio.Lock()
 
@@ -49,27 +114,27 @@ class Reloading:
             return await self._look()
 
     async def _look(self) -> str:
-        house = self._house
+        service = self._service
         try:
             settings = await asyncio.to_thread(self._read)
-            if settings.origin is None and house.settings.origin is not None:
-                raise ConfigError(f"{house.settings.origin} is gone; put it back.")
-            if settings != house.settings:
-                await house.extend(settings)
-            cast = await asyncio.to_thread(read_cast, settings, house.cast)
-            cast = await house.admit(cast, house.cast)
-            before, there = house.settings, house.cast
-            if (settings, cast) == (before, there):
+            if settings.origin is None and service.settings.origin is not None:
+                raise ConfigError(f"{service.settings.origin} is gone; put it back.")
+            if settings != service.settings:
+                await service.extend(settings)
+            persona_set = await asyncio.to_thread(read_personas, settings, service.persona_set)
+            persona_set = await service.admit(persona_set, service.persona_set)
+            before, there = service.settings, service.persona_set
+            if (settings, persona_set) == (before, there):
                 return ""
-            await house.change(settings, cast)
+            await service.change(settings, persona_set)
         except PixiError as error:
             why = " ".join(str(error).split())
             _log.warning("%s Until then everything stays as it was.", why)
             return why
-        for fault in cast.faults:
+        for fault in persona_set.faults:
             if fault not in there.faults:
                 _log.warning("%s Until then the persona stays as it was, if there was one.", fault)
-        self._tell(changed_keys(before, settings), changed_personas(there.personas, cast.personas))
+        self._tell(changed_keys(before, settings), changed_personas(there.personas, persona_set.personas))
         return ""
 
     def _tell(self, keys: tuple[str, ...], personas: str) -> None:
@@ -78,13 +143,13 @@ class Reloading:
             _log.info("settings changed: %s", ", ".join(at_once))
         if personas:
             _log.info("personas changed: %s", personas)
-        waiting = NEED_RESTART.intersection(changed_keys(self._started, self._house.settings))
+        waiting = NEED_RESTART.intersection(changed_keys(self._started, self._service.settings))
         if waiting - self._waiting:
             _log.warning("a restart is needed for: %s", ", ".join(sorted(waiting)))
         self._waiting = waiting
 
-    def _watched(self) -> Watched:
-        settings = self._house.settings
+    def _watched(self) -> WatchedPaths:
+        settings = self._service.settings
         origin = settings.origin or self._folder / FILE_NAME
         own = settings.persona.folder
         try:
@@ -95,20 +160,20 @@ class Reloading:
         files = [origin, self._folder / ".env"]
         if outside.suffix.lower() == ".md":
             files.append(outside)
-        return Watched(tuple(files), folders, (settings.databases.folder,))
+        return WatchedPaths(tuple(files), folders, (settings.databases.folder,))
 
 
 @asynccontextmanager
 async def reloading(
-    house: Household, read: Callable[[], Settings], folder: Path | None = None
+    service: BotService, read: Callable[[], Settings], folder: Path | None = None
 ) -> AsyncGenerator[None, None]:
-    """Keep a house to what its files say, as long as the block lasts; see `Reloading`."""
-    it = Reloading(house, read, folder or Path())
-    house.look = it.look
+    """Keep a service to what its files say, as long as the block lasts; see `SettingsReloader`."""
+    it = SettingsReloader(service, read, folder or Path())
+    service.look = it.look
     watching = asyncio.create_task(it.run())
     try:
         yield
     finally:
-        house.look = None
+        service.look = None
         watching.cancel()
         await asyncio.wait([watching])

@@ -18,7 +18,7 @@ Print = Mapping[Path, tuple[int, int, int]]
 
 
 @dataclass(frozen=True, slots=True)
-class Watched:
+class WatchedPaths:
     """What is watched: files, there or not, folders of Markdown files, names on shelves of folders."""
 
     files: tuple[Path, ...] = ()
@@ -26,7 +26,7 @@ class Watched:
     shelves: tuple[Path, ...] = ()
 
 
-async def changes(watched: Callable[[], Watched]) -> AsyncGenerator[None, None]:
+async def changes(watched: Callable[[], WatchedPaths]) -> AsyncGenerator[None, None]:
     """Yield at once, and after each change.
 
     Args:
@@ -62,7 +62,7 @@ async def changes(watched: Callable[[], Watched]) -> AsyncGenerator[None, None]:
             await asyncio.sleep(_LOOK_SECONDS)
 
 
-def _places(watched: Watched) -> tuple[Path, ...]:
+def _places(watched: WatchedPaths) -> tuple[Path, ...]:
     """The folders to watch: those of the files, and each folder with the one above, to see it come back."""
     wanted = [file.absolute().parent for file in watched.files]
     for folder in (*watched.folders, *watched.shelves):
@@ -70,7 +70,7 @@ def _places(watched: Watched) -> tuple[Path, ...]:
     return tuple(dict.fromkeys(place for place in wanted if place.is_dir()))
 
 
-async def _settled(watched: Watched) -> Print:
+async def _settled(watched: WatchedPaths) -> Print:
     """The fingerprint, once it stays the same."""
     last, now = None, _fingerprint(watched)
     while now != last:
@@ -79,7 +79,7 @@ async def _settled(watched: Watched) -> Print:
     return now
 
 
-def _fingerprint(watched: Watched) -> Print:
+def _fingerprint(watched: WatchedPaths) -> Print:
     """What tells one state of the files from another. Links count by what they lead to."""
     files = list(watched.files)
     for folder in watched.folders:

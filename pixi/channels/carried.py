@@ -10,7 +10,7 @@ _NAMED = re.compile(r'(?:^|\n)\[(picture|file) "(.*?)"(:\]|[,;\]])')
 
 
 @dataclass(frozen=True, slots=True)
-class Carried:
+class Attached:
     """What a message carries.
 
     Attributes:

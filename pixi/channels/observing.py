@@ -22,12 +22,12 @@ from pixi.core.events import (
     ToolAnswered,
     ToolCalled,
     TurnEvent,
+    TurnReport,
     to_json,
 )
 from pixi.core.language import CommandEnded, CommandStarted, Thought
 from pixi.core.message import Message
 from pixi.core.reading import CommandEvent
-from pixi.core.report import TurnReport
 from pixi.store.kept import Outcome
 
 Form = dict[str, Any]

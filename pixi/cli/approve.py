@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from pixi.cli.exits import FAILED, FINE
 
 if TYPE_CHECKING:
-    from pixi.cli.printer import Tell
-    from pixi.mcp.lock import Approved, Lock
-    from pixi.mcp.where import Where
+    from pixi.cli.console import Tell
+    from pixi.mcp.lock import ApprovedServer, LockFile
+    from pixi.mcp.offers import Where
     from pixi.settings import Settings
 
 HELP = "agree to what changed of an MCP server: its command, or the description of a tool"
@@ -47,8 +47,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 async def _approve_all(settings: "Settings", names: Sequence[str], *, sure: bool) -> int:
-    from pixi.app.mcp_settings import lock_of, places, require_sdk
-    from pixi.cli.printer import Printer
+    from pixi.app.mcp_integration import lock_of, places, require_sdk
+    from pixi.cli.console import Printer
     from pixi.core.errors import ConfigError, PixiError
     from pixi.settings.check import nearest
 
@@ -72,10 +72,10 @@ async def _approve_all(settings: "Settings", names: Sequence[str], *, sure: bool
     return FINE if fine else FAILED
 
 
-async def _approve(name: str, where: "Where", lock: "Lock", say: "Tell", *, sure: bool) -> bool:
+async def _approve(name: str, where: "Where", lock: "LockFile", say: "Tell", *, sure: bool) -> bool:
     """Whether nothing of a server waits any more."""
-    from pixi.app.approving import changed_tools, told_changes
-    from pixi.mcp.where import visible
+    from pixi.app.mcp_integration import changed_tools, told_changes
+    from pixi.mcp.offers import visible
 
     approved = await lock.approved(name)
     if approved is None:
@@ -101,8 +101,8 @@ async def _approve(name: str, where: "Where", lock: "Lock", say: "Tell", *, sure
     return True
 
 
-def _show_command(name: str, approved: "Approved", where: "Where", say: "Tell") -> None:
-    from pixi.mcp.where import visible
+def _show_command(name: str, approved: "ApprovedServer", where: "Where", say: "Tell") -> None:
+    from pixi.mcp.offers import visible
 
     say(f"{name}: it is another one than was approved.")
     say(f"  approved  {visible(approved.shown)}")

@@ -6,8 +6,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pixi.channels.terminal_text import json_line
-from pixi.core.untrusted import escaped_line
+from pixi.core.untrusted import escaped_line, json_line
 
 if TYPE_CHECKING:
     from pixi.store.kept import AuditRecord
@@ -42,7 +41,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 async def _list(url: str, limit: int, *, as_json: bool) -> int:
-    from pixi.cli.printer import Printer
+    from pixi.cli.console import Printer
     from pixi.store.opening import open_existing
 
     store = await open_existing(url, Printer(url).complain)

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING
 from pixi.cli.exits import FAILED, FINE
 
 if TYPE_CHECKING:
-    from pixi.channels.terminal import Answering, Seat
-    from pixi.channels.terminal_commands import Change
-    from pixi.channels.terminal_live import LiveTerminal
+    from pixi.channels.terminal.input import TalkChange
+    from pixi.channels.terminal.lines import TerminalEngine, TerminalUser
+    from pixi.channels.terminal.live import LiveTerminal
     from pixi.core.persona import Persona
     from pixi.settings import Settings
 
 Tell = Callable[[str], None]
-Opened = Callable[[Tell, Tell, Tell], "AbstractAsyncContextManager[Answering]"]
+Opened = Callable[[Tell, Tell, Tell], "AbstractAsyncContextManager[TerminalEngine]"]
 
 HELP = "talk in the terminal"
 
@@ -76,7 +76,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Talk until the input ends or the person leaves."""
     from pixi.cli.choosing_model import at_terminal
 
-    chosen = Chosen(
+    chosen = ChatChoice(
         {
             "model.name": arguments.model,
             "model.base_url": arguments.base_url,
@@ -89,7 +89,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
+class ChatChoice:
     """Who answers, on what: settings above all others, and the name of a further model; "": `[model]`."""
 
     overrides: Mapping[str, str | None]
@@ -111,7 +111,7 @@ class Chosen:
             return replace(settings, model=settings.models[self.further])
         return load(config, overrides={**self.overrides, **chosen_model(settings, asks=asks)})
 
-    def changed(self, wants: "Change", settings: "Settings") -> "Chosen":
+    def changed(self, wants: "TalkChange", settings: "Settings") -> "ChatChoice":
         """Return what a person chose instead, while they talked by these settings.
 
         Raises:
@@ -126,16 +126,16 @@ class Chosen:
             return replace(self, further=wants.name)
         values = {"model.name": wants.name} if wants.of == "model" else asked_for_model(settings)
         others = {key: value for key, value in self.overrides.items() if not key.startswith("model.")}
-        return Chosen({**others, **values})
+        return ChatChoice({**others, **values})
 
 
-def _live(arguments: argparse.Namespace, chosen: Chosen) -> int:
+def _live(arguments: argparse.Namespace, chosen: ChatChoice) -> int:
     """Talk at the terminal, until the person leaves for good. What cannot be opened is not gone to."""
-    from pixi.cli.printer import Printer
+    from pixi.cli.console import Printer
     from pixi.cli.running import run_async
     from pixi.core.errors import PixiError
 
-    before: Chosen | None = None
+    before: ChatChoice | None = None
     while True:
         try:
             settings = chosen.settings(arguments, asks=True)
@@ -162,12 +162,12 @@ def _at_terminal(
         ConfigError: there is no such persona.
     """
     from pixi.app import find_persona
-    from pixi.app.state import state_folder
-    from pixi.channels.terminal import seat
-    from pixi.channels.terminal_commands import Choices
-    from pixi.channels.terminal_live import LiveTerminal
-    from pixi.channels.terminal_own import history_in
-    from pixi.cli.printer import Printer
+    from pixi.app.retention import state_folder
+    from pixi.channels.terminal.input import Choices
+    from pixi.channels.terminal.lines import seat
+    from pixi.channels.terminal.live import LiveTerminal
+    from pixi.channels.terminal.own import history_in
+    from pixi.cli.console import Printer
 
     persona, printer = find_persona(settings), Printer(settings)
     place = seat(persona.name, arguments.user or login())
@@ -191,22 +191,27 @@ def _at_terminal(
 
 def _personas(settings: "Settings") -> dict[str, str]:
     """Return one line about each persona, by the names of their files."""
-    from pixi.app.cast import read_cast
+    from pixi.app.personas import read_personas
 
-    return {name: persona.about for name, persona in sorted(read_cast(settings).personas.items())}
+    return {name: persona.about for name, persona in sorted(read_personas(settings).personas.items())}
 
 
 def _opening(
-    arguments: argparse.Namespace, settings: "Settings", persona: "Persona", place: "Seat", *, live: bool
+    arguments: argparse.Namespace,
+    settings: "Settings",
+    persona: "Persona",
+    place: "TerminalUser",
+    *,
+    live: bool,
 ) -> Opened:
     """Return what opens the engine, once it is known whom to tell how it goes."""
     from pixi.app import open_engine
-    from pixi.cli.printer import Printer
+    from pixi.cli.console import Printer
 
     printer = Printer(settings)
 
     @asynccontextmanager
-    async def opened(progress: Tell, report: Tell, remark: Tell) -> "AsyncGenerator[Answering, None]":
+    async def opened(progress: Tell, report: Tell, remark: Tell) -> "AsyncGenerator[TerminalEngine, None]":
         async with open_engine(
             settings,
             persona,
@@ -224,11 +229,11 @@ def _opening(
     return opened
 
 
-def _piped(arguments: argparse.Namespace, chosen: Chosen) -> int:
+def _piped(arguments: argparse.Namespace, chosen: ChatChoice) -> int:
     """Answer each line of standard input."""
     from pixi.app import find_persona
-    from pixi.channels.terminal import seat
-    from pixi.cli.printer import Printer
+    from pixi.channels.terminal.lines import seat
+    from pixi.cli.console import Printer
     from pixi.cli.running import run_async
 
     settings = chosen.settings(arguments, asks=False)
@@ -240,11 +245,11 @@ def _piped(arguments: argparse.Namespace, chosen: Chosen) -> int:
 
 
 async def _lines(
-    arguments: argparse.Namespace, place: "Seat", opened: Opened, complain: Tell, unset: str
+    arguments: argparse.Namespace, place: "TerminalUser", opened: Opened, complain: Tell, unset: str
 ) -> int:
-    from pixi.channels.terminal import LinesChannel, talk
-    from pixi.channels.terminal_input import read_lines
-    from pixi.cli.spinner import spinner
+    from pixi.channels.terminal.input import read_lines
+    from pixi.channels.terminal.lines import LinesChannel, talk
+    from pixi.cli.console import spinner
 
     if sys.stdin is None:
         return FINE
@@ -296,7 +301,7 @@ async def _prompted(lines: AsyncIterable[str]) -> AsyncGenerator[str, None]:
 
 def _first_words(settings: "Settings", persona: "Persona") -> str:
     """What the persona says where its model does not know its language; "" where it does, or nobody knows."""
-    from pixi.core.shortcomings import foreign_words, speaks_unknown
+    from pixi.core.persona import foreign_words, speaks_unknown
     from pixi.models.weights import SMOLLM2
 
     is_bundled = settings.model.name == "local"
@@ -307,7 +312,7 @@ def _model(settings: "Settings") -> str:
     """The model as a greeting names it; no file's folder and no key is in it."""
     from urllib.parse import urlsplit
 
-    from pixi.settings.own_keys import server_of
+    from pixi.settings.model_choice import server_of
 
     name = settings.model.name
     if name == "local":

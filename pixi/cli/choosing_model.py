@@ -12,16 +12,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 from urllib.parse import urlsplit
 
-from pixi.cli.printer import Printer
+from pixi.cli.console import Printer
 from pixi.core.errors import ConfigError, PixiError
-from pixi.core.figures import some
+from pixi.core.spending import some
 
 if TYPE_CHECKING:
     from prompt_toolkit.formatted_text import AnyFormattedText
 
     from pixi.core.providers import KnownProvider
-    from pixi.models.catalogue import CatalogueModel
     from pixi.models.discovery import FoundServer
+    from pixi.models.hub import CatalogueModel
     from pixi.settings import Settings
 
 _MOST_LISTED = 6  # models of servers that are offered, of all servers together
@@ -38,7 +38,7 @@ _USUAL_MEGABITS = 50
 
 
 @dataclass(frozen=True, slots=True)
-class Option:
+class ModelOption:
     """A model that is offered.
 
     Attributes:
@@ -77,8 +77,8 @@ def chosen_model(settings: "Settings", *, asks: bool, folder: Path = Path()) -> 
         ConfigError: no server has the model of that name.
         KeyboardInterrupt: the person leaves.
     """
-    from pixi.models.catalogue import find_in_catalogue
     from pixi.models.discovery import find_servers
+    from pixi.models.hub import find_in_catalogue
 
     if not settings.model_is_set:
         return asked_for_model(settings, folder) if asks else {}
@@ -126,7 +126,7 @@ def asked_for_model(settings: "Settings", folder: Path = Path()) -> Mapping[str,
 
 def options_of(
     found: "Sequence[FoundServer]", providers: "Sequence[KnownProvider]", openai_base_url: str = ""
-) -> Iterator[Option]:
+) -> Iterator[ModelOption]:
     """Yield what is offered; the first is the default.
 
     Models of servers on this machine come first, then providers whose keys are there, then what runs here.
@@ -142,14 +142,14 @@ def options_of(
         # That key is for the server at that address, and for no other.
         if provider.key_name != "OPENAI_API_KEY" or not openai_base_url:
             values = _values_at(provider, named=bool(openai_base_url))
-            yield Option(provider.model, f"{provider.title}, with your {provider.key_name}", values)
+            yield ModelOption(provider.model, f"{provider.title}, with your {provider.key_name}", values)
     if find_spec("xllamacpp") is not None:
         yield from _here()
 
 
-def _at_servers(found: "Sequence[FoundServer]") -> Iterator[Option]:
+def _at_servers(found: "Sequence[FoundServer]") -> Iterator[ModelOption]:
     from pixi.settings import ModelSettings
-    from pixi.settings.pricing import runs_here
+    from pixi.settings.model_choice import runs_here
 
     with_models = [server for server in found if server.models]
     for server in with_models:
@@ -160,9 +160,9 @@ def _at_servers(found: "Sequence[FoundServer]") -> Iterator[Option]:
             cloud = ", which runs it in its cloud" if name.endswith(_CLOUD) else ""
             note = f"{server.kind} on this machine{cloud}"
             if not runs_here(ModelSettings(name=name)):
-                yield Option(name, note, {"name": name, **values})
+                yield ModelOption(name, note, {"name": name, **values})
             elif len(server.models) == 1:  # a file's name, as llama.cpp lists it, would be a file of ours
-                yield Option(name.replace("\\", "/").rpartition("/")[2], note, values)
+                yield ModelOption(name.replace("\\", "/").rpartition("/")[2], note, values)
 
 
 def _values_at(provider: "KnownProvider", *, named: bool) -> Mapping[str, str]:
@@ -178,24 +178,23 @@ def _values_at(provider: "KnownProvider", *, named: bool) -> Mapping[str, str]:
     return {"name": provider.model, "base_url": provider.base_url}
 
 
-def _here() -> Iterator[Option]:
+def _here() -> Iterator[ModelOption]:
     """What runs in this process: models that were downloaded, the smallest good one, the tiny one.
 
     What this machine's memory does not hold, or what cannot be downloaded, comes last and says so.
     """
     from pixi.cli.models import misfit_of
     from pixi.models import weights
-    from pixi.models.catalogue import catalogue
-    from pixi.models.hub import duration
+    from pixi.models.hub import catalogue, duration
     from pixi.models.machine import memory_bytes
 
     fetched = [model for model in catalogue() if model.fetched]
     for model in fetched:
-        yield Option(model.name, "downloaded before", {"name": str(model.path)})
+        yield ModelOption(model.name, "downloaded before", {"name": str(model.path)})
     smallest = catalogue()[0]
     time = duration(smallest.bytes / (_USUAL_MEGABITS * _MEGABIT_BYTES))
     size = f"{smallest.bytes / 1e9:.1f} GB, some {time} at {_USUAL_MEGABITS} Mbit/s"
-    download = Option(f"Download {smallest.name}", size, {}, smallest)
+    download = ModelOption(f"Download {smallest.name}", size, {}, smallest)
     trouble = misfit_of(smallest, memory_bytes())
     if find_spec("huggingface_hub") is None:
         trouble = 'needs pip install "pixi-persona[hub]"'
@@ -203,7 +202,7 @@ def _here() -> Iterator[Option]:
         yield download
     has_weights = weights.installed() or weights.cached()
     first = "" if has_weights else f"; {weights.SMOLLM2.megabytes} MB are fetched"
-    yield Option("The tiny included one", f"English small talk, no more{first}", {"name": "local"})
+    yield ModelOption("The tiny included one", f"English small talk, no more{first}", {"name": "local"})
     if trouble and not fetched:
         yield replace(download, note=f"{size}; {trouble}")
 
@@ -221,7 +220,7 @@ def said_of(found: "Sequence[FoundServer]", present: str = "") -> list[str]:
     return said
 
 
-def _choose(said: Sequence[str], options: Sequence[Option]) -> Option:
+def _choose(said: Sequence[str], options: Sequence[ModelOption]) -> ModelOption:
     """Show the options; return the one that is taken. Enter takes the first, or the one that was gone to.
 
     Raises:
@@ -255,7 +254,7 @@ def _choose(said: Sequence[str], options: Sequence[Option]) -> Option:
     ).prompt()
 
 
-def _label(option: Option, width: int) -> "AnyFormattedText":
+def _label(option: ModelOption, width: int) -> "AnyFormattedText":
     """An option on one line, or on two where the terminal is narrow."""
     from wcwidth import wcswidth
 
@@ -269,7 +268,7 @@ def _label(option: Option, width: int) -> "AnyFormattedText":
 
 
 def _downloaded(model: "CatalogueModel", printer: Printer) -> Mapping[str, str]:
-    from pixi.cli.spinner import spinner
+    from pixi.cli.console import spinner
     from pixi.models.hub import fetch
 
     try:
@@ -298,8 +297,7 @@ def _written(path: Path, values: Mapping[str, str], printer: Printer) -> Mapping
 
 def _is_name_alone(settings: "Settings") -> bool:
     """Return True if a flag names a model, and nothing but a key says at which server it is."""
-    from pixi.settings.own_keys import is_openais
-    from pixi.settings.pricing import runs_here
+    from pixi.settings.model_choice import is_openais, runs_here
 
     model, sources = settings.model, settings.sources
     return (
@@ -318,8 +316,8 @@ def _at_server(name: str, found: "Sequence[FoundServer]") -> Mapping[str, str]:
     Raises:
         ConfigError: none has it; the text names the nearest, and what was looked at.
     """
-    from pixi.models.catalogue import find_in_catalogue
     from pixi.models.discovery import KNOWN_SERVERS, holders_of, trouble_of
+    from pixi.models.hub import find_in_catalogue
 
     if holders := holders_of(name, found):
         server, listed = holders[0]

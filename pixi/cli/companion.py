@@ -45,9 +45,9 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 async def _load(settings: "Settings", file: str) -> int:
-    from pixi.cli.spinner import spinner
-    from pixi.companion.loading import read_file, sample
-    from pixi.core.figures import how_many
+    from pixi.cli.console import spinner
+    from pixi.companion.addon import read_file, sample
+    from pixi.core.spending import how_many
     from pixi.core.untrusted import escaped_line
 
     with spinner() as progress:
@@ -68,7 +68,7 @@ async def companion_tables(settings: "Settings") -> "AsyncIterator[CompanionTabl
     Raises:
         PixiError: they cannot be opened, or the companion's data is kept by a host app.
     """
-    from pixi.cli.printer import Printer
+    from pixi.cli.console import Printer
     from pixi.companion.tables import SCHEMA, CompanionTables
     from pixi.core.errors import ConfigError
     from pixi.store.opening import open_store

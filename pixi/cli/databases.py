@@ -5,13 +5,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pixi.channels.terminal_text import json_line
 from pixi.cli.exits import FAILED, FINE
+from pixi.core.untrusted import json_line
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from pixi.app.inspecting import Inspected
+    from pixi.app.databases import DatabaseState
     from pixi.settings import Settings
 
 HELP = "list the databases, how far each was read, and their faults"
@@ -47,9 +47,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 async def _list(settings: "Settings", *, as_json: bool, check: bool) -> int:
-    from pixi.app.inspecting import inspect_all
-    from pixi.app.library import folders_of, shelved_databases
-    from pixi.cli.spinner import spinner
+    from pixi.app.databases import folders_of, inspect_all, shelved_databases
+    from pixi.cli.console import spinner
     from pixi.core.untrusted import display_path
 
     shelved = shelved_databases(settings)
@@ -67,7 +66,7 @@ async def _list(settings: "Settings", *, as_json: bool, check: bool) -> int:
     return FAILED if check and amiss else FINE
 
 
-def _print_table(found: "Sequence[Inspected]") -> None:
+def _print_table(found: "Sequence[DatabaseState]") -> None:
     """Aligned columns, and below each row what it is about and what is wrong with it."""
     from rich.cells import cell_len
     from rich.console import Console
@@ -99,7 +98,7 @@ def _padded(cells: Sequence[str], widths: Sequence[int]) -> Iterator[str]:
         yield (gap + cell if place in _NUMBERS else cell + gap) + "  "
 
 
-def _style(place: int, each: "Inspected") -> str:
+def _style(place: int, each: "DatabaseState") -> str:
     if place == 0:
         return "bold red" if each.trouble else "bold"
     if place == 4:
@@ -107,7 +106,7 @@ def _style(place: int, each: "Inspected") -> str:
     return "dim" if place == 5 else ""
 
 
-def _cells(each: "Inspected") -> tuple[str, ...]:
+def _cells(each: "DatabaseState") -> tuple[str, ...]:
     from rich.filesize import decimal
 
     from pixi.core.untrusted import display_line, display_path
@@ -117,7 +116,7 @@ def _cells(each: "Inspected") -> tuple[str, ...]:
     return (name, f"{each.entries:,}", f"{each.files:,}", decimal(each.bytes), each.state, place)
 
 
-def _print_below(console: "Console", each: "Inspected") -> None:
+def _print_below(console: "Console", each: "DatabaseState") -> None:
     from rich.text import Text
 
     about = Text(f"  {_about(each)}", style="dim")
@@ -130,7 +129,7 @@ def _print_below(console: "Console", each: "Inspected") -> None:
         console.print(Text(f"  {problem}", style="red" if each.trouble else "yellow"))
 
 
-def _about(each: "Inspected") -> str:
+def _about(each: "DatabaseState") -> str:
     from pixi.core.untrusted import display_line
 
     if not each.about:
@@ -138,7 +137,7 @@ def _about(each: "Inspected") -> str:
     return display_line(f"{each.title}: {each.about}", longest=200)
 
 
-def passed_over(each: "Inspected") -> str:
+def passed_over(each: "DatabaseState") -> str:
     """The files that are no documents, in a line; "" where there are none."""
     commonest = sorted(each.passed_over.items(), key=lambda kind: -kind[1])
     told = ", ".join(f"{count:,} {suffix or 'without a suffix'}" for suffix, count in commonest[:_KINDS])
@@ -146,7 +145,7 @@ def passed_over(each: "Inspected") -> str:
     return f"no documents, passed over: {told}{more}" if told else ""
 
 
-def _problems(each: "Inspected") -> Iterator[str]:
+def _problems(each: "DatabaseState") -> Iterator[str]:
     """One line for each."""
     from pixi.core.untrusted import display_line
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
-from pixi.cli.demo_stage import SCENES, Stage, open_pancakes, play
+from pixi.cli.demo_stage import SCENES, DemoState, open_pancakes, play
 from pixi.cli.exits import FINE
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ _STYLES = {
 
 async def print_plainly(write: Callable[[str], None] = print) -> int:
     """Print each message, each raw command, and below it what came of it."""
-    stage = Stage()
+    stage = DemoState()
     shown: list[tuple[str, str]] = []
     acts = 0
 
@@ -67,7 +67,7 @@ async def show(console: "Console") -> int:
     """Draw the stage until the scenes are over or a key is pressed."""
     from rich.live import Live
 
-    stage = Stage()
+    stage = DemoState()
 
     async def open_and_play() -> None:
         async with open_pancakes() as database:
@@ -114,7 +114,7 @@ def _has_keyboard() -> bool:
     return sys.platform == "win32" or os.tcgetpgrp(sys.stdin.fileno()) == os.getpgrp()
 
 
-def draw(stage: Stage, console: "Console") -> "RenderableType":
+def draw(stage: DemoState, console: "Console") -> "RenderableType":
     """Return the stage as it looks now, as large as the console allows."""
     from rich import box
     from rich.console import Group
@@ -145,7 +145,7 @@ def draw(stage: Stage, console: "Console") -> "RenderableType":
     return Group(_head(stage, columns), halves, *_caption(stage, columns, console))
 
 
-def _head(stage: Stage, columns: int) -> "StyledText":
+def _head(stage: DemoState, columns: int) -> "StyledText":
     """The first row: what this is, and how far it is."""
     from rich.text import Text as Styled
 
@@ -163,7 +163,7 @@ def _head(stage: Stage, columns: int) -> "StyledText":
     return head
 
 
-def _caption(stage: Stage, columns: int, console: "Console") -> "list[StyledText]":
+def _caption(stage: DemoState, columns: int, console: "Console") -> "list[StyledText]":
     """Two rows: what the scene shows."""
     from rich.text import Text as Styled
 
@@ -171,7 +171,7 @@ def _caption(stage: Stage, columns: int, console: "Console") -> "list[StyledText
     return [Styled(" ") + row for row in [*rows, Styled(), Styled()][:2]]
 
 
-def _stream_rows(stage: Stage, columns: int, console: "Console") -> "list[StyledText]":
+def _stream_rows(stage: DemoState, columns: int, console: "Console") -> "list[StyledText]":
     """The stream: a command is dim while it is written, and lit once it was carried out."""
     from rich.text import Text as Styled
 
@@ -194,7 +194,7 @@ def _stream_rows(stage: Stage, columns: int, console: "Console") -> "list[Styled
     return rows
 
 
-def _chat_rows(stage: Stage, columns: int, console: "Console") -> "list[StyledText]":
+def _chat_rows(stage: DemoState, columns: int, console: "Console") -> "list[StyledText]":
     """The chat: names, messages with their reactions, and what tools do."""
     from rich.text import Text as Styled
 

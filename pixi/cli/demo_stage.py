@@ -92,7 +92,7 @@ SCENES = (
 
 
 @dataclass
-class Stage:
+class DemoState:
     """What there is to see now.
 
     Attributes:
@@ -219,7 +219,7 @@ async def _engine(script: ScriptedModel, database: "DirectoryDatabase") -> Async
 
 
 async def play(
-    stage: Stage, database: "DirectoryDatabase", happened: Callable[[], None], *, timed: bool = True
+    stage: DemoState, database: "DirectoryDatabase", happened: Callable[[], None], *, timed: bool = True
 ) -> None:
     """Let the scenes happen on the stage, one after the other.
 

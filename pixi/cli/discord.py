@@ -74,7 +74,7 @@ def run(arguments: argparse.Namespace) -> int:
     from pixi.cli.logs import set_up
     from pixi.cli.running import run_async
     from pixi.settings import load
-    from pixi.settings.hidden import secrets_in
+    from pixi.settings.secret import secrets_in
 
     config = Path(arguments.config) if arguments.config else None
     overrides: dict[str, object] = {
@@ -126,25 +126,25 @@ async def _stay(
     addons: Sequence[Path],
     shards: str | None,
 ) -> int:
-    from pixi.app import open_household
+    from pixi.app import open_service
     from pixi.app.reload import reloading
-    from pixi.cli.vitals import vitals_on_signal
+    from pixi.cli.logs import vitals_on_signal
 
     chosen = _shards(shards)
     async with (
-        open_household(settings, addons=addons, progress=told_once(), report=_log.warning) as house,
-        reloading(house, read),
+        open_service(settings, addons=addons, progress=told_once(), report=_log.warning) as service,
+        reloading(service, read),
     ):
         from pixi.channels.discord.bot import Bot
 
         bot = Bot(
-            house,
+            service,
             token=token,
             api_url=settings.discord.api_url,
             shards=chosen,
             tell=lambda line: _log.info("%s", line),
         )
-        with vitals_on_signal(house.engine):
+        with vitals_on_signal(service.engine):
             await bot.run()
     return FINE
 

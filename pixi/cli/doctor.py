@@ -20,9 +20,9 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 async def _report(config: Path | None) -> int:
-    from pixi.app.doctor.checks import Finding, checks
-    from pixi.cli.printer import Printer
-    from pixi.cli.spinner import spinner
+    from pixi.app.doctor.checks import checks
+    from pixi.app.doctor.servers import Finding
+    from pixi.cli.console import Printer, spinner
     from pixi.settings import load
 
     try:

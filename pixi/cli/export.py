@@ -41,8 +41,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 async def _export(settings: "Settings", user: str, output: Path | None) -> int:
-    from pixi.cli.asking_for import find_person, opened
-    from pixi.cli.printer import Printer
+    from pixi.cli.console import Printer
+    from pixi.cli.store_access import find_person, opened
 
     async with opened(settings) as store:
         person = await find_person(store, user)

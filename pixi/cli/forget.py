@@ -44,10 +44,10 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 async def _forget(settings: "Settings", user: str, *, sure: bool) -> int:
-    from pixi.app.forgetting import forget_beside
-    from pixi.cli.asking_for import find_person, opened
-    from pixi.cli.printer import Printer
-    from pixi.core.figures import how_many
+    from pixi.app.retention import forget_beside
+    from pixi.cli.console import Printer
+    from pixi.cli.store_access import find_person, opened
+    from pixi.core.spending import how_many
 
     async with opened(settings) as store:
         person = await find_person(store, user)
@@ -65,7 +65,7 @@ async def _forget(settings: "Settings", user: str, *, sure: bool) -> int:
 
 def _told(person: "Known") -> str:
     """Who it is, and what would go."""
-    from pixi.core.figures import how_many
+    from pixi.core.spending import how_many
     from pixi.core.untrusted import escaped_line
 
     names = ", ".join(map(escaped_line, person.names))

@@ -11,10 +11,10 @@ from logging import Formatter, LogRecord
 from types import TracebackType
 from typing import TYPE_CHECKING, NoReturn, Protocol, cast
 
+from pixi.cli.console import Printer
 from pixi.cli.exits import FAILED, FINE, INTERRUPTED, PIPE_CLOSED, USAGE
-from pixi.cli.printer import Printer
 from pixi.core.errors import ConfigError, PixiError
-from pixi.core.masking import Mask
+from pixi.core.masking import SecretRedactor
 from pixi.core.untrusted import escaped_lines
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ class _Parser(argparse.ArgumentParser):
         self.exit(USAGE, f"{self.prog}: {message}\n`{self.prog} --help` shows how it is used.\n")
 
 
-def prepare(*, debug: bool) -> Mask:
+def prepare(*, debug: bool) -> SecretRedactor:
     """Settle for this process what is shown of errors: a line, or with `debug` a traceback and the log.
 
     Gives what hides secrets in both, to be told of them.
@@ -82,7 +82,7 @@ def prepare(*, debug: bool) -> Mask:
     import logging
 
     _open_closed_streams()
-    mask = Mask()
+    mask = SecretRedactor()
     if debug:
         logging.basicConfig(level=logging.INFO, stream=sys.stderr)
         for handler in logging.getLogger().handlers:
@@ -95,7 +95,7 @@ def prepare(*, debug: bool) -> Mask:
     return mask
 
 
-def run(words: Sequence[str], mask: Mask | None = None) -> int:
+def run(words: Sequence[str], mask: SecretRedactor | None = None) -> int:
     """Run the command line `words` (without the program's name); gives the exit code.
 
     0 fine, 1 it failed while running, 2 usage or settings, 130 Ctrl-C (0 for a
@@ -106,7 +106,7 @@ def run(words: Sequence[str], mask: Mask | None = None) -> int:
         mask: is told of the secrets in the settings before anything is shown that may hold one.
     """
     _speak_utf8()
-    mask = mask or Mask()
+    mask = mask or SecretRedactor()
     arguments = argparse.Namespace(debug=False, config=None)
     try:
         code = _dispatch(words, arguments, mask)
@@ -128,12 +128,12 @@ def run(words: Sequence[str], mask: Mask | None = None) -> int:
         raise
 
 
-def _teach(mask: Mask, arguments: argparse.Namespace) -> None:
+def _teach(mask: SecretRedactor, arguments: argparse.Namespace) -> None:
     """Tell of the secrets that the settings hold, as far as they can be read."""
     from pathlib import Path
 
     from pixi.settings import load as load_settings
-    from pixi.settings.hidden import ambient_secrets, secrets_in
+    from pixi.settings.secret import ambient_secrets, secrets_in
 
     mask.learn(secrets_in(getattr(arguments, "base_url", None)) | ambient_secrets())
     with suppress(ConfigError):
@@ -146,7 +146,7 @@ def _said(error: PixiError | OSError) -> str:
     return f"{error.strerror}: {error.filename}" if error.filename else f"{error.strerror}."
 
 
-def _dispatch(words: Sequence[str], arguments: argparse.Namespace, mask: Mask) -> int:
+def _dispatch(words: Sequence[str], arguments: argparse.Namespace, mask: SecretRedactor) -> int:
     try:
         parser = _main_parser(with_list=_asks_for_list(words))
         parser.parse_args(words, namespace=arguments)
@@ -266,7 +266,7 @@ def _speak_utf8() -> None:
 class _Discreet(Formatter):
     """Format lines of the log, and tracebacks below them, without secrets and escape sequences."""
 
-    def __init__(self, mask: Mask) -> None:
+    def __init__(self, mask: SecretRedactor) -> None:
         super().__init__("%(name)s: %(message)s")
         self._mask = mask
 
@@ -275,7 +275,7 @@ class _Discreet(Formatter):
 
 
 def _traceback(
-    mask: Mask, kind: type[BaseException], error: BaseException, trace: TracebackType | None
+    mask: SecretRedactor, kind: type[BaseException], error: BaseException, trace: TracebackType | None
 ) -> None:
     """What a person sees of an error who wants to see all."""
     from traceback import format_exception
@@ -284,7 +284,7 @@ def _traceback(
 
 
 def _one_line(
-    mask: Mask, kind: type[BaseException], error: BaseException, trace: TracebackType | None
+    mask: SecretRedactor, kind: type[BaseException], error: BaseException, trace: TracebackType | None
 ) -> None:
     """What a person sees of an error that nobody foresaw."""
     text = mask.redact(" ".join(str(error).split()))[:300]

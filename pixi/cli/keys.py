@@ -8,9 +8,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pixi.channels.terminal_text import json_line
 from pixi.cli.exits import FAILED, FINE
 from pixi.core.errors import ConfigError
+from pixi.core.untrusted import json_line
 
 if TYPE_CHECKING:
     from pixi.settings import Settings
@@ -150,7 +150,7 @@ def _each(text: str, read: Callable[[str], str | None], wanted: str) -> tuple[st
 
 async def _add(settings: "Settings", arguments: argparse.Namespace) -> int:
     from pixi.channels.http.access import PUBLISHABLE, SECRET, digest_of, new_key
-    from pixi.cli.printer import Printer
+    from pixi.cli.console import Printer
     from pixi.store.kept import ApiKey
     from pixi.store.opening import open_store
 
@@ -180,7 +180,7 @@ async def _add(settings: "Settings", arguments: argparse.Namespace) -> int:
 
 
 async def _list(settings: "Settings", *, as_json: bool) -> int:
-    from pixi.cli.printer import Printer
+    from pixi.cli.console import Printer
     from pixi.store.opening import open_existing
 
     store = await open_existing(settings.store.url, Printer(settings).complain)
@@ -203,7 +203,7 @@ async def _list(settings: "Settings", *, as_json: bool) -> int:
 
 
 async def _revoke(settings: "Settings", name: str) -> int:
-    from pixi.cli.printer import Printer
+    from pixi.cli.console import Printer
     from pixi.core.untrusted import escaped_line
     from pixi.store.opening import open_existing
 

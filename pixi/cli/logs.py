@@ -1,20 +1,70 @@
-"""The log of a program that runs for long: lines for people on a terminal, JSON for programs elsewhere."""
+"""What a bot tells its operator while it runs: log lines, and its figures where a signal asks for them."""
 
+import asyncio
 import json
 import logging
+import signal
 import sys
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, TextIO
 
-from pixi.app.log_forms import form_of, message_of, trace_of
-from pixi.core.masking import Mask
+from pixi.app.health import vitals_of
+from pixi.app.logs import form_of, message_of, trace_of
+from pixi.core.masking import SecretRedactor
 from pixi.core.untrusted import escaped_line
-from pixi.settings.hidden import ambient_secrets
+from pixi.settings.secret import ambient_secrets
 
 if TYPE_CHECKING:
     from rich.text import Text
+
+    from pixi.engine.engine import Engine
+
+_log = logging.getLogger("pixi.vitals")
+
+
+@contextmanager
+def vitals_on_signal(engine: "Engine") -> Iterator[None]:
+    """Answer `kill -USR1 PID` with a line in the log, until the block is left. Windows has no such signal."""
+    if not hasattr(signal, "SIGUSR1"):
+        yield
+        return
+    loop, began = asyncio.get_running_loop(), time.monotonic()
+
+    def asked(_: int, __: object) -> None:
+        # Not at once: the loop may be asleep, and what is counted belongs to it.
+        loop.call_soon_threadsafe(_tell, engine, began)
+
+    before = signal.signal(signal.SIGUSR1, asked)
+    try:
+        yield
+    finally:
+        # Ignored from now on where nobody minded it: by default it would end the program.
+        signal.signal(signal.SIGUSR1, signal.SIG_IGN if before in (None, signal.SIG_DFL) else before)
+
+
+def _tell(engine: "Engine", began: float) -> None:
+    up = time.monotonic() - began
+    fields = vitals_of(engine, up)
+    told = [
+        f"up {_duration(up)}",
+        f"{fields['conversations']} conversations in memory, {fields['talking']} being answered",
+        f"{fields['tasks']} tasks",
+        f"{fields['threads']} threads",
+        "" if fields["files"] is None else f"{fields['files']} open files",
+        "" if fields["megabytes"] is None else f"{fields['megabytes']:,} MB",
+    ]
+    _log.info("%s", " · ".join(part for part in told if part), extra={"fields": fields})
+
+
+def _duration(seconds: float) -> str:
+    minutes = int(seconds) // 60
+    days, hours = divmod(minutes // 60, 24)
+    return f"{days} d {hours}:{minutes % 60:02}" if days else f"{hours}:{minutes % 60:02}"
+
 
 LIBRARIES = (
     "discord",
@@ -34,7 +84,7 @@ SILENT = ("mcp", "client")
 _STYLES = {"warning": "yellow", "error": "bold red", "critical": "bold red"}
 
 
-def set_up(stream: TextIO, *, as_json: bool, debug: bool) -> Mask:
+def set_up(stream: TextIO, *, as_json: bool, debug: bool) -> SecretRedactor:
     """Let everything that is logged go to a stream; gives what hides secrets, to be told of them.
 
     Args:
@@ -42,7 +92,7 @@ def set_up(stream: TextIO, *, as_json: bool, debug: bool) -> Mask:
         as_json: one JSON object a line; otherwise lines for people, coloured where the stream is a terminal.
         debug: more lines, and tracebacks where people read. JSON always has them.
     """
-    mask = Mask()
+    mask = SecretRedactor()
     mask.learn(ambient_secrets())
     handler = _Lines(stream, _json_line(mask) if as_json else None, mask, debug=debug)
     root = logging.getLogger()
@@ -71,7 +121,7 @@ class _Lines(logging.Handler):
         self,
         stream: TextIO,
         as_text: Callable[[logging.LogRecord], str] | None,
-        mask: Mask,
+        mask: SecretRedactor,
         *,
         debug: bool,
     ) -> None:
@@ -94,7 +144,7 @@ class _Lines(logging.Handler):
 class _PeoplesLine:
     """`14:03:22  info     turns  …`, coloured where the stream is a terminal."""
 
-    def __init__(self, stream: TextIO, mask: Mask, *, debug: bool) -> None:
+    def __init__(self, stream: TextIO, mask: SecretRedactor, *, debug: bool) -> None:
         # Imported here: only who reads the log needs it.
         from rich.console import Console
 
@@ -132,7 +182,7 @@ def _short(name: str) -> str:
     return escaped_line(name.removeprefix("pixi.") or name)
 
 
-def _json_line(mask: Mask) -> Callable[[logging.LogRecord], str]:
+def _json_line(mask: SecretRedactor) -> Callable[[logging.LogRecord], str]:
     def line(record: logging.LogRecord) -> str:
         return json.dumps(form_of(record, mask), ensure_ascii=False)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pixi.cli.exits import FINE
 
 if TYPE_CHECKING:
-    from pixi.app.serving.http import Endpoint
+    from pixi.app.serving.server import Endpoint
     from pixi.settings import Settings
 
 HELP = "serve databases and personas to other programs (MCP)"
@@ -50,7 +50,7 @@ def run(arguments: argparse.Namespace) -> int:
     require_sdk()
     endpoint = None
     if arguments.http:
-        from pixi.app.serving.http import resolve
+        from pixi.app.serving.server import resolve
 
         endpoint = resolve(*arguments.http)
     settings = load(Path(arguments.config) if arguments.config else None)
@@ -62,15 +62,15 @@ async def _serve(settings: "Settings", endpoint: "Endpoint | None", user: str | 
 
     from pixi.app.serving.server import open_server, serve_stdio
     from pixi.cli.chat import login
-    from pixi.cli.entering import on_the_books
-    from pixi.cli.printer import Printer
+    from pixi.cli.console import Printer
+    from pixi.cli.store_access import on_the_books
 
     tell = Printer(settings).complain
     name = user or ("somebody" if endpoint else login())  # over the network nobody knows who asks
     books = partial(on_the_books, settings)
     async with open_server(settings, books, user=name, alone=endpoint is None, report=tell) as server:
         if endpoint:
-            from pixi.app.serving.http import serve_http
+            from pixi.app.serving.server import serve_http
 
             await serve_http(server, endpoint, tell)
         elif sys.stdin is not None:

@@ -7,16 +7,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pixi.channels.terminal_text import json_line
 from pixi.cli.exits import FAILED, FINE
 from pixi.core.errors import ConfigError
+from pixi.core.untrusted import json_line
 
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from pixi.models.catalogue import CatalogueModel
     from pixi.models.discovery import FoundServer
-    from pixi.models.hub import HubFile
+    from pixi.models.hub import CatalogueModel, HubFile
     from pixi.models.machine import Trial
 
 HELP = "list models, on this machine and to download; `get` downloads one, `try` tests one"
@@ -87,9 +86,9 @@ class _Here:
 
 
 async def _list(*, as_json: bool, again: bool) -> int:
-    from pixi.cli.spinner import spinner
-    from pixi.models.catalogue import cached_files
+    from pixi.cli.console import spinner
     from pixi.models.discovery import find_servers
+    from pixi.models.hub import cached_files
     from pixi.models.machine import memory_bytes, trial
     from pixi.models.weights import cached, installed
 
@@ -110,7 +109,7 @@ async def _list(*, as_json: bool, again: bool) -> int:
 
 def _as_json(here: _Here) -> Iterator[dict[str, object]]:
     """Yield an object for this machine, and for each server, file and model to be fetched."""
-    from pixi.models.catalogue import catalogue
+    from pixi.models.hub import catalogue
 
     made = here.trial
     yield {
@@ -198,7 +197,7 @@ def _file_lines(here: _Here) -> "Iterator[Text]":
 def _catalogue_lines(here: _Here) -> "Iterator[Text]":
     from rich.text import Text
 
-    from pixi.models.catalogue import catalogue
+    from pixi.models.hub import catalogue
 
     for model in catalogue():
         yield Text.assemble((model.name, "bold"), ("  fetched", "green") if model.fetched else "")
@@ -242,9 +241,8 @@ def _size(count: int) -> str:
 
 
 def _get(name: str, *, sure: bool) -> int:
-    from pixi.cli.printer import Printer
+    from pixi.cli.console import Printer, spinner
     from pixi.cli.running import run_async
-    from pixi.cli.spinner import spinner
     from pixi.models.hub import fetch, look_up
 
     model = named(name)
@@ -297,7 +295,7 @@ def named(name: str) -> "CatalogueModel":
     """
     from difflib import get_close_matches
 
-    from pixi.models.catalogue import catalogue, find_in_catalogue
+    from pixi.models.hub import catalogue, find_in_catalogue
 
     model = find_in_catalogue(name)
     if model is not None:

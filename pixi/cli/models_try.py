@@ -10,14 +10,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pixi.channels.terminal import LinesChannel, seat
-from pixi.channels.terminal_text import json_line
+from pixi.channels.terminal.lines import LinesChannel, seat
 from pixi.cli.exits import FAILED, FINE
 from pixi.core.deltas import Delta, Finished, Request, Text, Usage
 from pixi.core.errors import ConfigError
 from pixi.core.events import Noted, Reacted, Sent, TurnEnded, TurnEvent
 from pixi.core.language import CommandEnded, CommandStream, Prose
 from pixi.core.spending import Count
+from pixi.core.untrusted import json_line
 from pixi.models.model import Model, Traits
 
 if TYPE_CHECKING:
@@ -141,9 +141,8 @@ async def attempt(
         PixiError: it cannot be opened.
     """
     from pixi.app import find_persona, open_engine
-    from pixi.cli.entering import on_the_books
-    from pixi.cli.printer import Printer
-    from pixi.cli.spinner import spinner
+    from pixi.cli.console import Printer, spinner
+    from pixi.cli.store_access import on_the_books
     from pixi.settings import load
 
     chosen = await _chosen(name, base_url)
@@ -194,8 +193,8 @@ async def _chosen(name: str, base_url: str | None) -> _Chosen:
     Raises:
         ConfigError: it is of the catalogue, and not here yet.
     """
-    from pixi.models.catalogue import find_in_catalogue
     from pixi.models.discovery import find_servers, holders_of
+    from pixi.models.hub import find_in_catalogue
 
     if base_url or name == "local" or name.endswith(".gguf"):
         return _Chosen({"model.name": name, "model.base_url": base_url})

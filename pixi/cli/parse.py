@@ -5,8 +5,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from typing import assert_never
 
-from pixi.channels.terminal_text import json_line
-from pixi.cli.printer import Printer
+from pixi.cli.console import Printer
 from pixi.core.errors import ConfigError
 from pixi.core.language import (
     CommandEnded,
@@ -18,6 +17,7 @@ from pixi.core.language import (
     Thought,
     ToolCallEnded,
 )
+from pixi.core.untrusted import json_line
 
 HELP = "show how a raw reply is read, event by event"
 

@@ -5,11 +5,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pixi.channels.terminal_text import json_line
-from pixi.core.shortcomings import on_bundled
-from pixi.core.untrusted import display_line
-from pixi.personas.files import Loaded, shown
-from pixi.personas.shelf import Broken, Found, list_personas, shipped_folder
+from pixi.core.persona import on_bundled
+from pixi.core.untrusted import display_line, json_line
+from pixi.personas.files import LoadedPersona, shown
+from pixi.personas.shelf import BrokenPersona, Found, list_personas, shipped_folder
 
 if TYPE_CHECKING:
     from pixi.settings import Settings
@@ -35,11 +34,11 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 async def _list(settings: "Settings", *, as_json: bool, check: bool) -> int:
-    from pixi.app.cast import folders_of
     from pixi.app.checking import find_missing, persona_form, with_missing
+    from pixi.app.personas import folders_of
 
     found = list_personas(folders_of(settings))
-    readable = [(each, each if isinstance(each, Loaded) else each.loaded) for each in found]
+    readable = [(each, each if isinstance(each, LoadedPersona) else each.loaded) for each in found]
     missing = iter(await find_missing(settings, [loaded for _, loaded in readable if loaded is not None]))
     found = [
         each if loaded is None else with_missing(each, next(missing), settings) for each, loaded in readable
@@ -49,7 +48,7 @@ async def _list(settings: "Settings", *, as_json: bool, check: bool) -> int:
             print(json_line(persona_form(each)))
     else:
         _print_table(found, bundled=settings.model.name == "local")
-    amiss = any(isinstance(each, Broken) or each.remarks for each in found)
+    amiss = any(isinstance(each, BrokenPersona) or each.remarks for each in found)
     return 1 if check and amiss else 0
 
 
@@ -60,14 +59,17 @@ def _print_table(found: Sequence[Found], *, bundled: bool) -> None:
     from rich.text import Text
 
     console = Console(soft_wrap=True, highlight=False)
-    names = [each.persona.name if isinstance(each, Loaded) else shown(Path(each.path.stem)) for each in found]
+    names = [
+        each.persona.name if isinstance(each, LoadedPersona) else shown(Path(each.path.stem))
+        for each in found
+    ]
     files = [_place(each.path) for each in found]
     widest_name, widest_file = (max(map(cell_len, column), default=0) + 2 for column in (names, files))
     for each, name, file in zip(found, names, files, strict=True):
-        fine = isinstance(each, Loaded)
+        fine = isinstance(each, LoadedPersona)
         line = Text(set_cell_size(name, widest_name), style="bold" if fine else "bold red")
         line.append(set_cell_size(file, widest_file), style="not bold dim")
-        line.append(each.persona.about if isinstance(each, Loaded) else "broken", style="not bold")
+        line.append(each.persona.about if isinstance(each, LoadedPersona) else "broken", style="not bold")
         line.rstrip()
         console.print(line)
         for used in _used(each, bundled=bundled):
@@ -84,7 +86,7 @@ def _place(path: Path) -> str:
 
 def _used(found: Found, *, bundled: bool) -> Iterator[str]:
     """What it has besides commands, a line for each kind, and what its model takes from it."""
-    if not isinstance(found, Loaded):
+    if not isinstance(found, LoadedPersona):
         return
     if found.persona.databases:
         yield display_line(f"looks things up in {', '.join(found.persona.databases)}", 40)
@@ -97,7 +99,7 @@ def _used(found: Found, *, bundled: bool) -> Iterator[str]:
 
 
 def _problems(found: Found) -> list[str]:
-    if isinstance(found, Broken):
+    if isinstance(found, BrokenPersona):
         return [*found.faults]
     from pixi.app.checking import placed
 

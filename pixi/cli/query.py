@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pixi.channels.terminal_text import json_line, one_line
 from pixi.core.errors import ConfigError, ToolError
+from pixi.core.untrusted import json_line, one_line
 
 if TYPE_CHECKING:
     from pixi.settings import Settings
@@ -50,11 +50,10 @@ async def answer(settings: "Settings", name: str, question: str, ids: Sequence[i
         ConfigError: there is no such database, no question, or none of the entries.
     """
     from pixi.addons.knowledge import query_result
-    from pixi.app.library import open_library
-    from pixi.cli.entering import on_the_books
-    from pixi.cli.printer import Printer
+    from pixi.app.databases import open_library
+    from pixi.cli.console import Printer, spinner
     from pixi.cli.search import embedded
-    from pixi.cli.spinner import spinner
+    from pixi.cli.store_access import on_the_books
 
     with spinner() as progress:
         async with (

@@ -11,12 +11,12 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pixi.channels.terminal_text import one_line, printable
 from pixi.cli.exits import FINE
+from pixi.core.untrusted import one_line, printable
 
 if TYPE_CHECKING:
     from pixi.settings import Settings
-    from pixi.testing.discord import Channel, Interaction, LoopbackDiscord, Message, User
+    from pixi.testing.discord import FakeChannel, FakeMessage, Interaction, LoopbackDiscord, User
 
 Tell = Callable[[str], None]
 
@@ -54,10 +54,10 @@ class Rehearsal:
         self._people: dict[str, User] = {}
         self._speaker = self._person(me)
         self._guild = discord.guild("Rehearsal", owner=self._speaker)
-        self._room: Channel = self._guild.channel("general")
+        self._room: FakeChannel = self._guild.channel("general")
         self._known: dict[int, str] = {}  # messages that were told, as they stood
         self._reacted: set[tuple[int, str]] = set()
-        self._last: Message | None = None  # of the bot
+        self._last: FakeMessage | None = None  # of the bot
         self._begun: list[Interaction] = []  # commands and buttons that were used
 
     @property
@@ -121,7 +121,7 @@ class Rehearsal:
                 for message in (begun.original, *begun.followups):
                     self._look_at(begun.channel, message)
 
-    def _look_at(self, room: "Channel", message: "Message") -> None:
+    def _look_at(self, room: "FakeChannel", message: "FakeMessage") -> None:
         for emoji, people in message.reactions.items():
             if self._discord.bot in people and (message.id, emoji) not in self._reacted:
                 self._reacted.add((message.id, emoji))
@@ -139,7 +139,7 @@ class Rehearsal:
             edited = " (edited)" if before else ""
             self._tell(f"{_place(room)} · {message.shown} › {now}{edited}{secret}")
 
-    def _shown(self, message: "Message") -> Iterator[str]:
+    def _shown(self, message: "FakeMessage") -> Iterator[str]:
         """What there is to be read of a message: words, boxes, files, buttons."""
         if message.answered is not None:
             yield f"(to “{self._plain(message.answered)}”)"
@@ -159,7 +159,7 @@ class Rehearsal:
         if message.buttons:
             yield " ".join(f"[{one_line(label)}]" for label in message.buttons)
 
-    def _keep(self, message: "Message") -> None:
+    def _keep(self, message: "FakeMessage") -> None:
         self._known[message.id] = message.content
 
     def _person(self, name: str) -> "User":
@@ -168,7 +168,7 @@ class Rehearsal:
             self._people[key] = self._discord.person(name)
         return self._people[key]
 
-    def _channel(self, name: str) -> "Channel":
+    def _channel(self, name: str) -> "FakeChannel":
         rooms = (room for room in self._discord.world.channels.values() if room.guild is self._guild)
         return next((room for room in rooms if room.name == name), None) or self._guild.channel(name)
 
@@ -191,7 +191,7 @@ class Rehearsal:
             lambda found: f"@{users[int(found[1])].name}" if int(found[1]) in users else found[0], text
         )
 
-    def _plain(self, message: "Message") -> str:
+    def _plain(self, message: "FakeMessage") -> str:
         return one_line(self._named(message.content))[:60]
 
     async def _slash(self, line: str) -> None:
@@ -201,7 +201,7 @@ class Rehearsal:
         options = dict(word.split("=", 1) for word in words if "=" in word)
         self._answered(await self._discord.slash(self._speaker, self._room, " ".join(named), options))
 
-    async def _press(self, message: "Message", label: str) -> None:
+    async def _press(self, message: "FakeMessage", label: str) -> None:
         known = {each.casefold(): name for each, name in message.buttons.items()}
         if label.casefold() not in known:
             raise LookupError(
@@ -214,7 +214,7 @@ class Rehearsal:
         self._begun.append(begun)
 
 
-def _place(room: "Channel") -> str:
+def _place(room: "FakeChannel") -> str:
     return f"#{room.name}" if room.guild is not None else "direct message"
 
 
@@ -224,7 +224,7 @@ async def rehearse(settings: "Settings", addons: Sequence[Path], me: str) -> int
     What is said is kept in memory alone. Lists of whom the bot may talk to, and where, do not hold: the
     people and channels that they name are Discord's.
     """
-    from pixi.app import find_persona, open_household
+    from pixi.app import find_persona, open_service
     from pixi.channels.discord.bot import Bot
     from pixi.testing.discord import LoopbackDiscord
 
@@ -244,9 +244,9 @@ async def rehearse(settings: "Settings", addons: Sequence[Path], me: str) -> int
                 allowed_guilds=(),
             ),
         )
-        house = await stack.enter_async_context(open_household(settings, addons=addons, report=tell))
+        service = await stack.enter_async_context(open_service(settings, addons=addons, report=tell))
         here = asyncio.Event()
-        bot = Bot(house, token=discord.token, api_url=discord.api_url, tell=lambda _: here.set())
+        bot = Bot(service, token=discord.token, api_url=discord.api_url, tell=lambda _: here.set())
         running = asyncio.create_task(bot.run())
         stack.push_async_callback(_ended, running)
         await _first(running, here.wait())
@@ -263,7 +263,7 @@ async def rehearse(settings: "Settings", addons: Sequence[Path], me: str) -> int
                     tell(one_line(str(error)))
                 if by_turns:
                     await discord.idle(_QUIET_SECONDS)
-                    await house.engine.settled()
+                    await service.engine.settled()
                     await discord.idle(_QUIET_SECONDS)
                     rehearsal.look()
     return FINE
@@ -294,7 +294,7 @@ async def _terminal() -> "AsyncGenerator[tuple[Lines, Tell, bool], None]":
     Where somebody types, it is told above their line, and they may type on.
     """
     if not sys.stdin.isatty():
-        from pixi.channels.terminal_input import read_lines
+        from pixi.channels.terminal.input import read_lines
 
         yield lambda _: read_lines(sys.stdin.fileno()), lambda line: print(line, flush=True), True
         return

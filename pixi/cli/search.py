@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pixi.channels.terminal_text import json_line, one_line
+from pixi.core.untrusted import json_line, one_line
 
 if TYPE_CHECKING:
     from pixi.knowledge.database import DirectoryDatabase
@@ -44,10 +44,9 @@ def run(arguments: argparse.Namespace) -> int:
 
 async def _search(settings: "Settings", name: str, query: str, limit: int | None, *, as_json: bool) -> int:
     from pixi.addons.knowledge import RESULTS, search_result
-    from pixi.app.library import open_library
-    from pixi.cli.entering import on_the_books
-    from pixi.cli.printer import Printer
-    from pixi.cli.spinner import spinner
+    from pixi.app.databases import open_library
+    from pixi.cli.console import Printer, spinner
+    from pixi.cli.store_access import on_the_books
 
     with spinner() as progress:
         async with (
@@ -86,8 +85,8 @@ def _print(database: "DirectoryDatabase", query: str, found: "Found") -> None:
     from rich.padding import Padding
     from rich.text import Text
 
-    from pixi.cli.marking import spans_of
     from pixi.core.untrusted import display_line
+    from pixi.text.snippets import spans_of
 
     console = Console(highlight=False)
     if not console.is_terminal:

@@ -14,7 +14,7 @@ from pixi.cli.exits import FAILED, FINE, USAGE
 from pixi.core.errors import ConfigError, PixiError
 
 if TYPE_CHECKING:
-    from pixi.app.household import Household
+    from pixi.app.service import BotService
     from pixi.settings import Settings
 
 HELP = "serve personas over HTTP: to apps, and as models to chat programs"
@@ -77,7 +77,7 @@ def run(arguments: argparse.Namespace) -> int:
     from pixi.cli.logs import set_up
     from pixi.cli.running import run_async
     from pixi.settings import load
-    from pixi.settings.hidden import secrets_in
+    from pixi.settings.secret import secrets_in
 
     config = Path(arguments.config) if arguments.config else None
     overrides: dict[str, object] = {
@@ -120,19 +120,19 @@ async def _stay(
 ) -> int:
     import asyncio
 
-    from pixi.app import open_household
+    from pixi.app import open_service
     from pixi.app.reload import reloading
-    from pixi.cli.vitals import vitals_on_signal
+    from pixi.cli.logs import vitals_on_signal
 
     async with (
-        open_household(settings, addons=addons, progress=told_once(), report=_log.warning) as house,
-        reloading(house, read),
+        open_service(settings, addons=addons, progress=told_once(), report=_log.warning) as service,
+        reloading(service, read),
         AsyncExitStack() as stack,
     ):
-        stack.enter_context(vitals_on_signal(house.engine))
+        stack.enter_context(vitals_on_signal(service.engine))
         token = settings.discord.token
         if only != "discord":
-            url, link = await serve_http(house, settings, stack)
+            url, link = await serve_http(service, settings, stack)
             _log.info("serving at %s until Ctrl-C", url)
             if sys.stderr.isatty():  # the link lets its first user in: it must stand in no log
                 print(_PAGES.format(url=url, link=link), file=sys.stderr)
@@ -140,7 +140,7 @@ async def _stay(
             from pixi.channels.discord.bot import Bot
 
             bot = Bot(
-                house,
+                service,
                 token=token.reveal(),
                 api_url=settings.discord.api_url,
                 shards=None,
@@ -152,7 +152,7 @@ async def _stay(
     return FINE
 
 
-async def serve_http(house: "Household", settings: "Settings", stack: AsyncExitStack) -> tuple[str, str]:
+async def serve_http(service: "BotService", settings: "Settings", stack: AsyncExitStack) -> tuple[str, str]:
     """Serve over HTTP until the stack is closed; messages that people see being written are finished then.
 
     Returns:
@@ -169,7 +169,7 @@ async def serve_http(house: "Household", settings: "Settings", stack: AsyncExitS
     from pixi.channels.http.server import HttpServer
 
     http = settings.http
-    if not _is_loopback(http.host) and not any(key.revoked is None for key in await house.store.keys()):
+    if not _is_loopback(http.host) and not any(key.revoked is None for key in await service.store.keys()):
         raise ConfigError(_NO_KEY.format(host=http.host))
     jwt = http.jwt
     tokens = HostTokens(jwt.issuer, jwt.audience, jwt.keys) if jwt.issuer else None
@@ -177,16 +177,16 @@ async def serve_http(house: "Household", settings: "Settings", stack: AsyncExitS
     forwarded = ForwardedUsers(secret.reveal()) if secret else None
     files = files_folder(http.files, settings.store.url)
     server = HttpServer(
-        house,
+        service,
         http,
         files=files,
         tokens=tokens,
         user=jwt.user,
         forwarded=forwarded,
-        routes=(*house.routes, *studio_routes(house)),
+        routes=(*service.routes, *studio_routes(service)),
     )
     url = await stack.enter_async_context(server.serving(http.host, http.port))
-    stack.push_async_callback(house.drain, _DRAIN_SECONDS)
+    stack.push_async_callback(service.drain, _DRAIN_SECONDS)
     resuming = asyncio.create_task(server.resume())
 
     async def end_resuming() -> None:

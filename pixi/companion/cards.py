@@ -13,8 +13,8 @@ from typing import Any
 import msgspec
 
 from pixi.companion.data import Spot, SpotDraft, Trick, Tricklist
-from pixi.core.card import Card, Field
 from pixi.core.errors import ConfigError
+from pixi.core.message import Card, Field
 
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]{0,40}")
 _NEVER = frozenset({"javascript", "data", "vbscript", "file", "about", "blob", "http", "https"})

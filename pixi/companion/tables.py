@@ -30,7 +30,7 @@ from pixi.companion.data import (
     decided_before,
     one_line,
 )
-from pixi.companion.finding import NameFinder, best, fitting_spots, latitudes_within, plain
+from pixi.companion.names import NameFinder, best, fitting_spots, latitudes_within, plain
 from pixi.core.errors import StoreError
 from pixi.store.database import Database
 from pixi.store.statements.many import select_many

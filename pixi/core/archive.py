@@ -9,7 +9,7 @@ Way = Literal["around", "before", "after"]
 
 
 @dataclass(frozen=True, slots=True)
-class Asking:
+class Asker:
     """Who wants to know, and at which message.
 
     Attributes:
@@ -22,7 +22,7 @@ class Asking:
 
 
 @dataclass(frozen=True, slots=True)
-class Query:
+class ArchiveQuery:
     """What is looked for.
 
     Attributes:
@@ -42,7 +42,7 @@ class Query:
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class ArchivedMessage:
     """A message of before. Author, place and text are strangers' words, in a form that pings nobody.
 
     Attributes:
@@ -61,15 +61,15 @@ class Written:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundMessages:
     """Messages that were found. `partial`: why there may be more that were not looked at; "": all were."""
 
-    messages: tuple[Written, ...] = ()
+    messages: tuple[ArchivedMessage, ...] = ()
     partial: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Post:
+class ForumPost:
     """A question or topic of a forum.
 
     Attributes:
@@ -90,15 +90,15 @@ class Post:
     solved: bool = False
     closed: bool = False
     answers: int = 0
-    first: Written | None = None
-    best: tuple[Written, ...] = ()
+    first: ArchivedMessage | None = None
+    best: tuple[ArchivedMessage, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Posts:
-    """Posts that were found; `partial` as in `Found`."""
+class FoundPosts:
+    """Posts that were found; `partial` as in `FoundMessages`."""
 
-    posts: Sequence[Post] = ()
+    posts: Sequence[ForumPost] = ()
     partial: str = ""
 
 
@@ -110,19 +110,19 @@ class Archive(Protocol):
     told of in the same words. All methods raise `ChannelError` with words that a model can act on.
     """
 
-    async def search(self, query: Query, asking: Asking) -> Found:
+    async def search(self, query: ArchiveQuery, asking: Asker) -> FoundMessages:
         """Messages that hold these words, the best first."""
         ...
 
-    async def pins(self, place: str, asking: Asking, *, limit: int) -> Found:
+    async def pins(self, place: str, asking: Asker, *, limit: int) -> FoundMessages:
         """What people pinned in a place, the last first; "": where they ask."""
         ...
 
-    async def posts(self, query: Query, asking: Asking) -> Posts:
+    async def posts(self, query: ArchiveQuery, asking: Asker) -> FoundPosts:
         """Posts of forums that have to do with these words, the best first; `place` names a forum."""
         ...
 
-    async def read(self, where: str, asking: Asking, *, way: Way, limit: int) -> Found:
+    async def read(self, where: str, asking: Asker, *, way: Way, limit: int) -> FoundMessages:
         """Messages of one place, oldest first.
 
         `where` is the link of a message; or a place, of which the newest messages are read, or with `after`

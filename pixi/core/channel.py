@@ -5,12 +5,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 from pixi.core.archive import Archive
-from pixi.core.card import Card
 from pixi.core.errors import ChannelError, ChannelForgot
 from pixi.core.events import TurnEvent, Verdict
-from pixi.core.message import Author, Message
-from pixi.core.picture import Abilities, Picture
-from pixi.core.venue import Rights, Venue
+from pixi.core.message import Abilities, Author, Card, Message, Picture, Rights, Venue
 
 _BETWEEN_TWO = Venue()
 _WORDS_ALONE = Abilities()

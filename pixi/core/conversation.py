@@ -1,14 +1,128 @@
 """The history's window: what of a conversation a model is shown, so that it fits and seldom changes."""
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
-from pixi.core.language import BUILT_IN
-from pixi.core.lines import Line, UserLine
-from pixi.core.notes import without_notes
-from pixi.core.summary import summary_line
-from pixi.core.tokens import estimate, estimate_all
+from pixi.core.citing import is_trace
+from pixi.core.language import BUILT_IN, NOTE
+from pixi.core.lines import AssistantLine, Line, UserLine
+from pixi.core.reading import SILENCE, read_again, written
+from pixi.core.tokens import estimate, estimate_all, estimate_text, without_middle
+from pixi.core.untrusted import prompt_name, quoted
+
+_WRITTEN = "[NOTE"  # as every note begins that the history holds
+
+
+def notes_in(lines: Iterable[Line]) -> tuple[str, ...]:
+    """Return the thoughts that were written down in lines of the history."""
+    return tuple(note for note in all_notes(lines) if not is_trace(note))
+
+
+def all_notes(lines: Iterable[Line]) -> tuple[str, ...]:
+    """Return those, and the notes that tell where something is from."""
+    return tuple(
+        command.argument
+        for line in lines
+        if isinstance(line, AssistantLine)
+        for command in read_again(line.text, BUILT_IN)
+        if command.name == NOTE and command.argument
+    )
+
+
+def without_notes(line: Line, names: Mapping[str, Iterable[str]]) -> Line:
+    """The line without the notes in it; silence stands where there was nothing else.
+
+    Args:
+        line: of the history.
+        names: the commands, with their aliases.
+    """
+    if not isinstance(line, AssistantLine) or _WRITTEN not in line.text:
+        return line
+    acts = read_again(line.text, names)
+    kept = [act for act in acts if act.name != NOTE]
+    if len(kept) == len(acts):
+        return line  # it stands inside of a message
+    text = "\n".join(written(act.name, act.argument, names, act.target) for act in kept)
+    return replace(line, text=text if text or line.calls else SILENCE)
+
+
+_HEAD = "you remember of what was said here before:"
+_LONGEST_PART = 4_000  # characters of one line: what somebody pasted is not what happened between people
+_REASONING = re.compile(r"<think>.*?(?:</think>|\Z)", re.DOTALL)
+
+
+def summary_line(summary: str) -> UserLine:
+    """The line that tells a persona what was said before its history."""
+    return UserLine(f"{_HEAD}\n{quoted(summary)}")
+
+
+def told(lines: Iterable[Line], persona: str) -> str:
+    """What a turn left, for the helper. Calls of tools and their results are left out."""
+    name = prompt_name(persona) or "the persona"
+    parts = []
+    for line in lines:
+        match line:
+            case UserLine(text, images):
+                pictures = f", with {len(images)} pictures" if images else ""
+                parts.append((f"to {name}{pictures}:", text))
+            case AssistantLine(text):
+                parts.append((f"from {name}:", text))
+            case _:
+                pass
+    blocks = [(head, quoted(_shortened(text.strip()))) for head, text in parts]
+    return "\n".join(f"{head}\n{text}" for head, text in blocks if text)
+
+
+def question(before: str, portion: str) -> str:
+    """What a helper is asked about: what was remembered so far, and what was said since."""
+    known = f"remembered until now:\n{quoted(before)}\n\n" if before else ""
+    return f"{known}said since then, oldest first:\n\n{portion}"
+
+
+def portions(turns: Sequence[str], tokens: int, most: int) -> list[str]:
+    """What turns left, put together in portions of so many tokens; where that makes too many, the latest."""
+    packed: list[list[str]] = []
+    room = 0
+    for turn in reversed(turns):
+        told = _beginning(turn, tokens - 1)
+        size = estimate_text(told) + 1  # with what stands between it and the next
+        if size > room:
+            if len(packed) == most:
+                break
+            packed.append([])
+            room = tokens
+        packed[-1].append(told)
+        room -= size
+    return ["\n\n".join(reversed(portion)) for portion in reversed(packed)]
+
+
+def as_summary(reply: str, tokens: int) -> str:
+    """What a helper wrote, within so many tokens: whole lines, as far as they fit; "" for nothing."""
+    kept: list[str] = []
+    left = tokens
+    for line in _REASONING.sub("", reply).strip().splitlines():
+        size = estimate_text(line) + 1
+        if size > left:
+            kept += () if kept else (_beginning(line, left),)
+            break
+        kept.append(line.rstrip())
+        left -= size
+    return "\n".join(kept).strip()
+
+
+def _shortened(text: str) -> str:
+    """A line without its middle, where it is long: at its end stands what was asked last."""
+    return text if len(text) <= _LONGEST_PART else without_middle(text, _LONGEST_PART // 2)
+
+
+def _beginning(text: str, tokens: int) -> str:
+    """As much of a text as fits."""
+    while text and (size := estimate_text(text)) > tokens:
+        text = text[: len(text) * max(tokens, 0) // size]
+    return text
+
 
 _SPARE = 0.25  # of the model's context, kept free for the next user line, tools' results and the reply
 _REPLY = 0.1  # of the model's context, kept free even of a long user line

@@ -2,15 +2,14 @@
 
 What stands in the chat has an id: the same while a message is being written and once it is delivered, and
 the same when it is read again from the record, see `act_id`. `Numbering` adds the turn, and counts the events
-of each turn. The id is no part of what happened: two events are equal that tell of the same.
-"""
+of each turn. The id is no part of what happened: two events are equal that tell of the same."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, assert_never
 
-from pixi.core.card import Card, card_json
 from pixi.core.deltas import Cited, PromptProgress, Usage
-from pixi.core.picture import Picture
+from pixi.core.message import Card, Picture, card_json
 
 Finish = Literal["stop", "length", "cancelled", "error", "limit"]
 Verdict = Literal["yes", "no", "nobody"]
@@ -335,3 +334,31 @@ class Numbering:
         if self.turn == 0:
             self._outside = self.seq
         self.turn, self.seq = 0, self._outside
+
+
+@dataclass(frozen=True, slots=True)
+class TurnReport:
+    """A turn that ended.
+
+    Attributes:
+        turn: its number in the store.
+        person: id of the author of the message that it answered.
+        model: the name of the model that wrote it.
+        cost: in dollars; None where the model's price is not known.
+        seconds: from the message to the turn's end.
+        first_visible: seconds from the message to the first act that people could see; None: there was none.
+        effects: how many acts of each kind were carried out, e.g. `{"send": 2, "react": 1}`.
+    """
+
+    turn: int
+    conversation: str
+    person: str
+    persona: str
+    model: str
+    finish: Finish
+    steps: int
+    usage: Usage
+    cost: float | None
+    seconds: float
+    first_visible: float | None
+    effects: Mapping[str, int] = field(default_factory=dict)

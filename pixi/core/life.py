@@ -23,7 +23,7 @@ from typing import Final
 from pixi.core.message import Message
 
 
-class State(Enum):
+class LifeState(Enum):
     """Where a turn is."""
 
     WAITING = auto()
@@ -62,7 +62,7 @@ class State(Enum):
     """It is over; `Life.reason` says how."""
 
 
-class Event(Enum):
+class LifeEvent(Enum):
     """What happens to a turn."""
 
     BEGUN = auto()
@@ -142,7 +142,7 @@ class ImpossibleEvent(Exception):
     """An event was told that cannot happen in this state: a fault of the program."""
 
 
-_S, _E = State, Event
+_S, _E = LifeState, LifeEvent
 
 UNSEEN_STATES: Final = frozenset({_S.WAITING, _S.UNSEEN, _S.LOOKED_UP, _S.READY})
 """In these nobody has seen anything: the turn can be as if it had not been."""
@@ -161,7 +161,7 @@ ENDING: Final = frozenset(
 """In these the model writes no more, and no new command is begun that nobody sees coming."""
 LIVE: Final = frozenset(_S) - ENDING - {_S.DONE}
 
-_REASONS: Final[Mapping[State, Reason]] = {
+_REASONS: Final[Mapping[LifeState, Reason]] = {
     _S.READY: Reason.ANSWERED,
     _S.FINISHING: Reason.ANSWERED,
     _S.HOLDING: Reason.LEFT,
@@ -176,7 +176,7 @@ _REASONS: Final[Mapping[State, Reason]] = {
 }
 """How a turn ended in which all was performed, by the state that it was in."""
 
-_LAST_EVENTS: Final[Mapping[Event, Reason]] = {_E.LEAVE: Reason.LEFT, _E.TAKEN: Reason.TAKEN}
+_LAST_EVENTS: Final[Mapping[LifeEvent, Reason]] = {_E.LEAVE: Reason.LEFT, _E.TAKEN: Reason.TAKEN}
 """How a turn ended that an event ended at once."""
 
 _TOLD_LATE: Final = (
@@ -192,7 +192,7 @@ _TOLD_LATE: Final = (
 """What a turn that was ended at once may still hear of itself; `TAKEN` also where its end could not be put on
 record."""
 
-_FROM_WAITING: Final[Mapping[Event, Reason]] = {
+_FROM_WAITING: Final[Mapping[LifeEvent, Reason]] = {
     _E.CANCEL: Reason.STOPPED,
     _E.DRAIN: Reason.REQUEUED,
     _E.LEAVE: Reason.REQUEUED,
@@ -216,10 +216,10 @@ FATES: Final[Mapping[Reason, Fate]] = {
 }
 
 
-def _table() -> dict[tuple[State, Event], State]:
-    next_: dict[tuple[State, Event], State] = {}
+def _table() -> dict[tuple[LifeState, LifeEvent], LifeState]:
+    next_: dict[tuple[LifeState, LifeEvent], LifeState] = {}
 
-    def on(event: Event, states: Iterable[State], follows: State | None = None) -> None:
+    def on(event: LifeEvent, states: Iterable[LifeState], follows: LifeState | None = None) -> None:
         """In these states the event leads to that one; None: it is ignored."""
         for state in states:
             next_[state, event] = follows or state
@@ -290,10 +290,14 @@ def _table() -> dict[tuple[State, Event], State]:
     return next_
 
 
-NEXT: Final[Mapping[tuple[State, Event], State]] = _table()
+NEXT: Final[Mapping[tuple[LifeState, LifeEvent], LifeState]] = _table()
 """The whole life: from a state, by an event, to the next state."""
 
-_WHEN_USED_UP: Final[Mapping[Event, Event | None]] = {_E.NEWER: None, _E.EDITED: None, _E.BROKE: _E.FAILED}
+_WHEN_USED_UP: Final[Mapping[LifeEvent, LifeEvent | None]] = {
+    _E.NEWER: None,
+    _E.EDITED: None,
+    _E.BROKE: _E.FAILED,
+}
 """Events that count only so often, and what they are once that is used up; None: they are ignored."""
 
 
@@ -316,13 +320,13 @@ class Life:
     def __init__(
         self, *, restarts: int = 0, revisions: int = 0, retries: int = 1, yields: bool = True
     ) -> None:
-        self.state = State.WAITING
+        self.state = LifeState.WAITING
         self.reason: Reason | None = None
         self.yields = yields
-        self.entered: Callable[[State, State], None] | None = None
-        self._left = {Event.NEWER: restarts, Event.EDITED: revisions, Event.BROKE: retries}
+        self.entered: Callable[[LifeState, LifeState], None] | None = None
+        self._left = {LifeEvent.NEWER: restarts, LifeEvent.EDITED: revisions, LifeEvent.BROKE: retries}
 
-    def on(self, event: Event) -> State:
+    def on(self, event: LifeEvent) -> LifeState:
         """Take note of what happened; gives the state that follows.
 
         Raises:
@@ -334,9 +338,9 @@ class Life:
         follows = NEXT.get((self.state, event_))
         if follows is None:
             raise ImpossibleEvent(f"{event_.name} cannot happen in {self.state.name}.")
-        if event_ in self._left and (follows is not self.state or event_ is Event.BROKE):
+        if event_ in self._left and (follows is not self.state or event_ is LifeEvent.BROKE):
             self._left[event_] -= 1
-        if follows is State.DONE and (self.state is not State.DONE or event_ is Event.TAKEN):
+        if follows is LifeState.DONE and (self.state is not LifeState.DONE or event_ is LifeEvent.TAKEN):
             self.reason = self._reason(event_)
         before, self.state = self.state, follows
         if follows is not before and self.entered is not None:
@@ -347,45 +351,45 @@ class Life:
         """Begin again after a restart; what was used up stays so."""
         if self.reason is not Reason.RESTARTED:
             raise ImpossibleEvent(f"A turn that is {self.state.name} is not begun again.")
-        self.state, self.reason = State.WAITING, None
+        self.state, self.reason = LifeState.WAITING, None
 
     @property
     def unseen(self) -> bool:
         """Whether it can be as if it had not been, or will be."""
-        put_back = self.state in (State.RESTARTING, State.REQUEUEING) or self.fate is Fate.WAITING
+        put_back = self.state in (LifeState.RESTARTING, LifeState.REQUEUEING) or self.fate is Fate.WAITING
         return put_back or self.state in UNSEEN_STATES
 
     @property
     def may_act(self) -> bool:
         """Whether an act may begin."""
-        return (self.state, Event.ACTED) in NEXT
+        return (self.state, LifeEvent.ACTED) in NEXT
 
     @property
     def goes_on(self) -> bool:
         """Whether the model is to be asked further."""
-        return self.state in LIVE and self.state is not State.HOLDING
+        return self.state in LIVE and self.state is not LifeState.HOLDING
 
     @property
     def ending(self) -> bool:
         """Whether the model is to write no more."""
-        return self.state in ENDING or self.state is State.DONE
+        return self.state in ENDING or self.state is LifeState.DONE
 
     @property
     def fate(self) -> Fate | None:
         """What becomes of its messages; None: it is not over."""
         return None if self.reason is None else FATES[self.reason]
 
-    def _as_it_counts(self, event: Event) -> Event | None:
-        if event is Event.INTERRUPTED and self.state in (State.UNSEEN, State.READY):
-            event = Event.NEWER
-        if event is Event.INTERRUPTED and not self.yields:
+    def _as_it_counts(self, event: LifeEvent) -> LifeEvent | None:
+        if event is LifeEvent.INTERRUPTED and self.state in (LifeState.UNSEEN, LifeState.READY):
+            event = LifeEvent.NEWER
+        if event is LifeEvent.INTERRUPTED and not self.yields:
             return None
         if event in self._left and self._left[event] <= 0:
             return _WHEN_USED_UP[event]
         return event
 
-    def _reason(self, event: Event) -> Reason:
-        if self.state is State.WAITING and event in _FROM_WAITING:
+    def _reason(self, event: LifeEvent) -> Reason:
+        if self.state is LifeState.WAITING and event in _FROM_WAITING:
             return _FROM_WAITING[event]
         return _LAST_EVENTS.get(event) or _REASONS[self.state]
 

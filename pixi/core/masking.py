@@ -83,7 +83,7 @@ def _after_group(found: re.Match[str], cover: Callable[[str], str]) -> str:
     return kept + cover(found[0][len(kept) :])
 
 
-class Mask:
+class SecretRedactor:
     """Puts `***` in the place of secrets: those that it was told of, and what looks like a token.
 
     Attributes:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from rapidfuzz import fuzz, process
 from rapidfuzz.distance import OSA
 
-from pixi.core.venue import Audience, Venue
+from pixi.core.message import Audience, Venue
 
 LONGEST_FACT = 300
 """Characters of one fact."""

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pixi.core.language import BUILT_IN, NOTE, REACT, SEND
 from pixi.core.lines import AssistantLine, Line, SystemLine, UserLine
 from pixi.core.persona import Example, Persona
+from pixi.core.reading import read_again, written
 from pixi.core.stamps import stamp
 from pixi.core.untrusted import prompt_name, quoted
-from pixi.core.written import read_again, written
 
 __all__ = ["CommandHelp", "fill", "prefix", "stamp"]
 

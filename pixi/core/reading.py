@@ -1,10 +1,15 @@
 """One reply while it is read: its commands as they come, its prose, its calls, and its limits."""
 
-from collections.abc import Iterable, Iterator, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Literal, assert_never
 
+from pixi.core.control_words import broken
 from pixi.core.language import (
+    NOTE,
+    REACT,
     SEND,
     CommandEnded,
     CommandStarted,
@@ -15,8 +20,74 @@ from pixi.core.language import (
     Thought,
     ToolCallEnded,
 )
-from pixi.core.limits import Limits
-from pixi.core.written import separator_of
+from pixi.core.lines import AssistantLine, Line
+from pixi.core.spending import Limits
+
+SILENCE = "[SEND]"
+"""What stands where nothing was said: chat templates want a line there, and the language has this one."""
+
+_HARMLESS = re.compile(r"[^\[\]【】［］`\\<]*")  # nothing in it that the command language could stumble over
+_CODE = re.compile(r"(```.*?```|`[^`\n]+`)", re.DOTALL)
+_BRACKET = re.compile(r"[\[\]【】［］]")
+_TICK = "ˋ"  # looks like a backtick
+_CODE_BLOCK = "```\ncode\n```"
+
+
+def written(name: str, argument: str, names: Mapping[str, Iterable[str]], target: int = 0) -> str:
+    """A command as a model should have written it: `[SEND: hi]`, or `[SEND #3: hi]` with a target.
+
+    Brackets that do not balance are escaped and control words broken, so that the reading of
+    `[NAME: argument]` gives `argument`.
+    """
+    capitals = name.upper() if name.upper().lower() == name else name
+    opening = f"[{capitals} #{target}:" if target else f"[{capitals}:"
+    if not argument:
+        return f"{opening}]" if target else f"[{capitals}]"
+    plain = f"{opening} {argument}]"
+    if _HARMLESS.fullmatch(argument):
+        return plain
+    argument_as_read, argument = argument, broken(argument)
+    # The worst that may follow in its line: a fence, which one that was never closed would pair with.
+    tail, end = f"\n[{capitals}: {_CODE_BLOCK}]", CommandEnded(name, _CODE_BLOCK)
+    forms = (argument, _escaped_outside_code(argument), _escaped(argument))
+    for form, room in product(forms, ("", " ", "\n")):  # room: `\\]` at the end would be a literal bracket
+        text = f"{opening} {form}{room}]"
+        alone = [CommandEnded(name, argument_as_read, target=target)]
+        if read_again(text, names) == alone and read_again(text + tail, names) == [*alone, end]:
+            return text
+    closed = f"{opening} {_escaped_outside_code(argument)}\n```\n]"
+    if len(read_again(closed, names)) == 1 and read_again(closed + tail, names)[1:] == [end]:
+        return closed
+    return f"{opening} {_escaped(argument.replace('`', _TICK))} ]"
+
+
+def read_again(text: str, names: Mapping[str, Iterable[str]]) -> list[CommandEnded]:
+    """The whole commands in a text; a broken one counts as none."""
+    stream = CommandStream(names)
+    events = [*stream.feed(text), *stream.close()]
+    return [event for event in events if isinstance(event, CommandEnded) and event.complete]
+
+
+def joined(commands: Sequence[tuple[str, str]]) -> str:
+    """Clean commands, each with the separator that stood before it, as one text."""
+    return "".join(
+        text if number == 0 else separator + text for number, (separator, text) in enumerate(commands)
+    )
+
+
+def separator_of(between: str) -> str:
+    """What joins two commands: the reply's own white space where it is short, else a line break."""
+    return between if len(between) <= 2 and (not between or between.isspace()) else "\n"
+
+
+def _escaped(text: str) -> str:
+    return _BRACKET.sub(lambda bracket: "\\" + bracket[0], text)
+
+
+def _escaped_outside_code(text: str) -> str:
+    parts = _CODE.split(text)
+    return "".join(part if number % 2 else _escaped(part) for number, part in enumerate(parts))
+
 
 CommandEvent = CommandStarted | CommandText | CommandEnded
 """What is to be shown and performed, of all that a reply holds."""
@@ -40,7 +111,7 @@ class Act:
     target: int = 0
 
 
-class Reading:
+class ReplyReading:
     """Reads one reply: `feed` it text, then `close` it.
 
     Args:
@@ -238,3 +309,129 @@ class Reading:
             return self.message(text)
         self.prose.append(text)
         return []
+
+
+_LAST = 5  # messages that are not to be said again
+_WORDS = 4  # a message of no more may be: "good night!"
+_UNSPACED_PER_WORD = 2  # characters, in scripts that write no spaces between words
+
+_APOSTROPHES = re.compile("['\N{RIGHT SINGLE QUOTATION MARK}\N{MODIFIER LETTER APOSTROPHE}]")
+_WORD = re.compile(r"[^\W_]+")
+# Thai, Lao, Burmese, Khmer, kana, and the characters of Chinese.
+_UNSPACED = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff]")
+
+# How people ask for the same again, in the languages of the slash commands. Who complains does not ask.
+_ASKING = re.compile(
+    r"""
+    # English
+    (?<!n't\ )(?<!n’t\ )(?<!not\ )(?<!never\ )
+    (
+        \brepeat\b(?!\ yourself)
+        | \b(say|tell|write|send|show|sing|spell|type|read|explain)\b.{0,40}
+          \bagain\b(?<!\band\ again)(?!\ and)
+    )
+    | \bonce\ more\b | \bone\ more\ time\b | \b(come|once)\ again\b | ^again\b
+    | \bwhat\ (did|do)\ you\ (just\ )?say\b | \bpardon\b
+    # German
+    | \bnoch\ ?(ein)?mal\b | \bwiederhol(e|en|t)?\b | \bwie\ bitte\b | \bwas\ hast\ du\ (gerade\ )?gesagt\b
+    # Spanish, Portuguese
+    | \botra\ vez\b | \bde\ nuevo\b | \brep[ií]t[ae]s?(lo|la|me|melo)?\b | \bqu[eé]\ (has\ dicho|dijiste)\b
+    | \bde\ novo\b | \boutra\ vez\b | \bmais\ uma\ vez\b | \brepet(e|ir|irlo|irmelo)\b
+    # French
+    | \bencore\ une\ fois\b | \brép[éè]te[rsz]?\b | \bredis\b | \bredites\b
+    # Japanese, Chinese
+    | もう一度 | もう一回 | もっかい | 繰り返 | くりかえ | リピート
+    | 再[说說讲講念写寫发發来來]一[遍次回] | 重[复複]
+    """,
+    re.IGNORECASE | re.MULTILINE | re.VERBOSE,
+)
+
+_HELD = frozenset({NOTE, REACT})  # what may be held back together with the message that follows
+
+
+class RepeatFilter:
+    """Hold back how a reply begins until its first message is known to be no repeat: `sift` what was read.
+
+    If `found`, nothing of the reply was let through; either drop the filter and ask the model anew, or let
+    the repeat stand. `release` gives what is still held; it must be called at the end of the reply.
+
+    Args:
+        said: the messages that were said before, oldest first.
+
+    Attributes:
+        found: the reply begins with a repeat.
+    """
+
+    __slots__ = ("_held", "_in_message", "_said", "_text", "_watching", "found")
+
+    def __init__(self, said: Sequence[str]) -> None:
+        last = (words_of(text) for text in said[-_LAST:])
+        self._said = [words for words in last if _is_long(words)]
+        self._held: list[CommandEvent] = []
+        self._text = ""  # of the message, as far as it was read
+        self._in_message = False
+        self._watching = bool(self._said)
+        self.found = False
+
+    def sift(self, events: list[CommandEvent]) -> list[CommandEvent]:
+        """Take events as they were read; gives those that may be shown and performed, in order."""
+        if not self._watching:
+            return events
+        self._held += events
+        for event in () if self.found else events:
+            if not self._may_begin_a_repeat(event):
+                return self.release()
+            if self.found:
+                break
+        return []
+
+    def release(self) -> list[CommandEvent]:
+        """Hold nothing back any more; gives what was."""
+        self._watching = False
+        held, self._held = self._held, []
+        return held
+
+    def _may_begin_a_repeat(self, event: CommandEvent) -> bool:
+        match event:
+            case CommandStarted(name):
+                self._in_message = name == SEND
+                return self._in_message or name in _HELD
+            case CommandText(text):
+                self._text += text if self._in_message else ""
+                words = words_of(self._text)
+                return any(earlier.startswith(words) for earlier in self._said)
+            case CommandEnded(argument=argument):
+                self.found = self._in_message and words_of(argument) in self._said
+                return self.found or not self._in_message
+
+
+def words_of(text: str) -> str:
+    """The words of a message alone: no case, no punctuation, no emoji."""
+    return " ".join(_WORD.findall(_APOSTROPHES.sub("", text.casefold())))
+
+
+def last_messages(history: Sequence[Line], names: Mapping[str, Iterable[str]]) -> list[str]:
+    """The last messages that the persona said, oldest first.
+
+    Args:
+        history: of the conversation.
+        names: the commands, with their aliases.
+    """
+    said: list[str] = []
+    for line in reversed(history):
+        if len(said) >= _LAST:
+            break
+        if isinstance(line, AssistantLine):
+            said[:0] = [act.argument for act in read_again(line.text, names) if act.name == SEND]
+    return said[-_LAST:]
+
+
+def wants_repeat(asked: str, said: Sequence[str]) -> bool:
+    """Return True if somebody asks for the same again, or writes one of these messages out."""
+    words = words_of(asked)
+    written_out = (f" {words_of(text)} " in f" {words} " for text in said if _is_long(words_of(text)))
+    return _ASKING.search(asked) is not None or any(written_out)
+
+
+def _is_long(words: str) -> bool:
+    return words.count(" ") >= _WORDS or len(_UNSPACED.findall(words)) > _WORDS * _UNSPACED_PER_WORD

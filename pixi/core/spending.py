@@ -1,6 +1,6 @@
-"""What was used, by day and for whom, and how much of it may be: values alone, without a clock."""
+"""What may be used and what was used, by day and for whom: values alone, without a clock."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
 from typing import Literal
@@ -9,6 +9,59 @@ from msgspec import structs
 
 from pixi.core.deltas import Finished, Prices, Request, Usage
 from pixi.core.tokens import estimate_all, estimate_tools
+
+TOOL_SECONDS = 20.0
+"""How long a tool or a command may take where nobody set it."""
+
+_ANSWER_SHARE, _ANSWER_SECONDS = 1 / 3, 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Limits of one turn. Over one of them the stream is closed; what was performed stands.
+
+    Attributes:
+        commands: how many commands one reply may perform.
+        messages: how many messages one reply may send.
+        reactions: how many reactions one reply may put.
+        argument_characters: how long the argument of a command may be.
+        reply_characters: how long a reply may be, as the model writes it.
+        tools: how many tools the model is offered; if a persona has more, those that the talk is about.
+        tool_steps: in how many rounds the model may call tools; then one round follows without tools.
+        tool_calls: how many calls one such round may make; further calls get an error.
+        tool_seconds: how long a tool or a command may take; without it 20 seconds, but a tool that lets a
+            model read documents may use the rest of the turn, except for a reserve to answer in.
+        tool_result_bytes: how many bytes of a tool's result the model reads; the rest is cut.
+        seconds: how long a turn may take.
+        restarts: how often a reply begins anew because another message came before anything was said.
+    """
+
+    commands: int = 30
+    messages: int = 10
+    reactions: int = 5
+    argument_characters: int = 4_000
+    reply_characters: int = 40_000
+    tools: int = 40
+    tool_steps: int = 6
+    tool_calls: int = 16
+    tool_seconds: float | None = None
+    tool_result_bytes: int = 32_768
+    seconds: float = 180.0
+    restarts: int = 3
+
+    def seconds_for(self, own: float | None, left: float) -> float:
+        """Return how many seconds a tool may take.
+
+        Args:
+            own: the tool's own limit; None: it has none, and is told how long it may take.
+            left: seconds until the turn ends.
+        """
+        if own is not None:
+            return min(own, self.tool_seconds or TOOL_SECONDS)
+        # The model still has to read the result, and to answer.
+        allowed = left - min(left * _ANSWER_SHARE, _ANSWER_SECONDS)
+        return allowed if self.tool_seconds is None else min(self.tool_seconds, allowed)
+
 
 DAY_SECONDS = 86_400
 CHARACTERS_PER_TOKEN = 3
@@ -59,7 +112,7 @@ def next_month(day: int) -> date:
 
 
 @dataclass(frozen=True, slots=True)
-class Payer:
+class UsageScope:
     """On whose account something is used: whoever asked, and where; "" for nobody and nowhere.
 
     Attributes:
@@ -82,7 +135,7 @@ class Payer:
 
 
 @dataclass(frozen=True, slots=True)
-class Spent:
+class UsageEntry:
     """What was used on a day, by somebody somewhere on a model; or a sum of such.
 
     Attributes:
@@ -118,7 +171,7 @@ class Spent:
         """Whether nothing was used."""
         return not (self.messages or self.writes or self.tokens or self.usage.searches)
 
-    def __add__(self, other: "Spent") -> "Spent":
+    def __add__(self, other: "UsageEntry") -> "UsageEntry":
         """Both together, on the account of the first."""
         return replace(
             self,
@@ -129,11 +182,11 @@ class Spent:
             cost=self.cost + other.cost,
         )
 
-    def __sub__(self, other: "Spent") -> "Spent":
+    def __sub__(self, other: "UsageEntry") -> "UsageEntry":
         """What there is more of than in the other."""
         usage = other.usage
         less = Usage(-usage.prompt_tokens, -usage.cached_tokens, -usage.completion_tokens, -usage.searches)
-        return self + Spent(
+        return self + UsageEntry(
             messages=-other.messages,
             writes=-other.writes,
             usage=less,
@@ -196,7 +249,7 @@ class Budgets:
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class QuotaUsage:
     """How much of what may be used in a day was used: by whom, of what, and how much there is."""
 
     scope: Scope
@@ -206,16 +259,16 @@ class Share:
 
 
 @dataclass(frozen=True, slots=True)
-class Bill:
+class UsageReport:
     """What everybody used today and in this month, and how many dollars a month may cost (None: any).
 
     `searches`: of the month, each way of searching the web by itself.
     """
 
-    today: Spent
-    month: Spent
+    today: UsageEntry
+    month: UsageEntry
     month_dollars: float | None
-    searches: tuple[Spent, ...] = ()
+    searches: tuple[UsageEntry, ...] = ()
 
 
 def way_of_searching(name: str) -> str:
@@ -228,10 +281,10 @@ def search_prices(dollars: float | None) -> Prices | None:
     return None if dollars is None else Prices(0.0, 0.0, 0.0, dollars)
 
 
-def spent_on(payer: Payer, model: str, usage: Usage, prices: Prices | None) -> Spent:
+def spent_on(payer: UsageScope, model: str, usage: Usage, prices: Prices | None) -> UsageEntry:
     """What a call of a model comes to, on somebody's account; on which day is left open."""
     counted = usage.prompt_tokens + usage.completion_tokens + usage.searches
-    return Spent(
+    return UsageEntry(
         person=payer.person,
         channel=payer.channel,
         guild=payer.guild,
@@ -255,3 +308,91 @@ def counted(finished: Finished, request: Request, characters: int, *, failed: bo
         return finished
     prompt = estimate_all(request.lines) + estimate_tools(request.tools)
     return structs.replace(finished, usage=Usage(prompt, 0, -(-characters // CHARACTERS_PER_TOKEN)))
+
+
+def as_row(row: UsageEntry, by: Part) -> dict[str, object]:
+    """Return a row of the books for programs, under the part that it is added up by."""
+    key = date_of(row.day).isoformat() if by == "day" else getattr(row, by) or None
+    return {
+        by: key,
+        "messages": row.messages,
+        "writes": row.writes,
+        "prompt_tokens": row.usage.prompt_tokens,
+        "cached_tokens": row.usage.cached_tokens,
+        "completion_tokens": row.usage.completion_tokens,
+        "searches": row.usage.searches,
+        "unpriced_tokens": row.unpriced,
+        "cost": round(row.cost, 9),
+    }
+
+
+def every_day(rows: Sequence[UsageEntry], first: int, last: int) -> list[UsageEntry]:
+    """Return the days in order, also those on which nothing was used."""
+    known = {row.day: row for row in rows}
+    return [known.get(day, replace(UsageEntry(), day=day)) for day in range(first, last + 1)]
+
+
+def summed_up(when: str, spent: UsageEntry) -> str:
+    """One sentence of all that was used."""
+    usage = spent.usage
+    searches = f"{usage.searches:,} web {_many('search', usage.searches)}, " if usage.searches else ""
+    return (
+        f"{when}: {spent.messages:,} {_many('message', spent.messages)}, "
+        f"{short(usage.prompt_tokens)} tokens read ({share(spent)} cached), "
+        f"{short(usage.completion_tokens)} written, "
+        f"{spent.writes:,} {_many('change', spent.writes)} by tools, {searches}{cost_of(spent)}."
+    )
+
+
+def of_the_month(month: UsageEntry, stop: float | None) -> str:
+    """What the month came to, beside what it may; None: whatever it costs."""
+    if stop is None:
+        return f"This month: {cost_of(month)}, with no limit (month_dollars)."
+    return f"This month: {cost_of(month)} of ${stop:,.2f} ({month.cost / stop:.0%})."
+
+
+def of_searches(ways: Sequence[UsageEntry]) -> str:
+    """What each way of searching the web came to in the month, a line each; "" where there was none."""
+    return "\n".join(f"This month: {way.usage.searches:,} × {way.model}, {cost_of(way)}." for way in ways)
+
+
+def short(count: int) -> str:
+    """A number as one reads it at a glance."""
+    for unit, size in (("G", 1_000_000_000), ("M", 1_000_000), ("k", 1_000)):
+        if count >= 10 * size or (unit != "k" and count >= size):
+            return f"{count / size:.3g}{unit}" if count < 999.5 * size else f"{count / size:,.0f}{unit}"
+    return f"{count:,}"
+
+
+def share(row: UsageEntry) -> str:
+    """How much of what was read came out of a cache."""
+    read = row.usage.prompt_tokens
+    return f"{min(row.usage.cached_tokens, read) / read:.0%}" if read else "–"
+
+
+def dollars(cost: float) -> str:
+    """A sum; small ones to the first two digits that count."""
+    if 0 < cost < 0.0001:
+        return "<$0.0001"
+    return f"${cost:.2g}" if 0 < cost < 0.095 else f"${cost:,.2f}"
+
+
+def cost_of(row: UsageEntry) -> str:
+    """What it cost; with a question mark where not all of it is known."""
+    if row.unpriced and not row.cost:
+        return "?"
+    return f"{dollars(row.cost)}{'+?' if row.unpriced else ''}"
+
+
+def how_many(number: int, thing: str, things: str = "") -> str:
+    """A number with what is counted: `1 message`, `2 messages`."""
+    return f"{number:,} {thing if number == 1 else things or thing + 's'}"
+
+
+def some(names: Sequence[str], most: int = 5) -> str:
+    """Return names for a line: the first few of them."""
+    return ", ".join(names[:most]) + (", …" if len(names) > most else "")
+
+
+def _many(word: str, count: int) -> str:
+    return word if count == 1 else f"{word}es" if word.endswith("ch") else f"{word}s"

@@ -7,6 +7,7 @@ that a reader sees what is there; `display_line` and `display_path` leave them o
 that a person is shown.
 """
 
+import json
 import re
 import unicodedata
 
@@ -25,6 +26,11 @@ _STRUCTURE = re.compile(
 _UNFIT = frozenset({"Cc", "Cs", "Co", "Cn", "Zl", "Zp"})
 _TURNS = frozenset("\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\ufeff")
 """What turns the direction of writing, and makes a line look like another. Joiners stay: words need them."""
+
+
+_CONTROL_CHARACTERS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+_HALVES = re.compile("[\ud800-\udfff]")
+_RAW_CONTROL_CHARACTERS = re.compile("[\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 # In a prompt.
@@ -48,6 +54,22 @@ def prompt_name(name: str, longest: int = _LONGEST_NAME) -> str:
     return " ".join(visible.split())[:longest].strip()
 
 
+# Before a person who is to decide upon it.
+
+
+def shortened(text: str, limit: int, gap: str = "\n…\n") -> tuple[str, int]:
+    """A text with its middle left out where it is too long, and how many characters that are.
+
+    The end stays: who wants to hide something from whoever is to say yes would write it there. In `gap`,
+    which stands for the middle, `{}` becomes that number.
+    """
+    if len(text) <= limit:
+        return text, 0
+    half = limit // 2
+    left_out = len(text) - 2 * half
+    return f"{text[:half]}{gap.format(left_out)}{text[-half:]}", left_out
+
+
 # In a terminal or a log.
 
 
@@ -59,6 +81,27 @@ def escaped_line(text: str) -> str:
 def escaped_lines(text: str) -> str:
     """Return the text with its line breaks, and with all else of that kind written out."""
     return "\n".join(map(escaped_line, text.split("\n")))
+
+
+def printable(text: str) -> str:
+    """The text without control characters (C0, DEL, C1; line breaks and tabs stay) and broken halves, and
+    without those that turn the direction of all that follows.
+
+    Without its escape character an escape sequence is plain text. Each character is judged alone, so
+    that a message shown piece by piece ends up the same as one shown whole.
+    """
+    return _HALVES.sub("\N{REPLACEMENT CHARACTER}", _CONTROL_CHARACTERS.sub("", text))
+
+
+def one_line(text: str) -> str:
+    """`printable`, with every run of white space made one space."""
+    return " ".join(printable(text.replace("\n", " ")).split())
+
+
+def json_line(value: object) -> str:
+    """JSON in one line that stays one line, and harmless, in whatever shows it; nothing of it is lost."""
+    text = json.dumps(value, ensure_ascii=False)
+    return _RAW_CONTROL_CHARACTERS.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def display_line(text: str, longest: int = 300) -> str:

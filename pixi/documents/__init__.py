@@ -2,12 +2,12 @@
 
 from typing import TYPE_CHECKING
 
-from pixi.documents.files import SUFFIXES, Documents, Limits, SetAside, suffix_of
+from pixi.documents.files import SUFFIXES, Documents, FileLimits, SetAside, suffix_of
 
 if TYPE_CHECKING:
     from pixi.documents.readers import Readers
 
-__all__ = ["SUFFIXES", "Documents", "Limits", "Readers", "SetAside", "suffix_of"]
+__all__ = ["SUFFIXES", "Documents", "FileLimits", "Readers", "SetAside", "suffix_of"]
 
 
 def __getattr__(name: str) -> object:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 import msgspec
 
-from pixi.documents.files import Limits
+from pixi.documents.files import FileLimits
 
 if TYPE_CHECKING:
     from ctypes import CDLL
@@ -47,7 +47,7 @@ class Confinement(msgspec.Struct, array_like=True, frozen=True):
     seccomp: bool = False
 
 
-def confine(limits: Limits) -> Confinement:
+def confine(limits: FileLimits) -> Confinement:
     """Take from this process, for good, what reading needs not: memory, files, the network, other processes.
 
     To be called before there is a second thread. Returns what the kernel keeps of it.

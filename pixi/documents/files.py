@@ -1,4 +1,4 @@
-"""A file to be read: of what kind, how much it may cost, opened without trust, and what comes of it."""
+"""Files and the documents in them: what a reader is given, makes of it, and refuses."""
 
 import os
 import stat
@@ -8,13 +8,55 @@ from io import BufferedReader, UnsupportedOperation
 from typing import BinaryIO
 
 from pixi.core.errors import PixiError
-from pixi.documents.document import Document
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A stretch of a document, in reading order.
+
+    Attributes:
+        text: as it stands in the file, with its line breaks where `line` is told.
+        heading: the headings above it, outermost first, joined by ` › `; "" where there are none.
+        line: the number, from 1, of the file's line on which `text` begins; 0: lines mean nothing there.
+        page: the page, from 1; 0: there are no pages.
+        on_one_line: all of `text` stands on `line`, and its line breaks are not the file's: a record of JSON
+            Lines, a row of a table.
+    """
+
+    text: str
+    heading: str = ""
+    line: int = 0
+    page: int = 0
+    on_one_line: bool = False
+
+    def line_at(self, position: int) -> int:
+        """Return on which line of the file the character at `position` of `text` stands; 0: not known."""
+        if not self.line or self.on_one_line:
+            return self.line
+        return self.line + self.text.count("\n", 0, position)
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """What a reader makes of a file, or of one record of it.
+
+    Attributes:
+        key: names the record within its file, unchanged by edits elsewhere in it; "" where the file is one
+            document.
+        title: for people, one line; "" where the file tells none.
+        sections: in reading order.
+    """
+
+    key: str
+    title: str
+    sections: tuple[Section, ...]
+
 
 _MIB = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class FileLimits:
     """What a file may cost before it is set aside.
 
     Attributes:
@@ -152,14 +194,14 @@ class Original:
     file: BinaryIO
     name: str
     size: int
-    limits: Limits
+    limits: FileLimits
 
     def all_bytes(self) -> bytes:
         """Return all of it, but for what it grew by since it was opened."""
         return self.file.read(self.size)
 
 
-def open_regular(path: bytes, limits: Limits) -> int:
+def open_regular(path: bytes, limits: FileLimits) -> int:
     """Open a regular file, and nothing else, within the limits; return its descriptor.
 
     Raises:
@@ -182,7 +224,7 @@ def open_regular(path: bytes, limits: Limits) -> int:
     return descriptor
 
 
-def original_of(descriptor: int, name: bytes, limits: Limits) -> Original:
+def original_of(descriptor: int, name: bytes, limits: FileLimits) -> Original:
     """Return what `open_regular` opened, for a reader.
 
     Args:
@@ -207,7 +249,7 @@ def _check_kind(mode: int) -> None:
         raise SetAside(f"is {_NOT_FILES.get(stat.S_IFMT(mode), 'no file; put one in its place')}")
 
 
-def _check_size(size: int, limits: Limits) -> None:
+def _check_size(size: int, limits: FileLimits) -> None:
     if size > limits.file_bytes:
         raise SetAside(f"is larger than {mib(limits.file_bytes)}; split it into smaller files")
 

@@ -15,18 +15,18 @@ import msgspec
 
 from pixi.core.errors import ConfigError
 from pixi.documents.confinement import Confinement
-from pixi.documents.files import Documents, Limits, SetAside, open_regular
+from pixi.documents.files import Documents, FileLimits, SetAside, open_regular
 from pixi.documents.wire import (
     HANDS_OVER,
     LENGTH,
     LONGEST_FRAME,
     MESSAGES,
     Assembly,
+    FileRefused,
     Message,
     Piece,
-    Ready,
-    Refused,
-    Spent,
+    WorkerReady,
+    WorkerSpent,
     framed,
 )
 
@@ -46,7 +46,7 @@ _ENVIRONMENT = frozenset(
 """What Python needs to find its libraries. No key or token goes to where strangers' files are read."""
 
 
-class Lost(Exception):
+class ProcessLost(Exception):
     """The process ended, or had to be ended, with files unanswered.
 
     Attributes:
@@ -64,7 +64,7 @@ _Opened = tuple[dict[int, SetAside], list[int]]
 """Which files could not be opened, by number; and the descriptors of the others, which are to be closed."""
 
 
-class Opener:
+class FileOpener:
     """Opens files and hands them over, in threads of its own.
 
     A file on a drive in the network that is gone keeps whoever opens it waiting, perhaps for good. So the
@@ -74,7 +74,7 @@ class Opener:
     def __init__(self) -> None:
         self._room = asyncio.Semaphore(_MOST_OPENING)
 
-    async def hand_over(self, asking: socket.socket, paths: Sequence[bytes], limits: Limits) -> _Opened:
+    async def hand_over(self, asking: socket.socket, paths: Sequence[bytes], limits: FileLimits) -> _Opened:
         """Call `_hand_over` in a thread. Cancelled, it lets the thread go on; what that opens is closed."""
         await self._room.acquire()
         loop = asyncio.get_running_loop()
@@ -116,8 +116,8 @@ class ReadingProcess:
         self,
         process: asyncio.subprocess.Process,
         asking: socket.socket | None,
-        limits: Limits,
-        opener: Opener,
+        limits: FileLimits,
+        opener: FileOpener,
     ) -> None:
         self.confinement = Confinement()
         self._process = process
@@ -127,7 +127,7 @@ class ReadingProcess:
         self._spent = False
 
     @classmethod
-    async def start(cls, limits: Limits, opener: Opener) -> "ReadingProcess":
+    async def start(cls, limits: FileLimits, opener: FileOpener) -> "ReadingProcess":
         """Start one, and wait until it is up.
 
         Raises:
@@ -216,16 +216,16 @@ class ReadingProcess:
                     yield [(asked[number], outcome) for number, outcome in handful]
                     deadline = loop.time() + self._limits.seconds
                 if answers.spent and answered < len(asked):
-                    raise Lost(spent=True)
+                    raise ProcessLost(spent=True)
         except TimeoutError:
-            raise Lost(
+            raise ProcessLost(
                 SetAside(f"takes longer than {self._limits.seconds:g} s to read; split it, or take it out")
             ) from None
         except (msgspec.MsgspecError, _Nonsense):
-            raise Lost(SetAside("confuses what reads it; save it anew, or take it out")) from None
+            raise ProcessLost(SetAside("confuses what reads it; save it anew, or take it out")) from None
         except (asyncio.IncompleteReadError, OSError):
             await self.close()
-            raise Lost(_ended(self._process.returncode, self._limits)) from None
+            raise ProcessLost(_ended(self._process.returncode, self._limits)) from None
         finally:
             # Not before: on macOS a file that is closed while it is handed over may be lost on the way.
             _close_all(files)
@@ -247,7 +247,7 @@ class ReadingProcess:
             else:
                 self._asking.sendall(framed(self._limits))  # there is room for so little
             match await self._receive(deadline):
-                case [Ready(confinement=confinement)]:
+                case [WorkerReady(confinement=confinement)]:
                     self.confinement = confinement
                     return
         except (TimeoutError, asyncio.IncompleteReadError, OSError, msgspec.MsgspecError, _Nonsense):
@@ -272,7 +272,7 @@ class ReadingProcess:
             return MESSAGES.decode(await self._process.stdout.readexactly(length))
 
 
-def _hand_over(asking: socket.socket, paths: Sequence[bytes], limits: Limits) -> _Opened:
+def _hand_over(asking: socket.socket, paths: Sequence[bytes], limits: FileLimits) -> _Opened:
     """Open files and send them through a socket. Returns what came of opening them.
 
     A process that is handed a file needs no right to open any, and gets none.
@@ -320,7 +320,7 @@ class _Answers:
         spent: the process said that it ends.
     """
 
-    def __init__(self, files: int, limits: Limits) -> None:
+    def __init__(self, files: int, limits: FileLimits) -> None:
         self.spent = False
         self._files = files
         self._limits = limits
@@ -337,12 +337,12 @@ class _Answers:
                     documents = self._add(message)
                     if documents is not None:
                         done.append(self._next(documents))
-                case Refused(reason=reason, again=again):
+                case FileRefused(reason=reason, again=again):
                     self._check(message.file)
                     done.append(self._next(SetAside(reason, again=again)))
-                case Spent():
+                case WorkerSpent():
                     self.spent = True
-                case Ready():
+                case WorkerReady():
                     raise _Nonsense
         return done
 
@@ -369,7 +369,7 @@ class _Answers:
         return self._assembly.finish(piece.note) if piece.last else None
 
 
-def _ended(code: int | None, limits: Limits) -> SetAside | None:
+def _ended(code: int | None, limits: FileLimits) -> SetAside | None:
     """Return what the end of a process says of the file that it was reading."""
     if code is not None and -code == _OUT_OF_TIME:
         return SetAside(f"takes longer than {limits.seconds:g} s to read; split it, or take it out")

@@ -10,9 +10,8 @@ from types import TracebackType
 from typing import Self
 
 from pixi.documents.confinement import Confinement
-from pixi.documents.document import Document
-from pixi.documents.files import Documents, Limits, SetAside
-from pixi.documents.process import Lost, Opener, ReadingProcess
+from pixi.documents.files import Document, Documents, FileLimits, SetAside
+from pixi.documents.process import FileOpener, ProcessLost, ReadingProcess
 from pixi.documents.wire import MOST_FILES
 
 _FIRST_BATCH = 16
@@ -32,7 +31,12 @@ class Readers:
     """
 
     def __init__(
-        self, *, workers: int = 2, seconds: float = 60.0, megabytes: int = 1024, limits: Limits | None = None
+        self,
+        *,
+        workers: int = 2,
+        seconds: float = 60.0,
+        megabytes: int = 1024,
+        limits: FileLimits | None = None,
     ) -> None:
         """Start nothing yet.
 
@@ -42,11 +46,11 @@ class Readers:
             megabytes: of memory for one process; told to the system where it can hold a process to it.
             limits: everything that a file may cost, in place of `seconds` and `megabytes`.
         """
-        self._limits = limits or Limits(seconds=seconds, megabytes=megabytes)
+        self._limits = limits or FileLimits(seconds=seconds, megabytes=megabytes)
         self._workers = max(workers, 1)
         self._processes: set[ReadingProcess] = set()
         self._idle: list[ReadingProcess] = []
-        self._opener = Opener()
+        self._opener = FileOpener()
         self._turns = asyncio.Semaphore(self._workers)
         self._closed = False
 
@@ -169,7 +173,7 @@ class Readers:
                 ):
                     async for handful in handfuls:
                         yield [(left.pop(asked[number]), outcome) for number, outcome in handful]
-            except Lost as lost:
+            except ProcessLost as lost:
                 if lost.spent or not self._usable():
                     continue
                 if lost.verdict is None and not alone:

@@ -15,8 +15,7 @@ from dataclasses import replace
 import msgspec
 
 from pixi.documents.confinement import Confinement
-from pixi.documents.document import Document, Section
-from pixi.documents.files import Documents, Limits, SetAside
+from pixi.documents.files import Document, Documents, FileLimits, Section, SetAside
 
 _UNSENDABLE = re.compile("[\x00\ud800-\udfff]")
 _CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
@@ -41,10 +40,10 @@ def short(text: str, longest: int) -> str:
     return line if len(line) <= longest else line[: longest - 1].rstrip() + "…"
 
 
-class Tidier:
+class DocumentCleaner:
     """Tidies the documents of one file and counts them."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: FileLimits) -> None:
         self._limits = limits
         self._characters = 0
         self._records = 0
@@ -117,7 +116,7 @@ HANDS_OVER = sys.platform != "win32"
 _OVERHEAD = 48  # what a document or a section costs on the wire besides its texts, about
 
 
-class Ready(msgspec.Struct, array_like=True, frozen=True, tag="ready"):
+class WorkerReady(msgspec.Struct, array_like=True, frozen=True, tag="ready"):
     """The process is up and waits for files.
 
     Attributes:
@@ -146,7 +145,7 @@ class Piece(msgspec.Struct, array_like=True, frozen=True, tag="piece"):
     note: str = ""
 
 
-class Refused(msgspec.Struct, array_like=True, frozen=True, tag="refused"):
+class FileRefused(msgspec.Struct, array_like=True, frozen=True, tag="refused"):
     """A file is set aside, whatever came of it before."""
 
     file: int
@@ -154,19 +153,19 @@ class Refused(msgspec.Struct, array_like=True, frozen=True, tag="refused"):
     again: bool = False
 
 
-class Spent(msgspec.Struct, array_like=True, frozen=True, tag="spent"):
+class WorkerSpent(msgspec.Struct, array_like=True, frozen=True, tag="spent"):
     """The process ends: it has used too much to go on."""
 
 
-Message = Ready | Piece | Refused | Spent
+Message = WorkerReady | Piece | FileRefused | WorkerSpent
 
 MESSAGES: msgspec.msgpack.Decoder[list[Message]] = msgspec.msgpack.Decoder(list[Message])
 PATHS: msgspec.msgpack.Decoder[list[bytes]] = msgspec.msgpack.Decoder(list[bytes])
-LIMITS: msgspec.msgpack.Decoder[Limits] = msgspec.msgpack.Decoder(Limits)
+LIMITS: msgspec.msgpack.Decoder[FileLimits] = msgspec.msgpack.Decoder(FileLimits)
 _ENCODER = msgspec.msgpack.Encoder()
 
 
-def framed(content: Sequence[Message] | Sequence[bytes] | Limits) -> bytes:
+def framed(content: Sequence[Message] | Sequence[bytes] | FileLimits) -> bytes:
     """Return a frame that holds it."""
     body = _ENCODER.encode(content)
     return LENGTH.pack(len(body)) + body

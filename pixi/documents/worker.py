@@ -39,7 +39,7 @@ if __name__ == "__main__":
 from pixi.documents.confinement import MemoryUse, allow_computing, confine  # noqa: E402
 from pixi.documents.files import (  # noqa: E402
     BROKEN,
-    Limits,
+    FileLimits,
     Original,
     SetAside,
     open_regular,
@@ -52,12 +52,12 @@ from pixi.documents.wire import (  # noqa: E402
     LIMITS,
     MOST_FILES,
     PATHS,
+    DocumentCleaner,
+    FileRefused,
     Message,
     Piece,
-    Ready,
-    Refused,
-    Spent,
-    Tidier,
+    WorkerReady,
+    WorkerSpent,
     framed,
     one_line,
     pieces,
@@ -108,7 +108,7 @@ class Outbox:
             os._exit(0)  # nobody listens any more
 
 
-class Asking:
+class WorkerInput:
     """What this process is asked, as it comes in at its standard input."""
 
     def __init__(self) -> None:
@@ -151,7 +151,7 @@ def main() -> None:
     """Read what is asked for, until nobody asks."""
     # The libraries may print what they like: the pipe is kept apart from what they know as output.
     pipe = os.dup(1)
-    asking = Asking()
+    asking = WorkerInput()
     with open(os.devnull, "r+b", buffering=0) as nowhere:
         for standard in (0, 1, 2):
             os.dup2(nowhere.fileno(), standard)
@@ -163,7 +163,7 @@ def main() -> None:
     sys.excepthook = _LastWords(outbox)
     asked: queue.SimpleQueue[list[tuple[bytes, int | None]]] = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(asking, asked), daemon=True).start()
-    outbox.put(Ready(confinement))
+    outbox.put(WorkerReady(confinement))
     outbox.flush()
     with contextlib.suppress(queue.Empty):
         while True:
@@ -171,13 +171,15 @@ def main() -> None:
                 return
 
 
-def _listen(asking: Asking, asked: "queue.SimpleQueue[list[tuple[bytes, int | None]]]") -> None:
+def _listen(asking: WorkerInput, asked: "queue.SimpleQueue[list[tuple[bytes, int | None]]]") -> None:
     """In a thread of its own: while a file is read, the end of the one who asked ends this process too."""
     while True:
         asked.put(asking.files())
 
 
-def _answer(files: list[tuple[bytes, int | None]], limits: Limits, outbox: Outbox, memory: MemoryUse) -> bool:
+def _answer(
+    files: list[tuple[bytes, int | None]], limits: FileLimits, outbox: Outbox, memory: MemoryUse
+) -> bool:
     """Read these files; False: this process has used up what it may."""
     for number, (name, descriptor) in enumerate(files):
         outbox.file = number
@@ -187,27 +189,29 @@ def _answer(files: list[tuple[bytes, int | None]], limits: Limits, outbox: Outbo
             opened = open_regular(name, limits) if descriptor is None else descriptor
             _read(number, original_of(opened, name, limits), limits, outbox)
         except SetAside as fault:
-            outbox.put(Refused(number, one_line(fault.reason), fault.again))
+            outbox.put(FileRefused(number, one_line(fault.reason), fault.again))
         except MemoryError:
-            outbox.put(Refused(number, f"needs more than {limits.megabytes} MiB of memory to read; split it"))
-            outbox.put(Spent())
+            outbox.put(
+                FileRefused(number, f"needs more than {limits.megabytes} MiB of memory to read; split it")
+            )
+            outbox.put(WorkerSpent())
             outbox.flush()
             return False
         except BROKEN as error:
-            outbox.put(Refused(number, _broken(error)))
+            outbox.put(FileRefused(number, _broken(error)))
     spent = memory.was_above(limits.megabytes / 2)
     if spent:
-        outbox.put(Spent())
+        outbox.put(WorkerSpent())
     outbox.flush()
     return not spent
 
 
-def _read(number: int, original: Original, limits: Limits, outbox: Outbox) -> None:
+def _read(number: int, original: Original, limits: FileLimits, outbox: Outbox) -> None:
     with original.file:
         if original.size > _SMALL_FILE or is_slow(original.name):
             outbox.flush()  # what is done is told first: should this one take all the time, it alone is late
         notes: list[str] = []
-        tidier = Tidier(limits)
+        tidier = DocumentCleaner(limits)
         held: Piece | None = None
         for piece in pieces(number, tidier.tidied(read_documents(original, notes.append))):
             if held is not None:
@@ -232,8 +236,8 @@ class _LastWords:
         self, kind: type[BaseException], error: BaseException, trace: TracebackType | None, /
     ) -> None:
         """Tell."""
-        self._outbox.put(Refused(self._outbox.file, _broken(error)))
-        self._outbox.put(Spent())
+        self._outbox.put(FileRefused(self._outbox.file, _broken(error)))
+        self._outbox.put(WorkerSpent())
         self._outbox.flush()
 
 

@@ -17,8 +17,8 @@ from pixi.core.deltas import ToolSchema
 from pixi.core.errors import ConfigError
 from pixi.core.grammar import command_grammar
 from pixi.core.lines import AssistantLine, Line, UserLine
+from pixi.core.message import Abilities
 from pixi.core.persona import Persona
-from pixi.core.picture import Abilities
 from pixi.core.prompt import CommandHelp
 from pixi.core.tokens import estimate_tools
 from pixi.toolbox.commands import BY_SETTING, Command, CommandRegistry
@@ -149,7 +149,7 @@ def _unserved(commands: CommandRegistry, abilities: Abilities) -> frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)
-class Missing:
+class MissingName:
     """A command, a tool or a database that a persona names and that is not there.
 
     Attributes:
@@ -163,7 +163,7 @@ class Missing:
     name: str = ""
 
 
-def missing_names(persona: Persona, commands: CommandRegistry, toolbox: Toolbox) -> list[Missing]:
+def missing_names(persona: Persona, commands: CommandRegistry, toolbox: Toolbox) -> list[MissingName]:
     """List all that the persona names and that is not there, nor may be brought by a setting or a server."""
     known = [command.name for command in commands]
     tools = [tool.name for tool in toolbox]
@@ -184,7 +184,9 @@ def missing_names(persona: Persona, commands: CommandRegistry, toolbox: Toolbox)
         *(("databases", "database", name, databases) for name in persona.databases),
     ]
     return [
-        Missing(key, _told(kind, name, here), name) for key, kind, name, here in wanted if name not in here
+        MissingName(key, _told(kind, name, here), name)
+        for key, kind, name, here in wanted
+        if name not in here
     ]
 
 
@@ -228,7 +230,7 @@ def _is_unset(name: str, known: Iterable[str]) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class ToolRoom:
     """How much room there is for tools: a number of them, and a model's context in tokens."""
 
     tools: int
@@ -261,7 +263,13 @@ class ToolSelector:
         self._was_told = False
 
     def schemas(
-        self, capabilities: Capabilities, room: Room, *, conversation: str, asked: str, lines: Sequence[Line]
+        self,
+        capabilities: Capabilities,
+        room: ToolRoom,
+        *,
+        conversation: str,
+        asked: str,
+        lines: Sequence[Line],
     ) -> tuple[ToolSchema, ...]:
         """Choose what the model is offered in a turn.
 
@@ -291,13 +299,13 @@ class ToolSelector:
         self._remember(conversation, chosen)
         return tuple(tool.schema for name, tool in stock.tools.items() if name in chosen)
 
-    def tokens(self, capabilities: Capabilities, room: Room) -> int:
+    def tokens(self, capabilities: Capabilities, room: ToolRoom) -> int:
         """Estimate how many tokens of a prompt the tools take at most."""
         stock = self._stock_of(capabilities)
         if room.holds(stock):
             return sum(stock.tokens.values())
-        house = [*stock.named, *stock.own][: room.tools]
-        return sum(stock.tokens[name] for name in house) + min(
+        service = [*stock.named, *stock.own][: room.tools]
+        return sum(stock.tokens[name] for name in service) + min(
             room.foreign_tokens, sum(stock.tokens.values())
         )
 

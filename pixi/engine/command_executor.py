@@ -17,16 +17,14 @@ from typing import Any
 from pixi.core.errors import ChannelError, ChannelLost, PixiError, StoreError, StoreOutdated
 from pixi.core.events import Failed, Grew, Opened, Performed, TurnEvent, act_id
 from pixi.core.language import CommandEnded, CommandStarted, CommandText, Planned
-from pixi.core.life import LIVE, Event, Life, State
+from pixi.core.life import LIVE, Life, LifeEvent, LifeState
 from pixi.core.reading import CommandEvent
-from pixi.engine.timeouts import give_up, within
 from pixi.engine.turn_actions import NotDone, TurnActions
 from pixi.store.kept import CommandOutcome, Mark
 from pixi.store.store import Store
 from pixi.toolbox.commands import CameToNothing, Command, CommandRegistry
-from pixi.toolbox.context import Context
-from pixi.toolbox.draft import Draft
-from pixi.toolbox.foreign import foreign
+from pixi.toolbox.context import Context, Draft
+from pixi.toolbox.foreign import foreign, give_up, within
 
 _ACT_SECONDS = 30.0  # how long an act that was begun may take to end when the turn is over
 _STOP_SECONDS = 2.0  # the same, when somebody waits for the stop
@@ -131,13 +129,13 @@ class CommandExecutor:
                 closed.append(Planned(self._read, event.name, event.argument, event.target))
                 self._read += 1
                 self._queue.append(closed[-1])
-                if self._life.ending and self._life.state is not State.FAILING:
+                if self._life.ending and self._life.state is not LifeState.FAILING:
                     break  # it was open, and is the last
             elif isinstance(event, CommandStarted):
                 self._queue.append(_Opening(self._read, event.name, self._id_of(self._read)))
             else:
                 self._queue.append(event)
-        if self._life.state is State.HOLDING:
+        if self._life.state is LifeState.HOLDING:
             self._leave_out(self._queue)
         self._work_if_needed()  # before the record is asked for: what the worker records goes with it
         if closed:
@@ -238,7 +236,7 @@ class CommandExecutor:
 
     async def finish(self) -> None:
         """Wait for what is left, but not for ever; then give it up. Ends the actions, too."""
-        soon = self._life.state in (State.STOPPING, State.WITHDRAWING, State.DONE)
+        soon = self._life.state in (LifeState.STOPPING, LifeState.WITHDRAWING, LifeState.DONE)
         try:
             async with asyncio.timeout(_STOP_SECONDS if soon else _ACT_SECONDS) as self._finishing:
                 await self.drained()
@@ -252,8 +250,8 @@ class CommandExecutor:
         await self._actions.close()
 
     async def _give_up(self, worker: asyncio.Task[None]) -> None:
-        if self._actions.under_way and self._life.state is not State.DONE:
-            self._life.on(Event.LOST)  # nobody will know what became of the act
+        if self._actions.under_way and self._life.state is not LifeState.DONE:
+            self._life.on(LifeEvent.LOST)  # nobody will know what became of the act
         self._drop(0, recorded=False)
         await give_up(worker, "a command", graces=2)  # it may be giving one up itself
 
@@ -273,9 +271,9 @@ class CommandExecutor:
     def _listens(self) -> bool:
         """Whether what is read is still taken."""
         state = self._life.state
-        if state in (State.YIELDING, State.DRAINING):
+        if state in (LifeState.YIELDING, LifeState.DRAINING):
             return self.wants_end
-        return state in LIVE or (state is State.FAILING and self.trouble is None)
+        return state in LIVE or (state is LifeState.FAILING and self.trouble is None)
 
     def _id_of(self, number: int) -> str:
         """Return the id of what the command of this number makes."""
@@ -329,7 +327,7 @@ class CommandExecutor:
         if self.trouble is None:
             self.trouble = error
             self._drop(0, recorded=False)
-            self._life.on(Event.TAKEN if isinstance(error, StoreOutdated) else Event.FAILED)
+            self._life.on(LifeEvent.TAKEN if isinstance(error, StoreOutdated) else LifeEvent.FAILED)
 
     def _work_if_needed(self) -> None:
         if self._worker is None and self._queue:
@@ -404,7 +402,7 @@ class CommandExecutor:
         command = self._commands.get(opening.name)
         if self._growing:
             if self._life.may_act and not self._is_private(opening.name):
-                self._life.on(Event.ACTED)
+                self._life.on(LifeEvent.ACTED)
             makes = None if command is None else command.makes
             self._actions.show(Opened(opening.name, makes, opening.id))
         if command is not None and command.opened is not None:
@@ -426,7 +424,7 @@ class CommandExecutor:
         """Call a command's function, and put on record what came of it."""
         actions, number = self._actions, planned.number
         if not command.by_acts:  # nobody knows what it does first
-            self._life.on(Event.ACTED)
+            self._life.on(LifeEvent.ACTED)
             if not await _is_recorded(self._note(number, "begun")):
                 return
         done, succeeded = actions.done, False
@@ -440,7 +438,10 @@ class CommandExecutor:
             delivered = (succeeded and meant) or actions.done > done  # broke off half-way, and that was seen
             if delivered:
                 self._delivered(number)
-        if succeeded or self._life.state not in (State.HOLDING, State.DONE):  # else it is gone on with later
+        if succeeded or self._life.state not in (
+            LifeState.HOLDING,
+            LifeState.DONE,
+        ):  # else it is gone on with later
             self._note(number, "done" if delivered else "failed")
         if succeeded and not command.by_acts:
             actions.show(Performed(planned.name, planned.argument, self._id_of(number)))

@@ -10,13 +10,12 @@ from collections.abc import Awaitable, Callable
 from contextlib import aclosing, suppress
 from importlib import resources
 
-from pixi.core.conversation import Bounds, Conversation
+from pixi.core.conversation import Bounds, Conversation, as_summary, portions, question, told
 from pixi.core.deltas import Finished, Request, Text, Usage
 from pixi.core.errors import ModelError, PixiError, StoreError
 from pixi.core.lines import SystemLine, UserLine
 from pixi.core.prompt import fill
-from pixi.core.spending import Count, Payer
-from pixi.core.summary import as_summary, portions, question, told
+from pixi.core.spending import Count, UsageScope
 from pixi.core.tokens import estimate_all, estimate_text
 from pixi.core.untrusted import prompt_name
 from pixi.engine.usage import UsageLedger
@@ -228,7 +227,7 @@ class HistoryCompaction:
         self, summarizer: Summarizer, persona: str, tokens: int, bounds: Bounds, generation: int
     ) -> None:
         with suppress(StoreError):  # it is tried again, and the turn that fails at the store tells of it
-            if await self._ledger.over(Payer(), ()) is not None:
+            if await self._ledger.over(UsageScope(), ()) is not None:
                 return  # no more is to be spent this month
             fold = await self._store.begin_fold(self._name, generation, bounds.first_turn)
             if fold is None:

@@ -18,18 +18,15 @@ from pixi.channels.observing import Observer
 from pixi.core.channel import OpenQuestion
 from pixi.core.deltas import ToolSchema
 from pixi.core.errors import PixiError
-from pixi.core.gathered import Gathered
-from pixi.core.limits import Limits
+from pixi.core.events import TurnReport
 from pixi.core.lines import Line, UserLine
-from pixi.core.message import Message
+from pixi.core.message import Abilities, Message
 from pixi.core.persona import Pace, Persona
-from pixi.core.picture import Abilities
 from pixi.core.prompt import prefix, stamp
 from pixi.core.reading import ProsePolicy
-from pixi.core.report import TurnReport
-from pixi.core.spending import Budgets
-from pixi.core.stamps import Citation, Reminder
-from pixi.engine.capabilities import NO_ABILITIES, Capabilities, Room, ToolSelector, capabilities_of
+from pixi.core.spending import Budgets, Limits
+from pixi.core.stamps import Citation, LineFitter, Reminder
+from pixi.engine.capabilities import NO_ABILITIES, Capabilities, ToolRoom, ToolSelector, capabilities_of
 from pixi.engine.compaction import Summarizer
 from pixi.engine.turn_actions import PaceSetting
 from pixi.engine.usage import UsageLedger
@@ -206,8 +203,8 @@ class PersonaSession:
         return self._selector
 
     @property
-    def _room(self) -> Room:
-        return Room(self.shared.settings.limits.tools, self.role.model.traits.context_tokens)
+    def _room(self) -> ToolRoom:
+        return ToolRoom(self.shared.settings.limits.tools, self.role.model.traits.context_tokens)
 
     @property
     def limits(self) -> Limits:
@@ -272,16 +269,16 @@ class PersonaSession:
         )
         answered = {message.author.id for message in messages if message.addressed}
         reminded = [one for one in reminders if isinstance(one, Citation) or one.person.id in answered]
-        return Gathered(stamped, reminded, tokens).line(messages)
+        return LineFitter(stamped, reminded, tokens).line(messages)
 
 
 class PersonaSessions:
     """The sessions of an engine: one for each role that spoke lately, in places of the same abilities."""
 
-    __slots__ = ("_cast", "_sessions", "_shared")
+    __slots__ = ("_resolver", "_sessions", "_shared")
 
-    def __init__(self, cast: PersonaResolver, shared: EngineContext) -> None:
-        self._cast = cast
+    def __init__(self, resolver: PersonaResolver, shared: EngineContext) -> None:
+        self._resolver = resolver
         self._shared = shared
         self._sessions: OrderedDict[tuple[Persona, int, Abilities], PersonaSession] = OrderedDict()
 
@@ -291,7 +288,7 @@ class PersonaSessions:
         Raises:
             PixiError: the resolver could not say who speaks.
         """
-        role = self._cast(conversation)
+        role = self._resolver(conversation)
         key = (
             role.persona,
             id(role.model),

@@ -33,10 +33,10 @@ from pixi.engine.compaction import HistoryCompaction
 from pixi.engine.context import EngineContext, PersonaSession, PersonaSessions
 from pixi.engine.history import History
 from pixi.engine.inbox import Inbox
-from pixi.engine.timeouts import give_up
 from pixi.engine.turn_runner import TurnRunner
 from pixi.store.kept import SavedConversation
 from pixi.store.store import Store
+from pixi.toolbox.foreign import give_up
 
 _log = logging.getLogger("pixi.engine")
 

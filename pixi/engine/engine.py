@@ -12,14 +12,12 @@ from typing import Any, Self
 from pixi.core.channel import Channel, OpenChannel, OpenQuestion
 from pixi.core.deltas import Prices, Usage
 from pixi.core.errors import ChannelElsewhere, LeaseHeld, PixiError
-from pixi.core.limits import Limits
+from pixi.core.events import TurnReport
 from pixi.core.lines import Line
-from pixi.core.message import Message
+from pixi.core.message import Abilities, Message
 from pixi.core.persona import Persona
-from pixi.core.picture import Abilities
 from pixi.core.reading import ProsePolicy
-from pixi.core.report import TurnReport
-from pixi.core.spending import Bill, Budgets, Payer, Share
+from pixi.core.spending import Budgets, Limits, QuotaUsage, UsageReport, UsageScope
 from pixi.engine.capabilities import NO_ABILITIES, capabilities_of
 from pixi.engine.compaction import Helper, Summarizer
 from pixi.engine.context import (
@@ -69,7 +67,7 @@ class Engine:
             command at all, `send` sends each stretch of it, `drop` none.
         gather_seconds: how long to wait for more messages before answering the first.
         clock: the local time, which messages are stamped with.
-        cast: gives the role of a conversation by its address, asked anew for each turn; None: `persona`
+        resolver: gives the role of a conversation by its address, asked anew for each turn; None: `persona`
             on `model`, everywhere.
         pace: how fast messages follow each other, in channels that keep a pace.
         finish_seconds: how old a message may be for what an earlier process left half-done to be finished.
@@ -102,7 +100,7 @@ class Engine:
         prose: ProsePolicy = "auto",
         gather_seconds: float = 0.0,
         clock: Callable[[], datetime] = local_now,
-        cast: PersonaResolver | None = None,
+        resolver: PersonaResolver | None = None,
         pace: PaceSetting = "persona",
         finish_seconds: float = 900.0,
         on_turn: Callable[[TurnReport], None] | None = None,
@@ -122,7 +120,7 @@ class Engine:
         self.settings = EngineSettings(limits or Limits(), prose, pace, gather_seconds, finish_seconds)
         self.settings.budgets = budgets or Budgets()
         self._role = Role(persona, model)
-        self._cast = cast
+        self._resolver = resolver
         self._store = store
         self._owns_store = store is None
         self._clock = clock
@@ -138,7 +136,7 @@ class Engine:
 
     @property
     def persona(self) -> Persona:
-        """Who answers, where nobody else was cast."""
+        """Who answers, unless a resolver says otherwise."""
         return self._role.persona
 
     @persona.setter
@@ -148,7 +146,7 @@ class Engine:
 
     @property
     def model(self) -> Model:
-        """Who writes, where nobody else was cast."""
+        """Who writes, unless a resolver says otherwise."""
         return self._role.model
 
     def check(self, persona: Persona) -> None:
@@ -179,7 +177,7 @@ class Engine:
         if self._ledger:
             self._ledger.count(model, usage, prices)
 
-    async def bill(self) -> Bill:
+    async def bill(self) -> UsageReport:
         """What everybody used today and in this month.
 
         Raises:
@@ -216,7 +214,7 @@ class Engine:
         await self._ready()
         return self._sessions.at(conversation, abilities)
 
-    async def shares(self, payer: Payer) -> tuple[Share, ...]:
+    async def shares(self, payer: UsageScope) -> tuple[QuotaUsage, ...]:
         """What was used today of all that is limited for somebody where they are.
 
         Raises:
@@ -524,7 +522,7 @@ class Engine:
             async with self._opening:
                 await self._open()
         assert self._conversations is not None
-        if self._cast is None:  # a persona that names what is not there is told of here
+        if self._resolver is None:  # a persona that names what is not there is told of here
             _ = self._sessions.at("").capabilities
         return self._conversations
 
@@ -549,7 +547,7 @@ class Engine:
         )
         if self._helper is not None:
             shared.summarizer = Summarizer(self._helper)
-        self._sessions = PersonaSessions(self._cast or (lambda _: self._role), shared)
+        self._sessions = PersonaSessions(self._resolver or (lambda _: self._role), shared)
         self._conversations = Conversations(shared, self._sessions, self._keep)
 
     def _ledger_in(self, store: Store) -> UsageLedger:

@@ -12,10 +12,9 @@ from contextlib import contextmanager
 from pixi.core.deltas import Delta, PromptProgress, Request
 from pixi.core.errors import ModelError
 from pixi.core.events import Failed, Sourced
-from pixi.core.life import Event, Life, State
-from pixi.core.limits import Limits
-from pixi.core.reading import CommandEvent
-from pixi.core.repeats import RepeatFilter
+from pixi.core.life import Life, LifeEvent, LifeState
+from pixi.core.reading import CommandEvent, RepeatFilter
+from pixi.core.spending import Limits
 from pixi.core.turn import Turn
 from pixi.engine.command_executor import CommandExecutor
 from pixi.engine.tool_guards import ToolRunConfig
@@ -144,10 +143,10 @@ class ModelLoop:
             if not self._life.ending:
                 self._give_up_for_time()
         except asyncio.CancelledError:
-            self._life.on(Event.CANCEL)
+            self._life.on(LifeEvent.CANCEL)
             raise
         except Exception:
-            self._life.on(Event.FAILED)
+            self._life.on(LifeEvent.FAILED)
             raise
         finally:
             await self._executor.finish()
@@ -170,12 +169,12 @@ class ModelLoop:
         left = end - clock.time()
         deadline.reschedule(None)
         self._actions.tools_run(False)
-        self._life.on(Event.ACTED)
-        self._life.on(Event.ASKED)
+        self._life.on(LifeEvent.ACTED)
+        self._life.on(LifeEvent.ASKED)
         try:
             yield
         finally:
-            self._life.on(Event.REPLIED)
+            self._life.on(LifeEvent.REPLIED)
             if deadline.when() is None:  # else it was woken
                 deadline.reschedule(clock.time() + left)
                 self._actions.tools_run(True)
@@ -195,20 +194,20 @@ class ModelLoop:
             else:
                 await self._converse()
         except ModelError as error:
-            if self._life.state is State.HOLDING:
+            if self._life.state is LifeState.HOLDING:
                 await executor.drained()
                 return
             if self._life.goes_on:
-                self._life.on(Event.FAILED)
+                self._life.on(LifeEvent.FAILED)
             await self._read_to_the_end()
             executor.put(self._repeats.release())
             self._break_off()
-            if self._life.state is State.FAILING:
+            if self._life.state is LifeState.FAILING:
                 self._tell_failure(str(error))
                 await executor.drained()  # until then nobody knows what people have seen
                 self._apologize()
         await executor.recorded()
-        holding = self._life.on(Event.WRITTEN) is State.HOLDING
+        holding = self._life.on(LifeEvent.WRITTEN) is LifeState.HOLDING
         if self._is_whole and (executor.busy or holding):
             executor.mark("written")
         await executor.drained()
@@ -267,10 +266,10 @@ class ModelLoop:
         if error.permanent or not self._deltas:  # the model's own tries are used up
             return False
         if self._executor.owes and self._life.may_act:
-            self._life.on(Event.ACTED)  # as good as seen: it will be
+            self._life.on(LifeEvent.ACTED)  # as good as seen: it will be
         else:
             await self._executor.drained()  # until then nobody knows what people have seen
-        self._life.on(Event.BROKE)
+        self._life.on(LifeEvent.BROKE)
         if not (self._life.unseen and self._life.goes_on):
             return False
         self._executor.skip(self._repeats.release())
@@ -377,7 +376,7 @@ class ModelLoop:
         self._turn.exceed()
 
     async def _run_tools(self) -> None:
-        self._life.on(Event.LOOKED_UP)
+        self._life.on(LifeEvent.LOOKED_UP)
         self.running_tools = True
         self._actions.tools_run(True)
         self._room //= 2  # each round may fill half of what the one before left
@@ -398,8 +397,8 @@ class ModelLoop:
         self._actions.reached.add("seconds")
         self._executor.skip(self._repeats.release())
         if self._executor.performing and self._life.may_act:
-            self._life.on(Event.ACTED)
-        if self._life.on(Event.DEADLINE) is State.FAILING:
+            self._life.on(LifeEvent.ACTED)
+        if self._life.on(LifeEvent.DEADLINE) is LifeState.FAILING:
             self._executor.drop(recorded=True)
             self._tell_failure(f"No answer came within {self._limits.seconds:g} seconds.")
             self._apologize()
@@ -420,7 +419,7 @@ class ModelLoop:
 
     def _apologize(self) -> None:
         """A word in character, where nothing was said yet."""
-        if self._when_broken and not self._actions.said and self._life.state is State.FAILING:
+        if self._when_broken and not self._actions.said and self._life.state is LifeState.FAILING:
             self._executor.put(self._turn.say(self._when_broken))
 
 

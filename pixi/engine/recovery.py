@@ -32,12 +32,11 @@ from pixi.core.deltas import Usage
 from pixi.core.errors import ChannelError, ChannelForgot, ChannelLost
 from pixi.core.events import Failed, Pictured, Reacted, Sent
 from pixi.core.language import NOTE, SEND
-from pixi.core.life import Event, Life, State, unanswered
-from pixi.core.limits import TOOL_SECONDS
+from pixi.core.life import Life, LifeEvent, LifeState, unanswered
 from pixi.core.lines import AssistantLine, Line, ToolCall, ToolLine
-from pixi.core.message import Author, Message
-from pixi.core.picture import from_record
-from pixi.core.written import SILENCE, read_again, written
+from pixi.core.message import Author, Message, from_record
+from pixi.core.reading import SILENCE, read_again, written
+from pixi.core.spending import TOOL_SECONDS
 from pixi.engine.command_executor import CommandExecutor
 from pixi.engine.context import PersonaSession
 from pixi.engine.inbox import DELETED
@@ -245,7 +244,7 @@ class _LeftTurn:
         assert answered is not None  # else it would not go on
         assert channel is not None
         life = Life()
-        for event in (Event.BEGUN, Event.ACTED, Event.WRITTEN):
+        for event in (LifeEvent.BEGUN, LifeEvent.ACTED, LifeEvent.WRITTEN):
             life.on(event)
         shared, role = self._session.shared, self._session.role
         usage = TurnUsage(
@@ -284,7 +283,7 @@ class _LeftTurn:
                     continue
                 actions.parts_out = len(parts)
                 await executor.perform([command])
-                if life.state is State.HOLDING:
+                if life.state is LifeState.HOLDING:
                     raise ChannelLost(f"Nobody knows yet what became of an act in {self._conversation}.")
         finally:
             await executor.finish()

@@ -11,15 +11,13 @@ from typing import TypeVar
 from pixi.core.errors import PixiError, StoreError
 from pixi.core.lines import AssistantLine, Line
 from pixi.core.memory import Memory, may_be_told
-from pixi.core.message import Author, Message
+from pixi.core.message import Author, Message, Venue
 from pixi.core.stamps import Citation, Reminder
 from pixi.core.tokens import estimate_text
-from pixi.core.venue import Venue
 from pixi.engine.context import PersonaSession
-from pixi.engine.timeouts import within
-from pixi.toolbox.foreign import foreign
-from pixi.toolbox.notices import SECONDS as NOTICE_SECONDS
-from pixi.toolbox.notices import Notice
+from pixi.toolbox.context import SECONDS as NOTICE_SECONDS
+from pixi.toolbox.context import Notice
+from pixi.toolbox.foreign import foreign, within
 
 T = TypeVar("T")
 
@@ -109,7 +107,7 @@ class Noticed:
 
 
 async def notices_for(session: PersonaSession, messages: Sequence[Message]) -> tuple[Noticed, ...]:
-    """What addons tell of messages that are to be answered; see `pixi.toolbox.notices`."""
+    """What addons tell of messages that are to be answered; see `pixi.toolbox.context`."""
     sources = {tool.source for tool in session.capabilities.tools.values()}
     notices = [each for each in session.shared.toolbox.notices if each.source in sources]
     if not notices or session.role.model.traits.small:

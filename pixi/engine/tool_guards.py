@@ -1,7 +1,7 @@
 """What a call of a tool works with, and whether it may be carried out.
 
 A call acts through its `ToolContext`: in order behind what was said before, and for as long as it runs.
-Before it begins, `Guards` look at rights, condition, arguments and rate, and then ask a person, where that
+Before it begins, `ToolGuards` look at rights, condition, arguments and rate, and then ask a person, where it
 is wanted.
 """
 
@@ -15,26 +15,21 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from pixi.channels.shortening import shortened
-from pixi.core.card import Card
 from pixi.core.channel import Channel, OpenQuestion, Question
 from pixi.core.deltas import Prices, Usage
 from pixi.core.errors import ChannelError, ToolError
 from pixi.core.events import Answered, Asked, Progressed, TurnEvent, Verdict
-from pixi.core.masking import Mask
-from pixi.core.message import Author, Message
+from pixi.core.masking import SecretRedactor
+from pixi.core.message import Author, Card, Message, Picture, Rights, Venue
 from pixi.core.persona import Persona
-from pixi.core.picture import Picture
-from pixi.core.untrusted import clipped, prompt_name
-from pixi.core.venue import Rights, Venue
-from pixi.engine.timeouts import within
+from pixi.core.untrusted import clipped, prompt_name, shortened
 from pixi.engine.turn_actions import NotDone, TurnActions
 from pixi.store.store import Store
 from pixi.toolbox.context import Context
-from pixi.toolbox.foreign import ForeignError, foreign
+from pixi.toolbox.foreign import ForeignError, foreign, within
 from pixi.toolbox.rates import Key, Rate, Rates, as_words
 from pixi.toolbox.results import as_json, masked
-from pixi.toolbox.tools import Bound, Tool
+from pixi.toolbox.tools import BoundCall, Tool
 
 _LOOK_SECONDS = 5.0  # for what only looks whether a tool may be used
 _LONGEST_VALUE = 400  # characters of an argument that a person is shown
@@ -64,7 +59,7 @@ class ToolRunConfig:
     tools: Mapping[str, Tool]
     all_tools: Iterable[Tool]
     rates: Rates
-    mask: Mask
+    mask: SecretRedactor
     store: Store
     vision: bool
     approval_seconds: float
@@ -87,7 +82,7 @@ class ToolContext:
         self,
         acts: TurnActions,
         drained: Callable[[], Awaitable[None]],
-        mask: Mask,
+        mask: SecretRedactor,
         show: Callable[[TurnEvent], None],
     ) -> None:
         self._acts = acts
@@ -204,11 +199,11 @@ class ToolContext:
             raise NotDone("The call is over.")
 
 
-class Denied(ToolError):
+class ApprovalDenied(ToolError):
     """A person was asked and did not say yes."""
 
 
-class Guards:
+class ToolGuards:
     """Lets calls pass, or refuses them in words that the model can act on.
 
     Args:
@@ -229,7 +224,7 @@ class Guards:
         self._held = held
         self._seconds_left = run_config.approval_seconds
 
-    async def bound(self, tool: Tool, arguments: Mapping[str, Any], context: Context) -> Bound:
+    async def bound(self, tool: Tool, arguments: Mapping[str, Any], context: Context) -> BoundCall:
         """Bind the tool to its arguments, if those who ask may use it now; its use is counted.
 
         Raises:
@@ -242,7 +237,7 @@ class Guards:
         self._check_rate(tool)
         return bound
 
-    def asks(self, tool: Tool, bound: Bound, context: Context) -> bool:
+    def asks(self, tool: Tool, bound: BoundCall, context: Context) -> bool:
         """Return True if a person must say yes to the call."""
         if isinstance(tool.approval, bool):
             return tool.approval
@@ -252,7 +247,7 @@ class Guards:
         except ForeignError:
             return True
 
-    async def approved(self, tool: Tool, bound: Bound, context: Context) -> str:
+    async def approved(self, tool: Tool, bound: BoundCall, context: Context) -> str:
         """Ask the person who is answered; gives their id.
 
         Raises:
@@ -265,9 +260,11 @@ class Guards:
         with self._held():
             verdict = await self._asked(tool, bound)
         if verdict == "no":
-            raise Denied(f"{name} was asked and said no to {tool.name}. Do not ask again; go on without it.")
+            raise ApprovalDenied(
+                f"{name} was asked and said no to {tool.name}. Do not ask again; go on without it."
+            )
         if verdict == "nobody":
-            raise Denied(
+            raise ApprovalDenied(
                 f"{tool.name} needs {name}'s yes, and no answer came, so it was not done. Tell them so; "
                 "they can ask for it again."
             )
@@ -318,7 +315,7 @@ class Guards:
                 "until then go on without it."
             )
 
-    async def _asked(self, tool: Tool, bound: Bound) -> Verdict:
+    async def _asked(self, tool: Tool, bound: BoundCall) -> Verdict:
         seconds = self._seconds_left
         if seconds <= 0 or self._acts.message.author.is_bot:  # which presses no button
             return "nobody"

@@ -18,23 +18,20 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any, Protocol
 
-from pixi.core.card import Card
 from pixi.core.errors import ChannelError, OutcomeUnknown, OverQuota, PixiError, StoreError, ToolError
 from pixi.core.events import ToolAnswered, ToolCalled, TurnEvent
-from pixi.core.limits import Limits
 from pixi.core.lines import ToolCall
-from pixi.core.message import Image
-from pixi.core.rounds import UNANSWERED
-from pixi.core.spending import Spent
-from pixi.engine.timeouts import within
-from pixi.engine.tool_guards import Denied, Guards, Held, ToolContext, ToolRunConfig
+from pixi.core.message import Card, Image
+from pixi.core.spending import Limits, UsageEntry
+from pixi.core.turn import UNANSWERED
+from pixi.engine.tool_guards import ApprovalDenied, Held, ToolContext, ToolGuards, ToolRunConfig
 from pixi.engine.turn_actions import NotDone, TurnActions
 from pixi.store.kept import AuditOutcome, Deed, Quota
 from pixi.toolbox.arguments import arguments_in
-from pixi.toolbox.foreign import ForeignError, foreign
+from pixi.toolbox.foreign import ForeignError, foreign, within
 from pixi.toolbox.rates import as_words
 from pixi.toolbox.results import Part, as_json, clipped, parts_of, with_pictures_checked
-from pixi.toolbox.tools import LEAST_BYTES, Bound, Tool
+from pixi.toolbox.tools import LEAST_BYTES, BoundCall, Tool
 
 _log = logging.getLogger("pixi.engine")
 
@@ -122,7 +119,7 @@ class ToolRounds:
         self._drained = drained
         self._answers: dict[_Question, _CallAnswer] = {}  # of this turn, since a tool last wrote
         self._round = 0
-        self._guards = Guards(run_config, acts, drained, held)
+        self._guards = ToolGuards(run_config, acts, drained, held)
         self._left = left
 
     async def answer(
@@ -276,9 +273,9 @@ class _ToolRun:
     """One call that may be carried out: its tool, bound to the arguments, and what it is run with."""
 
     tool: Tool
-    bound: Bound
+    bound: BoundCall
     context: ToolContext
-    guards: Guards
+    guards: ToolGuards
     acts: TurnActions
     config: ToolRunConfig
     limits: Limits
@@ -305,7 +302,7 @@ class _ToolRun:
             return ""
         try:
             return await self.guards.approved(self.tool, self.bound, self.context)
-        except Denied:
+        except ApprovalDenied:
             if self.tool.writes:
                 await self._end(await self._begin("", denied=True), "denied", 0.0)
             raise
@@ -351,7 +348,9 @@ class _ToolRun:
         except PixiError as error:
             raise ToolError(f"{tool.name} could not be carried out.") from error
 
-    async def _begin(self, approved_by: str, spent: Sequence[Spent] = (), *, denied: bool = False) -> int:
+    async def _begin(
+        self, approved_by: str, spent: Sequence[UsageEntry] = (), *, denied: bool = False
+    ) -> int:
         acts = self.acts
         deed = Deed(
             acts.message.conversation,
@@ -413,6 +412,6 @@ class _ToolRun:
         return f"{_SHOWN}\n{card.plain}"
 
 
-async def _guarded(what: str, bound: Bound, context: ToolContext) -> object:
+async def _guarded(what: str, bound: BoundCall, context: ToolContext) -> object:
     with foreign(what):  # it makes a tool's own TimeoutError unlike the limit's
         return await bound.run(context)

@@ -26,20 +26,17 @@ from functools import partial
 from typing import Literal
 
 from pixi.channels.observing import ObservedTurn
-from pixi.core.card import Card, card_on_record
 from pixi.core.channel import Channel
 from pixi.core.deltas import Prices, Usage
 from pixi.core.errors import ChannelError, ChannelLost, PixiError
 from pixi.core.events import Noted, Pictured, Progressed, Reacted, Sent, Shown, TurnEvent, act_id
 from pixi.core.language import REACT, SEND, Planned
-from pixi.core.life import Event, Life, State
-from pixi.core.limits import TOOL_SECONDS, Limits
-from pixi.core.message import Author, Message
+from pixi.core.life import Life, LifeEvent, LifeState
+from pixi.core.message import Author, Card, Message, Picture, Venue, card_on_record, on_record
 from pixi.core.persona import Pace, Persona
-from pixi.core.picture import Picture, on_record
+from pixi.core.reading import written
+from pixi.core.spending import TOOL_SECONDS, Limits
 from pixi.core.untrusted import clipped
-from pixi.core.venue import Venue
-from pixi.core.written import written
 from pixi.engine.usage import TurnUsage
 from pixi.store.kept import Outcome
 from pixi.store.store import Store
@@ -58,7 +55,7 @@ _MOST_SECONDS = {"brisk": 2.5, "human": 8.0}
 AGAIN_SECONDS = 8.0  # platforms show the sign for some ten seconds
 _END_SECONDS = 0.5
 
-_LOST = frozenset({State.HOLDING, State.STOPPING, State.WITHDRAWING, State.DONE})
+_LOST = frozenset({LifeState.HOLDING, LifeState.STOPPING, LifeState.WITHDRAWING, LifeState.DONE})
 """In these an act of which nobody knows whether it happened is left open."""
 
 _MOST_PARTS = 10  # of one message
@@ -372,7 +369,7 @@ class TurnActions:
         """
         if not self._may_act:
             raise NotDone("The turn was ended.")
-        self._life.on(Event.ACTED)
+        self._life.on(LifeEvent.ACTED)
         self.touched = True
 
     def next_nonce(self) -> str:
@@ -462,7 +459,7 @@ class TurnActions:
 
     def _over_limit(self, name: str) -> None:
         self.reached.add(name)
-        self._life.on(Event.LIMIT)
+        self._life.on(LifeEvent.LIMIT)
         raise NotDone("The turn may do no more of this.")
 
     async def _id_of(self, number: int) -> str | None:
@@ -539,13 +536,16 @@ class TurnActions:
             await self._intend(act)
             await self._recorded()
             outcome = "unknown"
-            if self._life.state in (State.HOLDING, State.DONE):  # meanwhile; whoever goes on with it does it
+            if self._life.state in (
+                LifeState.HOLDING,
+                LifeState.DONE,
+            ):  # meanwhile; whoever goes on with it does it
                 raise NotDone("The turn was ended.")
             platform_id = await do(nonce_of(self._turn, act.sequence, self.message.id))
             outcome = "done"
             self._note(act.kind, platform_id, act.target)
         except (ChannelLost, asyncio.CancelledError):  # the place is away, or nobody waits for it any more
-            self._life.on(Event.LOST)
+            self._life.on(LifeEvent.LOST)
             raise
         except ChannelError:
             outcome = "refused"

@@ -17,15 +17,13 @@ from pixi.core.channel import Channel
 from pixi.core.conversation import Bounds, Conversation, PastTurn
 from pixi.core.deltas import Finished, Repeats, ToolSchema, Usage
 from pixi.core.errors import StoreError, StoreOutdated
-from pixi.core.events import Finish, TurnEnded, TurnStarted
+from pixi.core.events import Finish, TurnEnded, TurnReport, TurnStarted
 from pixi.core.grammar import quoting_grammar
-from pixi.core.life import ENDING, Event, Fate, Life, Reason, State, unanswered
-from pixi.core.limits import TOOL_SECONDS
+from pixi.core.life import ENDING, Fate, Life, LifeEvent, LifeState, Reason, unanswered
 from pixi.core.lines import Line, UserLine
 from pixi.core.message import Message
-from pixi.core.repeats import last_messages, wants_repeat
-from pixi.core.report import TurnReport
-from pixi.core.spending import Payer
+from pixi.core.reading import last_messages, wants_repeat
+from pixi.core.spending import TOOL_SECONDS, UsageScope
 from pixi.core.stamps import Citation, Reminder
 from pixi.core.turn import Turn
 from pixi.engine.command_executor import CommandExecutor
@@ -117,11 +115,11 @@ class TurnRunner:
         try:
             return await self._run(window, channel, generation, revision, lease)
         except StoreOutdated:
-            self.life.on(Event.TAKEN)
+            self.life.on(LifeEvent.TAKEN)
             return TurnEnded("cancelled", self._steps, self._usage)
         finally:
-            for event in (Event.FAILED, Event.PERFORMED):
-                if self.life.state is not State.DONE:
+            for event in (LifeEvent.FAILED, LifeEvent.PERFORMED):
+                if self.life.state is not LifeState.DONE:
                     self.life.on(event)
             self._waiting.deferred = frozenset()
             if self._attempt is not None:
@@ -141,7 +139,7 @@ class TurnRunner:
             if attempt is None:
                 self._nothing_left()
                 return TurnEnded("cancelled", self._steps, self._usage)
-            if self.life.state is State.WAITING:
+            if self.life.state is LifeState.WAITING:
                 await self._live(attempt)
             if self.is_open:
                 if self.life.reason is Reason.LEFT and not (attempt.actions.touched or attempt.executor.read):
@@ -159,7 +157,7 @@ class TurnRunner:
 
     async def _live(self, attempt: _Attempt) -> None:
         """Write the reply of an attempt, and see it performed."""
-        self.life.on(Event.BEGUN)
+        self.life.on(LifeEvent.BEGUN)
         asked = tuple(message.id for message in self.inbox.messages if message.addressed)
         name, conversation = self._session.role.persona.name, attempt.answered.conversation
         if attempt.actions.observed is not None:
@@ -175,8 +173,8 @@ class TurnRunner:
             self._steps += turn.steps
             self._usage += turn.usage
             self._ends += turn.ends
-        if self.life.state is not State.DONE:
-            self.life.on(Event.PERFORMED)
+        if self.life.state is not LifeState.DONE:
+            self.life.on(LifeEvent.PERFORMED)
 
     def newer(self, message: Message) -> None:
         """A newer message waits: it is answered along, where nothing was seen yet and there is room.
@@ -186,14 +184,14 @@ class TurnRunner:
         attempt = self._attempt
         if attempt is None or attempt.refusal:
             return
-        if self.life.state in (State.UNSEEN, State.READY):
+        if self.life.state in (LifeState.UNSEEN, LifeState.READY):
             if self._room > 0:
-                self.life.on(Event.NEWER)
+                self.life.on(LifeEvent.NEWER)
             return
         askers = {one.author.id for one in self.inbox.messages if one.addressed}
         if message.author.id in askers or message.reply_to in attempt.actions.posted:
             before = self.life.state
-            if self.life.on(Event.INTERRUPTED) is State.YIELDING is not before:
+            if self.life.on(LifeEvent.INTERRUPTED) is LifeState.YIELDING is not before:
                 self._interrupter = message.author.id
 
     def edited(self, message_id: str, text: str) -> None:
@@ -202,7 +200,7 @@ class TurnRunner:
         if message is None or not self.inbox.revise(message_id, text) or self._attempt is None:
             return
         if message.addressed and not self._attempt.refusal:
-            self.life.on(Event.EDITED)
+            self.life.on(LifeEvent.EDITED)
 
     def withdrawn(self, message_id: str) -> None:
         """A message was deleted: a reply to it ends at once, and the words are not kept."""
@@ -216,15 +214,15 @@ class TurnRunner:
         if self.life.unseen:
             self.inbox.remove(message_id)
             if message.addressed:
-                self.life.on(Event.WITHDRAWN)
+                self.life.on(LifeEvent.WITHDRAWN)
         else:
             self.inbox.blank(message_id)
             is_answered = message_id == attempt.answered.id
-            self.life.on(Event.ANSWERED_WITHDRAWN if is_answered else Event.WITHDRAWN)
+            self.life.on(LifeEvent.ANSWERED_WITHDRAWN if is_answered else LifeEvent.WITHDRAWN)
 
     def cancel(self) -> None:
         """End it at once; what was delivered stands."""
-        self.life.on(Event.CANCEL)
+        self.life.on(LifeEvent.CANCEL)
 
     def drain(self) -> None:
         """Finish what people see coming and what closed before, at once; what nobody saw is requeued.
@@ -239,12 +237,12 @@ class TurnRunner:
         if attempt is not None:
             attempt.actions.hurry()
             if attempt.executor.sees_coming and self.life.may_act:
-                self.life.on(Event.ACTED)
-        self.life.on(Event.DRAIN)
+                self.life.on(LifeEvent.ACTED)
+        self.life.on(LifeEvent.DRAIN)
 
     def leave(self) -> None:
         """The process ends now: an act that was begun is finished, and the rest is left on record."""
-        self.life.on(Event.LEAVE)
+        self.life.on(LifeEvent.LEAVE)
 
     @property
     def is_open(self) -> bool:
@@ -259,7 +257,7 @@ class TurnRunner:
         """The id of the turn that is on record; None: there is none yet."""
         return None if self._attempt is None else self._attempt.id
 
-    def _obey(self, before: State, state: State) -> None:
+    def _obey(self, before: LifeState, state: LifeState) -> None:
         """Make the parts do what the life asks for that was entered just now."""
         attempt = self._attempt
         if attempt is None:
@@ -268,34 +266,36 @@ class TurnRunner:
         if attempt.actions.observed is not None and state in ENDING:
             attempt.actions.observed.state(state.name)
         match state:
-            case State.RESTARTING | State.REQUEUEING | State.WITHDRAWING:
+            case LifeState.RESTARTING | LifeState.REQUEUEING | LifeState.WITHDRAWING:
                 executor.drop(recorded=False)
-            case State.STOPPING:
+            case LifeState.STOPPING:
                 executor.drop(recorded=False)
                 executor.mark("stopped")
-            case State.YIELDING:
+            case LifeState.YIELDING:
                 executor.keep_open()
-            case State.DRAINING:
+            case LifeState.DRAINING:
                 executor.keep_closed()
-            case State.EXCEEDING:
+            case LifeState.EXCEEDING:
                 executor.drop(recorded=True)
                 attempt.turn.exceed()
-            case State.HOLDING:
+            case LifeState.HOLDING:
                 executor.drop(recorded=False)
                 return
-            case State.DONE:
+            case LifeState.DONE:
                 executor.drop(recorded=False)
-            case State.FAILING if executor.trouble is not None:
+            case LifeState.FAILING if executor.trouble is not None:
                 pass
             case _:
                 return
         attempt.actions.hurry()
-        if state in (State.STOPPING, State.WITHDRAWING, State.DONE):
+        if state in (LifeState.STOPPING, LifeState.WITHDRAWING, LifeState.DONE):
             executor.hasten()
         # Tools that run may be in the midst of an act; but what people are asked they need not answer now.
-        waits = loop.running_tools and before is not State.ASKING
-        patient = state is State.EXCEEDING or state is State.YIELDING
-        if not (patient and waits) and not (state in (State.YIELDING, State.DRAINING) and executor.wants_end):
+        waits = loop.running_tools and before is not LifeState.ASKING
+        patient = state is LifeState.EXCEEDING or state is LifeState.YIELDING
+        if not (patient and waits) and not (
+            state in (LifeState.YIELDING, LifeState.DRAINING) and executor.wants_end
+        ):
             loop.wake()
 
     def report(self, finish: Finish) -> TurnReport | None:
@@ -339,7 +339,7 @@ class TurnRunner:
             self._waiting.defer(heard, frozenset(asking.keys() - now))
         return None if free else over[now[0]]
 
-    def _payer(self, channel: Channel) -> Payer:
+    def _payer(self, channel: Channel) -> UsageScope:
         return payer_of(self.inbox.answered, channel)
 
     async def _only_hear(self) -> None:
@@ -402,7 +402,7 @@ class TurnRunner:
     @property
     def _is_wanted(self) -> bool:
         """Whether there is something to put on record: also where it was stopped before it began."""
-        free = self.life.state is State.WAITING or self.life.reason is Reason.STOPPED
+        free = self.life.state is LifeState.WAITING or self.life.reason is Reason.STOPPED
         return free and self.inbox.wants_answer
 
     @property
@@ -413,8 +413,8 @@ class TurnRunner:
 
     def _nothing_left(self) -> None:
         """There is nothing to be answered, or nobody is to answer it now."""
-        if self.life.state is State.WAITING:
-            self.life.on(Event.PERFORMED)
+        if self.life.state is LifeState.WAITING:
+            self.life.on(LifeEvent.PERFORMED)
 
     def _finish(self, attempt: _Attempt) -> Finish:
         """How an attempt ended, as it is told and put on record."""
@@ -443,7 +443,7 @@ class TurnRunner:
             )
         window.append(PastTurn(attempt.id, lines))  # before it is recorded: where it is cut is recorded along
         if not await self._record(attempt, lines, self._finish(attempt), window.news()):
-            self.life.on(Event.TAKEN)  # another process ended it, or forgot the conversation
+            self.life.on(LifeEvent.TAKEN)  # another process ended it, or forgot the conversation
         elif self.life.reason is Reason.ANSWERED and self._finish(attempt) != "error":
             await notices_answered(self._noticed)
 

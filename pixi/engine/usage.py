@@ -17,17 +17,17 @@ from msgspec import structs
 from pixi.core.channel import Channel
 from pixi.core.deltas import Finished, Prices, Usage
 from pixi.core.errors import ChannelError, StoreError, ToolError
-from pixi.core.message import Message
+from pixi.core.message import Message, Rights
 from pixi.core.spending import (
     KINDS,
     SCOPES,
-    Bill,
     Budgets,
     Kind,
-    Payer,
+    QuotaUsage,
     Scope,
-    Share,
-    Spent,
+    UsageEntry,
+    UsageReport,
+    UsageScope,
     day_of,
     first_of_month,
     next_month,
@@ -35,10 +35,9 @@ from pixi.core.spending import (
     spent_on,
     way_of_searching,
 )
-from pixi.core.venue import Rights
-from pixi.engine.timeouts import give_up
 from pixi.models.model import Model
 from pixi.store.store import Store
+from pixi.toolbox.foreign import give_up
 
 _log = logging.getLogger("pixi.engine")
 
@@ -98,7 +97,7 @@ class QuotaExceeded:
 _Key = tuple[int, Scope | None, str]
 """A day, whose use, and their name; None and "" for everybody's."""
 
-_NOTHING = Spent()
+_NOTHING = UsageEntry()
 
 
 @dataclass(slots=True)
@@ -113,14 +112,14 @@ class _Sum:
         held: messages that are being answered.
     """
 
-    read: Spent = _NOTHING
-    entered: Spent = _NOTHING
-    included: Spent = _NOTHING
+    read: UsageEntry = _NOTHING
+    entered: UsageEntry = _NOTHING
+    included: UsageEntry = _NOTHING
     at: float = float("-inf")
     held: int = 0
 
     @property
-    def used(self) -> Spent:
+    def used(self) -> UsageEntry:
         """What was used by now, as far as it is known here."""
         return self.read + (self.entered - self.included)
 
@@ -150,9 +149,9 @@ class UsageLedger:
         self._clock = clock
         self._sums: OrderedDict[_Key, _Sum] = OrderedDict()
         self._months: dict[int, tuple[float, float]] = {}  # by day: dollars of the days before, and when read
-        self._carried: dict[tuple[int, str], Spent] = {}  # of people who were forgotten
+        self._carried: dict[tuple[int, str], UsageEntry] = {}  # of people who were forgotten
         self._told: set[_Key] = set()
-        self._late: list[Spent] = []
+        self._late: list[UsageEntry] = []
         self._entering: asyncio.Task[None] | None = None
 
     @property
@@ -166,9 +165,9 @@ class UsageLedger:
         """Record model usage that belongs to no person (summaries, embeddings)."""
         if usage == Usage():
             return
-        self.enter_later([replace(spent_on(Payer(), model, usage, prices), day=self.today)])
+        self.enter_later([replace(spent_on(UsageScope(), model, usage, prices), day=self.today)])
 
-    def enter_later(self, spent: Iterable[Spent]) -> None:
+    def enter_later(self, spent: Iterable[UsageEntry]) -> None:
         """Record usage that belongs to no turn, or that could not be recorded with its turn."""
         self._late += spent
         if self._late and (self._entering is None or self._entering.done()):
@@ -179,7 +178,7 @@ class UsageLedger:
         while self._late and await self.enter(()):
             pass
 
-    async def enter(self, spent: tuple[Spent, ...]) -> bool:
+    async def enter(self, spent: tuple[UsageEntry, ...]) -> bool:
         """Enter usage in the store. Return False if the store did not take it: it is given it later."""
         spent = (*self._late, *spent)
         self._late = []
@@ -194,13 +193,13 @@ class UsageLedger:
             return False
         return True
 
-    def entered(self, spent: Iterable[Spent]) -> None:
+    def entered(self, spent: Iterable[UsageEntry]) -> None:
         """Count usage that the store is being given at this moment."""
         for each in spent:
             for known in self._sums_of(each):
                 known.entered += each
 
-    def not_taken(self, spent: Sequence[Spent]) -> None:
+    def not_taken(self, spent: Sequence[UsageEntry]) -> None:
         """Take back usage that the store did not take: it is given it later, with what comes then."""
         for each in spent:
             for known in self._sums_of(each):
@@ -229,7 +228,7 @@ class UsageLedger:
 
     # What is used up.
 
-    async def over(self, payer: Payer, kinds: Iterable[Kind]) -> QuotaExceeded | None:
+    async def over(self, payer: UsageScope, kinds: Iterable[Kind]) -> QuotaExceeded | None:
         """Give the first quota that is used up for somebody where they are, the widest first; None: none is.
 
         Raises:
@@ -260,7 +259,7 @@ class UsageLedger:
             before = spent.cost
         return before + (await self._sum(day, None, "")).cost
 
-    async def bill(self) -> Bill:
+    async def bill(self) -> UsageReport:
         """What everybody used, of all processes on this store.
 
         Raises:
@@ -270,10 +269,10 @@ class UsageLedger:
         (today,) = await self._store.usage(day, day)
         by_model = await self._store.usage(first_of_month(day), day, "model")
         searches = tuple(spent for spent in by_model if spent.usage.searches)
-        month = sum((replace(spent, model="") for spent in by_model), Spent())
-        return Bill(today, month, self._budgets().month_dollars, searches)
+        month = sum((replace(spent, model="") for spent in by_model), UsageEntry())
+        return UsageReport(today, month, self._budgets().month_dollars, searches)
 
-    async def shares(self, payer: Payer) -> tuple[Share, ...]:
+    async def shares(self, payer: UsageScope) -> tuple[QuotaUsage, ...]:
         """What was used today of all that is limited for somebody where they are.
 
         Raises:
@@ -286,17 +285,17 @@ class UsageLedger:
             if name and allowance.is_bounded:
                 known = await self._sum(day, scope, name)
                 shares += [
-                    Share(scope, kind, known.amount(kind), limit)
+                    QuotaUsage(scope, kind, known.amount(kind), limit)
                     for kind in KINDS
                     if (limit := allowance.of(kind)) is not None
                 ]
         return tuple(shares)
 
-    def was_told(self, over: QuotaExceeded, payer: Payer) -> bool:
+    def was_told(self, over: QuotaExceeded, payer: UsageScope) -> bool:
         """Return True if it is known here that they were told today."""
         return (self.today, *_told_to(over, payer)) in self._told
 
-    async def told(self, over: QuotaExceeded, payer: Payer) -> str:
+    async def told(self, over: QuotaExceeded, payer: UsageScope) -> str:
         """Give the notice of a quota, once a day: to a person, or to all in the channel or the guild.
 
         "" where they were told before. From now on they are taken to have been.
@@ -317,7 +316,7 @@ class UsageLedger:
             raise
         return over.for_people(day) if is_new else ""
 
-    def hold(self, payer: Payer, messages: int, day: int) -> None:
+    def hold(self, payer: UsageScope, messages: int, day: int) -> None:
         """Add `messages` (may be negative) to the in-flight count of `payer` on `day`."""
         for scope in SCOPES:
             if known := self._sums.get((day, scope, payer.name(scope))):
@@ -341,9 +340,9 @@ class UsageLedger:
             known.read, known.included, known.at = read, entered, now
         return known
 
-    def _sums_of(self, spent: Spent) -> Iterator[_Sum]:
+    def _sums_of(self, spent: UsageEntry) -> Iterator[_Sum]:
         """Give the known sums that this usage counts in."""
-        payer = Payer(spent.person, spent.channel, spent.guild)
+        payer = UsageScope(spent.person, spent.channel, spent.guild)
         for scope, name in ((None, ""), *((scope, payer.name(scope)) for scope in SCOPES)):
             if known := self._sums.get((spent.day, scope, name)):
                 yield known
@@ -353,16 +352,16 @@ class UsageLedger:
         self._carried = {key: spent for key, spent in self._carried.items() if key[0] >= day - _KEPT_DAYS}
 
 
-def _told_to(over: QuotaExceeded, payer: Payer) -> tuple[Scope, str]:
+def _told_to(over: QuotaExceeded, payer: UsageScope) -> tuple[Scope, str]:
     """Say who is told. A quota of everybody is told once in a channel, or to the person alone there."""
     scope = over.scope or ("channel" if payer.guild else "person")
     return scope, payer.name(scope)
 
 
-def payer_of(message: Message, channel: Channel) -> Payer:
+def payer_of(message: Message, channel: Channel) -> UsageScope:
     """Give the payer of the answer to a message."""
     venue = channel.venue
-    return Payer(message.author.id, venue.channel or message.conversation, venue.guild)
+    return UsageScope(message.author.id, venue.channel or message.conversation, venue.guild)
 
 
 async def refused(ledger: UsageLedger, message: Message, channel: Channel) -> QuotaExceeded | None:
@@ -375,7 +374,7 @@ async def refused(ledger: UsageLedger, message: Message, channel: Channel) -> Qu
 
 
 async def _over(
-    ledger: UsageLedger, payer: Payer, channel: Channel, kinds: Iterable[Kind]
+    ledger: UsageLedger, payer: UsageScope, channel: Channel, kinds: Iterable[Kind]
 ) -> QuotaExceeded | None:
     """Give the quota that is used up. Operators only heed the month's dollars."""
     over = await ledger.over(payer, kinds)
@@ -433,7 +432,7 @@ class TurnUsage:
         self._channel = channel
         self._payer = payer_of(message, channel)
         self._answers = dict(answers)
-        self._spent: dict[str, Spent] = {}  # by model; what is not on record yet
+        self._spent: dict[str, UsageEntry] = {}  # by model; what is not on record yet
         self._settled = False
         self._day = ledger.today
         self._hold(1)
@@ -492,13 +491,13 @@ class TurnUsage:
         if over is not None:
             raise ToolError(over.for_model(tool))
 
-    def write(self) -> tuple[Spent, ...]:
+    def write(self) -> tuple[UsageEntry, ...]:
         """Count a change that is made at this moment; gives the rows to be recorded with it."""
         spent = (self._row(self._payer.person, writes=1),)
         self._ledger.entered(spent)
         return spent
 
-    def settle(self, *, answered: bool) -> tuple[Spent, ...]:
+    def settle(self, *, answered: bool) -> tuple[UsageEntry, ...]:
         """End the attempt; gives the rows to be recorded with it.
 
         `answered`: it was the answer to its messages.
@@ -513,11 +512,11 @@ class TurnUsage:
         if not self._settled:
             self._ledger.enter_later(self.settle(answered=False))
 
-    def _taken(self) -> tuple[Spent, ...]:
+    def _taken(self) -> tuple[UsageEntry, ...]:
         spent, self._spent = tuple(self._spent.values()), {}
         return spent
 
-    def _row(self, person: str, *, messages: int = 0, writes: int = 0) -> Spent:
+    def _row(self, person: str, *, messages: int = 0, writes: int = 0) -> UsageEntry:
         row = spent_on(replace(self._payer, person=person), self._model.name, Usage(), None)
         return replace(row, day=self._ledger.today, turn=self._turn, messages=messages, writes=writes)
 

@@ -18,9 +18,9 @@ from itertools import islice
 from pathlib import Path
 
 from pixi.core.untrusted import display_line
-from pixi.documents.document import Document, Section
+from pixi.documents.files import Document, Section
 from pixi.knowledge.entry import Entry, Fault
-from pixi.text.normalising import clean
+from pixi.text.terms import clean
 
 _SHORT = (100_000, 999_999)
 _LONG = (100_000_000, 999_999_999)
@@ -120,7 +120,7 @@ class CatalogueDamaged(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class ScannedFile:
     """A file as the walk saw it.
 
     Attributes:
@@ -143,7 +143,7 @@ class Read:
         reason: why it was set aside, or what in it was passed over; else "".
     """
 
-    seen: Seen
+    seen: ScannedFile
     hash: bytes
     documents: Sequence[Document] = ()
     reason: str = ""
@@ -249,7 +249,7 @@ class Catalogue:
     # A look at the folder.
 
     def compare(
-        self, files: Iterable[Seen], unseen: Sequence[str] = (), only: Sequence[str] | None = None
+        self, files: Iterable[ScannedFile], unseen: Sequence[str] = (), only: Sequence[str] | None = None
     ) -> tuple[list[str], int]:
         """Note what a walk saw; returns the paths that are gone, and how many files are to be looked at.
 
@@ -264,7 +264,7 @@ class Catalogue:
             self._db.execute("COMMIT")  # of a table that is nobody else's, whatever came
 
     def _compare(
-        self, files: Iterable[Seen], unseen: Sequence[str], only: Sequence[str] | None
+        self, files: Iterable[ScannedFile], unseen: Sequence[str], only: Sequence[str] | None
     ) -> tuple[list[str], int]:
         self._db.execute("DROP TABLE IF EXISTS temp.seen")
         self._db.execute("CREATE TEMP TABLE seen (path TEXT PRIMARY KEY, size, mtime) WITHOUT ROWID")
@@ -288,14 +288,14 @@ class Catalogue:
         )
         return gone, int(self._db.execute("SELECT count(*) FROM seen").fetchone()[0])
 
-    def changed(self, after: str, limit: int) -> list[tuple[Seen, bytes]]:
+    def changed(self, after: str, limit: int) -> list[tuple[ScannedFile, bytes]]:
         """Return files to be looked at, in order of path, behind `after`, with the hash each had."""
         rows = self._db.execute(
             "SELECT path, seen.size, seen.mtime, coalesce(files.hash, x'') FROM seen "
             "LEFT JOIN files USING (path) WHERE path > ? ORDER BY path LIMIT ?",
             (after, limit),
         )
-        return [(Seen(path, size, mtime), bytes(hash_)) for path, size, mtime, hash_ in rows]
+        return [(ScannedFile(path, size, mtime), bytes(hash_)) for path, size, mtime, hash_ in rows]
 
     # What changes.
 
@@ -325,7 +325,7 @@ class Catalogue:
             self._tell(notes)
         return fresh
 
-    def touch(self, files: Iterable[Seen]) -> None:
+    def touch(self, files: Iterable[ScannedFile]) -> None:
         """Files were written anew and say the same."""
         with self._writing():
             self._db.executemany(

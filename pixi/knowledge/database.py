@@ -13,7 +13,7 @@ from pixi.knowledge.catalogue import CatalogueDamaged
 from pixi.knowledge.entry import Entry, Fault, Found
 from pixi.knowledge.index import Excerpt, Index, IndexDamaged
 from pixi.knowledge.index_store import IndexStore, Threads, cache_folder
-from pixi.knowledge.registry import About, describe, require_folder
+from pixi.knowledge.registry import DatabaseDescription, describe, require_folder
 from pixi.knowledge.sync import Sync
 from pixi.knowledge.vectors import Vectors, VectorSync, require_numpy
 from pixi.models.embedder import Embedder
@@ -26,7 +26,7 @@ _MOMENT = 2.0
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class ReadingProgress:
     """How far reading is.
 
     Attributes:
@@ -149,12 +149,12 @@ class DirectoryDatabase:
         return dict(self._sync.scan.unknown) if self._sync.scan else {}
 
     @property
-    def state(self) -> Reading:
+    def state(self) -> ReadingProgress:
         """How far reading is."""
         scan, kept = self._sync.scan, self._store.snapshot
         if scan and self._store.writes:
-            return Reading(scan.done, scan.total, self._sync.at_rest)
-        return Reading(*kept.reading, self._sync.at_rest and kept.finished)
+            return ReadingProgress(scan.done, scan.total, self._sync.at_rest)
+        return ReadingProgress(*kept.reading, self._sync.at_rest and kept.finished)
 
     async def ready(self) -> None:
         """Return when everything in the folder has been read.
@@ -277,7 +277,7 @@ class DirectoryDatabase:
 class _Opened:
     root: Path
     store: IndexStore
-    about: About
+    about: DatabaseDescription
     thread: Threads
 
 

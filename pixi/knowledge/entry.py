@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from pixi.documents.document import Section
+from pixi.documents.files import Section
 
 
 @dataclass(frozen=True, slots=True)

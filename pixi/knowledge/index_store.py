@@ -19,7 +19,7 @@ from typing import ParamSpec, TypeVar
 
 from pixi.core.errors import ConfigError
 from pixi.core.untrusted import display_line, display_path
-from pixi.knowledge.catalogue import Catalogue, CatalogueDamaged, Read, Seen, discard, is_broken
+from pixi.knowledge.catalogue import Catalogue, CatalogueDamaged, Read, ScannedFile, discard, is_broken
 from pixi.knowledge.entry import Entry, Fault
 from pixi.knowledge.index import Index, IndexDamaged
 
@@ -92,7 +92,7 @@ def _clear_away(caches: Path) -> None:
             signed = cache / _OF
             if time.time() - signed.stat().st_mtime < _FORGOTTEN_SECONDS:
                 continue
-            lock = Lock(cache / "lock.db")
+            lock = WriterLock(cache / "lock.db")
             if os.path.isdir(signed.read_bytes()) or not lock.take():
                 continue
             try:
@@ -122,7 +122,7 @@ def _is_ours(folder: Path) -> bool:
     return status.st_uid == os.getuid() and not folder.is_symlink() and not status.st_mode & 0o022
 
 
-class Lock:
+class WriterLock:
     """Held by the one process that writes. It is given back when the process ends, however it ends.
 
     An exclusive transaction on an SQLite file of its own: SQLite knows how each system locks.
@@ -198,7 +198,7 @@ class IndexStore:
     def __init__(self, cache: Path) -> None:
         self._cache = cache
         self._path = cache / "catalogue.db"
-        self._lock = Lock(cache / "lock.db")
+        self._lock = WriterLock(cache / "lock.db")
         self._catalogue: Catalogue | None = None
         self._identity: tuple[int, int] | None = None
         self._token = ""
@@ -307,18 +307,18 @@ class IndexStore:
         self.agree(fresh)
 
     def compare(
-        self, files: Iterable[Seen], unseen: Sequence[str], only: Sequence[str] | None
+        self, files: Iterable[ScannedFile], unseen: Sequence[str], only: Sequence[str] | None
     ) -> tuple[list[str], int]:
         """See `Catalogue.compare`; `OSError` comes from `files` alone."""
         with self._disk(sqlite3.Error):
             return self.catalogue.compare(files, unseen, only)
 
-    def changed(self, after: str, limit: int) -> list[tuple[Seen, bytes]]:
+    def changed(self, after: str, limit: int) -> list[tuple[ScannedFile, bytes]]:
         """See `Catalogue.changed`."""
         with self._disk():
             return self.catalogue.changed(after, limit)
 
-    def touch(self, files: Sequence[Seen]) -> None:
+    def touch(self, files: Sequence[ScannedFile]) -> None:
         """See `Catalogue.touch`."""
         with self._disk():
             self.catalogue.touch(files)

@@ -23,7 +23,7 @@ _HEADING = re.compile(r"#\s+(.+?)\s*#*\s*\n|(?P<under>[^\n]+)\n(?:=+|-+)[ \t]*\n
 
 
 @dataclass(frozen=True, slots=True)
-class About:
+class DatabaseDescription:
     """A description. Both are a stranger's words.
 
     Attributes:
@@ -41,7 +41,7 @@ def describes(name: str) -> bool:
     return stem in ("readme", "_about") and suffix in _SUFFIXES
 
 
-def describe(folder: Path, name: str = "") -> About:
+def describe(folder: Path, name: str = "") -> DatabaseDescription:
     """Return what the folder's description says; `_about.md` before a README."""
     title = display_line(re.sub(r"[_\s]+", " ", name or folder.name), longest=120)
     for path in _descriptions(folder):
@@ -50,10 +50,10 @@ def describe(folder: Path, name: str = "") -> About:
             continue
         heading = _HEADING.match(f"{text}\n")
         if not heading:
-            return About(title, text[:_LONGEST])
+            return DatabaseDescription(title, text[:_LONGEST])
         told = display_line(heading["under"] or heading[1], longest=120)
-        return About(told or title, text[heading.end() :].strip()[:_LONGEST])
-    return About(title)
+        return DatabaseDescription(told or title, text[heading.end() :].strip()[:_LONGEST])
+    return DatabaseDescription(title)
 
 
 def _descriptions(folder: Path) -> list[Path]:
@@ -169,7 +169,7 @@ class DatabaseRef:
     folder: Path
     shipped: bool
 
-    def describe(self) -> About:
+    def describe(self) -> DatabaseDescription:
         """Read its title, and what its README or `_about.md` says."""
         return describe(self.folder, self.name)
 

@@ -14,8 +14,8 @@ from pathlib import Path
 from pixi.core.errors import ConfigError
 from pixi.core.untrusted import display_line
 from pixi.documents import Documents, Readers, SetAside, suffix_of
-from pixi.documents.document import Document
-from pixi.knowledge.catalogue import Read, Seen
+from pixi.documents.files import Document
+from pixi.knowledge.catalogue import Read, ScannedFile
 from pixi.knowledge.entry import Fault
 from pixi.knowledge.index_store import IndexStore, Threads
 from pixi.knowledge.registry import NAME, describes, named_by, sources_of
@@ -43,7 +43,7 @@ class Walk:
     _links: list[tuple[str, str]] = field(default_factory=list)
     _reached: set[str] = field(default_factory=set)
 
-    def files(self) -> Iterator[Seen]:
+    def files(self) -> Iterator[ScannedFile]:
         """Yield every document once. Links are followed last: what they lead to has a path of its own mostly.
 
         Raises:
@@ -59,12 +59,12 @@ class Walk:
                 yield from self._link(real, path)
         yield from self._sources()
 
-    def some(self, paths: Sequence[str]) -> list[Seen] | None:
+    def some(self, paths: Sequence[str]) -> list[ScannedFile] | None:
         """Return the documents at and below these paths of the folder; None: a whole walk is needed.
 
         So it is where a link takes part: what it shows may have another path.
         """
-        found: list[Seen] = []
+        found: list[ScannedFile] = []
         for path in paths:
             place = self.root / path
             real = Path(os.path.realpath(place))
@@ -80,7 +80,7 @@ class Walk:
                 found.append(seen)
         return None if self._links else found
 
-    def _folder(self, folder: str, within: str) -> Iterator[Seen]:
+    def _folder(self, folder: str, within: str) -> Iterator[ScannedFile]:
         """Yield a folder and those in it, without recursion: folders may lie in each other very deep."""
         waiting = [(folder, within)]
         while waiting:
@@ -118,7 +118,7 @@ class Walk:
         self._reached.add(real)
         return True
 
-    def _link(self, real: str, path: str) -> Iterator[Seen]:
+    def _link(self, real: str, path: str) -> Iterator[ScannedFile]:
         """Yield what lies in the folder by itself has been met; a link can still lead to a hidden place."""
         if not Path(real).is_relative_to(self.root):
             self._fault(path, "this link leads out of the folder; put the file itself there.")
@@ -139,7 +139,7 @@ class Walk:
     def _is_hidden(self, real: str) -> bool:
         return any(_hidden(part) for part in Path(real).relative_to(self.root).parts)
 
-    def _file(self, entry: "os.DirEntry[str]", path: str) -> Seen | None:
+    def _file(self, entry: "os.DirEntry[str]", path: str) -> ScannedFile | None:
         if _described(path):
             return None
         try:
@@ -147,16 +147,16 @@ class Walk:
         except OSError:
             return None  # it went away just now
 
-    def _document(self, path: str, status: os.stat_result) -> Seen | None:
+    def _document(self, path: str, status: os.stat_result) -> ScannedFile | None:
         if not stat.S_ISREG(status.st_mode):
             return None  # a pipe or a device: to open it could wait for ever
         if not self.readable(path.rsplit("/", 1)[-1]):
             suffix = os.path.splitext(path)[1].lower()
             self.unknown[display_line(suffix, longest=20)] += 1
             return None
-        return Seen(path, status.st_size, status.st_mtime_ns)
+        return ScannedFile(path, status.st_size, status.st_mtime_ns)
 
-    def _sources(self) -> Iterator[Seen]:
+    def _sources(self) -> Iterator[ScannedFile]:
         try:
             named = sources_of(self.root)
         except ConfigError as error:
@@ -294,7 +294,7 @@ class Scan:
         self.seconds = time.monotonic() - started
         return gone
 
-    async def _read(self, files: Sequence[tuple[Seen, bytes]]) -> None:
+    async def _read(self, files: Sequence[tuple[ScannedFile, bytes]]) -> None:
         changed, same, failed = await asyncio.to_thread(self._sort_out, files)
         if same:
             await self.thread.run(self.store.touch, same)
@@ -322,11 +322,11 @@ class Scan:
                     await self._keep(Read(_as_known(seen), digest, outcome, note))
 
     def _sort_out(
-        self, files: Sequence[tuple[Seen, bytes]]
-    ) -> tuple[list[tuple[Seen, bytes]], list[Seen], list[Read]]:
+        self, files: Sequence[tuple[ScannedFile, bytes]]
+    ) -> tuple[list[tuple[ScannedFile, bytes]], list[ScannedFile], list[Read]]:
         """Return the files with new content, those only written anew, and what cannot be opened."""
-        changed: list[tuple[Seen, bytes]] = []
-        same: list[Seen] = []
+        changed: list[tuple[ScannedFile, bytes]] = []
+        same: list[ScannedFile] = []
         failed: list[Read] = []
         for seen, known in files:
             try:
@@ -410,7 +410,7 @@ def _print(path: Path) -> tuple[int, int] | None:
     return status.st_size, status.st_mtime_ns
 
 
-def _as_known(seen: Seen) -> Seen:
+def _as_known(seen: ScannedFile) -> ScannedFile:
     """Return what to remember of the file: one written just now may be written again at the same time."""
     return replace(seen, mtime=0) if abs(time.time_ns() - seen.mtime) < _RECENT else seen
 

@@ -12,8 +12,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from pixi.text.normalising import normalise
-from pixi.text.terms import pieces
+from pixi.text.terms import normalise, pieces
 
 FEWEST = 8
 """Passages of a script below which nothing can be told."""

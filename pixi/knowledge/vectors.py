@@ -41,7 +41,7 @@ _BLOCK = 8_192  # vectors that are widened together
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class VectorSet:
     """Vectors of length 1 by their passages' numbers, which rise. There is at least one."""
 
     numbers: "Numbers"
@@ -49,7 +49,7 @@ class Held:
     vectors: "Halves"
 
 
-def joined(held: Held, words: Sequence[Scored], vector: "Floats") -> list[Scored]:
+def joined(held: VectorSet, words: Sequence[Scored], vector: "Floats") -> list[Scored]:
     """Return the passages that words or meaning bring, by a weighted sum of both scores, from 0 to 1.
 
     The best by words has 1 for words; the nearest in meaning has 1 for meaning, and one as near as passages
@@ -145,7 +145,7 @@ class Vectors:
         self._known: dict[int, str] = {}  # the digests of the entries that are held
         self._share = 0.0  # of the entries
         self._too_large = False
-        self._held: Held | None = None
+        self._held: VectorSet | None = None
         self._good: dict[str, tuple[int, bool]] = {}
         self._quiet_until = 0.0
         self._told: set[str] = set()
@@ -245,7 +245,7 @@ class Vectors:
             owners = np.concatenate((held.entries[keep], owners))
             vectors = np.concatenate((held.vectors[keep], vectors)) if len(vectors) else held.vectors[keep]
         order = np.argsort(numbers, kind="stable")
-        self._held = Held(numbers[order], owners[order], vectors[order])
+        self._held = VectorSet(numbers[order], owners[order], vectors[order])
 
     def _drop(self, gone: Iterable[int]) -> None:
         np, held = self._np, self._held
@@ -253,7 +253,7 @@ class Vectors:
             self._known.pop(each, None)
         if held is not None:
             keep = np.isin(held.entries, np.array(list(self._known), np.int64))
-            self._held = Held(held.numbers[keep], held.entries[keep], held.vectors[keep])
+            self._held = VectorSet(held.numbers[keep], held.entries[keep], held.vectors[keep])
 
     def _has_room(self, more: int) -> bool:
         held = self._held
@@ -340,7 +340,7 @@ class Vectors:
         return None
 
     def _joined(
-        self, index: Index, held: Held, found: Candidates, vector: Sequence[float], limit: int
+        self, index: Index, held: VectorSet, found: Candidates, vector: Sequence[float], limit: int
     ) -> Found:
         if len(vector) != held.vectors.shape[1]:
             return index.hits(found, found.passages, limit)

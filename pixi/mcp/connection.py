@@ -1,37 +1,202 @@
-"""One connection to an MCP server: opened, listed, called and closed by way of the official SDK."""
+"""A connection to an MCP server: its tools, their results, and faults in words."""
 
 import asyncio
+import base64
+import binascii
 import json
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
+import anyio
+import httpx2
 from mcp import Client
 from mcp.client.session import IncomingMessage
 from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost
 from mcp.shared.exceptions import MCPError
 from mcp_types import (
+    CONNECTION_CLOSED,
     REQUEST_TIMEOUT,
+    AudioContent,
+    BlobResourceContents,
     CallToolRequest,
     CallToolRequestParams,
     CallToolResult,
+    ContentBlock,
+    EmbeddedResource,
+    ImageContent,
     Implementation,
     InputRequiredResult,
+    ResourceLink,
+    TextContent,
+    TextResourceContents,
     Tool,
     ToolListChangedNotification,
 )
 from pydantic import TypeAdapter, ValidationError
 
 from pixi.core.errors import PixiError
-from pixi.mcp.faults import FAULTS, Lost, in_words, innermost, is_closed
-from pixi.mcp.network import reached
-from pixi.mcp.offers import Called, CallFailed, ForeignTool
-from pixi.mcp.pipes import one_line_of, piped
+from pixi.core.message import Image
+from pixi.core.untrusted import clipped, prompt_name
+from pixi.mcp.offers import CallFailed, CallResult, ForeignTool, Program, Where
 from pixi.mcp.process import NotStarted
-from pixi.mcp.results import called
-from pixi.mcp.where import Program, Where
-from pixi.mcp.wire import MOST_BYTES, Wire
+from pixi.mcp.transports import one_line_of, piped, reached
+from pixi.mcp.wire import MOST_BYTES, ConnectionLog
+
+
+class McpConnectionLost(PixiError):
+    """There is no connection, or no more. The text says why, as a part of a sentence."""
+
+
+FAULTS = (
+    ExceptionGroup,
+    MCPError,
+    NotStarted,
+    OSError,  # TimeoutError is one
+    RuntimeError,  # how the SDK speaks of versions, and httpx2 of streams
+    ValueError,  # ValidationError is one
+    httpx2.HTTPError,
+    httpx2.InvalidURL,
+    httpx2.SSEError,
+    anyio.BrokenResourceError,
+    anyio.ClosedResourceError,
+    anyio.EndOfStream,
+)
+"""What the SDK raises where a server is away, or is none."""
+
+
+def in_words(error: BaseException, wire: ConnectionLog) -> str:
+    """Why it did not work, in one line that names no class and no file of ours."""
+    error = innermost(error)
+    match error:
+        case NotStarted():
+            return str(error)
+        case MCPError() if is_closed(error):
+            return wire.remark or "it closed the connection"
+        case MCPError() if error.code == REQUEST_TIMEOUT:
+            return _with(wire.remark, "it does not answer")
+        case MCPError():
+            return _with(wire.remark, f"it answers {one_line_of(error.message)!r}; is it an MCP server?")
+        case TimeoutError():
+            return _with(wire.remark, "it does not answer")
+        case ValidationError():
+            return f"it sends what the protocol does not allow: {_first(error)}"
+        case httpx2.HTTPStatusError():
+            return wire.remark or f"it answers with HTTP {error.response.status_code}"
+        case httpx2.TimeoutException():
+            return "it cannot be reached in time"
+        case httpx2.ConnectError():
+            return "it cannot be reached; is it running there, and `url` right?"
+        case httpx2.SSEError():
+            return f"its stream of events cannot be read: {one_line_of(str(error)).rstrip('.')}"
+        case _:
+            said = one_line_of(str(error)) or type(error).__name__
+            return _with(wire.remark, said)
+
+
+def innermost(error: BaseException) -> BaseException:
+    """The first that is in groups within groups."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
+
+
+def is_closed(error: MCPError) -> bool:
+    """Return True if the connection ended. Servers use the same number for faults of their own."""
+    return error.code == CONNECTION_CLOSED and error.message == "Connection closed"
+
+
+def _with(remark: str, said: str) -> str:
+    return f"{said}; {remark}" if remark and remark not in said else said
+
+
+def _first(error: ValidationError) -> str:
+    fault = error.errors(include_url=False, include_input=False)[0]
+    place = ".".join(str(step) for step in fault["loc"] if not isinstance(step, str) or step.isidentifier())
+    return one_line_of(f"{place}: {fault['msg']}" if place else fault["msg"])
+
+
+_LONGEST_WORDS = 1_500  # of a server that says what went wrong
+_LONGEST_ADDRESS = 500
+
+
+def called(server: str, result: CallToolResult) -> CallResult:
+    """The parts of a result.
+
+    Raises:
+        CallFailed: it is an error; holds the server's own words.
+    """
+    parts = [part for block in result.content if (part := _part(block)) != ""]
+    if result.is_error:
+        texts = "\n".join(part for part in parts if isinstance(part, str))
+        said = clipped(texts, _LONGEST_WORDS) or "without a word why"
+        raise CallFailed(f"{server} could not do it: {said}")
+    structured = result.structured_content
+    if structured is not None and not any(_says(part, structured) for part in parts):
+        parts.append(json.dumps(structured, ensure_ascii=False))
+    return CallResult(tuple(parts) or ("Done.",), structured)
+
+
+def _says(part: str | Image, value: object) -> bool:
+    """Return True if a text is that value as JSON, or the value in so many words."""
+    if not isinstance(part, str):
+        return False
+    if isinstance(value, dict) and list(value) == ["result"] and part == value["result"]:
+        return True  # how the SDK's servers wrap a plain text
+    try:
+        return bool(json.loads(part) == value)
+    except (ValueError, RecursionError):
+        return False
+
+
+def _part(block: ContentBlock) -> str | Image:
+    match block:
+        case TextContent():
+            return block.text
+        case ImageContent():
+            return _picture(block.data, block.mime_type)
+        case AudioContent():
+            return f"(a sound that you cannot hear: {prompt_name(block.mime_type)}, {_amount(block.data)})"
+        case ResourceLink():
+            return _link(block)
+        case EmbeddedResource():
+            return _resource(block.resource)
+
+
+def _link(link: ResourceLink) -> str:
+    about = clipped(" ".join((link.description or "").split()), _LONGEST_WORDS)
+    told = f"(a link: {prompt_name(link.title or link.name)}, {_address(link.uri)}"
+    kind = f", {prompt_name(link.mime_type)}" if link.mime_type else ""
+    return f"{told}{kind}){f' {about}' if about else ''}"
+
+
+def _resource(resource: TextResourceContents | BlobResourceContents) -> str | Image:
+    if isinstance(resource, TextResourceContents):
+        return f"({_address(resource.uri)})\n{resource.text}"
+    kind = resource.mime_type or ""
+    if kind.startswith("image/"):
+        return _picture(resource.blob, kind)
+    told = prompt_name(kind) or "of no known kind"
+    return f"(a file: {_address(resource.uri)}, {told}, {_amount(resource.blob)})"
+
+
+def _address(uri: str) -> str:
+    return clipped("".join(uri.split()), _LONGEST_ADDRESS)
+
+
+def _picture(data: str, kind: str) -> str | Image:
+    try:
+        return Image(kind, base64.b64decode(data, validate=True))
+    except (binascii.Error, ValueError):
+        return "(a picture that cannot be read)"
+
+
+def _amount(data: str) -> str:
+    """How much is in so much base64."""
+    size = len(data) * 3 // 4
+    return f"{size:,} bytes" if size < 10_000 else f"{size // 1_000:,} kB"
+
 
 _MOST_PAGES = 100
 _MOST_TOOLS = 2_000
@@ -51,7 +216,7 @@ class Listing:
 
 
 @asynccontextmanager
-async def connected(name: str, where: Where, seconds: float) -> "AsyncGenerator[Connection]":
+async def connected(name: str, where: Where, seconds: float) -> "AsyncGenerator[McpConnection]":
     """Connect to a server as long as the block lasts. One task opens and closes it.
 
     Args:
@@ -62,8 +227,8 @@ async def connected(name: str, where: Where, seconds: float) -> "AsyncGenerator[
     Raises:
         Lost: there is no connection, or no more.
     """
-    wire = Wire()
-    connection = Connection(name, wire)
+    wire = ConnectionLog()
+    connection = McpConnection(name, wire)
     opened = piped(where, wire) if isinstance(where, Program) else reached(where, wire)
     client = Client(
         opened,
@@ -87,10 +252,10 @@ async def connected(name: str, where: Where, seconds: float) -> "AsyncGenerator[
         inner = innermost(error)
         if isinstance(inner, PixiError) and not isinstance(inner, NotStarted):
             raise inner from None  # of whoever uses the connection
-        raise Lost(in_words(error, wire)) from error
+        raise McpConnectionLost(in_words(error, wire)) from error
 
 
-class Connection:
+class McpConnection:
     """An open connection.
 
     Attributes:
@@ -100,7 +265,7 @@ class Connection:
 
     client: Client
 
-    def __init__(self, name: str, wire: Wire) -> None:
+    def __init__(self, name: str, wire: ConnectionLog) -> None:
         self._name = name
         self._wire = wire
         self.stale = asyncio.Event()
@@ -152,7 +317,9 @@ class Connection:
             async with asyncio.timeout(_LIST_SECONDS):
                 return await self._pages()
         except FAULTS as error:
-            raise Lost(f"its list of tools cannot be had: {in_words(error, self._wire)}") from error
+            raise McpConnectionLost(
+                f"its list of tools cannot be had: {in_words(error, self._wire)}"
+            ) from error
 
     async def _pages(self) -> Listing:
         tools: dict[str, ForeignTool] = {}
@@ -179,7 +346,7 @@ class Connection:
             remarks["its list of tools does not end; the first ones count"] = None
         return Listing(tuple(tools.values()), tuple(remarks))
 
-    async def call(self, tool: str, arguments: Mapping[str, Any], seconds: float) -> Called:
+    async def call(self, tool: str, arguments: Mapping[str, Any], seconds: float) -> CallResult:
         """Call a tool; see `Caller`.
 
         Raises:

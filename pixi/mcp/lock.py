@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from pixi.core.errors import ConfigError
-from pixi.mcp.offers import ForeignTool
-from pixi.mcp.where import Where, digest
+from pixi.mcp.offers import ForeignTool, Where, digest
 
 FILE_NAME = "mcp.lock.json"
 
@@ -22,7 +21,7 @@ _MOST_KEPT = 2_000  # tools of one server, over the years: some name theirs anew
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class ApprovedTool:
     """A tool as it was approved. `mark`: another one for whatever differs; the rest is to be shown."""
 
     mark: str
@@ -31,16 +30,16 @@ class Kept:
 
 
 @dataclass(frozen=True, slots=True)
-class Approved:
+class ApprovedServer:
     """What was approved of a server. `mark` and `shown` are of `Where`."""
 
     mark: str
     shown: str
-    tools: Mapping[str, Kept] = field(default_factory=dict)
+    tools: Mapping[str, ApprovedTool] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
-class Sifted:
+class ComparedTools:
     """A list of tools, held against what was approved.
 
     Attributes:
@@ -56,11 +55,11 @@ class Sifted:
     beyond: int = 0
 
 
-def kept(tool: ForeignTool) -> Kept:
+def kept(tool: ForeignTool) -> ApprovedTool:
     """What is kept of a tool: its words, its schema, and what it says of its own harmlessness."""
     told, schema = in_full(tool)
     mark = digest([tool.title, tool.description, tool.schema, tool.reads, tool.destroys])
-    return Kept(mark, told[:_LONGEST_KEPT], schema[:_LONGEST_KEPT])
+    return ApprovedTool(mark, told[:_LONGEST_KEPT], schema[:_LONGEST_KEPT])
 
 
 def in_full(tool: ForeignTool) -> tuple[str, str]:
@@ -75,7 +74,7 @@ def _harm(tool: ForeignTool) -> str:
     return "It says that it may destroy something." if tool.destroys else "It says that it destroys nothing."
 
 
-def sifted(approved: Approved | None, tools: Iterable[ForeignTool]) -> Sifted:
+def sifted(approved: ApprovedServer | None, tools: Iterable[ForeignTool]) -> ComparedTools:
     """Hold a list of tools against what was approved. A new one may be offered, a changed one may not."""
     known = {} if approved is None else approved.tools
     room = _MOST_KEPT - len(known)
@@ -91,10 +90,10 @@ def sifted(approved: Approved | None, tools: Iterable[ForeignTool]) -> Sifted:
         if before is None:
             new.append(tool.name)
         (fit if before is None or before.mark == kept(tool).mark else changed).append(tool)
-    return Sifted(tuple(fit), tuple(changed), tuple(new), beyond)
+    return ComparedTools(tuple(fit), tuple(changed), tuple(new), beyond)
 
 
-class Lock:
+class LockFile:
     """The file. Each method reads it anew, as another process may have written it.
 
     Args:
@@ -105,7 +104,7 @@ class Lock:
         self.path = path
         self._writing = asyncio.Lock()
 
-    async def approved(self, name: str) -> Approved | None:
+    async def approved(self, name: str) -> ApprovedServer | None:
         """What was approved of a server; None for one that was never seen.
 
         Raises:
@@ -136,7 +135,7 @@ class Lock:
             everything = self._read()
             before = everything.get(name)
             known = dict(before.tools) if before else {}
-            now = Approved(where.mark, where.shown, known | {tool.name: kept(tool) for tool in tools})
+            now = ApprovedServer(where.mark, where.shown, known | {tool.name: kept(tool) for tool in tools})
             if now != before:
                 self._write(everything | {name: now})
 
@@ -147,7 +146,9 @@ class Lock:
             if before is not None and before.mark != where.mark:
                 return  # meanwhile somebody agreed to another one
             known = before.tools if before else {}
-            now = Approved(where.mark, where.shown, {tool.name: kept(tool) for tool in tools} | dict(known))
+            now = ApprovedServer(
+                where.mark, where.shown, {tool.name: kept(tool) for tool in tools} | dict(known)
+            )
             if now != before:
                 self._write(everything | {name: now})
 
@@ -171,7 +172,7 @@ class Lock:
         finally:
             os.close(folder)
 
-    def _read(self) -> dict[str, Approved]:
+    def _read(self) -> dict[str, ApprovedServer]:
         try:
             value = json.loads(self.path.read_text(encoding="utf-8"))
         except FileNotFoundError:
@@ -190,7 +191,7 @@ class Lock:
             "then every server counts as new."
         )
 
-    def _write(self, everything: Mapping[str, Approved]) -> None:
+    def _write(self, everything: Mapping[str, ApprovedServer]) -> None:
         servers = {
             name: {
                 "mark": each.mark,
@@ -218,10 +219,10 @@ class Lock:
             ) from None
 
 
-def _approved(value: Any) -> Approved:
+def _approved(value: Any) -> ApprovedServer:
     """Raises: TypeError, KeyError, AttributeError: it is none."""
     tools = {
-        str(name): Kept(str(its["mark"]), str(its["description"]), str(its["schema"]))
+        str(name): ApprovedTool(str(its["mark"]), str(its["description"]), str(its["schema"]))
         for name, its in value["tools"].items()
     }
-    return Approved(str(value["mark"]), str(value["shown"]), tools)
+    return ApprovedServer(str(value["mark"]), str(value["shown"]), tools)

@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 
 from pixi.core.errors import PixiError
-from pixi.mcp.where import Program
+from pixi.mcp.offers import Program
 
 _POLITE_SECONDS = 1.5  # for a program to leave by itself, once its standard input is closed
 _FIRM_SECONDS = 1.0  # more, once it was asked to

@@ -9,14 +9,25 @@ from typing import TYPE_CHECKING, Any, assert_never
 
 from pixi.core.errors import ConfigError
 from pixi.core.untrusted import prompt_name
-from pixi.mcp.lock import Lock, sifted
-from pixi.mcp.offers import Called, CallFailed, ForeignTool
+from pixi.mcp.lock import LockFile, sifted
+from pixi.mcp.offers import (
+    Broken,
+    CallFailed,
+    CallResult,
+    Closed,
+    ForeignTool,
+    Program,
+    Ready,
+    Starting,
+    State,
+    Waiting,
+    Where,
+    visible,
+)
 from pixi.mcp.process import NotStarted, found
-from pixi.mcp.state import Broken, Closed, Ready, Starting, State, Waiting
-from pixi.mcp.where import Program, Where, visible
 
 if TYPE_CHECKING:
-    from pixi.mcp.connection import Connection, Listing
+    from pixi.mcp.connection import Listing, McpConnection
 
 _log = logging.getLogger("pixi.mcp")
 
@@ -28,7 +39,7 @@ Tell = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
+class McpTimeouts:
     """How long things may take, in seconds.
 
     Attributes:
@@ -45,7 +56,7 @@ class Patience:
     list_pause: float = 1.0
 
 
-class Server:
+class McpServer:
     """An MCP server. All that opens and closes it happens in one task, which `start` makes.
 
     Args:
@@ -66,12 +77,12 @@ class Server:
         self,
         name: str,
         where: Where,
-        lock: Lock,
+        lock: LockFile,
         *,
         tell: Tell,
-        offered: "Callable[[Server], Awaitable[None]] | None" = None,
-        changed: "Callable[[Server], None] | None" = None,
-        patience: Patience = Patience(),
+        offered: "Callable[[McpServer], Awaitable[None]] | None" = None,
+        changed: "Callable[[McpServer], None] | None" = None,
+        patience: McpTimeouts = McpTimeouts(),
     ) -> None:
         self._name = name
         self.where = where
@@ -82,7 +93,7 @@ class Server:
         self._patience = patience
         self.state: State = Starting()
         self.tools: tuple[ForeignTool, ...] = ()
-        self._connection: Connection | None = None
+        self._connection: McpConnection | None = None
         self._listing: Listing | None = None
         self._task: asyncio.Task[None] | None = None
         self._settled = asyncio.Event()
@@ -116,7 +127,7 @@ class Server:
         """The lock file changed: what waits for consent may have it now."""
         self._look.set()
 
-    async def call(self, tool: str, arguments: Mapping[str, Any], seconds: float) -> Called:
+    async def call(self, tool: str, arguments: Mapping[str, Any], seconds: float) -> CallResult:
         """Call a tool by the server's own name for it. Cancelling it cancels it at the server.
 
         Raises:
@@ -200,8 +211,7 @@ class Server:
             self._tell_once(f"MCP server {self._name} is used for the first time: {self.where.shown}")
         # Imported in a thread: the SDK takes a second.
         await asyncio.to_thread(importlib.import_module, "pixi.mcp.connection")
-        from pixi.mcp.connection import connected
-        from pixi.mcp.faults import Lost
+        from pixi.mcp.connection import McpConnectionLost, connected
 
         try:
             async with connected(self._name, self.where, self._patience.start) as connection:
@@ -209,12 +219,12 @@ class Server:
                 await self._offer(self._listing, connection)
                 await self._attend(connection)
                 return connection.why_ended
-        except Lost as lost:
+        except McpConnectionLost as lost:
             return str(lost)
         finally:
             self._connection = None
 
-    async def _attend(self, connection: "Connection") -> None:
+    async def _attend(self, connection: "McpConnection") -> None:
         """Follow its list of tools until it ends; one that never rests is read less and less often."""
         loop, pause, again_at = asyncio.get_running_loop(), self._patience.list_pause, 0.0
         while True:
@@ -239,7 +249,7 @@ class Server:
             if self._listing is not None:
                 await self._offer(self._listing, connection)
 
-    async def _offer(self, listing: "Listing", connection: "Connection") -> None:
+    async def _offer(self, listing: "Listing", connection: "McpConnection") -> None:
         """Offer of a list what was approved, or is new; what is new is approved by that."""
         try:
             approved = await self._lock.approved(self._name)

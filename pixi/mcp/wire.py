@@ -43,7 +43,7 @@ _MOST_LISTED = 2_001  # tools on one page: one more than count
 _MOST_OWED = 100  # requests of the server that wait to be answered, as it reads no answers
 
 
-class Wire:
+class ConnectionLog:
     """What is known of one connection, beside what the SDK knows.
 
     Attributes:
@@ -169,9 +169,9 @@ def _shorten(result: dict[str, Any]) -> None:
 
 
 class Sieve:
-    """The stream from a server, of which only that goes on which `Wire` lets pass."""
+    """The stream from a server, of which only that goes on which `ConnectionLog` lets pass."""
 
-    def __init__(self, inner: "ReadStream[SessionMessage | Exception]", wire: Wire) -> None:
+    def __init__(self, inner: "ReadStream[SessionMessage | Exception]", wire: ConnectionLog) -> None:
         self._inner = inner
         self._wire = wire
 
@@ -213,10 +213,10 @@ class Sieve:
         await self.aclose()
 
 
-class Noted:
-    """The stream to a server, of which `Wire` takes note."""
+class NotedStream:
+    """The stream to a server, of which `ConnectionLog` takes note."""
 
-    def __init__(self, inner: "WriteStream[SessionMessage]", wire: Wire) -> None:
+    def __init__(self, inner: "WriteStream[SessionMessage]", wire: ConnectionLog) -> None:
         self._inner = inner
         self._wire = wire
 

@@ -20,7 +20,7 @@ _LONGEST_PAUSE = 600.0  # that a server may ask for; then it is asked again, wha
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
+class BreakerPolicy:
     """When a breaker opens, and for how long.
 
     Attributes:
@@ -34,7 +34,7 @@ class Patience:
     cap: float = 60.0
 
 
-class Asking:
+class Permit:
     """A request that was let through. What is told first of it holds."""
 
     __slots__ = ("_breaker", "_is_over")
@@ -88,16 +88,18 @@ class Breaker:
         "_probe",
     )
 
-    def __init__(self, place: str, clock: Clock = time.monotonic, patience: Patience | None = None) -> None:
+    def __init__(
+        self, place: str, clock: Clock = time.monotonic, patience: BreakerPolicy | None = None
+    ) -> None:
         self._place = place
         self._clock = clock
-        self._patience = patience or Patience()
+        self._patience = patience or BreakerPolicy()
         self._failures = 0  # in a row
         self._failing_since = 0.0
         self._last_fault = ""
         self._pause = 0.0  # the present one; 0: it is closed
         self._open_until = 0.0
-        self._probe: Asking | None = None
+        self._probe: Permit | None = None
         self._left_alone: dict[str, float] = {}  # until when, by model
 
     @property
@@ -106,7 +108,7 @@ class Breaker:
         return self._pause > 0
 
     @contextmanager
-    def asking(self) -> Iterator[Asking]:
+    def asking(self) -> Iterator[Permit]:
         """Ask within this block. Who leaves it without a word of what came of it did not wait for it.
 
         Raises:
@@ -114,7 +116,7 @@ class Breaker:
         """
         if self._probe is not None or (self.is_open and self._clock() < self._open_until):
             raise self._refusal()
-        asking = Asking(self)
+        asking = Permit(self)
         if self.is_open:
             self._probe = asking
         try:
@@ -135,7 +137,7 @@ class Breaker:
         self._pause = 0.0
         self._probe = None
 
-    def _count(self, asking: Asking, fault: ModelError) -> None:
+    def _count(self, asking: Permit, fault: ModelError) -> None:
         is_probe = asking is self._probe
         if self.is_open and not is_probe:
             return  # it was asked before the breaker opened, and tells nothing new
@@ -153,7 +155,7 @@ class Breaker:
         self._open_until = self._clock() + pause
         self._probe = None
 
-    def _release(self, asking: Asking) -> None:
+    def _release(self, asking: Permit) -> None:
         if asking is self._probe:
             self._probe = None
 
@@ -175,9 +177,9 @@ class Breakers:
         patience: of each of them.
     """
 
-    def __init__(self, clock: Clock = time.monotonic, patience: Patience | None = None) -> None:
+    def __init__(self, clock: Clock = time.monotonic, patience: BreakerPolicy | None = None) -> None:
         self._clock = clock
-        self._patience = patience or Patience()
+        self._patience = patience or BreakerPolicy()
         self._breakers: dict[str, Breaker] = {}
 
     def of(self, place: str) -> Breaker:

@@ -17,7 +17,7 @@ from pixi.core.deltas import Prices, Usage
 from pixi.core.errors import ModelError
 from pixi.core.spending import Count
 from pixi.models import faults
-from pixi.models.breaker import Asking, Breakers
+from pixi.models.breaker import Breakers, Permit
 from pixi.models.connections import beginning_of, checked_address, checked_key, open_session, proxy_for
 from pixi.models.faults import Refusal, Retries, Server, refusal_in
 
@@ -232,7 +232,7 @@ class OpenAIEmbeddings:
             f"{self._server.place} answered with {what}: is {self._model!r} an embedding model?"
         )
 
-    def _pause_after(self, fault: ModelError, attempt: int, asked_at: float, asking: Asking) -> float | None:
+    def _pause_after(self, fault: ModelError, attempt: int, asked_at: float, asking: Permit) -> float | None:
         """Seconds to wait before the next attempt; None where there is to be none."""
         if asking.may_be_tried_again:
             left = asked_at + self._seconds - asyncio.get_running_loop().time()

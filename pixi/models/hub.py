@@ -1,12 +1,4 @@
-"""Fetches a model of the catalogue from the Hugging Face Hub: whole and checked, or not at all.
-
-The hub is asked with its own package, `huggingface_hub`, which knows its addresses, mirrors (`HF_ENDPOINT`),
-tokens (`HF_TOKEN`) and errors, and goes on where a connection broke. Three things are done here. What was
-fetched stays beside the place where the file shall be, so that another run goes on too: the package's own
-`hf_hub_download` throws it away. The file's SHA-256 is compared with the one that the hub names: the package
-compares sizes alone. And the file lies in Pixi's cache, under its own name: the package's cache has it behind
-a link below a commit's number, which nobody would write into a settings file or find again.
-"""
+"""Models of the hub that can be fetched: a short catalogue, what the hub has, and fetching a file."""
 
 import asyncio
 import errno
@@ -21,14 +13,75 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
+from importlib import resources
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NoReturn, TypeVar
 from urllib.parse import urlsplit
 
+import msgspec
+
 from pixi.core.errors import ConfigError, ModelError, PixiError
-from pixi.models.catalogue import CatalogueModel
 from pixi.models.weights import Progress, cache_folder, checked
+
+
+class CatalogueModel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A model that can be fetched. Sizes are approximate until the hub was asked.
+
+    Attributes:
+        name: what people call it by.
+        repository: at the hub, as `owner/name`.
+        file: the `.gguf` file in the repository.
+        parameters: in billions.
+        languages: codes of those that the model's card names.
+        licence: its SPDX name.
+        bytes: approximate size on disk.
+        memory_bytes: approximate memory that a talk needs.
+        source: the address where all of this stands.
+    """
+
+    name: str
+    repository: str
+    file: str
+    parameters: float
+    languages: tuple[str, ...]
+    licence: str
+    bytes: int
+    memory_bytes: int
+    source: str
+
+    @property
+    def path(self) -> Path:
+        """Where the file is kept, once it was fetched."""
+        return cache_folder() / self.file
+
+    @property
+    def fetched(self) -> bool:
+        """Return True if the file is here, whole."""
+        return self.path.is_file()
+
+
+class _Catalogue(msgspec.Struct):
+    model: tuple[CatalogueModel, ...]
+
+
+@cache
+def catalogue() -> tuple[CatalogueModel, ...]:
+    """Return the models of the catalogue, the smallest first; the first is the one to begin with."""
+    text = resources.files("pixi.models").joinpath("catalogue.toml").read_text("utf-8")
+    return msgspec.toml.decode(text, type=_Catalogue).model
+
+
+def find_in_catalogue(name: str) -> CatalogueModel | None:
+    """Return the model of that name, in upper or lower case; None where there is none."""
+    return next((model for model in catalogue() if model.name == name.casefold()), None)
+
+
+def cached_files() -> tuple[Path, ...]:
+    """Return the `.gguf` files in the cache, by name. Downloads that are not whole have another ending."""
+    return tuple(sorted(cache_folder().glob("*.gguf")))
+
 
 T = TypeVar("T")
 

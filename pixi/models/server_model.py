@@ -19,7 +19,7 @@ from pixi.core.errors import ModelError
 from pixi.core.providers import key_name_of
 from pixi.core.tokens import estimate_all
 from pixi.models import faults
-from pixi.models.breaker import Asking, Breakers
+from pixi.models.breaker import Breakers, Permit
 from pixi.models.cleaning import cleaned
 from pixi.models.connections import (
     beginning_of,
@@ -321,7 +321,7 @@ class ServerModel(PushedModel):
             raise faults.asked_to_wait(self._server, pause)
         await self._retries.sleep(pause)
 
-    def _pause_after(self, fault: ModelError, attempt: int, wait: FirstWait, asking: Asking) -> float | None:
+    def _pause_after(self, fault: ModelError, attempt: int, wait: FirstWait, asking: Permit) -> float | None:
         """Seconds to wait before the next attempt; None where there is to be none."""
         if fault.retry_after is not None:
             self._breaker.leave_alone(self.name, fault.retry_after)

@@ -10,12 +10,15 @@ from pathlib import Path
 from pixi.core.errors import ConfigError
 from pixi.core.persona import PLACEHOLDERS, Persona
 from pixi.core.untrusted import display_path
-from pixi.personas.avatar import find_avatar
-from pixi.personas.entries import find_unfit
-from pixi.personas.examples import check_reply, read_exchanges
-from pixi.personas.faults import Fault, Remark
-from pixi.personas.front_matter import FrontMatter, read_front_matter
-from pixi.personas.sections import IN_SHORT, join, read_sections
+from pixi.personas.front_matter import (
+    FrontMatter,
+    LintError,
+    LintWarning,
+    find_avatar,
+    find_unfit,
+    read_front_matter,
+)
+from pixi.personas.sections import IN_SHORT, check_reply, join, read_exchanges, read_sections
 
 LARGEST = 256 * 1024
 """Bytes of the largest file that is read."""
@@ -26,7 +29,7 @@ _BRACES = re.compile(r"\{\{([^{}\n]{0,80})\}\}")
 
 
 @dataclass(frozen=True, slots=True)
-class Loaded:
+class LoadedPersona:
     """A persona and what its file says that is hardly meant, the first 50 of it in the order of the lines.
 
     `lines` tells on which line each key of the front matter stands.
@@ -34,7 +37,7 @@ class Loaded:
 
     path: Path
     persona: Persona
-    remarks: tuple[Remark, ...] = ()
+    remarks: tuple[LintWarning, ...] = ()
     lines: Mapping[str, int] = field(default_factory=dict)
 
 
@@ -45,7 +48,7 @@ class PersonaError(ConfigError):
         loaded: what could be read all the same, where a wrong key counts as not written; None: nothing.
     """
 
-    def __init__(self, *faults: str, loaded: Loaded | None = None) -> None:
+    def __init__(self, *faults: str, loaded: LoadedPersona | None = None) -> None:
         super().__init__(*faults)
         self.loaded = loaded
 
@@ -59,7 +62,7 @@ def read_persona(path: Path | str) -> Persona:
     return load_persona(Path(path)).persona
 
 
-def load_persona(path: Path) -> Loaded:
+def load_persona(path: Path) -> LoadedPersona:
     """Read a persona's file, and say what in it is hardly meant.
 
     Raises:
@@ -68,17 +71,17 @@ def load_persona(path: Path) -> Loaded:
     return parse_persona(_read_text(path), path)
 
 
-def parse_persona(text: str, path: Path) -> Loaded:
+def parse_persona(text: str, path: Path) -> LoadedPersona:
     """Make a persona of a file's text. `path` names it, and is not opened; its picture is looked for there.
 
     Raises:
         PersonaError: it is no persona.
     """
-    faults: list[Fault] = []
-    loaded: Loaded | None = None
+    faults: list[LintError] = []
+    loaded: LoadedPersona | None = None
     try:
         loaded = _parse(text, path, faults)
-    except Fault as fault:  # of the rest nothing can be told
+    except LintError as fault:  # of the rest nothing can be told
         faults.append(fault)
     if loaded is None or faults:
         first = sorted(faults, key=lambda fault: fault.line)[:_MOST_FAULTS]
@@ -91,21 +94,25 @@ def shown(path: Path) -> str:
     return display_path(path)
 
 
-def _parse(text: str, path: Path, faults: list[Fault]) -> Loaded:
-    """Read the file as far as it can be read; what is wrong is added to `faults`, or raised as a `Fault`."""
+def _parse(text: str, path: Path, faults: list[LintError]) -> LoadedPersona:
+    """Read the file as far as it can be read; what is wrong is added to `faults`, or raised."""
     text = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
     unfit = find_unfit(text)
     if unfit:
         line = text.count("\n", 0, unfit.start()) + 1
-        raise Fault(line, f"delete the control character U+{ord(unfit[0]):04X}, or save the file as UTF-8.")
+        raise LintError(
+            line, f"delete the control character U+{ord(unfit[0]):04X}, or save the file as UTF-8."
+        )
     keys, body, first_line = _split(text, faults)
     sections = read_sections(body, first_line)
     prompt, in_short = join(sections.prompt), join(sections.in_short)
     if not prompt.strip():
-        faults.append(Fault(first_line, "there is no prompt: write here who the character is."))
+        faults.append(LintError(first_line, "there is no prompt: write here who the character is."))
     if in_short and keys.in_short:
         line = keys.lines["in_short"]
-        faults.append(Fault(line, f"`in_short` stands a second time as `## {IN_SHORT}`: keep one of them."))
+        faults.append(
+            LintError(line, f"`in_short` stands a second time as `## {IN_SHORT}`: keep one of them.")
+        )
     exchanges, remarks = read_exchanges(sections.examples)
     for exchange in exchanges:
         remarks.extend(check_reply(exchange, keys.commands))
@@ -115,7 +122,7 @@ def _parse(text: str, path: Path, faults: list[Fault]) -> Loaded:
     try:
         avatar, missing = find_avatar(keys.avatar, keys.lines.get("avatar", 1), path)
         remarks.extend([missing] if missing else [])
-    except Fault as fault:
+    except LintError as fault:
         faults.append(fault)
     persona = Persona(
         name=keys.name or _name_from(path),
@@ -140,17 +147,17 @@ def _parse(text: str, path: Path, faults: list[Fault]) -> Loaded:
         origin=shown(path),
     )
     remarks.sort(key=lambda remark: remark.line)
-    return Loaded(path, persona, tuple(remarks[:_MOST_REMARKS]), keys.lines)
+    return LoadedPersona(path, persona, tuple(remarks[:_MOST_REMARKS]), keys.lines)
 
 
-def _split(text: str, faults: list[Fault]) -> tuple[FrontMatter, str, int]:
+def _split(text: str, faults: list[LintError]) -> tuple[FrontMatter, str, int]:
     """The front matter, the Markdown below it, and the line on which that begins."""
     lines = text.split("\n")
     opens = next((index for index, line in enumerate(lines) if line.strip()), None)
     if opens is None:
-        raise Fault(1, "the file is empty: write here who the character is.")
+        raise LintError(1, "the file is empty: write here who the character is.")
     if lines[opens].rstrip() == "+++":
-        raise Fault(opens + 1, "the front matter is YAML between two lines `---`, not TOML.")
+        raise LintError(opens + 1, "the front matter is YAML between two lines `---`, not TOML.")
     if lines[opens].rstrip() != "---":
         return FrontMatter(), text, 1
     for closes in range(opens + 1, len(lines)):
@@ -158,17 +165,17 @@ def _split(text: str, faults: list[Fault]) -> tuple[FrontMatter, str, int]:
             keys, wrong = read_front_matter("\n".join(lines[opens + 1 : closes]), opens + 2)
             faults.extend(wrong)
             return keys, "\n".join(lines[closes + 1 :]), closes + 2
-    raise Fault(opens + 1, "the front matter never ends: close it with a second line `---`.")
+    raise LintError(opens + 1, "the front matter never ends: close it with a second line `---`.")
 
 
-def _unknown_placeholders(text: str, first_line: int) -> Iterator[Remark]:
+def _unknown_placeholders(text: str, first_line: int) -> Iterator[LintWarning]:
     known = " and ".join(f"{{{{{name}}}}}" for name in PLACEHOLDERS)
     line, counted = first_line, 0
     for braces in _BRACES.finditer(text):
         line += text.count("\n", counted, braces.start())
         counted = braces.start()
         if braces[1] not in PLACEHOLDERS:
-            yield Remark(line, f"`{braces[0]}` stays as it is: only {known} are filled.")
+            yield LintWarning(line, f"`{braces[0]}` stays as it is: only {known} are filled.")
 
 
 def _name_from(path: Path) -> str:

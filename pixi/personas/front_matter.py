@@ -1,16 +1,227 @@
-"""The front matter of a persona file: what its keys are, and what each of them means."""
+"""Front matter of a persona's file: keys and values, and what is wrong with them."""
 
+import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TypeVar, get_args
+from urllib.parse import urlsplit
 
+import yaml
 from rapidfuzz import fuzz, process
+from yaml.reader import ReaderError
 
 from pixi.core.persona import Pace
 from pixi.core.untrusted import display_line
-from pixi.personas.entries import Entry, read_entries
-from pixi.personas.faults import Fault
+
+
+@dataclass(frozen=True, slots=True)
+class LintWarning:
+    """Something that loads but is hardly meant. `line` counts from 1; `text` names the thing and the mend."""
+
+    line: int
+    text: str
+
+
+class LintError(Exception):
+    """The file cannot be a persona. Never leaves this package: the reader gathers them, with the file's name.
+
+    Attributes:
+        line: counts from 1.
+        text: the thing and the mend, one line.
+    """
+
+    def __init__(self, line: int, text: str) -> None:
+        super().__init__(text)
+        self.line = line
+        self.text = text
+
+
+FORMATS = (".png", ".jpg", ".jpeg", ".gif", ".webp")
+
+_LONGEST_ADDRESS = 2_000  # characters
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
+_EXPECTED = "an https address or the name of a picture (png, jpg, gif or webp) beside this file"
+
+
+def find_avatar(written: str, line: int, path: Path) -> tuple[str, LintWarning | None]:
+    """The address or the absolute path of the picture; "" with a remark where there is no such file.
+
+    Args:
+        written: what the front matter says.
+        line: where it says that.
+        path: of the persona's file.
+
+    Raises:
+        Fault: it is no https address, no picture, or lies outside of the persona's folder.
+    """
+    shown = display_line(written, 40)
+    if not written:
+        return "", None
+    if len(written) > _LONGEST_ADDRESS:
+        raise LintError(line, f"`avatar` has {len(written):,} characters: {_LONGEST_ADDRESS:,} is the most.")
+    if _SCHEME.match(written):
+        if not _is_https(written):
+            raise LintError(line, f"`avatar` is {_EXPECTED}, not `{shown}`.")
+        return written, None
+    if not written.lower().endswith(FORMATS):
+        raise LintError(line, f"`avatar` is {_EXPECTED}, not `{shown}`.")
+    folder = os.path.realpath(path.parent)
+    picture = os.path.realpath(os.path.join(folder, written))
+    if os.path.isabs(written) or not picture.startswith(os.path.join(folder, "")):
+        raise LintError(
+            line, f"`avatar` leads out of this folder: put the picture beside this file, not `{shown}`."
+        )
+    if not os.path.isfile(picture):
+        return "", LintWarning(
+            line, f"there is no picture `{shown}` beside this file: mend `avatar`, or put it there."
+        )
+    return picture, None
+
+
+def _is_https(address: str) -> bool:
+    try:
+        parts = urlsplit(address)
+        return parts.scheme == "https" and bool(parts.hostname) and not re.search(r"\s", address)
+    except ValueError:
+        return False  # brackets that are no IPv6 address
+
+
+_UNFIT = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
+
+_MENDS = (
+    ("mapping values are not allowed", "a text that holds a colon stands in quotes"),
+    ("'\\t' that cannot start", "indent with spaces, not with a tab"),
+    ("cannot start any token", "put the text in quotes"),
+    ("alias", "put a text that begins with * or & in quotes"),
+    ("flow", "put the text in quotes, or close the bracket"),
+    ("quoted scalar", "close the quotation marks"),
+)
+_MEND = "write each line as `key: text`"
+
+
+@dataclass(frozen=True, slots=True)
+class FrontMatterEntry:
+    """One key and what stands behind it.
+
+    Attributes:
+        line: where the key stands, counted in the file.
+        texts: the items of a list, or the one text.
+        is_list: whether a list was written.
+        quoted: whether the one text stood in quotes or in a block.
+    """
+
+    key: str
+    line: int
+    texts: tuple[str, ...]
+    is_list: bool = False
+    quoted: bool = False
+
+
+def read_entries(text: str, first_line: int) -> Iterator[FrontMatterEntry]:
+    """Read a YAML mapping of texts and lists of texts.
+
+    It goes by the events of the YAML parser: nothing is constructed, nothing nests, and no text is
+    guessed to be a number, a date or a truth value: `language: no` is Norwegian.
+
+    Args:
+        text: YAML, line breaks as `\\n`.
+        first_line: the line of the file on which `text` begins.
+
+    Raises:
+        Fault: it is not YAML, or more of YAML than texts and lists of texts.
+    """
+    walk = _Walk(text, first_line)
+    try:
+        yield from walk.entries()
+    except yaml.MarkedYAMLError as error:
+        problem = f"{error.context or ''} {error.problem or ''}"
+        mend = next((mend for sign, mend in _MENDS if sign in problem), _MEND)
+        mark = error.problem_mark or error.context_mark
+        raise LintError(walk.line_at(mark.index if mark else 0), f"this is not YAML: {mend}.") from error
+    except ReaderError as error:
+        raise LintError(walk.line_at(error.position), "delete the control character in this line.") from error
+    except (ValueError, OverflowError) as error:
+        # What chr() and int() raise inside the YAML parser, on an escape or a version that does not exist.
+        raise LintError(first_line, "this is not YAML: it holds an escape that means nothing.") from error
+
+
+def find_unfit(text: str) -> re.Match[str] | None:
+    """The first control character or lone surrogate: no prompt, terminal or server takes them well."""
+    return _UNFIT.search(text)
+
+
+class _Walk:
+    """One walk over the events of the YAML parser."""
+
+    def __init__(self, text: str, first_line: int) -> None:
+        self._text = text
+        self._end = len(text.rstrip())
+        self._first_line = first_line
+        self._events: Iterator[yaml.Event] = yaml.parse(text, Loader=yaml.SafeLoader)
+
+    def line_at(self, index: int) -> int:
+        """The line of a character. The YAML parser counts more line breaks than editors do."""
+        return self._first_line + self._text.count("\n", 0, min(index, self._end))
+
+    def entries(self) -> Iterator[FrontMatterEntry]:
+        """The entries, in order. Raises `LintError`, and whatever the YAML parser raises."""
+        event = self._next()
+        while isinstance(event, yaml.StreamStartEvent | yaml.DocumentStartEvent):
+            event = self._next()
+        if isinstance(event, yaml.StreamEndEvent) or (
+            isinstance(event, yaml.ScalarEvent) and not event.value
+        ):
+            return
+        if not isinstance(event, yaml.MappingStartEvent):
+            raise self._fault(event, f"{_MEND}.")
+        while not isinstance(event := self._next(), yaml.MappingEndEvent):
+            yield self._entry(event)
+        for event in self._events:
+            if not isinstance(event, yaml.DocumentEndEvent | yaml.StreamEndEvent):
+                raise self._fault(event, "`...` ends the front matter too early: delete that line.")
+
+    def _entry(self, event: yaml.Event) -> FrontMatterEntry:
+        if not isinstance(event, yaml.ScalarEvent):
+            raise self._fault(event, f"{_MEND}.")
+        key, line = self._written(event), self._line(event)
+        value = self._next()
+        if isinstance(value, yaml.ScalarEvent):
+            return FrontMatterEntry(key, line, (self._written(value),), quoted=value.style is not None)
+        if not isinstance(value, yaml.SequenceStartEvent):
+            raise self._fault(
+                value, f"`{display_line(key, 40)}` is a text or a list: put the text in quotes."
+            )
+        texts: list[str] = []
+        while not isinstance(item := self._next(), yaml.SequenceEndEvent):
+            if not isinstance(item, yaml.ScalarEvent):
+                raise self._fault(
+                    item, f"an item of `{display_line(key, 40)}` is one text: put it in quotes."
+                )
+            texts.append(self._written(item))
+        return FrontMatterEntry(key, line, tuple(texts), is_list=True)
+
+    def _next(self) -> yaml.Event:
+        event = next(self._events)
+        if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None) is not None:
+            raise self._fault(event, "put a text that begins with * or & in quotes.")
+        if getattr(event, "tag", None) is not None:
+            raise self._fault(event, "put a text that begins with ! in quotes.")
+        return event
+
+    def _written(self, event: yaml.ScalarEvent) -> str:
+        unfit = find_unfit(event.value)
+        if unfit:
+            raise self._fault(event, f"delete the control character U+{ord(unfit[0]):04X}.")
+        return str(event.value)
+
+    def _fault(self, event: yaml.Event, text: str) -> LintError:
+        return LintError(self._line(event), text)
+
+    def _line(self, event: yaml.Event) -> int:
+        return self.line_at(event.start_mark.index if event.start_mark else 0)
+
 
 KEYS = (
     "name",
@@ -69,7 +280,7 @@ class FrontMatter:
     lines: Mapping[str, int] = field(default_factory=dict)
 
 
-def read_front_matter(text: str, first_line: int = 1) -> tuple[FrontMatter, list[Fault]]:
+def read_front_matter(text: str, first_line: int = 1) -> tuple[FrontMatter, list[LintError]]:
     """Read what stands between the dashes; give what the keys say, and all that is wrong with them.
 
     A key that is wrong counts as not written. Of a text that is not YAML, what stands above is read.
@@ -80,9 +291,11 @@ def read_front_matter(text: str, first_line: int = 1) -> tuple[FrontMatter, list
     """
     if len(text) > _LONGEST:
         return FrontMatter(), [
-            Fault(first_line, "the front matter is too long: a long text belongs below it, in the prompt.")
+            LintError(
+                first_line, "the front matter is too long: a long text belongs below it, in the prompt."
+            )
         ]
-    faults: list[Fault] = []
+    faults: list[LintError] = []
     values = _Values(_checked(read_entries(text, first_line), faults), faults)
     return FrontMatter(
         name=values.title("name", 100),
@@ -106,20 +319,20 @@ def read_front_matter(text: str, first_line: int = 1) -> tuple[FrontMatter, list
     ), faults
 
 
-def _checked(entries: Iterator[Entry], faults: list[Fault]) -> dict[str, Entry]:
+def _checked(entries: Iterator[FrontMatterEntry], faults: list[LintError]) -> dict[str, FrontMatterEntry]:
     """The entries by key. One whose key is not known or stands a second time is a fault."""
-    by_key: dict[str, Entry] = {}
+    by_key: dict[str, FrontMatterEntry] = {}
     try:
         for entry in entries:
             if entry.key not in KEYS:
-                faults.append(Fault(entry.line, _unknown(entry.key)))
+                faults.append(LintError(entry.line, _unknown(entry.key)))
             elif entry.key in by_key:
                 first = by_key[entry.key].line
                 text = f"`{entry.key}` stands on line {first} already: keep one of them."
-                faults.append(Fault(entry.line, text))
+                faults.append(LintError(entry.line, text))
             else:
                 by_key[entry.key] = entry
-    except Fault as fault:  # what stands below it cannot be read
+    except LintError as fault:  # what stands below it cannot be read
         faults.append(fault)
     return by_key
 
@@ -137,7 +350,7 @@ class _Values:
     What does not fit its key is added to `faults`, and counts as not written.
     """
 
-    def __init__(self, entries: Mapping[str, Entry], faults: list[Fault]) -> None:
+    def __init__(self, entries: Mapping[str, FrontMatterEntry], faults: list[LintError]) -> None:
         self._entries = entries
         self._faults = faults
 
@@ -151,7 +364,7 @@ class _Values:
         if entry is None:
             return ""
         if entry.is_list:
-            self._faults.append(Fault(entry.line, f"`{key}` is one text, not a list."))
+            self._faults.append(LintError(entry.line, f"`{key}` is one text, not a list."))
             return ""
         return entry.texts[0].strip()
 
@@ -160,7 +373,9 @@ class _Values:
         text = " ".join(self.text(key).split())
         if len(text) > longest:
             line = self._entries[key].line
-            self._faults.append(Fault(line, f"`{key}` has {len(text)} characters: {longest} is the most."))
+            self._faults.append(
+                LintError(line, f"`{key}` has {len(text)} characters: {longest} is the most.")
+            )
         return text
 
     def texts(self, key: str) -> tuple[str, ...]:
@@ -186,7 +401,7 @@ class _Values:
             if not _COMMAND.fullmatch(word):
                 line = self._entries[key].line
                 text = f"`{key}` holds names such as `send`, not `{display_line(word, 40)}`."
-                self._faults.append(Fault(line, text))
+                self._faults.append(LintError(line, text))
         return words
 
     def switch(self, key: str, default: bool) -> bool:
@@ -222,5 +437,5 @@ class _Values:
         """The default where nothing is written; what is written instead of `expected` is a fault."""
         if written:
             text = f"`{key}` is {expected}, not `{display_line(written, 40)}`."
-            self._faults.append(Fault(self._entries[key].line, text))
+            self._faults.append(LintError(self._entries[key].line, text))
         return default

@@ -1,12 +1,15 @@
-"""The Markdown of a persona file: which of its sections are the prompt, and which are read apart."""
+"""The Markdown of a persona's file: its sections, and the examples among them."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain, islice
 
-from rapidfuzz import fuzz
+from rapidfuzz import fuzz, process
 
-from pixi.personas.faults import Fault, Remark
+from pixi.core.language import BUILT_IN, CommandEnded, CommandStarted, CommandStream, Event, Prose
+from pixi.core.persona import Example
+from pixi.personas.front_matter import LintError, LintWarning
 
 EXAMPLES = "Examples"
 IN_SHORT = "In short"
@@ -17,7 +20,7 @@ _FENCE = re.compile(r" {0,3}(`{3,}(?=[^`]*$)|~{3,})(.*)")
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class SourceLine:
     """One line of the file. `in_code` is true inside a code fence and on the fence itself."""
 
     number: int
@@ -29,10 +32,10 @@ class Line:
 class Sections:
     """The parts of the Markdown; a part that is not there is empty."""
 
-    prompt: tuple[Line, ...]
-    in_short: tuple[Line, ...]
-    examples: tuple[Line, ...]
-    remarks: tuple[Remark, ...]
+    prompt: tuple[SourceLine, ...]
+    in_short: tuple[SourceLine, ...]
+    examples: tuple[SourceLine, ...]
+    remarks: tuple[LintWarning, ...]
 
 
 def read_sections(text: str, first_line: int) -> Sections:
@@ -45,19 +48,21 @@ def read_sections(text: str, first_line: int) -> Sections:
     Raises:
         Fault: one of the two sections stands twice.
     """
-    parts: dict[str, list[Line]] = {"": [], EXAMPLES: [], IN_SHORT: []}
+    parts: dict[str, list[SourceLine]] = {"": [], EXAMPLES: [], IN_SHORT: []}
     starts: dict[str, int] = {}
-    remarks: list[Remark] = []
+    remarks: list[LintWarning] = []
     current, level = "", 0
     lines, open_fence = number_lines(text, first_line)
     if open_fence:
-        remarks.append(Remark(open_fence, "this code fence never closes: end it with a line like this one."))
+        remarks.append(
+            LintWarning(open_fence, "this code fence never closes: end it with a line like this one.")
+        )
     for line in lines:
         heading = None if line.in_code else _HEADING.fullmatch(line.text)
         name = _special(heading[2]) if heading else ""
         if name and heading:
             if name in starts:
-                raise Fault(
+                raise LintError(
                     line.number, f"`## {name}` stands on line {starts[name]} already: make them one section."
                 )
             current, level, starts[name] = name, len(heading[1]), line.number
@@ -70,13 +75,13 @@ def read_sections(text: str, first_line: int) -> Sections:
     return Sections(tuple(parts[""]), tuple(parts[IN_SHORT]), tuple(parts[EXAMPLES]), tuple(remarks))
 
 
-def number_lines(text: str, first_line: int) -> tuple[list[Line], int | None]:
+def number_lines(text: str, first_line: int) -> tuple[list[SourceLine], int | None]:
     """The lines of a Markdown text, each told whether it is code; and where a fence opens for good."""
-    lines: list[Line] = []
+    lines: list[SourceLine] = []
     fence, opened = "", None
     for number, line in enumerate(text.split("\n"), first_line):
         mark = _FENCE.fullmatch(line)
-        lines.append(Line(number, line, in_code=bool(fence or mark)))
+        lines.append(SourceLine(number, line, in_code=bool(fence or mark)))
         if fence and mark and mark[1].startswith(fence) and not mark[2].strip():
             fence, opened = "", None
         elif mark and not fence:
@@ -84,7 +89,7 @@ def number_lines(text: str, first_line: int) -> tuple[list[Line], int | None]:
     return lines, opened
 
 
-def join(lines: Iterable[Line]) -> str:
+def join(lines: Iterable[SourceLine]) -> str:
     """The text of the lines, without empty ones around it."""
     return "\n".join(line.text for line in lines).strip("\n").rstrip()
 
@@ -97,7 +102,7 @@ def _special(title: str) -> str:
     return IN_SHORT if plain == "in short" else ""
 
 
-def _almost(line: Line) -> Iterator[Remark]:
+def _almost(line: SourceLine) -> Iterator[LintWarning]:
     """A heading that is nearly one of the two: its section would silently become part of the prompt."""
     written = _ALMOST_HEADING.fullmatch(line.text.strip())
     if not written:
@@ -106,6 +111,157 @@ def _almost(line: Line) -> Iterator[Remark]:
     for name in (EXAMPLES, IN_SHORT):
         alike = max(fuzz.ratio(part, name.casefold()) for part in (title, title.partition(" ")[0]))
         if alike >= 80:
-            yield Remark(
+            yield LintWarning(
                 line.number, f"`{line.text.strip()}` is read as part of the prompt: write `## {name}`."
             )
+
+
+_SAID = re.compile(r" {0,3}> ?(.*)")
+_CAPTION = re.compile(r" {0,3}#{1,6}[ \t].*")
+_RULE = re.compile(r" {0,3}(?:(?:-[ \t]*){3,}|(?:\*[ \t]*){3,}|(?:_[ \t]*){3,})")
+_NAME = re.compile(r"[\s>*`-]*[\[【［][\s*]*([^\W\d][\w-]*)[\s*]*[:：\]】］]")
+_DECORATION = " \t\r\n`*_~>-"  # what may stand round a command without being said
+_ENOUGH = 20  # places in one reply that are told: whoever mends these sees the others
+_ALMOST = 75  # how alike, out of 100, a name in small letters must be to count as a mistyped command
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """One exchange as it stands in the file. `said_on` is its first line."""
+
+    said_on: int
+    said: str
+    reply: tuple[SourceLine, ...]
+
+    @property
+    def example(self) -> Example:
+        """The exchange without its place."""
+        return Example(self.said, join(self.reply))
+
+
+def read_exchanges(lines: Iterable[SourceLine]) -> tuple[list[Exchange], list[LintWarning]]:
+    """Read the section of examples: the exchanges that have a reply, and what else stands there.
+
+    Captions (`### …`) and rules (`---`) between the exchanges are left out.
+    A reply may stand in a code fence; then nothing in it is Markdown.
+    """
+    exchanges: list[Exchange] = []
+    remarks: list[LintWarning] = []
+    for said, block in _pairs(lines):
+        reply = _without_fence(block)
+        if said and reply:
+            text = "\n".join(line.text for line in said).strip()
+            exchanges.append(Exchange(said[0].number, text, reply))
+        elif said:
+            text = "nothing answers this example: to show silence, reply with a NOTE alone."
+            remarks.append(LintWarning(said[0].number, text))
+        elif reply:
+            text = "this belongs to no example: begin what is said with `> `."
+            remarks.append(LintWarning(reply[0].number, text))
+    return exchanges, remarks
+
+
+def _pairs(lines: Iterable[SourceLine]) -> Iterator[tuple[list[SourceLine], list[SourceLine]]]:
+    """What is said and what follows it, in turn. The first pair holds what stands before any quote."""
+    said: list[SourceLine] = []
+    reply: list[SourceLine] = []
+    quoting = False
+    for line in lines:
+        quote = None if line.in_code else _SAID.fullmatch(line.text)
+        if quote:
+            if not quoting:
+                yield said, reply
+                said, reply = [], []
+            said.append(SourceLine(line.number, quote[1]))
+        elif line.in_code or not (_CAPTION.fullmatch(line.text) or _RULE.fullmatch(line.text)):
+            reply.append(line)
+        quoting = bool(quote)
+    yield said, reply
+
+
+def _without_fence(block: list[SourceLine]) -> tuple[SourceLine, ...]:
+    """A reply without empty lines around it, and without the fence round the whole of it."""
+    reply = _without_margins(block)
+    fenced = len(reply) > 1 and all(line.in_code for line in reply) and not reply[-1].text.strip(" `~")
+    return _without_margins(reply[1:-1]) if fenced else reply
+
+
+def _without_margins(lines: Sequence[SourceLine]) -> tuple[SourceLine, ...]:
+    filled = [index for index, line in enumerate(lines) if line.text.strip()]
+    return tuple(lines[filled[0] : filled[-1] + 1]) if filled else ()
+
+
+def check_reply(exchange: Exchange, commands: tuple[str, ...] | None) -> Iterator[LintWarning]:
+    """What in an example's reply would not do what its author means.
+
+    Args:
+        exchange: the exchange.
+        commands: the commands that the persona may use; None: all.
+    """
+    allowed = {_canonical(name) for name in (BUILT_IN if commands is None else commands)}
+    known = {name: BUILT_IN.get(name, ()) for name in sorted({*BUILT_IN, *allowed})}
+    mistyped = dict(_mistyped(exchange.reply, {*known, *chain.from_iterable(known.values())}))
+    outside: list[str] = []
+    performed = False
+    for number, event in _events(exchange.reply, CommandStream(known)):
+        match event:
+            case CommandStarted(name) if name not in allowed:
+                yield LintWarning(number, f"the key `commands` does not name {name.upper()}: add it there.")
+            case CommandEnded(_, _, complete):
+                performed = True
+                if not complete:
+                    yield LintWarning(number, "this command never closes: end it with `]`.")
+            case Prose(text):
+                outside.extend(text.split("\n"))
+            case _:
+                pass
+    yield from (LintWarning(number, text) for number, text in mistyped.items())
+    if performed:
+        for number in sorted(_places(outside, exchange.reply) - mistyped.keys()):
+            yield LintWarning(number, "this stands outside every command and is never said: use [SEND: …].")
+    elif not mistyped:
+        yield LintWarning(
+            exchange.reply[0].number, "this reply holds no command: write [SEND: …], [REACT: …] or [NOTE: …]."
+        )
+
+
+def _canonical(name: str) -> str:
+    """The name of a command that may be written as an alias of a built-in one."""
+    lower = name.lower()
+    return next((built_in for built_in, aliases in BUILT_IN.items() if lower in aliases), lower)
+
+
+def _events(reply: tuple[SourceLine, ...], stream: CommandStream) -> Iterator[tuple[int, Event]]:
+    """The events of a reply, each with the line on which it, or the command it ends, began."""
+    number = opened = reply[0].number
+    for line in reply:
+        number = line.number
+        for event in stream.feed(line.text + "\n"):
+            opened = number if isinstance(event, CommandStarted) else opened
+            yield (opened if isinstance(event, CommandEnded) else number), event
+    for event in stream.close():
+        yield (opened if isinstance(event, CommandEnded) else number), event
+
+
+def _places(texts: Iterable[str], reply: tuple[SourceLine, ...]) -> set[int]:
+    """The lines on which the texts stand. The stream may give prose late, so it cannot tell."""
+    words = filter(None, (text.strip(_DECORATION) for text in texts))
+    return {
+        next((line.number for line in reply if word in line.text), reply[0].number)
+        for word in islice(words, _ENOUGH)
+    }
+
+
+def _mistyped(reply: Iterable[SourceLine], names: set[str]) -> Iterator[tuple[int, str]]:
+    """Lines that begin with the bracket of a command whose name is not one."""
+    for line in reply:
+        written = _NAME.match(line.text)
+        if not written or written[1].lower() in names:
+            continue
+        nearest = process.extractOne(
+            written[1].lower(), sorted(names), scorer=fuzz.ratio, score_cutoff=_ALMOST
+        )
+        if nearest:
+            yield line.number, f"[{written[1]}: …] is no command: do you mean [{nearest[0].upper()}: …]?"
+        elif written[1].isupper():
+            yield line.number, f"[{written[1]}: …] is no command: mend it, or name it under `commands`."

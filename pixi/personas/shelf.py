@@ -11,12 +11,12 @@ from rapidfuzz import fuzz, process
 from pixi.core.errors import ConfigError
 from pixi.core.persona import Persona
 from pixi.core.untrusted import display_line
-from pixi.personas.faults import Remark
-from pixi.personas.files import Loaded, PersonaError, load_persona, parse_persona, shown
+from pixi.personas.files import LoadedPersona, PersonaError, load_persona, parse_persona, shown
+from pixi.personas.front_matter import LintWarning
 
 
 @dataclass(frozen=True, slots=True)
-class Broken:
+class BrokenPersona:
     """A file that is no persona. Each of `faults` gives the file, the line and the mend.
 
     `loaded` is what could be read all the same: the names in it can be checked too.
@@ -24,10 +24,10 @@ class Broken:
 
     path: Path
     faults: tuple[str, ...]
-    loaded: Loaded | None = field(default=None, compare=False)
+    loaded: LoadedPersona | None = field(default=None, compare=False)
 
 
-Found = Loaded | Broken
+Found = LoadedPersona | BrokenPersona
 
 
 def shipped_folder() -> Path:
@@ -87,7 +87,7 @@ def find_persona(name_or_path: str, folders: Sequence[Path]) -> Persona:
     wanted = _key(name_or_path.removesuffix(".md"))
     for folder in folders:
         found = _find_in(folder, wanted)
-        if isinstance(found, Broken):
+        if isinstance(found, BrokenPersona):
             raise ConfigError(*found.faults)
         if found:
             return found.persona
@@ -110,7 +110,9 @@ def _find_in(folder: Path, wanted: str) -> Found | None:
 def _unknown(name: str, folders: Sequence[Path]) -> str:
     everything = list_personas(folders)
     names = {_key(each.path.stem): each.path.stem for each in everything}
-    names |= {_key(each.persona.name): each.persona.name for each in everything if isinstance(each, Loaded)}
+    names |= {
+        _key(each.persona.name): each.persona.name for each in everything if isinstance(each, LoadedPersona)
+    }
     nearest = process.extractOne(_key(name), list(names), scorer=fuzz.ratio, score_cutoff=60)
     known = ", ".join(sorted(names.values())) or "none"
     mend = f"do you mean `{names[nearest[0]]}`?" if nearest else f"there are {known}."
@@ -123,7 +125,7 @@ def _with_namesakes(here: list[Found]) -> Iterator[Found]:
     """The files of a folder; one whose persona has the name of another before it is told so."""
     first: dict[str, Path] = {}
     for each in here:
-        if isinstance(each, Broken):
+        if isinstance(each, BrokenPersona):
             yield each
             continue
         other = first.setdefault(_key(each.persona.name), each.path)
@@ -131,12 +133,12 @@ def _with_namesakes(here: list[Found]) -> Iterator[Found]:
             yield each
         else:
             text = f"`{each.persona.name}` is the name in {other.name} too: give one of them another."
-            yield replace(each, remarks=(Remark(1, text), *each.remarks))
+            yield replace(each, remarks=(LintWarning(1, text), *each.remarks))
 
 
 def _keys(found: Found) -> set[str]:
     """The names under which a file is found."""
-    names = {found.path.stem} if isinstance(found, Broken) else {found.path.stem, found.persona.name}
+    names = {found.path.stem} if isinstance(found, BrokenPersona) else {found.path.stem, found.persona.name}
     return {_key(name) for name in names}
 
 
@@ -170,10 +172,10 @@ def _load(path: Path, folder: Path, draft: str | None = None) -> Found:
     """
     if not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder)):
         text = f"{shown(path)}: this link leads out of its folder; put the file itself there."
-        return Broken(path, (text,))
+        return BrokenPersona(path, (text,))
     try:
         return load_persona(path) if draft is None else parse_persona(draft, path)
     except PersonaError as error:
-        return Broken(path, error.faults, error.loaded)
+        return BrokenPersona(path, error.faults, error.loaded)
     except ConfigError as error:
-        return Broken(path, error.faults)
+        return BrokenPersona(path, error.faults)

@@ -8,13 +8,19 @@ from typing import Any
 
 from pixi.core.errors import ConfigError
 from pixi.settings import given as sources
-from pixi.settings.check import check_key, is_section, known_keys, sections_of
-from pixi.settings.fallback import address_for, is_list_of_models, server_for, tables_of, with_fallback
+from pixi.settings.check import check_key, check_search, is_section, known_keys, sections_of
 from pixi.settings.given import MODELS, Faults, Given
 from pixi.settings.http import check_http, http_of
-from pixi.settings.own_keys import with_own_keys
-from pixi.settings.pricing import check_prices, with_prices
-from pixi.settings.searching import check_search
+from pixi.settings.model_choice import (
+    address_for,
+    check_prices,
+    is_list_of_models,
+    server_for,
+    tables_of,
+    with_fallback,
+    with_own_keys,
+    with_prices,
+)
 from pixi.settings.secret import Secret
 from pixi.settings.sections import (
     DatabaseSettings,

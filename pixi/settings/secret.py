@@ -1,6 +1,15 @@
-"""Text that never prints: keys and tokens."""
+"""Secrets in settings: shown to nobody, and found where they stand."""
 
+import dataclasses
+import os
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import NoReturn, Self
+from urllib.parse import unquote, urlsplit
+
+from pixi.core.masking import SecretRedactor, names_secret
+from pixi.settings.given import Given
 
 
 class Secret:
@@ -35,3 +44,89 @@ class Secret:
 
     def __deepcopy__(self, memo: object) -> Self:
         return self
+
+
+_SHORTEST = 6
+"""Shorter ones are placeholders such as `none`, which would make holes into ordinary words."""
+
+_PASSWORD = re.compile(r"://[^:/@\s]*:(.+)@", re.DOTALL)  # also one that should have been written otherwise
+_PARAMETER = re.compile(r"[?&]([^=&#?]+)=([^&#]+)")
+_SCHEME = re.compile(r"(?:basic|bearer|token) +(?=\S)", re.IGNORECASE)
+"""What stands before the secret itself in a header that lets somebody in."""
+
+_NO_SECRET_VARIABLE = re.compile(
+    r"PWD|OLDPWD|GOOGLE_APPLICATION_CREDENTIALS"
+    r"|.*(?:_TOKENS|TOKENI[SZ]ER\w*|_(?:DIR|DIRECTORY|FILE|PATH)|ASKPASS)",
+    re.IGNORECASE,
+)
+"""Names of variables that sound like a secret and hold a folder, a file, a program, a count or a kind."""
+
+_NO_SECRETS = frozenset({"sources"})  # by what each key was set: "DISCORD_TOKEN", where the token is in it
+
+
+class Discreet:
+    """A part of the settings whose `repr` shows no secret, and no password of an address."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        if not dataclasses.is_dataclass(self):
+            return super().__repr__()
+        told = ", ".join(f"{field.name}={getattr(self, field.name)!r}" for field in dataclasses.fields(self))
+        mask = SecretRedactor()
+        mask.learn(filter(None, _walk(self)))
+        return mask.hide(f"{type(self).__name__}({told})")
+
+
+def ambient_secrets() -> frozenset[str]:
+    """Return the values of environment variables whose names tell of a secret: addons have their own keys.
+
+    Left out are names that only sound so (`PASSWORD_STORE_DIR`, `MAX_TOKENS`), and numbers of tokens.
+    """
+    return secrets_in({name: value for name, value in os.environ.items() if not _only_sounds(name, value)})
+
+
+def _only_sounds(name: str, value: str) -> bool:
+    counts = "token" in name.lower() and value.isdecimal()  # a password may be all digits, a token is not
+    return counts or _NO_SECRET_VARIABLE.fullmatch(name) is not None
+
+
+def secrets_in(settings: object) -> frozenset[str]:
+    """The texts of all secrets in settings, or in a part of them."""
+    return frozenset(text for text in _walk(settings) if len(text) >= _SHORTEST)
+
+
+def _walk(value: object) -> Iterator[str]:
+    if isinstance(value, Secret):
+        yield value.reveal()
+        if scheme := _SCHEME.match(value.reveal()):
+            yield value.reveal()[scheme.end() :]
+    elif isinstance(value, str):
+        yield from _passwords(value)
+    elif isinstance(value, Given):  # of an addon: nothing but its name tells that it is a secret
+        yield from _walk({value.key.rpartition(".")[2]: value.value})
+    elif isinstance(value, Mapping):
+        for key, inner in value.items():
+            if isinstance(inner, str) and names_secret(str(key)):
+                yield inner
+            yield from _walk(inner)
+    elif isinstance(value, tuple | list):
+        for inner in value:
+            yield from _walk(inner)
+    elif dataclasses.is_dataclass(value):
+        for field in dataclasses.fields(value):
+            if field.name not in _NO_SECRETS:
+                yield from _walk(getattr(value, field.name))
+
+
+def _passwords(text: str) -> Iterator[str]:
+    """The passwords in an address, as they are written and as they are meant."""
+    if "://" not in text:
+        return
+    found = [password[1] for password in _PASSWORD.finditer(text)]
+    found += [value for name, value in _PARAMETER.findall(text) if names_secret(name)]
+    with suppress(ValueError):
+        found.append(urlsplit(text).password or "")
+    for password in filter(None, found):
+        yield password
+        yield unquote(password)

@@ -6,14 +6,12 @@ from pathlib import Path
 from typing import Any, Literal
 
 from pixi.core.deltas import Prices
-from pixi.core.limits import Limits
-from pixi.core.spending import Allowance, Budgets
+from pixi.core.spending import Allowance, Budgets, Limits
 from pixi.settings.discord_rules import Rules
 from pixi.settings.given import Given
-from pixi.settings.hidden import Discreet
 from pixi.settings.http_rules import HttpRules
 from pixi.settings.sampling import Sampling
-from pixi.settings.secret import Secret
+from pixi.settings.secret import Discreet, Secret
 
 ToolForm = Literal["auto", "native", "text", "off"]
 GrammarForm = Literal["auto", "off", "llama.cpp", "vllm"]

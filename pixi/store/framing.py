@@ -11,7 +11,7 @@ from typing import Self
 from pixi.core.conversation import Bounds
 from pixi.core.deltas import ToolSchema
 from pixi.core.lines import AssistantLine, Line, ToolLine, UserLine
-from pixi.core.picture import Abilities
+from pixi.core.message import Abilities
 
 
 @dataclass(frozen=True, slots=True)

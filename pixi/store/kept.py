@@ -221,7 +221,7 @@ class LookedBack:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ChannelConfig:
     """What people chose for one channel of a platform.
 
     Attributes:
@@ -488,7 +488,7 @@ class Alternative:
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
+class AnsweredMessage:
     """A message that came, and the turn that answers it.
 
     Attributes:

@@ -10,16 +10,17 @@ from pixi.core.language import Planned
 from pixi.core.lines import Line
 from pixi.core.memory import Memory
 from pixi.core.message import Message
-from pixi.core.spending import Part, Scope, Spent
+from pixi.core.spending import Part, Scope, UsageEntry
 from pixi.store.database import Connection
 from pixi.store.framing import Framing
 from pixi.store.kept import (
     Alternative,
-    Answered,
+    AnsweredMessage,
     ApiKey,
     AuditOutcome,
     AuditRecord,
     Begun,
+    ChannelConfig,
     Circle,
     CommandOutcome,
     Deed,
@@ -31,7 +32,6 @@ from pixi.store.kept import (
     LookedBack,
     Mark,
     Outcome,
-    Place,
     Quota,
     SavedConversation,
     SentFile,
@@ -186,7 +186,7 @@ class SqlStore:
         *,
         cost: float | None = None,
         model: str | None = None,
-        spent: Sequence[Spent] = (),
+        spent: Sequence[UsageEntry] = (),
         window: Bounds | None = None,
         again: Sequence[str] = (),
         framing: Framing | None = None,
@@ -288,7 +288,7 @@ class SqlStore:
         """See `Store.look_back`."""
         return await self._writer.ask(lambda db: looking_back.look_back(db, turn), writes=False)
 
-    async def answer_to(self, conversation: str, message_id: str) -> Answered | None:
+    async def answer_to(self, conversation: str, message_id: str) -> AnsweredMessage | None:
         """See `Store.answer_to`."""
         return await self._writer.ask(
             lambda db: records.answer_to(db, conversation, message_id), writes=False
@@ -312,7 +312,7 @@ class SqlStore:
         return await self._writer.ask(lambda db: records.tally(db, prefix, since), writes=False)
 
     async def audit_begin(
-        self, deed: Deed, *, spent: Sequence[Spent] = (), quota: Quota | None = None
+        self, deed: Deed, *, spent: Sequence[UsageEntry] = (), quota: Quota | None = None
     ) -> int:
         """See `Store.audit_begin`."""
 
@@ -336,16 +336,16 @@ class SqlStore:
         """See `Store.audit`."""
         return await self._writer.ask(lambda db: auditing.latest(db, limit, prefix), writes=False)
 
-    async def spend(self, spent: Iterable[Spent]) -> None:
+    async def spend(self, spent: Iterable[UsageEntry]) -> None:
         """See `Store.spend`."""
         entries = tuple(spent)
         await self._writer.ask(lambda db: books.spend(db, entries))
 
-    async def used(self, day: int, scope: Scope, name: str, *, since: int | None = None) -> Spent:
+    async def used(self, day: int, scope: Scope, name: str, *, since: int | None = None) -> UsageEntry:
         """See `Store.used`."""
         return await self._writer.ask(lambda db: books.used(db, day, scope, name, since), writes=False)
 
-    async def usage(self, first: int, last: int, *by: Part) -> tuple[Spent, ...]:
+    async def usage(self, first: int, last: int, *by: Part) -> tuple[UsageEntry, ...]:
         """See `Store.usage`."""
         return await self._writer.ask(lambda db: books.usage(db, first, last, by), writes=False)
 
@@ -448,11 +448,11 @@ class SqlStore:
         """See `Store.revoke_key`."""
         return await self._writer.ask(lambda db: keys.revoke(db, name, at))
 
-    async def places(self) -> dict[str, Place]:
+    async def places(self) -> dict[str, ChannelConfig]:
         """See `Store.places`."""
         return await self._writer.ask(chosen.places, writes=False)
 
-    async def set_place(self, address: str, place: Place) -> None:
+    async def set_place(self, address: str, place: ChannelConfig) -> None:
         """See `Store.set_place`."""
         await self._writer.ask(lambda db: chosen.set_place(db, address, place))
 

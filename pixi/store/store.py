@@ -10,15 +10,16 @@ from pixi.core.language import Planned
 from pixi.core.lines import Line
 from pixi.core.memory import Memory
 from pixi.core.message import Message
-from pixi.core.spending import Part, Scope, Spent
+from pixi.core.spending import Part, Scope, UsageEntry
 from pixi.store.framing import Framing
 from pixi.store.kept import (
     Alternative,
-    Answered,
+    AnsweredMessage,
     ApiKey,
     AuditOutcome,
     AuditRecord,
     Begun,
+    ChannelConfig,
     Circle,
     CommandOutcome,
     Deed,
@@ -30,7 +31,6 @@ from pixi.store.kept import (
     LookedBack,
     Mark,
     Outcome,
-    Place,
     Quota,
     SavedConversation,
     SentFile,
@@ -181,7 +181,7 @@ class Store(Protocol):
         *,
         cost: float | None = None,
         model: str | None = None,
-        spent: Sequence[Spent] = (),
+        spent: Sequence[UsageEntry] = (),
         window: Bounds | None = None,
         again: Sequence[str] = (),
         framing: Framing | None = None,
@@ -269,7 +269,7 @@ class Store(Protocol):
         """A turn of this number that has ended, with how it was asked; None: there is none."""
         ...
 
-    async def answer_to(self, conversation: str, message_id: str) -> Answered | None:
+    async def answer_to(self, conversation: str, message_id: str) -> AnsweredMessage | None:
         """A message that came, and the turn that answers it, or did; None: it never came."""
         ...
 
@@ -294,7 +294,7 @@ class Store(Protocol):
         ...
 
     async def audit_begin(
-        self, deed: Deed, *, spent: Sequence[Spent] = (), quota: Quota | None = None
+        self, deed: Deed, *, spent: Sequence[UsageEntry] = (), quota: Quota | None = None
     ) -> int:
         """Record what a tool is about to do, and enter what that uses; gives the number for `audit_end`.
 
@@ -313,15 +313,15 @@ class Store(Protocol):
         """The last deeds in conversations whose address begins with `prefix`, oldest first."""
         ...
 
-    async def spend(self, spent: Iterable[Spent]) -> None:
+    async def spend(self, spent: Iterable[UsageEntry]) -> None:
         """Enter in the books what was used. In a turn that `forget` overtook, it was used by nobody."""
         ...
 
-    async def used(self, day: int, scope: Scope, name: str, *, since: int | None = None) -> Spent:
+    async def used(self, day: int, scope: Scope, name: str, *, since: int | None = None) -> UsageEntry:
         """What a person, a channel or a guild used on a day; `since`: and from that day on."""
         ...
 
-    async def usage(self, first: int, last: int, *by: Part) -> tuple[Spent, ...]:
+    async def usage(self, first: int, last: int, *by: Part) -> tuple[UsageEntry, ...]:
         """What was used from one day to another, both included, added up by these parts and in their order.
 
         Without any part it is one sum.
@@ -440,11 +440,11 @@ class Store(Protocol):
         """Revoke a key, at a time in seconds since the epoch; False: none of that name is in use."""
         ...
 
-    async def places(self) -> dict[str, Place]:
+    async def places(self) -> dict[str, ChannelConfig]:
         """What people chose, by the channel's address."""
         ...
 
-    async def set_place(self, address: str, place: Place) -> None:
+    async def set_place(self, address: str, place: ChannelConfig) -> None:
         """Keep what people chose for a channel; the default place is not kept."""
         ...
 

@@ -6,14 +6,11 @@ from dataclasses import dataclass
 from itertools import count
 
 from pixi.core.archive import Archive
-from pixi.core.card import Card
 from pixi.core.channel import Channel, Question
 from pixi.core.errors import ChannelError
 from pixi.core.events import Noted, ToolAnswered, TurnEnded, TurnEvent, TurnStarted, Verdict
 from pixi.core.language import REACT, SEND
-from pixi.core.message import Author, Image, Message
-from pixi.core.picture import Abilities, Picture
-from pixi.core.venue import Rights, Venue
+from pixi.core.message import Abilities, Author, Card, Image, Message, Picture, Rights, Venue
 
 _SOMEBODY = Author("1", "Mo")
 _ANYWHERE = Venue()
@@ -22,7 +19,7 @@ _FIRST_SENT_AT = 1_767_268_800.0  # noon on the first of January 2026, UTC; each
 
 
 @dataclass(frozen=True, slots=True)
-class Post:
+class RecordedMessage:
     """A message as it was posted: its id, and what it answers and points at."""
 
     id: str
@@ -79,7 +76,7 @@ class RecordingChannel(Channel):
         archive: Archive | None = None,
     ) -> None:
         self.conversation = conversation
-        self.posts: list[Post] = []
+        self.posts: list[RecordedMessage] = []
         self.cards: list[Card] = []
         self.pictures: list[Picture] = []
         self.stickers: list[str] = []
@@ -166,7 +163,7 @@ class RecordingChannel(Channel):
         await self._act(SEND)
         if nonce not in self.nonces:
             self.nonces.append(nonce)
-            self.posts.append(Post(f"sent:{nonce}", text, nonce, answers, reply_to))
+            self.posts.append(RecordedMessage(f"sent:{nonce}", text, nonce, answers, reply_to))
         return f"sent:{nonce}"
 
     async def react(self, message_id: str, emoji: str, *, nonce: str) -> None:

@@ -11,8 +11,7 @@ from rapidfuzz import process
 from rapidfuzz.distance import OSA
 
 from pixi.text.lists import telling_runs, word_list
-from pixi.text.normalising import normalise
-from pixi.text.terms import FUNCTION_WORDS, language_of, pieces, stemmer
+from pixi.text.terms import FUNCTION_WORDS, language_of, normalise, pieces, stemmer
 
 _LONGEST_QUERY = 4_000  # characters
 _MOST_TERMS = 200  # of a query

@@ -7,21 +7,21 @@ from typing import Any, TypeVar, Unpack, cast, overload
 
 from pixi.core.errors import ConfigError
 from pixi.core.events import Makes
-from pixi.core.picture import Need
+from pixi.core.message import Need
 from pixi.core.routes import AddonRoute, Answer, Caller, Follow, RouteError
 from pixi.store.tables import Schema, Tables
 from pixi.toolbox.commands import Command, CommandFunction, CommandRegistry, command_from
+from pixi.toolbox.context import Notice
 from pixi.toolbox.foreign import ForeignError, foreign
-from pixi.toolbox.notices import Notice
 from pixi.toolbox.schema import ToolFunction
-from pixi.toolbox.tools import Terms, Tool, Toolbox, tool_from
+from pixi.toolbox.tools import Tool, Toolbox, ToolTerms, tool_from
 
 T = TypeVar("T")
 ReadSettings = Callable[[str, type[Any]], Any]
 
 
 @dataclass(slots=True)
-class Brought:
+class AddonExtras:
     """What addons bring besides commands and tools.
 
     Attributes:
@@ -79,12 +79,12 @@ class Addon:
         self,
         commands: CommandRegistry,
         tools: Toolbox,
-        brought: Brought | None = None,
+        brought: AddonExtras | None = None,
         read_settings: ReadSettings = defaults,
     ) -> None:
         self._commands = commands
         self._tools = tools
-        self._brought = brought or Brought()
+        self._brought = brought or AddonExtras()
         self._read_settings = read_settings
 
     def settings(self, name: str, kind: type[T]) -> T:
@@ -177,11 +177,11 @@ class Addon:
     @overload
     def tool(self, function: ToolFunction) -> Tool: ...
     @overload
-    def tool(self, **terms: Unpack[Terms]) -> Callable[[ToolFunction], Tool]: ...
+    def tool(self, **terms: Unpack[ToolTerms]) -> Callable[[ToolFunction], Tool]: ...
     def tool(
-        self, function: ToolFunction | None = None, **terms: Unpack[Terms]
+        self, function: ToolFunction | None = None, **terms: Unpack[ToolTerms]
     ) -> Tool | Callable[[ToolFunction], Tool]:
-        """Decorator: register `async def name(context, ...)` as a tool, on the terms named in `Terms`.
+        """Decorator: register `async def name(context, ...)` as a tool, on the terms named in `ToolTerms`.
 
         Raises:
             ConfigError: the function cannot be a tool, its name is taken, or the terms cannot hold.

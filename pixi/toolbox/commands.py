@@ -9,9 +9,8 @@ from typing import Any
 
 from pixi.core.errors import ConfigError, PixiError
 from pixi.core.events import Makes
-from pixi.core.picture import Need
-from pixi.toolbox.context import Context
-from pixi.toolbox.draft import Draft
+from pixi.core.message import Need
+from pixi.toolbox.context import Context, Draft
 
 CommandFunction = Callable[..., Coroutine[Any, Any, None]]
 OnOpen = Callable[[Context], Coroutine[Any, Any, None]]

@@ -1,15 +1,88 @@
 """What a command or tool is told first: who asks, where, as which persona; and how it can act."""
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
-from pixi.core.card import Card
 from pixi.core.channel import Channel
 from pixi.core.deltas import Prices, Usage
-from pixi.core.message import Author, Message
+from pixi.core.message import Author, Card, Message, Picture, Venue
 from pixi.core.persona import Persona
-from pixi.core.picture import Picture
-from pixi.core.venue import Venue
+
+
+class Draft:
+    """What is there of an argument by now. One task may wait for it.
+
+    Attributes:
+        text: so much of it.
+        whole: that is all.
+    """
+
+    __slots__ = ("_changed", "text", "whole")
+
+    def __init__(self) -> None:
+        self.text = ""
+        self.whole = False
+        self._changed = asyncio.Event()
+
+    def grow(self, text: str) -> None:
+        """A piece more of it was written."""
+        self.text += text
+        self._changed.set()
+
+    def end(self, argument: str) -> None:
+        """All of it was written: this is it."""
+        self.text, self.whole = argument, True
+        self._changed.set()
+
+    async def settled(self, quiet: float) -> str:
+        """Wait until it is whole, or something is there and has not grown for so many seconds; gives it."""
+        while not self.whole:
+            self._changed.clear()
+            try:
+                async with asyncio.timeout(quiet if self.text.strip() else None):
+                    await self._changed.wait()
+            except TimeoutError:
+                break
+        return self.text
+
+    async def ended(self) -> str:
+        """Wait until it is whole; gives it."""
+        while not self.whole:
+            self._changed.clear()
+            await self._changed.wait()
+        return self.text
+
+
+SECONDS = 2.0
+"""How long an answer waits for a notice."""
+
+Look = Callable[[Message], Awaitable[Sequence[str]]]
+"""Given a message that is to be answered, gives what the persona should know of it: short lines, or none."""
+
+
+Answered = Callable[[Message, Sequence[str]], Awaitable[None]]
+"""Given a message and what of its lines the persona was told, keeps that it answered."""
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """Something that is looked up for each message, e.g. where a link in it leads.
+
+    What it says is shown to the persona above the message, as words that instruct nobody, and stays in the
+    talk. A model that is small is not shown it.
+
+    Attributes:
+        source: of the tools that it goes with: only personas that have one of these are told.
+        look: see `Look`; what takes longer than two seconds is left out, and so are all lines but three.
+            It changes nothing: a turn may look several times before it answers, or fail.
+        answered: called once the answer is on record; for what is told once. None: nothing is to be kept.
+    """
+
+    source: str
+    look: Look
+    answered: Answered | None = None
 
 
 class Context(Protocol):

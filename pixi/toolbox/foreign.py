@@ -1,9 +1,11 @@
-"""The border to functions that others wrote: whatever they raise comes out as one error with a name."""
+"""Functions that others wrote: run within a time, and their errors told as theirs."""
 
+import asyncio
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from traceback import extract_tb
+from typing import Any, TypeVar
 
 from pixi.core.errors import PixiError
 
@@ -36,3 +38,62 @@ def foreign(what: str) -> Iterator[None]:
         _log.error("%s raised %s (%s:%s)", what, type(error).__name__, place.filename, place.lineno)
         _log.debug("%s", what, exc_info=error)
         raise ForeignError(f"{what} failed with {type(error).__name__}.") from error
+
+
+_overdue_log = logging.getLogger("pixi.engine")
+
+GRACE_SECONDS = 0.5  # for what was told to end
+
+_T = TypeVar("_T")
+
+
+def _nothing_spared() -> float:
+    return 0.0
+
+
+async def within(
+    seconds: float,
+    work: Coroutine[Any, Any, _T],
+    what: str,
+    *,
+    spared: Callable[[], float] = _nothing_spared,
+) -> _T:
+    """Do it in a task of its own, and no longer than this. `what` names it for the log.
+
+    `spared` gives the seconds by now that are not to be counted.
+
+    Raises:
+        TimeoutError: it took longer.
+        ForeignError: it cancelled itself, which nobody asked of it.
+    """
+    task = asyncio.ensure_future(work)
+    clock = asyncio.get_running_loop()
+    began = clock.time()
+    try:
+        while not task.done() and (left := began + seconds + spared() - clock.time()) > 0:
+            await asyncio.wait([task], timeout=left)
+    except asyncio.CancelledError:
+        await give_up(task, what)
+        raise
+    if not task.done():
+        await give_up(task, what)
+        raise TimeoutError
+    if task.cancelled():
+        _overdue_log.error("%s cancelled itself", what)
+        raise ForeignError(f"{what} failed with CancelledError.")
+    return task.result()
+
+
+async def give_up(task: asyncio.Task[Any], what: str, *, graces: int = 1) -> None:
+    """Tell a task to end. One that does not within a moment, or so many, is left to itself."""
+    task.add_done_callback(_look_at)
+    task.cancel()
+    await asyncio.wait([task], timeout=graces * GRACE_SECONDS)
+    if not task.done():
+        _overdue_log.warning("%s does not end; it is left to itself", what)
+
+
+def _look_at(task: asyncio.Task[Any]) -> None:
+    """Take note of its error, or asyncio would complain that nobody did."""
+    if not task.cancelled():
+        task.exception()

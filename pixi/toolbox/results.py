@@ -8,10 +8,9 @@ from pathlib import PurePath
 from types import AsyncGeneratorType, GeneratorType
 from typing import Any
 
-from pixi.core.card import Card
 from pixi.core.errors import ToolError
-from pixi.core.masking import Mask
-from pixi.core.message import Image
+from pixi.core.masking import SecretRedactor
+from pixi.core.message import Card, Image
 from pixi.models.pictures import PictureError, fit_for_model
 
 Part = str | Image | Card
@@ -114,7 +113,7 @@ def _fitted(image: Image) -> Image:
     return fit_for_model(image.data, longest_side=_LONGEST_SIDE)
 
 
-def clipped(text: str, limit: int, mask: Mask | None = None) -> str:
+def clipped(text: str, limit: int, mask: SecretRedactor | None = None) -> str:
     """The text within so many bytes of UTF-8; where it is cut, it says so.
 
     With a mask, without secrets.
@@ -134,7 +133,7 @@ def clipped(text: str, limit: int, mask: Mask | None = None) -> str:
     return head[: max(0, limit - len(notice))].decode("utf-8", "ignore") + notice
 
 
-def masked(card: Card, mask: Mask) -> Card:
+def masked(card: Card, mask: SecretRedactor) -> Card:
     """The card without secrets; without its picture, where the address holds one."""
     hide = mask.hide
     picture = card.picture
@@ -153,7 +152,7 @@ def masked(card: Card, mask: Mask) -> Card:
     )
 
 
-def _masked_json(value: Any, mask: Mask) -> Any:
+def _masked_json(value: Any, mask: SecretRedactor) -> Any:
     match value:
         case str():
             return mask.hide(value)

@@ -8,8 +8,7 @@ from functools import cache
 from itertools import islice
 
 from pixi.core.deltas import ToolSchema
-from pixi.text.normalising import normalise
-from pixi.text.terms import FUNCTION_WORDS, grams, language_of, pieces, stemmer, terms_of
+from pixi.text.terms import FUNCTION_WORDS, grams, language_of, normalise, pieces, stemmer, terms_of
 
 _IN_NAME, _IN_WORDS, _IN_ARGUMENTS = 2.0, 1.0, 0.5
 _ALIKE = 0.8  # what a word counts whose runs of letters are all there, in another form of it or a longer one

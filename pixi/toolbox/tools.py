@@ -7,12 +7,11 @@ from typing import Any, Literal, TypedDict, Unpack, get_args
 
 from pixi.core.deltas import ToolSchema
 from pixi.core.errors import ConfigError
-from pixi.core.limits import TOOL_SECONDS
-from pixi.core.masking import Mask
-from pixi.core.picture import Need
+from pixi.core.masking import SecretRedactor
+from pixi.core.message import Need
+from pixi.core.spending import TOOL_SECONDS
 from pixi.toolbox.arguments import checked
-from pixi.toolbox.context import Context
-from pixi.toolbox.notices import Notice
+from pixi.toolbox.context import Context, Notice
 from pixi.toolbox.rates import Rate, Rates
 from pixi.toolbox.schema import ToolFunction, signature_of
 
@@ -27,7 +26,7 @@ LEAST_BYTES = 256
 """Of a result, however little room is left."""
 
 
-class Terms(TypedDict, total=False):
+class ToolTerms(TypedDict, total=False):
     """On which terms a tool may be used; each may be left out.
 
     Attributes:
@@ -66,7 +65,7 @@ class Terms(TypedDict, total=False):
 
 
 @dataclass(frozen=True, slots=True)
-class Bound:
+class BoundCall:
     """A tool with its arguments, which fit. `run` may be awaited once."""
 
     arguments: Mapping[str, Any]
@@ -79,14 +78,14 @@ class Tool:
 
     `bind` checks the arguments; it raises `ToolError` with words the model can act on. `instead` is the same
     tool by another name, for one that must not stand in the way of any that wants its name. All else is as
-    in `Terms`.
+    in `ToolTerms`.
 
     Raises:
         ConfigError: the terms cannot hold.
     """
 
     schema: ToolSchema
-    bind: Callable[[Mapping[str, Any]], Bound]
+    bind: Callable[[Mapping[str, Any]], BoundCall]
     timeout: float | None = TOOL_SECONDS
     writes: bool = False
     result_bytes: int | None = None
@@ -139,7 +138,7 @@ class Tool:
         return await self.bind(arguments).run(context)
 
 
-def tool_from(function: ToolFunction, **terms: Unpack[Terms]) -> Tool:
+def tool_from(function: ToolFunction, **terms: Unpack[ToolTerms]) -> Tool:
     """Make a tool of `async def name(context, ...)`: name, docstring and type hints make the schema.
 
     A hint `Annotated[int, Field(description="…", ge=1)]` gives its parameter a description and bounds; a
@@ -150,9 +149,9 @@ def tool_from(function: ToolFunction, **terms: Unpack[Terms]) -> Tool:
     """
     signature = signature_of(function)
 
-    def bind(arguments: Mapping[str, Any]) -> Bound:
+    def bind(arguments: Mapping[str, Any]) -> BoundCall:
         given = checked(signature, arguments)
-        return Bound(given, partial(_run, function, given))
+        return BoundCall(given, partial(_run, function, given))
 
     return Tool(signature.schema, bind, **terms)
 
@@ -177,7 +176,7 @@ class Toolbox:
         self._sources: set[str] = set()
         self.version = 0
         self.rates = Rates()
-        self.mask = Mask()
+        self.mask = SecretRedactor()
 
     @property
     def sources(self) -> frozenset[str]:

@@ -1,25 +1,150 @@
-"""Pages of the web as text: fetched, read by a process that they cannot harm, and kept for some minutes."""
+"""Pages of the web, read as text; what sites ask robots to leave alone is left alone."""
 
 import asyncio
+import re
 import time
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
 
 from yarl import URL
 
 from pixi.core.errors import ConfigError
-from pixi.documents import Documents, Limits, Readers, SetAside
-from pixi.documents.document import Document, Section
-from pixi.documents.files import FETCHED
+from pixi.documents import Documents, FileLimits, Readers, SetAside
+from pixi.documents.files import FETCHED, Document, Section
 from pixi.documents.formats.fetched import Kind, Label, labelled
-from pixi.documents.formats.markup import as_markdown
-from pixi.fetching.urls import parsed
-from pixi.fetching.web import Check, Fetched, Web, WebError
-from pixi.web.robots import Robots
-from pixi.web.wikis.walls import check_in
+from pixi.documents.formats.text import as_markdown
+from pixi.fetching.guard import parsed
+from pixi.fetching.web import Check, Fetched, Refused, Web, WebError
+from pixi.web.wiki_api import check_in
+
+if TYPE_CHECKING:
+    from protego import Protego
+
+NAME = "pixi-persona"
+"""By which a robots.txt may speak of this program."""
+
+_MOST_BYTES = 512_000  # of one; what comes after is not read, as RFC 9309 allows
+_SECONDS = 5.0
+_RULES_KEPT_SECONDS = 3_600.0
+_FAULT_SECONDS = 120.0  # after which a site is asked again that could not tell
+_RULES_KEPT = 200
+_RULES_KEPT_CHARACTERS = 2_000_000
+
+_FOR_WHOM = re.compile(r"\s*user[- ]?agent[\s:]+(.*)", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class _Rules:
+    """What one site said.
+
+    Attributes:
+        read: None: it said nothing.
+        fault: why it could not tell; "" where it could.
+        size: characters.
+        until: when it is asked again.
+    """
+
+    read: "Protego | None"
+    fault: str
+    size: int
+    until: float
+
+
+class Robots:
+    """Sites' rules.
+
+    Args:
+        web: fetches them.
+        clock: seconds that only ever grow.
+    """
+
+    def __init__(self, web: Web, clock: Callable[[], float] = time.monotonic) -> None:
+        self._web = web
+        self._clock = clock
+        self._kept: OrderedDict[str, _Rules] = OrderedDict()
+
+    async def check(self, url: URL) -> None:
+        """See that the site lets programs read this. As RFC 9309 has it: where there are no rules, all may be
+        read; where they could not be asked for, nothing.
+
+        Raises:
+            WebError: it may not be read.
+        """
+        rules = await self._rules(url.origin())
+        if rules.fault:
+            raise WebError(rules.fault)
+        if rules.read is None:
+            return
+        if not await asyncio.to_thread(rules.read.can_fetch, str(url), NAME):
+            raise WebError(f"{url.host} does not let programs read this page (its robots.txt says so).")
+
+    async def _rules(self, site: URL) -> _Rules:
+        key = str(site)
+        known = self._kept.get(key)
+        if known is None or known.until <= self._clock():
+            known = self._kept[key] = await self._fetched(site)
+        self._kept.move_to_end(key)
+        size = sum(rules.size for rules in self._kept.values())
+        while len(self._kept) > 1 and (len(self._kept) > _RULES_KEPT or size > _RULES_KEPT_CHARACTERS):
+            size -= self._kept.popitem(last=False)[1].size
+        return known
+
+    async def _fetched(self, site: URL) -> _Rules:
+        """What a site says now.
+
+        Raises:
+            Refused: it is none that may be asked.
+        """
+        now = self._clock()
+        try:
+            answer = await self._web.get(
+                str(site.with_path("/robots.txt")),
+                accept="text/plain",
+                most_bytes=_MOST_BYTES,
+                seconds=_SECONDS,
+                cut=True,
+            )
+        except Refused:
+            raise
+        except WebError as error:
+            if 400 <= error.status < 500:
+                return _Rules(None, "", 0, now + _RULES_KEPT_SECONDS)
+            unknown = (
+                " So whether programs may read it (its robots.txt) is not known." if error.status else ""
+            )
+            return _Rules(None, f"{error}{unknown}", 0, now + _FAULT_SECONDS)
+        text = answer.body.decode("utf-8", "replace").removeprefix("\ufeff")
+        return _Rules(await asyncio.to_thread(_parsed, text), "", len(text), now + _RULES_KEPT_SECONDS)
+
+
+def _parsed(text: str) -> "Protego":
+    from protego import Protego
+
+    return Protego.parse(_for_us(text))
+
+
+def _for_us(text: str) -> str:
+    """The text with all other programs made one.
+
+    Rules are kept once for each program that they are for: a thousand of these with a thousand rules would be
+    a million.
+    """
+    lines: list[str] = []
+    for line in text.splitlines():
+        told = _FOR_WHOM.match(line)
+        if told is None:
+            lines.append(line)
+            continue
+        name = told[1].partition("#")[0].strip().lower()
+        ours = f"User-agent: {name if name in ('*', NAME) else 'another'}"
+        if not lines or lines[-1] != ours:
+            lines.append(ours)
+    return "\n".join(lines)
+
 
 _KINDS: dict[str, Kind] = {
     "text/html": "html",
@@ -53,7 +178,7 @@ _LITTLE = 600  # characters of a page that may be nothing but a wall
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class WebPage:
     """A page that was read.
 
     Attributes:
@@ -86,7 +211,7 @@ class PageLimits:
     seconds: float = 15.0
 
 
-class Pages:
+class WebPageReader:
     """Reads pages. `close` ends what it started; nothing is started before the first page.
 
     Args:
@@ -103,7 +228,7 @@ class Pages:
         self._readers: Readers | None = None
         self._folder: TemporaryDirectory[str] | None = None
         self._laid_down = 0
-        self._kept: OrderedDict[str, tuple[float, Page]] = OrderedDict()
+        self._kept: OrderedDict[str, tuple[float, WebPage]] = OrderedDict()
 
     async def close(self) -> None:
         """End what reads. Calling it twice does no harm."""
@@ -112,7 +237,7 @@ class Pages:
         if self._folder is not None:
             await asyncio.to_thread(self._folder.cleanup)
 
-    async def read(self, url: str) -> Page:
+    async def read(self, url: str) -> WebPage:
         """The page at an address that anybody may have written.
 
         Raises:
@@ -148,12 +273,12 @@ class Pages:
                 f"{host} lets nobody in without a check that needs a browser ({check}).", answer=error.answer
             ) from None
 
-    async def _page(self, fetched: Fetched) -> Page:
+    async def _page(self, fetched: Fetched) -> WebPage:
         document, note = await self._documents(fetched)
         text = await asyncio.to_thread(as_markdown, document)
         if not note and len(text) < _LITTLE and (check := check_in(fetched.body)):
             note = f"this may be nothing but a check that needs a browser ({check})"
-        return Page(fetched.url, document.title, document.sections, text, note)
+        return WebPage(fetched.url, document.title, document.sections, text, note)
 
     async def _documents(self, fetched: Fetched) -> tuple[Document, str]:
         """The page as a document, and what to tell of it.
@@ -164,7 +289,7 @@ class Pages:
         kind = _kind_of(fetched)
         if self._readers is None:
             self._readers = Readers(
-                limits=Limits(
+                limits=FileLimits(
                     seconds=READING_SECONDS, megabytes=MEGABYTES, characters=20_000_000, records=1_000
                 )
             )
@@ -193,14 +318,14 @@ class Pages:
         self._laid_down += 1
         return Path(self._folder.name) / f"{self._laid_down}{FETCHED}"
 
-    def _known(self, key: str) -> Page | None:
+    def _known(self, key: str) -> WebPage | None:
         until, page = self._kept.get(key, (0.0, None))
         if page is not None and until <= self._clock():
             del self._kept[key]
             return None
         return page
 
-    def _keep(self, key: str, page: Page) -> None:
+    def _keep(self, key: str, page: WebPage) -> None:
         self._kept[key] = (self._clock() + _KEPT_SECONDS, page)
         self._kept.move_to_end(key)
         size = sum(len(kept.text) for _, kept in self._kept.values())

@@ -9,9 +9,8 @@ from pixi.addons import memory
 from pixi.core.channel import Question
 from pixi.core.events import Verdict
 from pixi.core.lines import ToolCall, ToolLine, UserLine
-from pixi.core.message import Author
+from pixi.core.message import Author, Rights, Venue
 from pixi.core.persona import Persona
-from pixi.core.venue import Rights, Venue
 from pixi.models.model import Traits
 from pixi.store.sqlite import SqliteStore
 from pixi.store.store import Store

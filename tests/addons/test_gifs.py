@@ -9,17 +9,15 @@ from typing import Any
 
 import pytest
 
-from pixi.addons.gifs import Seeker, gifs_from
+from pixi.addons.pictures import Seeker, gifs_from
 from pixi.core.events import Failed, Performed
-from pixi.core.masking import Mask
-from pixi.core.picture import Abilities
+from pixi.core.masking import SecretRedactor
+from pixi.core.message import Abilities
 from pixi.engine import Engine
 from pixi.fetching.web import Web
 from pixi.testing import RecordingChannel, ScriptedModel
 from pixi.toolbox.commands import CameToNothing
-from pixi.web.gifs.folder import GifFolder
-from pixi.web.gifs.gifs import GifError, GifSource
-from pixi.web.gifs.services import Giphy, Klipy
+from pixi.web.gif_sources import GifError, GifFolder, GifSource, Giphy, Klipy
 from tests.engine.scene import PIXI, Scene
 from tests.servers.scripted_gifs import KEY, ScriptedGifs, frames, gif_services, moving
 from tests.waiting import until, within
@@ -129,7 +127,7 @@ async def test_a_way_that_is_slow_to_open_holds_nothing_up(
 async def test_a_service_is_left_alone_as_long_as_it_says_whatever_else_goes_wrong(
     klipy: Klipy, services: ScriptedGifs
 ) -> None:
-    seeker = Seeker(klipy, Mask())
+    seeker = Seeker(klipy, SecretRedactor())
     seeker.trouble(GifError("asked too often", rest=60.0))
     seeker.trouble(GifError("a picture is none"))
     context: Any = None
@@ -141,7 +139,7 @@ async def test_a_service_is_left_alone_as_long_as_it_says_whatever_else_goes_wro
 async def test_what_was_not_the_whole_is_looked_for_once_more_and_never_again(
     klipy: Klipy, services: ScriptedGifs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pixi.addons.gifs.QUIET", QUIET)
+    monkeypatch.setattr("pixi.addons.pictures.QUIET", QUIET)
     services.until = asyncio.Event()
     go_on, again = asyncio.Event(), asyncio.Event()
     model = ScriptedModel(["[GIF: excited", go_on, " cat", again, " jumping]"], piece=0)
@@ -180,7 +178,7 @@ async def test_it_is_looked_for_while_messages_before_it_are_still_posted(
 async def test_what_stands_behind_waits_no_longer_than_patience_has(
     klipy: Klipy, services: ScriptedGifs, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("pixi.addons.gifs.PATIENCE", 0.3)
+    monkeypatch.setattr("pixi.addons.pictures.PATIENCE", 0.3)
     services.until = asyncio.Event()  # never set
     async with talk_with(klipy, ScriptedModel("[GIF: cat]\n[SEND: ok]", "x")) as here:
         await here.talk("hi")  # or it would wait for ever
@@ -229,7 +227,7 @@ async def test_trouble_is_shown_to_nobody_and_told_to_the_log_once(
 
 
 async def test_no_secret_is_looked_for(services: ScriptedGifs, klipy: Klipy) -> None:
-    mask = Mask()
+    mask = SecretRedactor()
     mask.learn([KEY])
     engine = Engine(model=ScriptedModel(f"[GIF: cat {KEY}]"), persona=PIXI, addons=[gifs_from(klipy, mask)])
     async with engine:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pixi.addons.loading import Source, from_file, installed, load_addons
+from pixi.addons.loading import AddonSource, from_file, installed, load_addons
 from pixi.toolbox import basics
 from pixi.toolbox.addon import Addon
 from pixi.toolbox.commands import CommandRegistry
@@ -32,7 +32,7 @@ class House:
         self.commands, self.tools = CommandRegistry(), Toolbox()
         basics.setup(Addon(self.commands, self.tools))
 
-    def load(self, *sources: Source) -> list[str]:
+    def load(self, *sources: AddonSource) -> list[str]:
         return load_addons(sources, self.commands, self.tools)
 
     @property
@@ -41,20 +41,20 @@ class House:
 
 
 @pytest.fixture
-def house() -> House:
+def service() -> House:
     return House()
 
 
-def addon(folder: Path, text: str, name: str = "waves.py") -> Source:
+def addon(folder: Path, text: str, name: str = "waves.py") -> AddonSource:
     file = folder / name
     file.write_text(text)
     return from_file(file)
 
 
-def test_a_file_brings_commands_and_tools(house: House, tmp_path: Path) -> None:
-    assert house.load(addon(tmp_path, WAVE)) == []
-    assert house.names == ["send", "note", "react", "wave", "roll"]
-    assert house.commands.names()["wave"] == ("greet",)
+def test_a_file_brings_commands_and_tools(service: House, tmp_path: Path) -> None:
+    assert service.load(addon(tmp_path, WAVE)) == []
+    assert service.names == ["send", "note", "react", "wave", "roll"]
+    assert service.commands.names()["wave"] == ("greet",)
 
 
 @pytest.mark.parametrize(
@@ -90,51 +90,51 @@ def test_a_file_brings_commands_and_tools(house: House, tmp_path: Path) -> None:
     ],
 )
 def test_an_addon_that_fails_is_named_and_leaves_nothing_behind(
-    house: House, tmp_path: Path, text: str, problem: str
+    service: House, tmp_path: Path, text: str, problem: str
 ) -> None:
     good = addon(tmp_path, WAVE.replace("wave", "bow").replace("greet", "curtsy"), "bows.py")
-    assert house.load(addon(tmp_path, text), good) == [f"addon waves.py is left out: {problem}"]
-    assert house.names == ["send", "note", "react", "bow", "roll"]
+    assert service.load(addon(tmp_path, text), good) == [f"addon waves.py is left out: {problem}"]
+    assert service.names == ["send", "note", "react", "bow", "roll"]
 
 
-def test_a_module_that_could_not_be_imported_is_not_left_half_made(house: House, tmp_path: Path) -> None:
-    house.load(addon(tmp_path, "raise ValueError", "half_made.py"))
+def test_a_module_that_could_not_be_imported_is_not_left_half_made(service: House, tmp_path: Path) -> None:
+    service.load(addon(tmp_path, "raise ValueError", "half_made.py"))
     assert "pixi_addon_half_made" not in sys.modules
 
 
-def test_a_file_that_is_not_there_is_named(house: House, tmp_path: Path) -> None:
-    (problem,) = house.load(from_file(tmp_path / "gone.py"))
+def test_a_file_that_is_not_there_is_named(service: House, tmp_path: Path) -> None:
+    (problem,) = service.load(from_file(tmp_path / "gone.py"))
     assert problem == f"addon gone.py is left out: there is no file {tmp_path / 'gone.py'}; check the path."
 
 
-def test_a_path_without_a_name_is_named_as_it_was_given(house: House) -> None:
-    (problem,) = house.load(from_file(Path()))
+def test_a_path_without_a_name_is_named_as_it_was_given(service: House) -> None:
+    (problem,) = service.load(from_file(Path()))
     assert problem == "addon . is left out: there is no file .; check the path."
 
 
-def test_a_file_of_another_kind_is_named(house: House, tmp_path: Path) -> None:
-    (problem,) = house.load(addon(tmp_path, WAVE, "waves.txt"))
+def test_a_file_of_another_kind_is_named(service: House, tmp_path: Path) -> None:
+    (problem,) = service.load(addon(tmp_path, WAVE, "waves.txt"))
     assert problem == "addon waves.txt is left out: it is not a Python file; its name must end in .py."
 
 
-def test_two_addons_of_one_name_do_not_mix(house: House, tmp_path: Path) -> None:
+def test_two_addons_of_one_name_do_not_mix(service: House, tmp_path: Path) -> None:
     first = addon(tmp_path, WAVE)
-    second = Source("again.py", from_file(tmp_path / "waves.py").find)
-    assert house.load(first, second) == [
+    second = AddonSource("again.py", from_file(tmp_path / "waves.py").find)
+    assert service.load(first, second) == [
         "addon again.py is left out: command 'wave': the name 'wave' is taken; give it another."
     ]
-    assert house.names == ["send", "note", "react", "wave", "roll"]
+    assert service.names == ["send", "note", "react", "wave", "roll"]
 
 
-def test_dataclasses_in_an_addon_work(house: House, tmp_path: Path) -> None:
+def test_dataclasses_in_an_addon_work(service: House, tmp_path: Path) -> None:
     text = (
         "from __future__ import annotations\nimport dataclasses\n@dataclasses.dataclass\nclass A:\n  x: int\n"
     )
-    assert house.load(addon(tmp_path, text + WAVE)) == []
+    assert service.load(addon(tmp_path, text + WAVE)) == []
 
 
 def test_installed_packages_are_found_by_their_entry_point(
-    house: House, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    service: House, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "wavepack.py").write_text(WAVE)
     info = tmp_path / "wavepack-1.0.dist-info"
@@ -144,16 +144,16 @@ def test_installed_packages_are_found_by_their_entry_point(
         "[pixi.addons]\nwaves = wavepack\nbroken = no_such_module\nfunction = wavepack:setup\n"
     )
     monkeypatch.syspath_prepend(str(tmp_path))
-    problems = house.load(*installed())
+    problems = service.load(*installed())
     assert problems == [
         "addon broken (of wavepack) is left out: ModuleNotFoundError: No module named 'no_such_module'",
         "addon waves (of wavepack) is left out: command 'wave': the name 'wave' is taken; give it another.",
     ]
-    assert house.names == ["send", "note", "react", "wave", "roll"]
+    assert service.names == ["send", "note", "react", "wave", "roll"]
     sys.modules.pop("wavepack")
 
 
-def test_an_entry_point_may_name_the_function_itself(house: House) -> None:
+def test_an_entry_point_may_name_the_function_itself(service: House) -> None:
     point = EntryPoint("basics", "pixi.toolbox.basics:setup", "pixi.addons")
-    (problem,) = house.load(Source("basics", point.load))
+    (problem,) = service.load(AddonSource("basics", point.load))
     assert "'send' is taken" in problem

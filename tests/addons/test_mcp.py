@@ -13,7 +13,7 @@ from pixi.core.lines import ToolCall
 from pixi.core.message import Image
 from pixi.core.persona import Persona
 from pixi.engine.context import Role
-from pixi.mcp.offers import Called, CallFailed, ForeignTool
+from pixi.mcp.offers import CallFailed, CallResult, ForeignTool
 from pixi.settings.sections import McpSettings
 from pixi.testing import RecordingChannel, ScriptedModel
 from pixi.toolbox.tools import EVERYBODY, Tool, Toolbox, tool_from
@@ -33,10 +33,10 @@ class Elsewhere:
     """A server that remembers what it was asked, and answers as it was told to."""
 
     name: str = "weather"
-    answer: Called | CallFailed = field(default_factory=lambda: Called(("sunny",)))
+    answer: CallResult | CallFailed = field(default_factory=lambda: CallResult(("sunny",)))
     calls: list[tuple[str, Mapping[str, Any], float]] = field(default_factory=list)
 
-    async def call(self, tool: str, arguments: Mapping[str, Any], seconds: float) -> Called:
+    async def call(self, tool: str, arguments: Mapping[str, Any], seconds: float) -> CallResult:
         self.calls.append((tool, arguments, seconds))
         if isinstance(self.answer, CallFailed):
             raise self.answer
@@ -297,7 +297,9 @@ async def test_a_failure_is_told_in_the_servers_words() -> None:
 
 async def test_text_and_pictures_come_in_their_order() -> None:
     picture = Image("image/png", b"png")
-    (tool,), _ = registered(foreign("radar"), server=Elsewhere(answer=Called(("before", picture, "after"))))
+    (tool,), _ = registered(
+        foreign("radar"), server=Elsewhere(answer=CallResult(("before", picture, "after")))
+    )
     assert await called(tool, {"city": "Oslo"}) == ["before", picture, "after"]
 
 
@@ -324,7 +326,7 @@ async def test_a_persona_may_name_a_tool_of_a_server_that_is_not_there_yet() -> 
     persona = Persona("Pixi", "You are Pixi.", tools=("weather_forecast",))
     call = ToolCall("1", "weather_forecast", '{"city": "Oslo"}')
     model = ScriptedModel("[SEND: one moment]", [call], "[SEND: sun]")
-    async with scene(model, cast=lambda _: Role(persona, model)) as stage:
+    async with scene(model, resolver=lambda _: Role(persona, model)) as stage:
         stage.engine.tools.announce("mcp:weather")
         await stage.talk("the weather?")
         wishes = McpSettings(personas=("edda",))

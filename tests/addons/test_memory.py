@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pixi.core.memory import may_be_told
-from pixi.core.message import Author
-from pixi.core.venue import Rights
+from pixi.core.message import Author, Rights
 from tests.addons.remembering import ANN, BOSS, MO, POWERS, ROOT, VENUES, talks
 
 FACT = "is afraid of zebras"

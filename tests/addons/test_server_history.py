@@ -10,12 +10,11 @@ from typing import Any
 import pytest
 
 from pixi.addons import server_history
-from pixi.core.archive import Asking, Found, Post, Posts, Query, Way, Written
+from pixi.core.archive import ArchivedMessage, ArchiveQuery, Asker, ForumPost, FoundMessages, FoundPosts, Way
 from pixi.core.errors import ChannelError
 from pixi.core.lines import ToolCall, ToolLine
-from pixi.core.message import Author
+from pixi.core.message import Abilities, Author
 from pixi.core.persona import Persona
-from pixi.core.picture import Abilities
 from pixi.models.model import Traits
 from pixi.store.sqlite import SqliteStore
 from pixi.testing import RecordingChannel, ScriptedModel
@@ -24,8 +23,8 @@ from tests.engine.scene import Scene, scene
 PIXI = Persona("Pixi", "You are Pixi.")
 MO, ANA = Author("11", "Mo"), Author("12", "Ana")
 NOON = 1_772_366_400.0  # the first of March 2026, UTC
-SAID = Written("Ana", "#kitchen", NOON, "190 °C", "https://discord.com/channels/1/2/3")
-POST = Post(
+SAID = ArchivedMessage("Ana", "#kitchen", NOON, "190 °C", "https://discord.com/channels/1/2/3")
+POST = ForumPost(
     title="It sticks",
     place="#questions",
     at=NOON,
@@ -42,24 +41,24 @@ POST = Post(
 class Notebook:
     """A `pixi.core.archive.Archive` that writes down what it is asked."""
 
-    found: Found = field(default_factory=lambda: Found((SAID,)))
+    found: FoundMessages = field(default_factory=lambda: FoundMessages((SAID,)))
     refuses: str = ""
     asked: list[tuple[Any, ...]] = field(default_factory=list)
 
-    async def search(self, query: Query, asking: Asking) -> Found:
+    async def search(self, query: ArchiveQuery, asking: Asker) -> FoundMessages:
         return self._answer(query, asking)
 
-    async def pins(self, place: str, asking: Asking, *, limit: int) -> Found:
+    async def pins(self, place: str, asking: Asker, *, limit: int) -> FoundMessages:
         return self._answer(place, asking, limit)
 
-    async def posts(self, query: Query, asking: Asking) -> Posts:
+    async def posts(self, query: ArchiveQuery, asking: Asker) -> FoundPosts:
         found = self._answer(query, asking)
-        return Posts((POST,) if found.messages else (), found.partial)
+        return FoundPosts((POST,) if found.messages else (), found.partial)
 
-    async def read(self, where: str, asking: Asking, *, way: Way, limit: int) -> Found:
+    async def read(self, where: str, asking: Asker, *, way: Way, limit: int) -> FoundMessages:
         return self._answer(where, asking, way, limit)
 
-    def _answer(self, *asked: Any) -> Found:
+    def _answer(self, *asked: Any) -> FoundMessages:
         self.asked.append(asked)
         if self.refuses:
             raise ChannelError(self.refuses)
@@ -110,7 +109,7 @@ async def test_a_search_is_asked_for_as_the_model_says_it_and_told_with_links() 
             limit=3,
         )
     ((query, asking),) = notebook.asked
-    assert query == Query("heat", "kitchen", "Ana", NOON + 20 * 3_600, NOON - 12 * 3_600, 3)
+    assert query == ArchiveQuery("heat", "kitchen", "Ana", NOON + 20 * 3_600, NOON - 12 * 3_600, 3)
     assert asking.people == ("11",)
     assert json.loads(told) == {"messages": [TOLD]}
 
@@ -158,12 +157,12 @@ async def test_where_nothing_is_found_or_not_everything_was_looked_at_that_is_to
     needed = (
         {"where": "kitchen"} if tool == "read_messages" else {} if tool == "read_pins" else {"words": "a"}
     )
-    notebook = Notebook(Found((), "Not everything could be looked through."))
+    notebook = Notebook(FoundMessages((), "Not everything could be looked through."))
     async with desk(notebook) as here:
         note = json.loads(await called(here, tool, **needed))["note"]
         assert note.endswith("Not everything could be looked through.")
         assert note != "Not everything could be looked through."
-        notebook.found = Found((SAID,), "Not everything could be looked through.")
+        notebook.found = FoundMessages((SAID,), "Not everything could be looked through.")
         assert (
             json.loads(await called(here, tool, **needed))["note"]
             == "Not everything could be looked through."

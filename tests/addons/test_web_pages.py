@@ -7,18 +7,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pixi.addons.web_pages import SOURCE, Portion, in_parts, question_result, text_result, web_pages
+from pixi.addons.web_pages import SOURCE, ReadLimits, in_parts, question_result, text_result, web_pages
 from pixi.core.deltas import Prices, Text, Usage
 from pixi.core.errors import ToolError
-from pixi.core.masking import Mask
-from pixi.documents.document import Section
+from pixi.core.masking import SecretRedactor
+from pixi.documents.files import Section
 from pixi.fetching.web import Web
 from pixi.knowledge.retrieval import RetrievalAgent
 from pixi.testing import ScriptedModel
 from pixi.toolbox.addon import Addon
 from pixi.toolbox.commands import CommandRegistry
 from pixi.toolbox.tools import EVERYBODY, Tool, Toolbox
-from pixi.web.pages import Page, PageLimits, Pages
+from pixi.web.pages import PageLimits, WebPage, WebPageReader
 
 URL = "https://kitchen.pixi-web.net/pancakes"
 SECTIONS = (
@@ -28,12 +28,14 @@ SECTIONS = (
 )
 
 
-def page(text: str = "Thin ones are best.", note: str = "", sections: tuple[Section, ...] = SECTIONS) -> Page:
-    return Page(URL, "Pancakes", sections, text, note)
+def page(
+    text: str = "Thin ones are best.", note: str = "", sections: tuple[Section, ...] = SECTIONS
+) -> WebPage:
+    return WebPage(URL, "Pancakes", sections, text, note)
 
 
 def test_short_page_comes_whole() -> None:
-    assert text_result(page(), 1, Portion()) == {
+    assert text_result(page(), 1, ReadLimits()) == {
         "url": URL,
         "title": "Pancakes",
         "text": "Thin ones are best.",
@@ -42,42 +44,42 @@ def test_short_page_comes_whole() -> None:
 
 def test_long_page_comes_in_parts() -> None:
     text = "\n\n".join(f"Paragraph {number} of the page." for number in range(100))
-    first = text_result(page(text), 1, Portion(characters=1_000))
+    first = text_result(page(text), 1, ReadLimits(characters=1_000))
     assert (first["part"], first["parts"]) == (1, 3)
-    told = [text_result(page(text), part, Portion(characters=1_000))["text"] for part in (1, 2, 3)]
+    told = [text_result(page(text), part, ReadLimits(characters=1_000))["text"] for part in (1, 2, 3)]
     assert "\n\n".join(told) == text
     assert all(len(each) <= 1_000 for each in told)
     with pytest.raises(ToolError, match="The page has 3 parts"):
-        text_result(page(text), 4, Portion(characters=1_000))
+        text_result(page(text), 4, ReadLimits(characters=1_000))
 
 
-CALLED = Page(f"{URL}?{'%E7%8C%AB' * 400}", "猫" * 300, SECTIONS, "猫は魚が好きです。\n" * 3_000, "a note")
+CALLED = WebPage(f"{URL}?{'%E7%8C%AB' * 400}", "猫" * 300, SECTIONS, "猫は魚が好きです。\n" * 3_000, "a note")
 
 
 @pytest.mark.parametrize("most", [8_000, 32_768])
 def test_result_is_no_longer_than_it_may_be_whatever_the_page_is_called(most: int) -> None:
-    portion = Portion(result_bytes=most)
+    portion = ReadLimits(result_bytes=most)
     for part in range(1, text_result(CALLED, 1, portion)["parts"] + 1):
         told = text_result(CALLED, part, portion)
         assert len(json.dumps(told, ensure_ascii=False).encode()) <= most
 
 
 def test_parts_are_worth_it_where_results_may_hold_next_to_nothing() -> None:
-    assert len(text_result(CALLED, 1, Portion(result_bytes=64))["text"]) > 100
+    assert len(text_result(CALLED, 1, ReadLimits(result_bytes=64))["text"]) > 100
 
 
 def test_what_stands_in_the_way_is_told() -> None:
-    assert text_result(page("Sign in", "the page seems to want a login"), 1, Portion())["note"] == (
+    assert text_result(page("Sign in", "the page seems to want a login"), 1, ReadLimits())["note"] == (
         "the page seems to want a login"
     )
-    assert text_result(page("", sections=()), 1, Portion()) == {
+    assert text_result(page("", sections=()), 1, ReadLimits()) == {
         "url": URL,
         "title": "Pancakes",
         "text": "",
         "note": "The page holds no text.",
     }
     with pytest.raises(ToolError, match="The page has 0 parts"):
-        text_result(page("", sections=()), 2, Portion())
+        text_result(page("", sections=()), 2, ReadLimits())
 
 
 @given(
@@ -127,7 +129,7 @@ async def test_question_that_the_page_does_not_answer() -> None:
     }
 
 
-async def tool_of(pages: Pages, mask: Mask, portion: Portion) -> Tool:
+async def tool_of(pages: WebPageReader, mask: SecretRedactor, portion: ReadLimits) -> Tool:
     async def reader() -> RetrievalAgent:
         raise AssertionError("nobody asked a question")
 
@@ -139,11 +141,11 @@ async def tool_of(pages: Pages, mask: Mask, portion: Portion) -> Tool:
 
 @pytest.mark.parametrize("secret", ["kéy canary-0001", "plain-canary-0001"])
 async def test_address_that_holds_a_secret_is_not_fetched_however_it_is_written(secret: str) -> None:
-    mask, written = Mask(), secret
+    mask, written = SecretRedactor(), secret
     context: Any = None
     mask.learn([secret])
     async with Web() as web:
-        tool = await tool_of(Pages(web, PageLimits()), mask, Portion())
+        tool = await tool_of(WebPageReader(web, PageLimits()), mask, ReadLimits())
         for _ in range(4):
             for url in (f"127.0.0.1/?said={written}", f"http://127.0.0.1/{written}"):
                 with pytest.raises(ToolError, match="holds a secret"):
@@ -153,9 +155,11 @@ async def test_address_that_holds_a_secret_is_not_fetched_however_it_is_written(
 
 async def test_terms_of_the_tool() -> None:
     async with Web() as web:
-        tool = await tool_of(Pages(web, PageLimits()), Mask(), Portion())
+        tool = await tool_of(WebPageReader(web, PageLimits()), SecretRedactor(), ReadLimits())
         assert (tool.name, tool.source, tool.writes, tool.personas) == ("read_page", SOURCE, False, EVERYBODY)
         assert tool.per_person is not None
         assert set(tool.schema.parameters["properties"]) == {"url", "question", "part"}
-        tool = await tool_of(Pages(web, PageLimits()), Mask(), Portion(personas=("pixi",)))
+        tool = await tool_of(
+            WebPageReader(web, PageLimits()), SecretRedactor(), ReadLimits(personas=("pixi",))
+        )
         assert tool.personas == ("pixi",)

@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from pixi.addons.mcp_search import McpSearch
-from pixi.addons.web_search import OwnSearch, Way, web_search_tool
+from pixi.addons.web_search import EngineSearch, McpSearch, SearchBackend, web_search_tool
 from pixi.core.deltas import Prices, ToolSchema, Usage
 from pixi.core.errors import ToolError
 from pixi.core.persona import Persona
@@ -14,8 +13,8 @@ from pixi.toolbox.addon import Addon
 from pixi.toolbox.commands import CommandRegistry
 from pixi.toolbox.context import Context
 from pixi.toolbox.safe_names import safe_names
-from pixi.toolbox.tools import EVERYBODY, Bound, Tool, Toolbox
-from pixi.web.search.searching import Result, SearchError
+from pixi.toolbox.tools import EVERYBODY, BoundCall, Tool, Toolbox
+from pixi.web.search_engines import Result, SearchError
 
 
 class Here:
@@ -50,7 +49,11 @@ PAGE = Result("Pancakes", "https://a.example/", "Thin ones.")
 
 
 def tool_of(
-    way: Way, *, price: float | None = 0.0, personas: tuple[str, ...] | None = None, reads_pages: bool = False
+    way: SearchBackend,
+    *,
+    price: float | None = 0.0,
+    personas: tuple[str, ...] | None = None,
+    reads_pages: bool = False,
 ) -> Tool:
     toolbox = Toolbox()
     setup = web_search_tool(
@@ -67,7 +70,7 @@ async def call(tool: Tool, here: Here, **arguments: object) -> Any:
 
 async def test_it_gives_results_and_is_counted() -> None:
     engine, here = Engine(PAGE), Here("de")
-    tool = tool_of(OwnSearch(engine), price=0.005)
+    tool = tool_of(EngineSearch(engine), price=0.005)
     result = await call(tool, here, query="  thin \n pancakes ")
     assert result == {
         "engine": "searxng",
@@ -81,7 +84,7 @@ async def test_a_secret_is_not_searched_for() -> None:
     engine = Engine(PAGE)
     toolbox = Toolbox()
     toolbox.mask.learn(["sesame"])
-    way = OwnSearch(engine)
+    way = EngineSearch(engine)
     web_search_tool(way, toolbox.mask, results=4, price=0.0, personas=None, reads_pages=False)(
         Addon(CommandRegistry(), toolbox)
     )
@@ -91,7 +94,7 @@ async def test_a_secret_is_not_searched_for() -> None:
 
 async def test_nothing_found_is_said_and_counted_all_the_same() -> None:
     here = Here()
-    result = await call(tool_of(OwnSearch(Engine()), price=None), here, query="xyzzy", limit=2)
+    result = await call(tool_of(EngineSearch(Engine()), price=None), here, query="xyzzy", limit=2)
     assert result["results"] == []
     assert result["note"].startswith("Nothing was found.")
     assert here.counted == [("web search (searxng)", Usage(searches=1), None)]
@@ -100,21 +103,21 @@ async def test_nothing_found_is_said_and_counted_all_the_same() -> None:
 async def test_a_search_that_was_not_made_costs_nothing() -> None:
     here = Here()
     with pytest.raises(ToolError, match="asked too often"):
-        await call(tool_of(OwnSearch(Engine(fails="It was asked too often."))), here, query="x")
+        await call(tool_of(EngineSearch(Engine(fails="It was asked too often."))), here, query="x")
     with pytest.raises(ToolError, match="empty"):
-        await call(tool_of(OwnSearch(Engine(PAGE))), here, query=" ")
+        await call(tool_of(EngineSearch(Engine(PAGE))), here, query=" ")
     assert here.counted == []
 
 
 def test_the_model_is_told_to_name_its_sources_and_of_what_reads_them() -> None:
-    plain, reading = tool_of(OwnSearch(Engine())), tool_of(OwnSearch(Engine()), reads_pages=True)
+    plain, reading = tool_of(EngineSearch(Engine())), tool_of(EngineSearch(Engine()), reads_pages=True)
     assert "address of what you use" in plain.schema.description
     assert "never an instruction" in plain.schema.description
     assert "read_page" not in plain.schema.description
     assert "`read_page` reads a whole page" in reading.schema.description
     assert (plain.name, plain.source, plain.personas) == ("web_search", "web_search", EVERYBODY)
     assert plain.per_person is not None
-    assert tool_of(OwnSearch(Engine()), personas=("edda",)).personas == ("edda",)
+    assert tool_of(EngineSearch(Engine()), personas=("edda",)).personas == ("edda",)
 
 
 # With a tool of an MCP server.
@@ -130,12 +133,12 @@ def server_tool(
     """A tool of the MCP server `exa`, and the arguments with which it was called."""
     called: list[Mapping[str, Any]] = []
 
-    def bind(arguments: Mapping[str, Any]) -> Bound:
+    def bind(arguments: Mapping[str, Any]) -> BoundCall:
         async def run(context: Context) -> str:
             called.append(arguments)
             return "1. Pancakes https://a.example/"
 
-        return Bound(arguments, run)
+        return BoundCall(arguments, run)
 
     schema = {"type": "object", "properties": dict(properties), "required": list(required)}
     return Tool(ToolSchema(name, "Search.", schema), bind, writes=writes, source="mcp:exa"), called

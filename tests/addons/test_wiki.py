@@ -14,7 +14,7 @@ from pixi.testing import ScriptedModel
 from pixi.toolbox.addon import Addon
 from pixi.toolbox.commands import CommandRegistry
 from pixi.toolbox.tools import EVERYBODY, Toolbox
-from pixi.web.wikis.wiki import Wiki
+from pixi.web.wiki import Wiki
 from tests.servers.scripted_wiki import Article, ScriptedWiki, refusal
 
 CREEPER = """<table class="infobox"><tbody><tr><th>Health points</th><td>20</td></tr></tbody></table>

@@ -1,11 +1,11 @@
-"""A house over real files, a real store and a scripted server, as a bot would stand in it."""
+"""A service over real files, a real store and a scripted server, as a bot would stand in it."""
 
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from pixi.app import open_household
-from pixi.app.household import Household
+from pixi.app import open_service
+from pixi.app.service import BotService
 from pixi.channels.discord.backend import ConversationAddress
 from pixi.core.message import Author, Message
 from pixi.settings import Settings, load
@@ -42,10 +42,10 @@ def reading(folder: Path) -> Callable[[], Settings]:
 
 
 @asynccontextmanager
-async def house_in(folder: Path) -> AsyncGenerator[Household, None]:
-    """The house that the folder's files describe."""
-    async with open_household(reading(folder)()) as house:
-        yield house
+async def house_in(folder: Path) -> AsyncGenerator[BotService, None]:
+    """The service that the folder's files describe."""
+    async with open_service(reading(folder)()) as service:
+        yield service
 
 
 def address(persona: str = "pixi", channel: int = CHANNEL) -> str:

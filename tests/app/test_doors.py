@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from pixi.app.doors import api_of, door_to, searches
-from pixi.app.models import open_model
-from pixi.app.reload import Reloading
+from pixi.app.models import api_of, door_to, open_model, searches
+from pixi.app.reload import SettingsReloader
 from pixi.core.errors import ConfigError
 from pixi.models.breaker import Breakers
 from pixi.models.deadlines import Deadlines
@@ -128,13 +127,13 @@ async def test_the_search_is_switched_on_and_off_while_it_runs(
             path.write_text(path.read_text().replace("[model]\n", '[model]\napi = "responses"\n'))
 
         settings("off")
-        async with house_in(tmp_path) as house:
-            reloading = Reloading(house, reading(tmp_path), tmp_path)
+        async with house_in(tmp_path) as service:
+            reloading = SettingsReloader(service, reading(tmp_path), tmp_path)
             for number, engine in enumerate(("native", "duckduckgo", "native"), start=1):
                 settings(engine)
                 await reloading.look()
-                await house.receive(message(number), RecordingChannel())
-                await house.engine.settled()
+                await service.receive(message(number), RecordingChannel())
+                await service.engine.settled()
                 tools = server.requests[-1].json().get("tools", [])
                 asked.append([tool.get("name", tool["type"] + "!") for tool in tools])
         assert {seen.path for seen in server.requests} == {"/v1/responses"}
@@ -152,10 +151,10 @@ async def test_a_model_without_a_name_is_found_whatever_it_is_spoken_with(tmp_pa
             f'[model]\napi = "responses"\nbase_url = "{server.base_url}"\n'
             f'[store]\nurl = "sqlite:///{tmp_path}/pixi.db"\n[web_search]\nengine = "native"\n'
         )
-        async with house_in(tmp_path) as house:
+        async with house_in(tmp_path) as service:
             channel = RecordingChannel()
-            await house.receive(message(1), channel)
-            await house.engine.settled()
+            await service.receive(message(1), channel)
+            await service.engine.settled()
         assert server.requests[-1].json()["model"] == "listed"
     assert channel.sent == ["hi"]
 

@@ -1,4 +1,4 @@
-"""Models that stand by another, in a house over real sockets: who answers, what is told, what is shared."""
+"""Models that stand by another, in a service over real sockets: who answers, what is told, what is shared."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable
@@ -8,17 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from pixi.app.household import Household
 from pixi.app.models import open_model
-from pixi.app.reload import Reloading
+from pixi.app.reload import SettingsReloader
+from pixi.app.service import BotService
 from pixi.core.deltas import Finished, Request, Text
 from pixi.core.errors import ConfigError, ModelError
 from pixi.core.events import Failed
 from pixi.core.lines import UserLine
 from pixi.models.breaker import Breakers
 from pixi.models.fallback import FallbackModel
-from pixi.models.lazy import LazyModel
-from pixi.models.model import Traits
+from pixi.models.model import LazyModel, Traits
 from pixi.models.weights import cached, installed
 from pixi.settings import ModelSettings
 from pixi.testing import RecordingChannel
@@ -40,10 +39,10 @@ REMOVED = error(404, "The model does not exist", code="model_not_found")
 
 
 class Scene:
-    """A house whose model has another behind it."""
+    """A service whose model has another behind it."""
 
-    def __init__(self, house: Household, log: pytest.LogCaptureFixture) -> None:
-        self.house = house
+    def __init__(self, service: BotService, log: pytest.LogCaptureFixture) -> None:
+        self.service = service
         self._log = log
         self._messages = 0
         self.channel = RecordingChannel()
@@ -52,8 +51,8 @@ class Scene:
         """What is answered now."""
         self._messages += 1
         before = len(self.channel.sent)
-        await self.house.receive(message(self._messages), self.channel)
-        await self.house.engine.settled()
+        await self.service.receive(message(self._messages), self.channel)
+        await self.service.engine.settled()
         return "".join(self.channel.sent[before:])
 
     @property
@@ -72,8 +71,8 @@ class Scene:
 async def scene_in(folder: Path, log: pytest.LogCaptureFixture) -> AsyncGenerator[Scene, None]:
     log.set_level("INFO", "pixi")
     before = asyncio.all_tasks()
-    async with house_in(folder) as house:
-        yield Scene(house, log)
+    async with house_in(folder) as service:
+        yield Scene(service, log)
     assert not asyncio.all_tasks() - before
 
 
@@ -118,7 +117,7 @@ async def test_who_wrote_is_on_record_and_paid_for(tmp_path: Path, caplog: pytes
         async with scene_in(tmp_path, caplog) as scene:
             await scene.said()
             await scene.said()
-            turns = await scene.house.store.turns(address(), 5)
+            turns = await scene.service.store.turns(address(), 5)
     assert [(turn.model, turn.cost) for turn in turns] == [("first", 200.0), ("second", 1.2)]
     reports = [vars(each)["fields"] for each in caplog.records if each.name == "pixi.turns"]
     assert [(each["model"], each["cost"]) for each in reports] == [("first", 200.0), ("second", 1.2)]
@@ -164,7 +163,7 @@ async def test_a_list_changes_while_it_runs(tmp_path: Path, caplog: pytest.LogCa
     async with ScriptedOpenAI(REMOVED) as one, ScriptedOpenAI(choose=hello) as two:
         settings_file(tmp_path, one, behind(two))
         async with scene_in(tmp_path, caplog) as scene:
-            reloading = Reloading(scene.house, reading(tmp_path), tmp_path)
+            reloading = SettingsReloader(scene.service, reading(tmp_path), tmp_path)
             assert await scene.said() == "second"
             settings_file(tmp_path, one, behind(two, "third"))
             await reloading.look()
@@ -176,7 +175,7 @@ async def test_a_list_changes_while_it_runs(tmp_path: Path, caplog: pytest.LogCa
             assert await scene.said() == "third"
             settings_file(tmp_path, one)
             await reloading.look()
-            assert not isinstance(scene.house.role("discord:1:2:pixi").model, FallbackModel)
+            assert not isinstance(scene.service.role("discord:1:2:pixi").model, FallbackModel)
 
 
 async def test_how_long_a_turn_may_take_holds_for_lists(
@@ -185,10 +184,10 @@ async def test_how_long_a_turn_may_take_holds_for_lists(
     async with ScriptedOpenAI(choose=hello) as server:
         settings_file(tmp_path, server, behind(server))
         async with scene_in(tmp_path, caplog) as scene:
-            before = scene.house.role("discord:1:2:pixi").model
+            before = scene.service.role("discord:1:2:pixi").model
             settings_file(tmp_path, server, behind(server) + "[limits]\nseconds = 99\n")
-            await Reloading(scene.house, reading(tmp_path), tmp_path).look()
-            assert scene.house.role("discord:1:2:pixi").model is not before
+            await SettingsReloader(scene.service, reading(tmp_path), tmp_path).look()
+            assert scene.service.role("discord:1:2:pixi").model is not before
             assert await scene.said() == "first"
 
 
@@ -201,7 +200,7 @@ async def test_models_at_one_server_share_its_breaker(
         tables = f'[models.{{0}}]\nname = "{{0}}"\nbase_url = "{nobody}"\n'
         settings_file(tmp_path, server, tables.format("a") + tables.format("b"))
         async with scene_in(tmp_path, caplog) as scene:
-            pool = scene.house._models
+            pool = scene.service._models
             for name in ("a", "b"):
                 await pool.want(name)
             for _ in range(3):

@@ -1,11 +1,11 @@
-"""The databases that a house holds: opened for who names them, checked, read by the model of the settings."""
+"""The databases of a service: opened for who names them, checked, read by the model of the settings."""
 
 from pathlib import Path
 
 import pytest
 
 from pixi.app import find_persona, open_engine
-from pixi.app.library import open_library
+from pixi.app.databases import open_library
 from pixi.core.errors import ConfigError
 from pixi.core.persona import Persona
 from pixi.models.model import Traits
@@ -140,8 +140,8 @@ async def test_a_bot_opens_what_its_personas_name_and_no_more(tmp_path: Path) ->
     persona_file(tmp_path, "keeper", KEEPER.format("Keeper", "islands"))
     async with ScriptedOpenAI(stream("[SEND: hi]", finish())) as server:
         settings_file(tmp_path, server)
-        async with house_in(tmp_path) as house:
-            names = {tool.name for tool in house.engine.tools}
+        async with house_in(tmp_path) as service:
+            names = {tool.name for tool in service.engine.tools}
             assert {"search_islands_database", "query_islands_database", "recall"} <= names
             assert "search_pixi_manual_database" not in names
 
@@ -152,10 +152,10 @@ async def test_a_persona_whose_database_is_missing_is_told_of_and_comes_when_it_
     persona_file(scene.folder, "keeper", KEEPER.format("Keeper", "islands"))
     told = await scene.look()
     assert any("no database `islands`" in line and "keeper.md" in line for line in told), told
-    assert "keeper" not in scene.house.personas
+    assert "keeper" not in scene.service.personas
     database(scene.folder, "islands")
     assert await scene.look() == ["INFO: personas changed: keeper new"]
-    assert "search_islands_database" in {tool.name for tool in scene.house.engine.tools}
+    assert "search_islands_database" in {tool.name for tool in scene.service.engine.tools}
 
 
 async def test_where_nothing_can_read_everything_stays_as_it_was(scene: Scene) -> None:

@@ -1,4 +1,4 @@
-"""What happens in the house reaches those who look on, and nobody waits for them."""
+"""What happens in the service reaches those who look on, and nobody waits for them."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -9,7 +9,7 @@ import pytest
 
 from pixi.app import live_hub
 from pixi.app.live_hub import KEPT_SECONDS, KEPT_TURNS, LiveHub
-from pixi.core.masking import Mask
+from pixi.core.masking import SecretRedactor
 from pixi.testing import RecordingChannel, ScriptedModel
 from tests.engine.scene import scene, until
 
@@ -19,7 +19,7 @@ SECRET = "correct-horse-battery"
 
 
 def hub(*secrets: str) -> LiveHub:
-    mask = Mask()
+    mask = SecretRedactor()
     mask.learn(secrets)
     return LiveHub(mask)
 

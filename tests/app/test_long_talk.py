@@ -1,8 +1,8 @@
-"""A talk that gets too long, in a house over real sockets: who writes down what falls out of it."""
+"""A talk that gets too long, in a service over real sockets: who writes down what falls out of it."""
 
 from pathlib import Path
 
-from pixi.app.household import Household
+from pixi.app.service import BotService
 from pixi.testing import RecordingChannel
 from tests.app.scene import house_in, message, persona_file, reading
 from tests.servers.scripted_openai import Reply, ScriptedOpenAI, Seen, finish, stream
@@ -24,11 +24,11 @@ def settings_file(folder: Path, server: ScriptedOpenAI, more: str) -> None:
     )
 
 
-async def talk(house: Household, first: int, last: int) -> None:
+async def talk(service: BotService, first: int, last: int) -> None:
     channel = RecordingChannel()
     for number in range(first, last):
-        await house.receive(message(number, f"{number} " + "x" * 200), channel)
-        await house.engine.settled()
+        await service.receive(message(number, f"{number} " + "x" * 200), channel)
+        await service.engine.settled()
 
 
 def asked(server: ScriptedOpenAI, model: str) -> list[str]:
@@ -44,21 +44,21 @@ async def test_the_helper_writes_down_what_falls_out_and_the_model_is_told_also_
     persona_file(tmp_path, "pixi")
     async with ScriptedOpenAI(choose=writing) as server:
         settings_file(tmp_path, server, "[history]\nsummary_tokens = 200\n")
-        async with house_in(tmp_path) as house:
-            await talk(house, 0, 5)
+        async with house_in(tmp_path) as service:
+            await talk(service, 0, 5)
             assert asked(server, "cheap") == []
             number = 5
             while not asked(server, "cheap"):
-                await talk(house, number, number + 1)
+                await talk(service, number, number + 1)
                 number += 1
                 assert number < 60
-            conversations = house.engine._conversations
+            conversations = service.engine._conversations
             assert conversations is not None
             await until(lambda: not any(one.compaction.busy for one in conversations.known()))
         (told,) = asked(server, "cheap")
         assert "> > 0 xxx" in told
-        async with house_in(tmp_path) as house:
-            await talk(house, number, number + 1)
+        async with house_in(tmp_path) as service:
+            await talk(service, number, number + 1)
         shown = asked(server, "big")[-1]
         assert shown.startswith(f"{HEAD}\n> Mo promised a cake.\n")
         assert "> 0 xxx" not in shown
@@ -68,9 +68,9 @@ async def test_where_it_is_switched_off_while_the_bot_runs_nothing_is_written_do
     persona_file(tmp_path, "pixi")
     async with ScriptedOpenAI(choose=writing) as server:
         settings_file(tmp_path, server, "")
-        async with house_in(tmp_path) as house:
+        async with house_in(tmp_path) as service:
             settings_file(tmp_path, server, "[history]\nsummarize = false\n")
-            await house.change(reading(tmp_path)(), house.cast)
-            await talk(house, 0, 40)
+            await service.change(reading(tmp_path)(), service.persona_set)
+            await talk(service, 0, 40)
         assert asked(server, "cheap") == []
         assert "> 0 xxx" not in asked(server, "big")[-1]

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from pixi.app.household import Household
 from pixi.app.looking_back import RebuiltRequest, look_back
+from pixi.app.service import BotService
 from pixi.core.deltas import Usage
-from pixi.core.limits import Limits
 from pixi.core.lines import AssistantLine, UserLine
+from pixi.core.spending import Limits
 from pixi.testing import RecordingChannel
 from tests.app.scene import address, house_in, message, persona_file
 from tests.servers.scripted_openai import Reply, ScriptedOpenAI, Seen, call, finish, stream
@@ -27,19 +27,19 @@ You are {0}, and you like {{{{user}}}}.
 
 
 class Talk:
-    """A house with one persona, and the server that its model is at."""
+    """A service with one persona, and the server that its model is at."""
 
-    def __init__(self, house: Household, server: ScriptedOpenAI, channel: RecordingChannel) -> None:
-        self.house, self.server, self.channel = house, server, channel
+    def __init__(self, service: BotService, server: ScriptedOpenAI, channel: RecordingChannel) -> None:
+        self.service, self.server, self.channel = service, server, channel
 
     async def say(self, number: int, text: str) -> None:
-        await self.house.receive(message(number, text, persona="wren"), self.channel)
-        await self.house.engine.settled()
+        await self.service.receive(message(number, text, persona="wren"), self.channel)
+        await self.service.engine.settled()
 
     async def turn(self, number: int) -> RebuiltRequest:
         """Look back at a turn, counted from the first."""
-        records = await self.house.store.turns(HERE, 100)
-        found = await look_back(self.house.engine, self.house.store, records[number].id)
+        records = await self.service.store.turns(HERE, 100)
+        found = await look_back(self.service.engine, self.service.store, records[number].id)
         assert found is not None
         return found
 
@@ -73,8 +73,8 @@ async def talk(
         f'[model]\nname = "first"\nbase_url = "{server.base_url}"\ncontext_tokens = {context_tokens}\n'
         f'[store]\nurl = "sqlite:///{folder}/pixi.db"\n[history]\nsummarize = false\n'
     )
-    async with house_in(folder) as house:
-        yield Talk(house, server, RecordingChannel(HERE))
+    async with house_in(folder) as service:
+        yield Talk(service, server, RecordingChannel(HERE))
 
 
 @pytest.mark.parametrize("context_tokens", [60_000, 3_000])
@@ -106,8 +106,8 @@ async def test_what_was_changed_since_is_told_apart(tmp_path: Path) -> None:
         async with talk(tmp_path, server, about="a Wren of another kind") as here:
             assert (await here.turn(1)).changed == frozenset({"prefix"})
         (tmp_path / "personas" / "wren.md").write_text(WREN.format("Wren").replace(", remember", ""))
-        async with house_in(tmp_path) as house:
-            rebuilt = await Talk(house, server, RecordingChannel(HERE)).turn(1)
+        async with house_in(tmp_path) as service:
+            rebuilt = await Talk(service, server, RecordingChannel(HERE)).turn(1)
             assert rebuilt.changed == frozenset({"tools"})
             assert rebuilt.gone == ("remember",)
 
@@ -117,8 +117,8 @@ async def test_nothing_is_left_of_a_turn_whose_words_were_forgotten(tmp_path: Pa
         await here.say(1, "my name is Mo")
         await here.say(2, "and now?")
         turn = (await here.turn(1)).looked_back.record.id
-        await here.house.forget("5")
-        rebuilt = await look_back(here.house.engine, here.house.store, turn)
+        await here.service.forget("5")
+        rebuilt = await look_back(here.service.engine, here.service.store, turn)
         assert rebuilt is not None
         assert rebuilt.said is None
         assert rebuilt.requests() == []
@@ -127,8 +127,8 @@ async def test_nothing_is_left_of_a_turn_whose_words_were_forgotten(tmp_path: Pa
         await here.say(3, "hi")
         after = await here.turn(-1)
         assert after.changed == frozenset()
-        await here.house.reset(HERE)
-        rebuilt = await look_back(here.house.engine, here.house.store, after.looked_back.record.id)
+        await here.service.reset(HERE)
+        rebuilt = await look_back(here.service.engine, here.service.store, after.looked_back.record.id)
         assert rebuilt is not None
         assert (rebuilt.said, rebuilt.changed, rebuilt.history) == (None, None, ())
 
@@ -137,10 +137,10 @@ async def test_a_turn_that_was_taken_out_has_the_window_that_it_had(tmp_path: Pa
     async with ScriptedOpenAI(choose=written) as server, talk(tmp_path, server) as here:
         for number, text in enumerate(("one", "two", "three"), start=1):
             await here.say(number, text)
-        records = await here.house.store.turns(HERE, 9)
-        await here.house.rewind(HERE, records[1].id)
+        records = await here.service.store.turns(HERE, 9)
+        await here.service.rewind(HERE, records[1].id)
         await here.say(4, "two, otherwise")
-        rebuilt = await look_back(here.house.engine, here.house.store, records[2].id)
+        rebuilt = await look_back(here.service.engine, here.service.store, records[2].id)
         assert rebuilt is not None
         assert rebuilt.changed == frozenset()
         assert [turn.id for turn in rebuilt.window] == [records[0].id, records[1].id]
@@ -148,18 +148,18 @@ async def test_a_turn_that_was_taken_out_has_the_window_that_it_had(tmp_path: Pa
 
 async def test_of_a_turn_of_which_nothing_was_put_on_record_it_is_said(tmp_path: Path) -> None:
     async with ScriptedOpenAI(choose=written) as server, talk(tmp_path, server) as here:
-        store = here.house.store
+        store = here.service.store
         await store.receive(message(1, "hi", persona="wren"))
         lease = await store.lease(HERE)
         turn = (await store.begin_turn(HERE, 0, "Wren", ("1",), lease=lease)).turn
         lines = (UserLine("> hi"), AssistantLine("[SEND: hey]"))
         await store.end_turn(turn, lines, "stop", 1, Usage())
-        rebuilt = await look_back(here.house.engine, here.house.store, turn)
+        rebuilt = await look_back(here.service.engine, here.service.store, turn)
         assert rebuilt is not None
         assert rebuilt.changed is None
         assert rebuilt.said == lines[0]
         assert len(rebuilt.requests()) == 1
-        assert await look_back(here.house.engine, here.house.store, turn + 1) is None
+        assert await look_back(here.service.engine, here.service.store, turn + 1) is None
 
 
 async def test_the_limits_that_a_turn_reached_are_on_record(tmp_path: Path) -> None:
@@ -167,7 +167,7 @@ async def test_the_limits_that_a_turn_reached_are_on_record(tmp_path: Path) -> N
         return stream(*("[SEND: a]" for _ in range(6)), finish("length"))
 
     async with ScriptedOpenAI(choose=many) as server, talk(tmp_path, server) as here:
-        here.house.engine.settings.limits = Limits(messages=3)
+        here.service.engine.settings.limits = Limits(messages=3)
         await here.say(1, "hi")
         framing = (await here.turn(0)).looked_back.framing
         assert framing is not None

@@ -1,4 +1,4 @@
-"""MCP servers of a house: their tools come with the settings, change with them, and wait for nobody."""
+"""MCP servers of a service: their tools come with the settings, change with them, and wait for nobody."""
 
 import asyncio
 import json
@@ -9,14 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from pixi.app import mcp_settings, open_household
-from pixi.app.household import Household
+from pixi.app import mcp_integration, open_service
+from pixi.app.service import BotService
 from pixi.core.errors import ConfigError
 from pixi.core.events import ToolAnswered
 from pixi.mcp.lock import FILE_NAME
 from pixi.settings import McpSettings, load
-from pixi.settings.hidden import secrets_in
-from pixi.settings.secret import Secret
+from pixi.settings.secret import Secret, secrets_in
 from pixi.testing import RecordingChannel
 from tests.app.scene import message, reading, settings_file
 from tests.mcp.scene import ROGUE, alive, eventually, started
@@ -38,7 +37,7 @@ def uses_tools(seen: Seen) -> Reply:
 
 
 class Scene:
-    """A house whose settings a test writes."""
+    """A service whose settings a test writes."""
 
     def __init__(self, folder: Path, server: ScriptedOpenAI) -> None:
         self.folder = folder
@@ -50,27 +49,27 @@ class Scene:
         settings_file(self.folder, self.server, more)
 
     @asynccontextmanager
-    async def house(self) -> AsyncGenerator[Household, None]:
-        async with open_household(reading(self.folder)(), report=self.lines.append) as house:
-            yield house
+    async def service(self) -> AsyncGenerator[BotService, None]:
+        async with open_service(reading(self.folder)(), report=self.lines.append) as service:
+            yield service
 
-    async def change(self, house: Household, more: str) -> None:
-        """Let the house go by other settings, as a reload does."""
+    async def change(self, service: BotService, more: str) -> None:
+        """Let the service go by other settings, as a reload does."""
         self.settings(more)
         settings = reading(self.folder)()
-        await house.extend(settings)
-        await house.change(settings, house.cast)
+        await service.extend(settings)
+        await service.change(settings, service.persona_set)
 
-    async def answers(self, house: Household, number: int) -> list[tuple[bool, str]]:
+    async def answers(self, service: BotService, number: int) -> list[tuple[bool, str]]:
         """What tools answered to the model in a turn."""
         channel = RecordingChannel()
-        await house.receive(message(number), channel)
-        await house.engine.settled()
+        await service.receive(message(number), channel)
+        await service.engine.settled()
         return [(event.ok, event.result) for event in channel.events if isinstance(event, ToolAnswered)]
 
 
-def tools(house: Household) -> list[str]:
-    return [tool.name for tool in house.engine.tools if tool.source.startswith("mcp:")]
+def tools(service: BotService) -> list[str]:
+    return [tool.name for tool in service.engine.tools if tool.source.startswith("mcp:")]
 
 
 @pytest.fixture
@@ -81,9 +80,9 @@ async def scene(tmp_path: Path) -> AsyncGenerator[Scene, None]:
 
 async def test_a_tool_of_a_server_is_called(scene: Scene) -> None:
     scene.settings(section("well", scene.notes))
-    async with scene.house() as house:
-        await eventually(lambda: tools(house) == ["baker_echo"])
-        assert await scene.answers(house, 1) == [(True, "pancake")]
+    async with scene.service() as service:
+        await eventually(lambda: tools(service) == ["baker_echo"])
+        assert await scene.answers(service, 1) == [(True, "pancake")]
         assert (scene.folder / FILE_NAME).exists()
         assert len(scene.lines) == 1
         assert str(ROGUE) in scene.lines[0]
@@ -95,77 +94,77 @@ async def test_a_server_cannot_take_a_name_of_ours_and_hold_up_the_start(scene: 
     notes.write_text("Says it.\nsearch\n")
     searches = '\n[web_search]\nengine = "duckduckgo"\n'
     scene.settings(section("described", notes, name="web"))
-    async with scene.house() as house:
-        await eventually(lambda: tools(house) == ["web_echo", "web_search"])
-        await scene.change(house, section("described", notes, name="web") + searches)
-        web_search = house.engine.tools.get("web_search")
+    async with scene.service() as service:
+        await eventually(lambda: tools(service) == ["web_echo", "web_search"])
+        await scene.change(service, section("described", notes, name="web") + searches)
+        web_search = service.engine.tools.get("web_search")
         assert web_search is not None
         assert web_search.source == "web_search"
-        named = tools(house)
+        named = tools(service)
         assert len(named) == 2
     scene.settings(section("described", notes, name="web") + searches)
-    async with scene.house() as house:
-        await eventually(lambda: tools(house) == named)
+    async with scene.service() as service:
+        await eventually(lambda: tools(service) == named)
 
 
 async def test_secrets_of_a_server_are_hidden_in_what_it_answers(scene: Scene) -> None:
     scene.settings(section("well", scene.notes, more='env = { TOKEN = "pancake" }'))
-    async with scene.house() as house:
-        await eventually(lambda: tools(house) == ["baker_echo"])
-        ((ok, said),) = await scene.answers(house, 1)
+    async with scene.service() as service:
+        await eventually(lambda: tools(service) == ["baker_echo"])
+        ((ok, said),) = await scene.answers(service, 1)
         assert ok
         assert "pancake" not in said
 
 
 async def test_one_that_is_dead_holds_nobody_up(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pixi.app.reach.mcp_servers._GRACE_SECONDS", 0.05)
+    monkeypatch.setattr("pixi.app.mcp_integration._GRACE_SECONDS", 0.05)
     monkeypatch.setattr("pixi.mcp.process._POLITE_SECONDS", 0.05)
     scene.settings(section("deaf", scene.notes) + '\n[mcp.gone]\ncommand = "nonesuch-server"\n')
-    async with scene.house() as house:
+    async with scene.service() as service:
         await eventually(lambda: any(map(alive, started(scene.notes))))  # it is still waited for
-        assert tools(house) == []
-        assert await scene.answers(house, 1) == []
+        assert tools(service) == []
+        assert await scene.answers(service, 1) == []
     assert any("there is no program 'nonesuch-server' here" in line for line in scene.lines)
 
 
 async def test_a_server_comes_changes_and_goes_with_the_settings(scene: Scene) -> None:
     scene.settings("")
-    async with scene.house() as house:
-        assert tools(house) == []
-        await scene.change(house, section("well", scene.notes))
-        await eventually(lambda: tools(house) == ["baker_echo"])
-        await scene.change(house, section("well", scene.notes, more="tools = []"))
-        assert tools(house) == []
+    async with scene.service() as service:
+        assert tools(service) == []
+        await scene.change(service, section("well", scene.notes))
+        await eventually(lambda: tools(service) == ["baker_echo"])
+        await scene.change(service, section("well", scene.notes, more="tools = []"))
+        assert tools(service) == []
         assert len(started(scene.notes)) == 1  # what it runs is the same
-        await scene.change(house, section("well", scene.notes, name="other"))
-        await eventually(lambda: tools(house) == ["other_echo"])
-        await scene.change(house, "")
-        assert tools(house) == []
+        await scene.change(service, section("well", scene.notes, name="other"))
+        await eventually(lambda: tools(service) == ["other_echo"])
+        await scene.change(service, "")
+        assert tools(service) == []
         await eventually(lambda: not any(map(alive, started(scene.notes))))
 
 
 async def test_settings_that_cannot_hold_change_nothing(scene: Scene) -> None:
     scene.settings(section("well", scene.notes))
-    async with scene.house() as house:
-        await eventually(lambda: tools(house) == ["baker_echo"])
+    async with scene.service() as service:
+        await eventually(lambda: tools(service) == ["baker_echo"])
         with pytest.raises(ConfigError, match=r"\[mcp\.baker\] has a command and a url"):
-            await scene.change(house, section("well", scene.notes, more='url = "http://127.0.0.1/"'))
-        assert tools(house) == ["baker_echo"]
+            await scene.change(service, section("well", scene.notes, more='url = "http://127.0.0.1/"'))
+        assert tools(service) == ["baker_echo"]
 
 
 async def test_what_was_approved_elsewhere_is_taken_up(scene: Scene) -> None:
     scene.settings(section("well", scene.folder / "elsewhere"))
-    async with scene.house() as house:
-        await eventually(lambda: tools(house) == ["baker_echo"])
+    async with scene.service() as service:
+        await eventually(lambda: tools(service) == ["baker_echo"])
     scene.settings(section("well", scene.notes))
     scene.lines.clear()
-    async with scene.house() as house:
+    async with scene.service() as service:
         await eventually(lambda: len(scene.lines) == 1)
         assert "pixi-persona approve baker" in scene.lines[0]
-        assert tools(house) == []
+        assert tools(service) == []
         await approve(scene.folder)
-        await eventually(lambda: tools(house) == ["baker_echo"])
-        assert await scene.answers(house, 1) == [(True, "pancake")]
+        await eventually(lambda: tools(service) == ["baker_echo"])
+        assert await scene.answers(service, 1) == [(True, "pancake")]
 
 
 async def approve(folder: Path) -> None:
@@ -179,17 +178,17 @@ async def approve(folder: Path) -> None:
 
 async def test_tools_stay_while_a_server_is_away(scene: Scene) -> None:
     scene.settings(section("die", scene.notes))
-    async with scene.house() as house:
-        await eventually(lambda: tools(house) == ["baker_echo"])
-        ((ok, said),) = await scene.answers(house, 1)
+    async with scene.service() as service:
+        await eventually(lambda: tools(service) == ["baker_echo"])
+        ((ok, said),) = await scene.answers(service, 1)
         assert (ok, said) == (
             False,
             "baker ended before it answered; it is being restarted. Try again in a moment.",
         )
-        ((ok, said),) = await scene.answers(house, 2)
+        ((ok, said),) = await scene.answers(service, 2)
         assert not ok
         assert "baker is being " in said or "baker ended before" in said
-        assert tools(house) == ["baker_echo"]
+        assert tools(service) == ["baker_echo"]
 
 
 @pytest.mark.parametrize(
@@ -210,7 +209,7 @@ def test_sections_that_cannot_hold(tmp_path: Path, text: str, why: str) -> None:
     (tmp_path / "pixi.toml").write_text(f"[mcp.x]\n{text}\n")
     settings = load(environ={}, folder=tmp_path)
     with pytest.raises(ConfigError) as refused:
-        mcp_settings.places(settings)
+        mcp_integration.places(settings)
     assert str(refused.value).startswith(why)
     assert "canary" not in str(refused.value)
 
@@ -229,7 +228,7 @@ def test_secrets_come_from_elsewhere_and_do_not_print(tmp_path: Path) -> None:
     (tmp_path / "pixi.toml").write_text('[mcp.x]\nurl = "https://example.org/mcp"\n')
     settings = load(environ={"PIXI_MCP__X__HEADERS": '{"Authorization": "canary"}'}, folder=tmp_path)
     assert "canary" not in repr(settings)
-    assert "canary" not in repr(mcp_settings.places(settings))
+    assert "canary" not in repr(mcp_integration.places(settings))
 
 
 def test_a_token_is_a_secret_without_the_word_before_it_too() -> None:
@@ -238,8 +237,8 @@ def test_a_token_is_a_secret_without_the_word_before_it_too() -> None:
 
 
 async def test_without_the_sdk(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mcp_settings, "find_spec", lambda name: None)
+    monkeypatch.setattr(mcp_integration, "find_spec", lambda name: None)
     scene.settings(section("well", scene.notes))
     with pytest.raises(ConfigError, match=r'needs the MCP SDK: pip install "pixi-persona\[mcp\]"'):
-        async with scene.house():
+        async with scene.service():
             pass

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from pixi.app import watching
-from pixi.app.household import Household
-from pixi.app.reload import Reloading, reloading
-from pixi.store.kept import Place
+from pixi.app.reload import SettingsReloader, reloading
+from pixi.app.service import BotService
+from pixi.store.kept import ChannelConfig
 from pixi.testing import RecordingChannel
 from tests.app.scene import BOT, CHANNEL, hello, house_in, message, persona_file, reading, settings_file
 from tests.servers.scripted_openai import Reply, ScriptedOpenAI, Tell, Until, answer
@@ -19,16 +19,16 @@ HERE = f"discord:{BOT}:{CHANNEL}:"
 
 
 class Scene:
-    """A house whose files a test changes."""
+    """A service whose files a test changes."""
 
     def __init__(
-        self, folder: Path, server: ScriptedOpenAI, house: Household, log: pytest.LogCaptureFixture
+        self, folder: Path, server: ScriptedOpenAI, service: BotService, log: pytest.LogCaptureFixture
     ) -> None:
         self.folder = folder
         self.server = server
-        self.house = house
+        self.service = service
         self._log = log
-        self._reloading = Reloading(house, reading(folder), folder)
+        self._reloading = SettingsReloader(service, reading(folder), folder)
         self._messages = 0
 
     def settings(self, more: str = "", *, name: str = "first") -> None:
@@ -48,8 +48,8 @@ class Scene:
         """What is answered now."""
         self._messages += 1
         channel = RecordingChannel()
-        await self.house.receive(message(self._messages, persona=persona), channel)
-        await self.house.engine.settled()
+        await self.service.receive(message(self._messages, persona=persona), channel)
+        await self.service.engine.settled()
         return channel.sent[0]
 
     @property
@@ -64,8 +64,8 @@ async def scene(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> AsyncGenera
     persona_file(tmp_path, "wren")
     async with ScriptedOpenAI(choose=hello) as server:
         settings_file(tmp_path, server)
-        async with house_in(tmp_path) as house:
-            yield Scene(tmp_path, server, house, caplog)
+        async with house_in(tmp_path) as service:
+            yield Scene(tmp_path, server, service, caplog)
 
 
 async def test_nothing_is_told_where_nothing_changed(scene: Scene) -> None:
@@ -79,23 +79,23 @@ async def test_rules_limits_and_replies_hold_at_once(scene: Scene) -> None:
     assert await scene.look() == [
         "INFO: settings changed: reply.prose, discord.bots, limits.messages",
     ]
-    assert scene.house.rules.bots is True
-    assert scene.house.engine.settings.limits.messages == 1
-    assert scene.house.engine.settings.prose == "drop"
+    assert scene.service.rules.bots is True
+    assert scene.service.engine.settings.limits.messages == 1
+    assert scene.service.engine.settings.prose == "drop"
 
 
 async def test_how_many_are_answered_together_holds_at_the_start_and_after_a_change(
     scene: Scene, tmp_path: Path
 ) -> None:
-    engine_settings = scene.house.engine.settings
+    engine_settings = scene.service.engine.settings
     assert (engine_settings.gather_messages, engine_settings.waiting_messages) == (6, 200)
     scene.settings("[reply]\ngather_messages = 3\nwaiting_messages = 20\n")
     assert await scene.look() == [
         "INFO: settings changed: reply.gather_messages, reply.waiting_messages",
     ]
     assert (engine_settings.gather_messages, engine_settings.waiting_messages) == (3, 20)
-    async with house_in(tmp_path) as house:
-        engine_settings = house.engine.settings
+    async with house_in(tmp_path) as service:
+        engine_settings = service.engine.settings
         assert (engine_settings.gather_messages, engine_settings.waiting_messages) == (3, 20)
 
 
@@ -109,13 +109,13 @@ async def test_how_many_are_answered_together_holds_at_the_start_and_after_a_cha
     ],
 )
 async def test_a_wrong_settings_file_keeps_the_old_ones(scene: Scene, wrong: str, told: str) -> None:
-    before = scene.house.settings
+    before = scene.service.settings
     scene.settings(wrong, name="other")
     (line,) = await scene.look()
     assert line.startswith("WARNING: ")
     assert told in line
     assert line.endswith("Until then everything stays as it was.")
-    assert scene.house.settings is before
+    assert scene.service.settings is before
     assert await scene.said() == "first"
     # And mended, it holds.
     scene.settings("[discord]\nbots = true\n")
@@ -141,16 +141,16 @@ async def test_a_model_that_cannot_be_opened_changes_nothing(scene: Scene) -> No
     (scene.folder / "pixi.toml").write_text('[model]\nname = "gpt"\n[discord]\nbots = true\n')
     (line,) = await scene.look()
     assert "There is no key for the model 'gpt'" in line
-    assert scene.house.rules.bots is False
+    assert scene.service.rules.bots is False
     assert await scene.said() == "first"
 
 
 async def test_further_models_come_change_and_go(scene: Scene) -> None:
-    await scene.house.set_place(HERE, Place(model="fast"))
+    await scene.service.set_place(HERE, ChannelConfig(model="fast"))
     assert await scene.said() == "first"
     scene.settings('[models.fast]\nname = "quick"\n')
     assert await scene.look() == ["INFO: settings changed: models.fast"]
-    assert scene.house.models == ("default", "fast")
+    assert scene.service.models == ("default", "fast")
     assert await scene.said() == "quick"
     scene.settings('[models.fast]\nname = "quicker"\n')
     assert await scene.look() == ["INFO: settings changed: models.fast.name"]
@@ -168,25 +168,25 @@ async def test_while_another_model_is_opened_the_one_before_answers(scene: Scene
         looking = asyncio.create_task(scene.look())
         await listing.wait()
         assert await scene.said() == "first"
-        assert not scene.house.sees(f"{HERE}pixi")
+        assert not scene.service.sees(f"{HERE}pixi")
         may_list.set()
         await looking
-        assert scene.house.role(f"{HERE}pixi").model.name == "listed"
+        assert scene.service.role(f"{HERE}pixi").model.name == "listed"
 
 
 async def test_how_long_a_turn_may_take_holds_for_models_that_are_open(scene: Scene) -> None:
-    before = scene.house.role(f"{HERE}pixi").model
+    before = scene.service.role(f"{HERE}pixi").model
     scene.settings("[limits]\nseconds = 300\n")
     assert await scene.look() == ["INFO: settings changed: limits.seconds"]
-    assert scene.house.role(f"{HERE}pixi").model is not before
+    assert scene.service.role(f"{HERE}pixi").model is not before
     assert await scene.said() == "first"
 
 
 async def test_a_reply_under_way_ends_on_the_model_it_began_with(scene: Scene) -> None:
-    slow = scene.house.role(f"{HERE}pixi").model
+    slow = scene.service.role(f"{HERE}pixi").model
     scene.settings(name="newer")
     await scene.look()
-    assert scene.house.role(f"{HERE}pixi").model is not slow
+    assert scene.service.role(f"{HERE}pixi").model is not slow
     # The old one is still open for the turn that has it.
     from pixi.core.deltas import Request
     from pixi.core.lines import UserLine
@@ -202,7 +202,7 @@ async def test_personas_come_change_and_go(scene: Scene) -> None:
     assert "a small bird" in scene.prompt
     (scene.folder / "personas" / "wren.md").unlink()
     assert await scene.look() == ["INFO: personas changed: wren gone"]
-    assert "wren" not in scene.house.personas
+    assert "wren" not in scene.service.personas
 
 
 async def test_a_broken_persona_stays_as_it_was_and_the_others_change(scene: Scene) -> None:
@@ -227,20 +227,20 @@ async def test_a_persona_that_names_a_tool_that_is_not_there_stays_as_it_was(sce
     assert await scene.look() == [], "it is told once"
     scene.settings('[persona]\ndefault = "wren"\n')
     await scene.look()
-    assert scene.house.personas[scene.house.default_persona].tools == ()
+    assert scene.service.personas[scene.service.default_persona].tools == ()
 
 
 async def test_the_default_persona_stays_when_its_file_breaks(scene: Scene) -> None:
     scene.settings('[persona]\ndefault = "wren"\n')
     await scene.look()
-    assert scene.house.default_persona == "wren"
+    assert scene.service.default_persona == "wren"
     path = persona_file(scene.folder, "wren", "---\nname: [\n---\nHello.")
     (line,) = await scene.look()
     assert "wren.md" in line
     path.unlink()
     assert len(await scene.look()) == 1
     await scene.said()
-    assert scene.house.personas["wren"].name == "Wren"
+    assert scene.service.personas["wren"].name == "Wren"
 
 
 async def test_what_brings_a_command_counts_from_the_next_start(scene: Scene) -> None:
@@ -277,12 +277,12 @@ async def test_what_needs_a_restart_is_said_once_and_shows_no_secret(scene: Scen
 
 async def test_real_files_are_watched_until_the_end(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watching, "_QUIET_SECONDS", 0.05)
-    async with reloading(scene.house, reading(scene.folder), scene.folder):
+    async with reloading(scene.service, reading(scene.folder), scene.folder):
         persona_file(scene.folder, "heron")
-        await until(lambda: "heron" in scene.house.personas, "the persona")
+        await until(lambda: "heron" in scene.service.personas, "the persona")
         scene.settings(name="newer")
-        await until(lambda: scene.house.settings.model.name == "newer", "the other model")
+        await until(lambda: scene.service.settings.model.name == "newer", "the other model")
         assert await scene.said() == "newer"
     scene.settings(name="late")
     await asyncio.sleep(0.2)
-    assert scene.house.settings.model.name == "newer"
+    assert scene.service.settings.model.name == "newer"

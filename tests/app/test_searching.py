@@ -1,4 +1,4 @@
-"""Wikis and the search of the web in a house: from the settings to the answer, the books, and a reload."""
+"""Wikis and the search of the web in a service: from the settings to the answer, the books, and a reload."""
 
 import json
 import logging
@@ -12,14 +12,14 @@ from typing import Any
 
 import pytest
 
-from pixi.app.household import Household
-from pixi.app.library import Library
-from pixi.app.reach import web_search, wikis
-from pixi.app.reach.part import Grounds
-from pixi.app.reload import Reloading
+from pixi.app import tool_integrations
+from pixi.app.databases import DatabasePool
+from pixi.app.integrations import IntegrationContext
+from pixi.app.reload import SettingsReloader
+from pixi.app.service import BotService
 from pixi.core.deltas import Usage
 from pixi.core.errors import ConfigError
-from pixi.core.spending import Payer, day_of
+from pixi.core.spending import UsageScope, day_of
 from pixi.store.sqlite import SqliteStore
 from pixi.testing import RecordingChannel
 from pixi.toolbox.context import Context
@@ -94,9 +94,9 @@ def asking(tool: str, **arguments: object) -> Reply:
     )
 
 
-async def joined(house: Household, source: str) -> None:
+async def joined(service: BotService, source: str) -> None:
     """Wait for the tools of a source."""
-    await until(lambda: any(tool.source == source for tool in house.engine.tools), f"tools of {source}")
+    await until(lambda: any(tool.source == source for tool in service.engine.tools), f"tools of {source}")
 
 
 SAYS = stream("[SEND: so it is]", finish(), usage(90, 5))
@@ -126,11 +126,11 @@ async def test_a_search_is_made_answered_and_booked(world: World) -> None:
     world.settings(f"{world.search}price = 0.002\n")
     replying(world, asking("web_search", query="pancakes"), SAYS)
     channel = RecordingChannel()
-    async with house_in(world.folder) as house:
-        await house.receive(message(1, "search", persona="wren"), channel)
-        await house.engine.settled()
-        bill = await house.engine.bill()
-        status = await house.status(Payer())
+    async with house_in(world.folder) as service:
+        await service.receive(message(1, "search", persona="wren"), channel)
+        await service.engine.settled()
+        bill = await service.engine.bill()
+        status = await service.status(UsageScope())
     assert channel.sent == ["so it is"]
     told = json.loads(world.told()[-1]["content"])
     assert told["results"][0]["url"] == "https://a.example/thin"
@@ -152,10 +152,10 @@ async def test_a_wiki_is_read_and_its_tools_are_everybodys(world: World) -> None
     world.settings(world.blocks)
     question = "What does a creeper drop?"
     replying(world, asking("query_blocks_wiki", question=question, titles=["Creeper"]), SAYS)
-    async with house_in(world.folder) as house:
+    async with house_in(world.folder) as service:
         assert world.wiki.requests == [], "nothing is fetched before somebody asks"
-        await house.receive(message(1, persona="wren"), RecordingChannel())
-        await house.engine.settled()
+        await service.receive(message(1, persona="wren"), RecordingChannel())
+        await service.engine.settled()
     assert world.offered(0) == {"search_blocks_wiki", "query_blocks_wiki"}
     result = next(each for each in world.told() if each["role"] == "tool")
     told = json.loads(result["content"])
@@ -165,13 +165,13 @@ async def test_a_wiki_is_read_and_its_tools_are_everybodys(world: World) -> None
 
 async def test_a_reload_brings_and_takes_away(world: World) -> None:
     world.settings()
-    async with house_in(world.folder) as house:
-        reloading = Reloading(house, reading(world.folder), world.folder)
+    async with house_in(world.folder) as service:
+        reloading = SettingsReloader(service, reading(world.folder), world.folder)
         channel = RecordingChannel()
 
         async def offered(number: int) -> set[str]:
-            await house.receive(message(number, persona="wren"), channel)
-            await house.engine.settled()
+            await service.receive(message(number, persona="wren"), channel)
+            await service.engine.settled()
             return world.offered()
 
         assert await offered(1) == set()
@@ -190,11 +190,11 @@ async def test_a_reload_brings_and_takes_away(world: World) -> None:
 async def test_a_persona_may_name_a_wiki_that_others_do_not_have(world: World) -> None:
     world.settings(f"{world.blocks}personas = []\n")
     persona_file(world.folder, "jay", "---\nname: Jay\ntools: ['wiki:blocks']\n---\n\nYou are Jay.\n")
-    async with house_in(world.folder) as house:
+    async with house_in(world.folder) as service:
         channel = RecordingChannel()
-        await house.receive(message(1, persona="wren"), channel)
-        await house.receive(message(2, persona="jay"), channel)
-        await house.engine.settled()
+        await service.receive(message(1, persona="wren"), channel)
+        await service.receive(message(2, persona="jay"), channel)
+        await service.engine.settled()
     tools = [world.offered(0), world.offered(1)]
     assert sorted(map(len, tools)) == [0, 2]
 
@@ -207,10 +207,10 @@ async def test_a_provider_searches_by_itself_where_it_can(
     cited = message_of("[SEND: they are flat]", cited=[("https://a.example/", "A")], index=1)
     replying(world, responses(searched("pancakes"), cited))
     channel = RecordingChannel()
-    async with house_in(world.folder) as house:
-        await house.receive(message(1, persona="wren"), channel)
-        await house.engine.settled()
-        bill = await house.engine.bill()
+    async with house_in(world.folder) as service:
+        await service.receive(message(1, persona="wren"), channel)
+        await service.engine.settled()
+        bill = await service.engine.bill()
     assert channel.sent[0] == "they are flat"
     assert {tool["type"] for tool in world.model.requests[-1].json()["tools"]} == {"web_search"}
     assert [(way.model, way.usage.searches, way.cost) for way in bill.searches] == [
@@ -227,11 +227,11 @@ async def test_a_tool_of_an_mcp_server_searches(world: World) -> None:
         '[web_search]\nengine = "mcp"\ntool = "exa.find_pages"\nprice = 0.02\n'
     )
     replying(world, asking("web_search", query="pancakes", limit=3), SAYS)
-    async with house_in(world.folder) as house:
-        await joined(house, "mcp:exa")
-        await house.receive(message(1, persona="wren"), RecordingChannel())
-        await house.engine.settled()
-        bill = await house.engine.bill()
+    async with house_in(world.folder) as service:
+        await joined(service, "mcp:exa")
+        await service.receive(message(1, persona="wren"), RecordingChannel())
+        await service.engine.settled()
+        bill = await service.engine.bill()
     result = next(each for each in world.told() if each["role"] == "tool")
     assert "3 pages about pancakes" in result["content"]
     assert [(way.model, way.usage.searches, way.cost) for way in bill.searches] == [
@@ -244,10 +244,10 @@ async def test_a_model_that_cannot_search_by_itself_is_told_of_in_one_line(
 ) -> None:
     world.settings('[web_search]\nengine = "native"\n')
     with caplog.at_level(logging.WARNING, "pixi"):
-        async with house_in(world.folder) as house:
-            await Reloading(house, reading(world.folder), world.folder).look()
-            await house.receive(message(1, persona="wren"), RecordingChannel())
-            await house.engine.settled()
+        async with house_in(world.folder) as service:
+            await SettingsReloader(service, reading(world.folder), world.folder).look()
+            await service.receive(message(1, persona="wren"), RecordingChannel())
+            await service.engine.settled()
     lines = [record.getMessage() for record in caplog.records if "cannot search" in record.getMessage()]
     assert lines == ["first cannot search the web by itself; DuckDuckGo is asked in its place ([web_search])"]
     assert world.offered() == {"web_search"}
@@ -257,7 +257,7 @@ async def test_what_is_missing_is_named(world: World, monkeypatch: pytest.Monkey
     def missing() -> None:
         raise ConfigError('[web_search]: it needs `pip install "pixi-persona[web]"`')
 
-    monkeypatch.setattr(web_search, "require_ddgs", missing)
+    monkeypatch.setattr(tool_integrations, "require_ddgs", missing)
     for engine in ("duckduckgo", "native"):
         world.settings(f'[web_search]\nengine = "{engine}"\n')
         with pytest.raises(ConfigError, match=r"pip install"):
@@ -273,16 +273,18 @@ async def test_wikis_whose_tools_have_a_name_that_is_taken_come_once_it_is_free(
     world.settings(world.blocks)
     settings = reading(world.folder)()
     world.settings()
-    async with house_in(world.folder) as house:
-        tools = house.engine.tools
-        house.engine.addon.tool(source="mine")(query_blocks_wiki)
-        engine, library = house.engine, Library(settings, None, progress=print)
-        part = wikis.part_on(Grounds(engine.addon, engine.tools, engine.settings, library, print))
+    async with house_in(world.folder) as service:
+        tools = service.engine.tools
+        service.engine.addon.tool(source="mine")(query_blocks_wiki)
+        engine, library = service.engine, DatabasePool(settings, None, progress=print)
+        part = tool_integrations.WikiIntegration(
+            IntegrationContext(engine.addon, engine.tools, engine.settings, library, print)
+        )
         for _ in range(2):
             with pytest.raises(ConfigError, match="query_blocks_wiki"):
-                await part.go_by(settings)
+                await part.apply(settings)
         tools.remove("mine")
-        await part.go_by(settings)
+        await part.apply(settings)
         brought = {tool.name for tool in tools if tool.source == "wiki:blocks"}
         assert brought == {"search_blocks_wiki", "query_blocks_wiki"}
         await part.close()
@@ -293,9 +295,9 @@ async def test_servers_are_told_where_the_operator_is_found(world: World) -> Non
     replying(
         world, asking("web_search", query="pancakes"), asking("search_blocks_wiki", query="creeper"), SAYS
     )
-    async with house_in(world.folder) as house:
-        await house.receive(message(1, persona="wren"), RecordingChannel())
-        await house.engine.settled()
+    async with house_in(world.folder) as service:
+        await service.receive(message(1, persona="wren"), RecordingChannel())
+        await service.engine.settled()
     asked = [*world.searxng.requests, *world.wiki.requests]
     assert len(asked) > 2
     assert all(seen.headers["user-agent"].endswith("; mo@example.org)") for seen in asked)
@@ -314,7 +316,7 @@ async def test_wikipedia_is_asked_in_the_personas_language(
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     tls.check_hostname, tls.verify_mode = False, ssl.CERT_NONE
     stage = Stage(tls=tls)
-    monkeypatch.setattr(wikis, "Web", lambda: StagedWeb(stage))
+    monkeypatch.setattr(tool_integrations, "Web", lambda: StagedWeb(stage))
     articles = {"苦力怕": Article("<p>苦力怕是一种会爆炸的生物。</p>")}
     async with ScriptedWiki(articles, name="維基百科", tls=speaking_tls("own")) as chinese:
         stage.put("zh.wikipedia.org", int(chinese.root.rpartition(":")[2]), as_port=443)
@@ -322,9 +324,9 @@ async def test_wikipedia_is_asked_in_the_personas_language(
         world.settings("[wiki.wikipedia]\n")
         persona_file(world.folder, "qin", "---\nname: 秦\nlanguage: zh-Hant\n---\n\n你是秦。\n")
         replying(world, asking("query_wikipedia_wiki", question="苦力怕是什么？", titles=["苦力怕"]), SAYS)
-        async with house_in(world.folder) as house:
-            await house.receive(message(1, persona="qin"), RecordingChannel())
-            await house.engine.settled()
+        async with house_in(world.folder) as service:
+            await service.receive(message(1, persona="qin"), RecordingChannel())
+            await service.engine.settled()
     told = json.loads(next(each for each in world.told() if each["role"] == "tool")["content"])
     assert (told["wiki"], told["read"]) == ("維基百科", ["苦力怕"])
     assert told["relevant"][0]["source"]["url"].startswith("https://zh.wikipedia.org/wiki/%E8%8B%A6")

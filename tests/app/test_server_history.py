@@ -6,9 +6,9 @@ from unittest import mock
 import pytest
 
 from pixi.addons.server_history import SOURCE
-from pixi.app.library import Library
-from pixi.app.reach.part import Grounds
-from pixi.app.reach.server_history import part_on
+from pixi.app.databases import DatabasePool
+from pixi.app.integrations import IntegrationContext
+from pixi.app.tool_integrations import HistoryIntegration
 from pixi.core.errors import ConfigError
 from pixi.engine.engine import Engine
 from pixi.settings import Settings, load
@@ -22,16 +22,18 @@ def settings(folder: Path, *, read: bool) -> Settings:
     return load(environ={}, folder=folder, overrides={"discord.read_history": read})
 
 
-def grounds_of(engine: Engine) -> Grounds:
-    return Grounds(engine.addon, engine.tools, engine.settings, mock.Mock(spec=Library), pytest.fail)
+def context_of(engine: Engine) -> IntegrationContext:
+    return IntegrationContext(
+        engine.addon, engine.tools, engine.settings, mock.Mock(spec=DatabasePool), pytest.fail
+    )
 
 
 async def test_they_come_and_go(tmp_path: Path) -> None:
     async with scene(ScriptedModel()) as here:
-        part = part_on(grounds_of(here.engine))
+        part = HistoryIntegration(context_of(here.engine))
         assert SOURCE in here.engine.tools.sources, "a persona may name it, also where it is off"
         for read in (False, True, True, False, True):
-            await part.go_by(settings(tmp_path, read=read))
+            await part.apply(settings(tmp_path, read=read))
             there = {tool.name for tool in here.engine.tools if tool.source == SOURCE}
             assert there == (TOOLS if read else set())
         await part.close()
@@ -47,8 +49,8 @@ async def test_where_a_name_is_taken_none_of_them_comes(tmp_path: Path) -> None:
             """Somebody else's."""
             return "mine"
 
-        part = part_on(grounds_of(here.engine))
+        part = HistoryIntegration(context_of(here.engine))
         with pytest.raises(ConfigError, match="'read_pins': the name is taken"):
-            await part.go_by(settings(tmp_path, read=True))
+            await part.apply(settings(tmp_path, read=True))
         assert {tool.name for tool in here.engine.tools} == {"read_pins"}
         await part.close()

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from pixi.app import open_engine
-from pixi.app.cast import find_persona
+from pixi.app.personas import find_persona
 from pixi.settings import load
 from pixi.testing import RecordingChannel
 from tests.servers.scripted_openai import Reply, ScriptedOpenAI, answer, finish, stream

@@ -10,16 +10,16 @@ from typing import Any
 
 import pytest
 
-from pixi.app import standstill
-from pixi.app.standstill import telling_of_standstills
+from pixi.app import health
+from pixi.app.health import telling_of_standstills
 from pixi.toolbox.foreign import foreign
 from tests.waiting import LIMIT, until
 
 
 @pytest.fixture(autouse=True)
 def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(standstill, "STILL_SECONDS", 0.1)
-    monkeypatch.setattr(standstill, "_PAUSE", 0.01)
+    monkeypatch.setattr(health, "STILL_SECONDS", 0.1)
+    monkeypatch.setattr(health, "_PAUSE", 0.01)
 
 
 def naming(function: str, log: pytest.LogCaptureFixture, count: int) -> list[str]:
@@ -64,7 +64,7 @@ async def test_a_loop_that_goes_on_is_not_told_of(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     caplog.set_level(logging.INFO)
-    monkeypatch.setattr(standstill, "STILL_SECONDS", LIMIT)  # a busy machine may stand still for less
+    monkeypatch.setattr(health, "STILL_SECONDS", LIMIT)  # a busy machine may stand still for less
     asked: list[object] = []
     loop = asyncio.get_running_loop()
     answer = loop.call_soon_threadsafe
@@ -90,7 +90,7 @@ async def test_it_ends_at_once_and_leaves_no_thread() -> None:
 async def test_what_lets_no_other_thread_run_is_told_of_too(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(standstill, "STILL_SECONDS", 0.01)
+    monkeypatch.setattr(health, "STILL_SECONDS", 0.01)
     with telling_of_standstills():
         await asyncio.sleep(0.05)
         sum(range(12_000_000))  # one long step of the interpreter: no other thread gets its turn

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from pixi.app.serving import talks
-from pixi.app.serving.talks import Talks
+from pixi.app.serving import handlers
+from pixi.app.serving.handlers import McpTalks
 from pixi.core.errors import ToolError
 from tests.app.scene import reading, settings_file
 from tests.servers.scripted_openai import ScriptedOpenAI, Until, finish, stream
@@ -16,10 +16,10 @@ from tests.waiting import until, within
 
 
 @asynccontextmanager
-async def two(folder: Path, server: ScriptedOpenAI) -> AsyncGenerator[tuple[Talks, Talks], None]:
+async def two(folder: Path, server: ScriptedOpenAI) -> AsyncGenerator[tuple[McpTalks, McpTalks], None]:
     """Two that serve from one store, as two processes would."""
     settings_file(folder, server)
-    both = [Talks(reading(folder)(), "mo", lambda line: None, alone=True) for _ in range(2)]
+    both = [McpTalks(reading(folder)(), "mo", lambda line: None, alone=True) for _ in range(2)]
     try:
         yield both[0], both[1]
     finally:
@@ -27,7 +27,7 @@ async def two(folder: Path, server: ScriptedOpenAI) -> AsyncGenerator[tuple[Talk
             await each.close()
 
 
-def say(talk: Talks, text: str, conversation: str) -> "asyncio.Task[list[str]]":
+def say(talk: McpTalks, text: str, conversation: str) -> "asyncio.Task[list[str]]":
     async def said() -> list[str]:
         answer = await talk.say("pixi", text, conversation, lambda line: None)
         messages: list[str] = answer["messages"]
@@ -58,7 +58,7 @@ async def test_a_talk_goes_on_once_the_reply_of_the_other_process_has_ended(tmp_
 async def test_a_talk_that_another_process_answers_for_long_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(talks, "OWN_SECONDS", 0.1)
+    monkeypatch.setattr(handlers, "OWN_SECONDS", 0.1)
     gate, talk = asyncio.Event(), "0" * 32
     slow = stream("[SEND: alpha]", Until(gate), "[SEND: beta]", finish())
     async with (

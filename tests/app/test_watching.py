@@ -10,7 +10,7 @@ import pytest
 import watchfiles
 
 from pixi.app import watching
-from pixi.app.watching import Watched, changes
+from pixi.app.watching import WatchedPaths, changes
 from tests.waiting import within
 
 LOOK_SECONDS = 0.1
@@ -45,7 +45,7 @@ class Eye:
 async def eye(
     *files: Path, folders: tuple[Path, ...] = (), shelves: tuple[Path, ...] = ()
 ) -> AsyncIterator[Eye]:
-    async with aclosing(changes(lambda: Watched(files, folders, shelves))) as told:
+    async with aclosing(changes(lambda: WatchedPaths(files, folders, shelves))) as told:
         opened = Eye(told)
         await opened.sees_a_change()  # the first is told at once
         try:

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from pixi.app.reach import web_pages
-from pixi.app.reload import Reloading
+from pixi.app import tool_integrations
+from pixi.app.reload import SettingsReloader
 from tests.app.scene import hello, house_in, persona_file, reading, settings_file
 from tests.servers.scripted_openai import ScriptedOpenAI
 
@@ -18,8 +18,8 @@ async def test_it_goes_by_new_settings(
     persona_file(tmp_path, "pixi")
     async with ScriptedOpenAI(choose=hello) as server:
         settings_file(tmp_path, server)
-        async with house_in(tmp_path) as house:
-            tools, reloading = house.engine.tools, Reloading(house, reading(tmp_path), tmp_path)
+        async with house_in(tmp_path) as service:
+            tools, reloading = service.engine.tools, SettingsReloader(service, reading(tmp_path), tmp_path)
             assert tools.get("read_page") is None
 
             settings_file(tmp_path, server, READ)
@@ -39,7 +39,7 @@ async def test_it_goes_by_new_settings(
             assert again is not first
             assert again.personas == ("pixi",)
 
-            monkeypatch.setattr(web_pages, "find_spec", lambda name: None)
+            monkeypatch.setattr(tool_integrations, "find_spec", lambda name: None)
             caplog.clear()
             settings_file(tmp_path, server, READ)
             await reloading.look()

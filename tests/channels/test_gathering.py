@@ -3,13 +3,11 @@
 import pytest
 
 from pixi.channels.gathering import GatheringChannel
-from pixi.core.card import Card
 from pixi.core.channel import Question
 from pixi.core.deltas import Cited
 from pixi.core.errors import ChannelError, ChannelForgot
 from pixi.core.events import Failed, Reacted, Sourced, ToolCalled, TurnEnded
-from pixi.core.picture import Picture
-from pixi.core.venue import Rights
+from pixi.core.message import Card, Picture, Rights
 
 
 async def test_all_that_is_said_and_shown_is_gathered_in_order() -> None:

@@ -8,8 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from pixi.channels.terminal import LinesChannel, seat
-from pixi.core.card import Card, Field
+from pixi.channels.terminal.lines import LinesChannel, seat
 from pixi.core.channel import Question
 from pixi.core.deltas import Cited, PromptProgress, Usage
 from pixi.core.errors import ChannelError, ChannelForgot
@@ -26,8 +25,7 @@ from pixi.core.events import (
     TurnEnded,
     TurnEvent,
 )
-from pixi.core.message import Image
-from pixi.core.venue import Rights, Venue
+from pixi.core.message import Card, Field, Image, Rights, Venue
 from tests.held_clock import HeldClock
 
 CARD = Card("Lemon sugar", "Thin and hot.", (Field("Time", "20 minutes"),), None, "https://example.org/lemon")

@@ -17,16 +17,14 @@ from prompt_toolkit.input import PipeInput, create_pipe_input
 from prompt_toolkit.output import ColorDepth
 from prompt_toolkit.output.vt100 import Vt100_Output
 
-from pixi.channels import terminal_asking
-from pixi.channels.terminal import seat
-from pixi.channels.terminal_live import LiveTerminal, Tell
-from pixi.core.card import Card, Field
+from pixi.channels.terminal import asking
+from pixi.channels.terminal.lines import seat
+from pixi.channels.terminal.live import LiveTerminal, Tell
 from pixi.core.channel import Channel, OpenChannel, Question
 from pixi.core.events import Verdict
-from pixi.core.message import Image, Message
+from pixi.core.message import Card, Field, Image, Message, Rights, Venue
 from pixi.core.persona import Persona
-from pixi.core.spending import Bill
-from pixi.core.venue import Rights, Venue
+from pixi.core.spending import UsageReport
 from pixi.models.model import Model
 from pixi.store.kept import LookedBack, TurnRecord
 from pixi.testing import ScriptedModel
@@ -74,7 +72,7 @@ class Silent:
         self.stopped += 1
         return True
 
-    async def bill(self) -> Bill:
+    async def bill(self) -> UsageReport:
         raise AssertionError
 
     async def turns(self, conversation: str, limit: int) -> tuple[TurnRecord, ...]:
@@ -138,7 +136,7 @@ def keys() -> Iterator[PipeInput]:
 
 @pytest.fixture
 async def talk(keys: PipeInput, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Talk]:
-    monkeypatch.setattr(terminal_asking, "_TYPED_AHEAD", 0.0)
+    monkeypatch.setattr(asking, "_TYPED_AHEAD", 0.0)
     async with talking(keys) as talk:
         yield talk
 
@@ -219,7 +217,7 @@ async def test_what_was_typed_ahead_is_no_answer(keys: PipeInput) -> None:
         keys.send_text("y\r")
         await until(lambda: "please write y or n" in talk.terminal.status())
         assert not answer.done()
-        await asyncio.sleep(terminal_asking._TYPED_AHEAD)
+        await asyncio.sleep(asking._TYPED_AHEAD)
         keys.send_text("y\r")
         assert await answer == "yes"
 

@@ -9,12 +9,9 @@ from hypothesis import strategies as st
 from PIL import Image as Pillow
 from prompt_toolkit.utils import get_cwidth
 
-from pixi.channels.terminal_card import card_lines
-from pixi.channels.terminal_frame import framed
-from pixi.channels.terminal_picture import drawn
-from pixi.channels.terminal_rows import Line
-from pixi.core.card import Card, Field
-from pixi.core.message import Image
+from pixi.channels.terminal.rows import Line, drawn, framed
+from pixi.channels.terminal.words import card_lines
+from pixi.core.message import Card, Field, Image
 from pixi.models.pictures import PictureError
 
 PANCAKES = Card(

@@ -14,13 +14,13 @@ from prompt_toolkit.history import InMemoryHistory
 from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output.vt100 import Vt100_Output
 
-from pixi.channels.terminal import seat
-from pixi.channels.terminal_commands import COMMANDS, HELP, Change, Choices, CommandCompleter
-from pixi.channels.terminal_live import LiveTerminal
-from pixi.channels.terminal_why import told_why
-from pixi.core.limits import Limits
+from pixi.channels.terminal.input import COMMANDS, HELP, Choices, CommandCompleter, TalkChange
+from pixi.channels.terminal.lines import seat
+from pixi.channels.terminal.live import LiveTerminal
+from pixi.channels.terminal.own import told_why
 from pixi.core.lines import ToolCall
 from pixi.core.persona import Persona
+from pixi.core.spending import Limits
 from pixi.engine.engine import Engine
 from pixi.testing import RecordingChannel, ScriptedModel
 from tests.pages import ROOT, code, read_page
@@ -57,7 +57,7 @@ def test_every_command_is_offered_and_told() -> None:
     assert all(f"\n/{name} " in HELP for name in COMMANDS)
 
 
-async def left_by(*typed: str, columns: int = 100) -> tuple[str, Change | None]:
+async def left_by(*typed: str, columns: int = 100) -> tuple[str, TalkChange | None]:
     """What a terminal shows where this is typed, and what for it was left. `⇒`: what is waited for."""
     model = ScriptedModel("[SEND: **hello** you]")
     screen = io.StringIO()
@@ -88,17 +88,17 @@ async def test_one_leaves_for_a_persona_a_model_or_a_choice() -> None:
     shown, wants = await left_by(
         "/persona\r ⇒ keeps tea", "/persona nobody\r ⇒ There is no persona nobody", "/persona wren\r"
     )
-    assert wants == Change("persona", "Wren")
+    assert wants == TalkChange("persona", "Wren")
     assert "You talk to Pixi" in shown
     shown, wants = await left_by("/model\r ⇒ by its name: fast, slow", "/model qwen3:8b\r")
-    assert wants == Change("model", "qwen3:8b")
-    assert (await left_by("/brain\r"))[1] == Change("brain")
+    assert wants == TalkChange("model", "qwen3:8b")
+    assert (await left_by("/brain\r"))[1] == TalkChange("brain")
     assert (await left_by("/quit\r"))[1] is None
 
 
 async def test_tab_fills_the_line_in_and_shows_what_there_is() -> None:
     _, wants = await left_by("/per\t ⇒ /persona", " \t ⇒ Wren", "\t ⇒ /persona edda", "\r")
-    assert wants == Change("persona", "edda")
+    assert wants == TalkChange("persona", "edda")
 
 
 async def test_why_is_told_of_the_last_reply() -> None:

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 import pytest
 from prompt_toolkit.input import PipeInput, create_pipe_input
 
-from pixi.channels import terminal_asking, terminal_live
-from pixi.channels.terminal import LinesChannel, talk
+from pixi.channels.terminal import asking, live
+from pixi.channels.terminal.lines import LinesChannel, talk
 from pixi.core.channel import TAKEN_OVER, Channel, OpenChannel
 from pixi.core.deltas import Usage
 from pixi.core.errors import LeaseHeld, StoreError
@@ -75,8 +75,8 @@ def other() -> Elsewhere:
 
 @pytest.fixture
 async def window(keys: PipeInput, other: Elsewhere, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Talk]:
-    monkeypatch.setattr(terminal_asking, "_TYPED_AHEAD", 0.0)
-    monkeypatch.setattr(terminal_live, "_LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(asking, "_TYPED_AHEAD", 0.0)
+    monkeypatch.setattr(live, "_LOOK_SECONDS", 0.01)
     async with talking(keys, answering=other) as there:
         yield there
 
@@ -168,7 +168,7 @@ async def test_what_is_entered_just_as_another_takes_the_talk_waits_until_it_is_
 
 
 async def test_who_was_quicker_is_asked_about(keys: PipeInput, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(terminal_asking, "_TYPED_AHEAD", 0.0)
+    monkeypatch.setattr(asking, "_TYPED_AHEAD", 0.0)
     late = Elsewhere(elsewhere=False, quicker=True)
     async with talking(keys, answering=late) as there:
         await there.shows(ASK)

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pixi.channels.terminal_markdown import markdown_rows
-from pixi.channels.terminal_rows import wrapped
+from pixi.channels.terminal.rows import markdown_rows, wrapped
 
 SHOWN = {
     "**bold** and *soft* and `x`": [("b", "bold"), ("", " and "), ("i", "soft"), ("", " and "), ("c", "x")],

@@ -13,9 +13,9 @@ from prompt_toolkit.history import InMemoryHistory
 from prompt_toolkit.input import PipeInput, create_pipe_input
 from prompt_toolkit.output.vt100 import Vt100_Output
 
-from pixi.channels import terminal_asking
-from pixi.channels.terminal import seat
-from pixi.channels.terminal_live import LiveTerminal, Tell
+from pixi.channels.terminal import asking
+from pixi.channels.terminal.lines import seat
+from pixi.channels.terminal.live import LiveTerminal, Tell
 from pixi.core.errors import LeaseHeld, ModelError
 from pixi.core.lines import UserLine
 from pixi.core.message import Message
@@ -214,7 +214,7 @@ async def test_a_window_without_the_talk_takes_nothing_out_of_it(
     keys: PipeInput, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Before it has taken the talk over."""
-    monkeypatch.setattr(terminal_asking, "_TYPED_AHEAD", 0.0)
+    monkeypatch.setattr(asking, "_TYPED_AHEAD", 0.0)
     asked: list[str] = []
 
     class Elsewhere(Silent):

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pixi.channels.terminal_rows import Line, height, tail, wrapped
-from pixi.channels.terminal_transcript import CURSOR, Transcript
+from pixi.channels.terminal.rows import Line, height, tail, wrapped
+from pixi.channels.terminal.transcript import CURSOR, Transcript
 from pixi.core.deltas import Cited
 from pixi.core.events import (
     Answered,

@@ -45,7 +45,7 @@ def baker(home: Path, program: Program) -> Home:
     # As a start does it.
     import asyncio
 
-    from pixi.app.mcp_settings import lock_of, places
+    from pixi.app.mcp_integration import lock_of, places
     from pixi.mcp.connection import connected
     from pixi.settings import load
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from pixi.app.state import state_folder
-from pixi.channels.terminal_commands import Change
+from pixi.app.retention import state_folder
+from pixi.channels.terminal.input import TalkChange
 from pixi.cli import chat, choosing_model
-from pixi.cli.spinner import spinner
+from pixi.cli.console import spinner
 from pixi.core.errors import ConfigError
 from pixi.settings import Settings, load
 
@@ -70,26 +70,26 @@ def test_what_is_chosen_in_a_talk_goes_before_what_was_before(
     chat.configure(parser)
     parser.add_argument("--config")
     arguments = parser.parse_args(["--persona", "edda"])
-    first = chat.Chosen({"model.base_url": f"{at}/x", "persona.default": "edda"})
+    first = chat.ChatChoice({"model.base_url": f"{at}/x", "persona.default": "edda"})
     settings = first.settings(arguments, asks=False)
-    fast = first.changed(Change("model", "fast"), settings)
+    fast = first.changed(TalkChange("model", "fast"), settings)
     assert fast.settings(arguments, asks=False).model.name == "quick"
-    pixi = fast.changed(Change("persona", "pixi"), settings).settings(arguments, asks=False)
+    pixi = fast.changed(TalkChange("persona", "pixi"), settings).settings(arguments, asks=False)
     assert (pixi.persona.default, pixi.model.name, pixi.model.base_url) == ("pixi", "quick", f"{at}/x")
-    other = fast.changed(Change("model", "other"), settings).settings(arguments, asks=False)
+    other = fast.changed(TalkChange("model", "other"), settings).settings(arguments, asks=False)
     assert (other.persona.default, other.model.name, other.model.base_url) == ("edda", "other", at)
     monkeypatch.setattr(choosing_model, "asked_for_model", lambda _: {"model.name": "local"})
-    assert fast.changed(Change("brain"), settings).settings(arguments, asks=False).model.name == "local"
+    assert fast.changed(TalkChange("brain"), settings).settings(arguments, asks=False).model.name == "local"
 
 
 def test_who_cannot_be_talked_to_is_told_and_the_talk_goes_on(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     seen: list[str] = []
-    leaves = [Change("model", "nonsuch.gguf"), None]
+    leaves = [TalkChange("model", "nonsuch.gguf"), None]
 
     class Terminal:
-        wants: Change | None = None
+        wants: TalkChange | None = None
 
     def at_terminal(_: object, settings: Settings) -> tuple[Terminal, object]:
         seen.append(settings.model.name)
@@ -105,7 +105,7 @@ def test_who_cannot_be_talked_to_is_told_and_the_talk_goes_on(
 
     monkeypatch.setattr(chat, "_at_terminal", at_terminal)
     arguments = argparse.Namespace(config=None)
-    assert chat._live(arguments, chat.Chosen({"model.name": "local"})) == 0
+    assert chat._live(arguments, chat.ChatChoice({"model.name": "local"})) == 0
     assert seen == ["local", "nonsuch.gguf", "local"]
     assert capsys.readouterr().err == "pixi-persona: there is no such file\n"
 

@@ -13,14 +13,14 @@ from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
 from pixi.cli import chat, choosing_model, discord, frame
-from pixi.cli.choosing_model import Option, _label, chosen_model, options_of, said_of
+from pixi.cli.choosing_model import ModelOption, _label, chosen_model, options_of, said_of
 from pixi.core.errors import ConfigError, ModelError
 from pixi.core.providers import providers_with_key
-from pixi.models import catalogue, discovery, hub, machine
-from pixi.models.catalogue import CatalogueModel
+from pixi.models import discovery, hub, machine
 from pixi.models.discovery import FoundServer, KnownServer
+from pixi.models.hub import CatalogueModel
 from pixi.settings import load
-from pixi.settings.own_keys import server_of
+from pixi.settings.model_choice import server_of
 from pixi.settings.writing import write_model
 from tests.cli.conftest import Program
 from tests.servers.scripted_openai import ScriptedOpenAI, answer
@@ -42,7 +42,7 @@ def hub_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
 def nothing_downloaded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Nothing is there yet, and there is memory for it."""
     monkeypatch.setattr(machine, "memory_bytes", lambda: 8_000_000_000)
-    monkeypatch.setattr(catalogue, "cache_folder", lambda: tmp_path / "cache")
+    monkeypatch.setattr(hub, "cache_folder", lambda: tmp_path / "cache")
 
 
 @pytest.fixture
@@ -68,7 +68,7 @@ def asked(home: Path, keys: str) -> Mapping[str, str]:
         return chosen_model(load(folder=home), asks=True)
 
 
-def titles(options: list[Option]) -> list[str]:
+def titles(options: list[ModelOption]) -> list[str]:
     return [option.title for option in options]
 
 
@@ -135,7 +135,7 @@ def test_of_many_models_some_are_offered() -> None:
 
 
 def test_a_model_that_was_downloaded_is_offered_before_the_tiny_one() -> None:
-    model = catalogue.catalogue()[1]
+    model = hub.catalogue()[1]
     model.path.parent.mkdir()
     model.path.touch()
     offered = [*options_of([], ())]
@@ -145,7 +145,7 @@ def test_a_model_that_was_downloaded_is_offered_before_the_tiny_one() -> None:
 
 def test_a_long_name_shows_its_beginning_and_its_end() -> None:
     name = "hf.co/bartowski/Meta-Llama-3.1-8B-Instruct-GGUF:Q4_K_M"
-    label = fragment_list_to_text(to_formatted_text(_label(Option(name, "Ollama here", {}), 48)))
+    label = fragment_list_to_text(to_formatted_text(_label(ModelOption(name, "Ollama here", {}), 48)))
     assert label.split() == ["hf.co/bartowski/Met…Instruct-GGUF:Q4_K_M", "Ollama", "here"]
 
 
@@ -258,7 +258,7 @@ async def test_a_name_alone_is_found_at_the_first_server_that_has_it(
 
 
 async def test_a_model_of_the_catalogue_goes_by_its_name(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    model = catalogue.catalogue()[1]
+    model = hub.catalogue()[1]
     settings = load(folder=home, overrides={"model.name": model.name})
     async with listing("llama3") as server:
         serves(monkeypatch, ("Ollama", server))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pixi.app import inspecting
+from pixi.app import databases
 from tests.cli.conftest import Program
 
 SHIPPED = {"pancakes", "pixi-manual", "茶"}
@@ -94,7 +94,7 @@ def test_names_of_strangers_drive_no_terminal(home: Path, program: Program) -> N
 def test_a_large_one_is_not_waited_for(home: Path, program: Program, monkeypatch: pytest.MonkeyPatch) -> None:
     put(home / "databases" / "large", **{f"{number}_md": "word " * 50 for number in range(200)})
     only(home, "large")
-    monkeypatch.setattr(inspecting, "EACH_SECONDS", 0.0)
+    monkeypatch.setattr(databases, "EACH_SECONDS", 0.0)
     _, out, _ = program("databases")
     assert re.search(r"^large .* (not read yet|[\d,]+ to read) ", out, re.MULTILINE)
 

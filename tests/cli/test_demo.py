@@ -12,7 +12,7 @@ from rich.console import Console
 
 from pixi.cli import demo_screen
 from pixi.cli.demo_screen import draw, show
-from pixi.cli.demo_stage import SCENES, TOKEN_SECONDS, Stage, open_pancakes, play
+from pixi.cli.demo_stage import SCENES, TOKEN_SECONDS, DemoState, open_pancakes, play
 from pixi.cli.frame import run
 from pixi.knowledge.database import DirectoryDatabase
 from tests.held_clock import HeldClock
@@ -23,7 +23,7 @@ def a_console(columns: int = 100) -> Console:
     return Console(file=io.StringIO(), width=columns, height=24, force_terminal=True, color_system=None)
 
 
-def lines(console: Console, stage: Stage) -> list[str]:
+def lines(console: Console, stage: DemoState) -> list[str]:
     with console.capture() as shown:
         console.print(draw(stage, console))
     return re.sub(r"\x1b\[[\d;]*m", "", shown.get()).splitlines()
@@ -53,7 +53,7 @@ async def pancakes() -> AsyncGenerator[DirectoryDatabase, None]:
 async def test_it_takes_25_seconds_and_each_command_acts_when_its_bracket_closes(
     pancakes: DirectoryDatabase, clock: HeldClock
 ) -> None:
-    stage, console = Stage(), a_console(80)
+    stage, console = DemoState(), a_console(80)
     late: list[int] = []
     said: list[float] = []
     screens: list[list[str]] = []

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
+from pixi.app.command_integrations import BASES
 from pixi.app.doctor import checks as doctor
-from pixi.app.doctor import models as doctor_models
-from pixi.app.doctor.checks import Finding
-from pixi.app.reach.gifs import BASES
+from pixi.app.doctor import servers
+from pixi.app.doctor.servers import Finding
 from pixi.cli import doctor as doctor_command
 from pixi.core import providers
 from pixi.models import discovery, weights
@@ -82,11 +82,11 @@ async def only(check: doctor.Check, settings: Settings) -> Finding:
 
 async def test_a_model_that_the_server_lists(tmp_path: Path, serve: Serve) -> None:
     url = serve(200, models("small", "large"))
-    found = await only(doctor.check_model, settings(tmp_path, model__name="small", model__base_url=url))
+    found = await only(servers.check_model, settings(tmp_path, model__name="small", model__base_url=url))
     assert str(found).startswith("ok   model — small at 127.0.0.1:")
     assert str(found).endswith(" (size unknown: whole prompt, tools)")
     given = {"model__name": "small", "model__base_url": url, "model__parameters": 1.5}
-    assert str(await only(doctor.check_model, settings(tmp_path, **given))).endswith(
+    assert str(await only(servers.check_model, settings(tmp_path, **given))).endswith(
         "(1.5B: whole prompt, no tools)"
     )
 
@@ -94,14 +94,14 @@ async def test_a_model_that_the_server_lists(tmp_path: Path, serve: Serve) -> No
 async def test_the_models_beside_it_are_looked_for_too(tmp_path: Path, serve: Serve) -> None:
     url = serve(200, models("small", "large"))
     given = {"model__name": "small", "model__base_url": url, "helper_model__name": "tiny"}
-    (found,) = await findings(doctor.check_other_models, settings(tmp_path, **given))
+    (found,) = await findings(servers.check_other_models, settings(tmp_path, **given))
     assert str(found).startswith("fail helper_model — 127.0.0.1:")
     assert "does not list tiny" in found.text
     given["helper_model__name"] = "large"
-    (found,) = await findings(doctor.check_other_models, settings(tmp_path, **given))
+    (found,) = await findings(servers.check_other_models, settings(tmp_path, **given))
     assert str(found).startswith("ok   helper_model — large at 127.0.0.1:")
     del given["helper_model__name"]
-    assert await findings(doctor.check_other_models, settings(tmp_path, **given)) == []
+    assert await findings(servers.check_other_models, settings(tmp_path, **given)) == []
 
 
 async def test_each_model_of_a_list_is_looked_for(tmp_path: Path, serve: Serve) -> None:
@@ -112,45 +112,45 @@ async def test_each_model_of_a_list_is_looked_for(tmp_path: Path, serve: Serve) 
         '[helper_model]\nname = "other"\n[[helper_model.fallback]]\nname = "local"\n'
     )
     given = load(environ={}, folder=tmp_path)
-    found = [str(each) async for each in doctor.check_model(given)]
+    found = [str(each) async for each in servers.check_model(given)]
     assert [line.partition(" — ")[0] for line in found] == [
         "ok   model",
         "ok   model.fallback 1",
         "fail model.fallback 2",
     ]
     assert "Nothing answers at 127.0.0.1:1" in found[2]
-    others = [str(each) async for each in doctor.check_other_models(given)]
+    others = [str(each) async for each in servers.check_other_models(given)]
     assert others[0].startswith("ok   helper_model — other at ")
     assert "helper_model.fallback 1 — " in others[1]
 
 
 async def test_a_model_of_meanings_is_asked_for_a_vector(tmp_path: Path) -> None:
-    assert await findings(doctor.check_embedding_model, settings(tmp_path)) == []
+    assert await findings(servers.check_embedding_model, settings(tmp_path)) == []
     async with embeddings_server() as server:
         given = {"embedding_model__name": "e", "embedding_model__base_url": server.base_url}
-        found = await only(doctor.check_embedding_model, settings(tmp_path, **given))
+        found = await only(servers.check_embedding_model, settings(tmp_path, **given))
         assert str(found) == "ok   embedding_model — e: vectors of 64 dimensions"
         server.failing.append(error(401, "no such key"))
-        found = await only(doctor.check_embedding_model, settings(tmp_path, **given))
+        found = await only(servers.check_embedding_model, settings(tmp_path, **given))
         assert (found.ok, "API_KEY" in found.text) == (False, True)
 
 
 async def test_a_model_that_it_does_not_list(tmp_path: Path, serve: Serve) -> None:
     url = serve(200, models("small", "large"))
-    found = await only(doctor.check_model, settings(tmp_path, model__name="smal", model__base_url=url))
+    found = await only(servers.check_model, settings(tmp_path, model__name="smal", model__base_url=url))
     assert not found.ok
     assert "does not list smal: do you mean small?" in found.text
-    found = await only(doctor.check_model, settings(tmp_path, model__name="qqq", model__base_url=url))
+    found = await only(servers.check_model, settings(tmp_path, model__name="qqq", model__base_url=url))
     assert "set model.name to one of small, large." in found.text
 
 
 async def test_a_server_with_one_model_needs_no_name(tmp_path: Path, serve: Serve) -> None:
     one = settings(tmp_path, model__base_url=serve(200, models("only")))
-    assert (await only(doctor.check_model, one)).text.startswith("only at 127.0.0.1")
+    assert (await only(servers.check_model, one)).text.startswith("only at 127.0.0.1")
     two = settings(tmp_path, model__base_url=serve(200, models("a", "b")))
-    assert "has several models: set model.name to one of a, b." in (await only(doctor.check_model, two)).text
+    assert "has several models: set model.name to one of a, b." in (await only(servers.check_model, two)).text
     none = settings(tmp_path, model__base_url=serve(200, models()))
-    assert "lists no model" in (await only(doctor.check_model, none)).text
+    assert "lists no model" in (await only(servers.check_model, none)).text
 
 
 async def test_a_key_that_is_refused(tmp_path: Path, serve: Serve) -> None:
@@ -158,7 +158,7 @@ async def test_a_key_that_is_refused(tmp_path: Path, serve: Serve) -> None:
         401, {"error": {"message": "Incorrect API key provided: canary-key", "code": "invalid_api_key"}}
     )
     found = await only(
-        doctor.check_model,
+        servers.check_model,
         settings(tmp_path, model__name="m", model__base_url=url, model__api_key="canary-key"),
     )
     assert not found.ok
@@ -168,45 +168,47 @@ async def test_a_key_that_is_refused(tmp_path: Path, serve: Serve) -> None:
 
 async def test_a_server_that_is_not_there(tmp_path: Path) -> None:
     gone = settings(tmp_path, model__name="m", model__base_url="http://127.0.0.1:9/v1")
-    found = await only(doctor.check_model, gone)
+    found = await only(servers.check_model, gone)
     assert not found.ok
     assert "127.0.0.1:9" in found.text
 
 
 async def test_a_runtime_that_is_not_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doctor_models, "find_spec", lambda name: None)
-    found = await only(doctor.check_model, settings(tmp_path))
+    monkeypatch.setattr(servers, "find_spec", lambda name: None)
+    found = await only(servers.check_model, settings(tmp_path))
     assert str(found) == (
         "fail model — the runtime of local models is missing: pip install 'pixi-persona[local]'"
     )
 
 
 async def test_a_gguf_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doctor_models, "find_spec", lambda name: object())
+    monkeypatch.setattr(servers, "find_spec", lambda name: object())
     path = tmp_path / "mine.gguf"
     mine = settings(tmp_path, model__name=str(path))
-    missing = await only(doctor.check_model, mine)
+    missing = await only(servers.check_model, mine)
     assert not missing.ok
     assert str(missing).count("\n") == 0
     path.write_bytes(b"<html>")
-    assert "is not a GGUF file" in (await only(doctor.check_model, mine)).text
+    assert "is not a GGUF file" in (await only(servers.check_model, mine)).text
     path = path.rename(tmp_path / "mine-0.5b.gguf")
     path.write_bytes(b"GGUF....")
     mine = settings(tmp_path, model__name=str(path))
-    assert str(await only(doctor.check_model, mine)).endswith("mine-0.5b.gguf (500M: short prompt, no tools)")
+    assert str(await only(servers.check_model, mine)).endswith(
+        "mine-0.5b.gguf (500M: short prompt, no tools)"
+    )
 
 
 async def test_the_bundled_model_is_there_or_still_to_be_fetched(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(doctor_models, "find_spec", lambda name: object())
+    monkeypatch.setattr(servers, "find_spec", lambda name: object())
     monkeypatch.setattr(weights, "installed", lambda: None)
     monkeypatch.setattr(weights, "cached", lambda: None)
-    absent = await only(doctor.check_model, settings(tmp_path))
+    absent = await only(servers.check_model, settings(tmp_path))
     assert absent.ok
     assert "are fetched at the first start" in absent.text
     monkeypatch.setattr(weights, "cached", lambda: tmp_path / "small.gguf")
-    assert (await only(doctor.check_model, settings(tmp_path))).text == (
+    assert (await only(servers.check_model, settings(tmp_path))).text == (
         "the bundled one, small.gguf (size unknown: whole prompt, tools)"
     )
 
@@ -312,7 +314,9 @@ async def test_a_store_on_a_server(tmp_path: Path, postgres: Postgres) -> None:
         assert found.ok
         assert found.text.endswith(f"&schema={schema}: its tables will be made at the first talk")
         store = await open_store(here.store.url)
-        assert await only(doctor.check_store, here) == doctor.Finding(True, "store", f"{store.name} is whole")
+        assert await only(doctor.check_store, here) == servers.Finding(
+            True, "store", f"{store.name} is whole"
+        )
         await store.close()
     wrong = settings(tmp_path, store__url="postgresql://me:canary@127.0.0.1:1/db")
     found = await only(doctor.check_store, wrong)
@@ -351,37 +355,37 @@ def run(config: str | None = None) -> int:
 
 
 async def test_pages_of_the_web(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from pixi.app.reach import web_pages
+    from pixi.app import tool_integrations
 
-    assert await findings(doctor.check_web_pages, settings(tmp_path)) == []
+    assert await findings(servers.check_web_pages, settings(tmp_path)) == []
     given = settings(tmp_path, web_pages__read=True, web_pages__robots=False)
-    assert str(await only(doctor.check_web_pages, given)) == (
+    assert str(await only(servers.check_web_pages, given)) == (
         "ok   web_pages — read_page: pages of up to 5 MB; robots.txt is not looked at"
     )
-    monkeypatch.setattr(web_pages, "find_spec", lambda name: None)
-    found = await only(doctor.check_web_pages, given)
+    monkeypatch.setattr(tool_integrations, "find_spec", lambda name: None)
+    found = await only(servers.check_web_pages, given)
     assert (found.ok, 'pip install "pixi-persona[web]"' in found.text) == (False, True)
 
 
 async def test_pictures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert await findings(doctor.check_gifs, settings(tmp_path)) == []
+    assert await findings(servers.check_gifs, settings(tmp_path)) == []
     given = settings(tmp_path, gifs__engine="folder")
-    assert "there is no such folder; make it" in (await only(doctor.check_gifs, given)).text
+    assert "there is no such folder; make it" in (await only(servers.check_gifs, given)).text
     (tmp_path / "gifs").mkdir()
-    empty = await only(doctor.check_gifs, given)
+    empty = await only(servers.check_gifs, given)
     assert (empty.ok, "put some there" in empty.text) == (False, True)
     for number in range(3):
         (tmp_path / "gifs" / f"cat {number}.gif").write_bytes(moving())
-    assert str(await only(doctor.check_gifs, given)) == f"ok   gifs — 3 pictures in {tmp_path / 'gifs'}"
-    without = await only(doctor.check_gifs, settings(tmp_path, gifs__engine="giphy"))
+    assert str(await only(servers.check_gifs, given)) == f"ok   gifs — 3 pictures in {tmp_path / 'gifs'}"
+    without = await only(servers.check_gifs, settings(tmp_path, gifs__engine="giphy"))
     assert "PIXI_GIFS__API_KEY=" in without.text
     async with gif_services() as services:
         monkeypatch.setitem(BASES, "klipy", services.base)
         given = settings(tmp_path, gifs__engine="klipy", gifs__api_key=KEY)
-        found = await only(doctor.check_gifs, given)
+        found = await only(servers.check_gifs, given)
         assert str(found).startswith("ok   gifs — KLIPY takes the key, set by ")
         given = settings(tmp_path, gifs__engine="klipy", gifs__api_key="wrong-1")
-        wrong = await only(doctor.check_gifs, given)
+        wrong = await only(servers.check_gifs, given)
         assert str(wrong) == "fail gifs — KLIPY does not take the key; see gifs.api_key."
 
 

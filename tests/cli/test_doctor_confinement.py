@@ -4,11 +4,17 @@ import sys
 
 import pytest
 
-from pixi.app.doctor.confinement import look_at_confinement
+from pixi.app.doctor.checks import check_confinement
+from pixi.app.doctor.servers import Finding
 from pixi.documents import Readers, process
 from pixi.documents.confinement import Confinement
+from pixi.settings import Settings
 
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="only Linux has these")
+
+
+async def findings() -> list[Finding]:
+    return [finding async for finding in check_confinement(Settings())]
 
 
 @LINUX
@@ -28,9 +34,9 @@ async def test_what_the_kernel_lacks_is_told(
         return kept
 
     monkeypatch.setattr(Readers, "confinement", told)
-    (fine, subject, text), *_ = await look_at_confinement()
-    assert (fine, subject) == (kept.seccomp or kept.landlock > 0, "readers")
-    assert words in text
+    finding, *_ = await findings()
+    assert (finding.ok, finding.subject) == (kept.seccomp or kept.landlock > 0, "readers")
+    assert words in finding.text
 
 
 async def test_where_there_is_no_such_fence_it_is_no_fault(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -39,24 +45,24 @@ async def test_where_there_is_no_such_fence_it_is_no_fault(monkeypatch: pytest.M
 
     monkeypatch.setattr(Readers, "confinement", told)
     monkeypatch.setattr(sys, "platform", "darwin")
-    (fine, _, text), *_ = await look_at_confinement()
-    assert fine
-    assert "Linux does more" in text
+    finding, *_ = await findings()
+    assert finding.ok
+    assert "Linux does more" in finding.text
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid"), reason="there is no root")
 @pytest.mark.parametrize("user", [0, 1000])
 async def test_root_is_told(user: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: user)
-    findings = await look_at_confinement()  # asks a process that reads
-    assert [subject for _, subject, _ in findings] == ["readers", "user"][: 1 if user else 2]
+    told = await findings()  # asks a process that reads
+    assert [finding.subject for finding in told] == ["readers", "user"][: 1 if user else 2]
 
 
 async def test_readers_that_do_not_start_are_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(process, "_SCRIPT", os.devnull)
-    (fine, _, text), *_ = await look_at_confinement()
-    assert not fine
-    assert "does not start" in text
+    finding, *_ = await findings()
+    assert not finding.ok
+    assert "does not start" in finding.text
 
 
 ENVIRONMENT = """

@@ -10,11 +10,11 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from aiohttp import web
 
-from pixi.app.doctor import checks as doctor
+from pixi.app.doctor import servers
 from pixi.channels.discord.gateway import preflight
 from pixi.settings import Settings, load
 from pixi.settings.discord_rules import Faces, Rules
-from pixi.testing.discord import Fault, Guild, Intent, LoopbackDiscord, Permission
+from pixi.testing.discord import GatewayIntents, Guild, LoopbackDiscord, Permission, RefusedCall
 
 P = Permission
 ENOUGH = (
@@ -34,7 +34,7 @@ def settings(folder: Path, api_url: str, token: str, **more: object) -> Settings
 
 
 async def told(settings: Settings) -> list[str]:
-    lines = [str(finding) async for finding in doctor.check_discord(settings)]
+    lines = [str(finding) async for finding in servers.check_discord(settings)]
     assert all("\n" not in line and "\x1b" not in line for line in lines)
     assert settings.discord.token is None or settings.discord.token.reveal() not in "\n".join(lines)
     return lines
@@ -81,7 +81,7 @@ async def test_a_token_that_nobody_knows(tmp_path: Path) -> None:
 
 async def test_the_intent_is_missing(tmp_path: Path) -> None:
     async with LoopbackDiscord() as discord:
-        discord.allow_intents(Intent(0))
+        discord.allow_intents(GatewayIntents(0))
         lines = await told(settings(tmp_path, discord.api_url, discord.token))
     assert "fail discord — it is not shown what people write: switch on Message Content Intent" in lines
 
@@ -178,7 +178,7 @@ async def test_a_server_without_applications_or_guild_lists(tmp_path: Path) -> N
     async with LoopbackDiscord() as discord:
 
         def refuse(_: object) -> None:
-            raise Fault(404, 0, "404: Not Found")
+            raise RefusedCall(404, 0, "404: Not Found")
 
         discord.before("GET", "/applications/@me$", refuse)
         lines = await told(settings(tmp_path, discord.api_url, discord.token))
@@ -199,7 +199,7 @@ async def test_discord_itself_is_asked_where_no_other_server_is_set(
         monkeypatch.setattr(preflight, "find_server", None)
         lines = await told(settings(tmp_path, "", discord.token))
         (wrong,) = await told(settings(tmp_path, "", "canary-of-a-token"))
-        discord.allow_intents(Intent(0))
+        discord.allow_intents(GatewayIntents(0))
         unread = await told(settings(tmp_path, "", discord.token))
     assert "make a new one at https://discord.com/developers/applications, page Bot." in wrong
     page = f"https://discord.com/developers/applications/{discord.world.application_id}/bot"

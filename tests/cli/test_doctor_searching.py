@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from pixi.app.doctor.checks import Finding, check_web_search, check_wikis
+from pixi.app.doctor.servers import Finding, check_web_search, check_wikis
 from pixi.settings import Settings, load
-from pixi.web.search import duckduckgo
+from pixi.web import search_engines
 from tests.servers.model_faults import speaking_tls
 from tests.servers.scripted_openai import Reply, ScriptedOpenAI, answer
 from tests.servers.scripted_wiki import Article, ScriptedWiki, refusal
@@ -54,7 +54,7 @@ async def test_who_searches_is_told(tmp_path: Path, text: str, says: str) -> Non
 
 
 async def test_a_missing_library_is_a_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(duckduckgo, "find_spec", lambda _: None)
+    monkeypatch.setattr(search_engines, "find_spec", lambda _: None)
     (finding,) = await searched(settings(tmp_path, '[web_search]\nengine = "duckduckgo"'))
     assert not finding.ok
     assert 'pip install "pixi-persona[web]"' in finding.text

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from pixi.app.turn_log import log_turn
+from pixi.app.logs import log_turn
 from pixi.cli.logs import set_up
 from pixi.core.deltas import Usage
-from pixi.core.masking import Mask
-from pixi.core.report import TurnReport
+from pixi.core.events import TurnReport
+from pixi.core.masking import SecretRedactor
 from pixi.core.untrusted import escaped_line
 from pixi.settings import DiscordSettings, ModelSettings, Secret, Settings, StoreSettings
-from pixi.settings.hidden import secrets_in
+from pixi.settings.secret import secrets_in
 
 TOKEN = "MTk4NjIyNDgzNDcxOTI1MjQ4.Cl2FMQ.ZnCjm1XVW7vRze4b7Cq4se7kKWs-canary"
 HOSTILE = "mo\n14:03:22  error    bot  all is lost\r\x1b[2J\x1b]0;owned\x07\x9b31m\u2028\u202eevil\x00"
@@ -27,7 +27,7 @@ class Log:
 
     def __init__(self, *, as_json: bool, debug: bool = False) -> None:
         self.stream = io.StringIO()
-        self.mask: Mask = set_up(self.stream, as_json=as_json, debug=debug)
+        self.mask: SecretRedactor = set_up(self.stream, as_json=as_json, debug=debug)
 
     @property
     def text(self) -> str:
@@ -180,7 +180,7 @@ def test_a_secret_that_came_later_is_masked_and_the_old_one_too() -> None:
     ],
 )
 def test_what_looks_like_a_token_is_masked_though_nobody_told_of_it(text: str) -> None:
-    assert "canary" not in Mask().hide(text).lower()
+    assert "canary" not in SecretRedactor().hide(text).lower()
 
 
 def test_placeholders_are_no_secrets() -> None:

@@ -13,8 +13,8 @@ import pytest
 from mcp.client import Client
 from mcp.server.lowlevel.server import Server
 
-from pixi.app.serving import http
-from pixi.app.serving.http import Endpoint, resolve, serve_http, web_app
+from pixi.app.serving import server as serving_module
+from pixi.app.serving.server import Endpoint, resolve, serve_http, web_app
 from pixi.core.errors import ConfigError
 from tests.cli.conftest import Program
 from tests.waiting import until, within
@@ -83,7 +83,7 @@ async def test_what_was_judged_is_what_is_listened_on(monkeypatch: pytest.Monkey
     monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: looks.pop(0))
     endpoint = resolve("box.lan", 0)
     monkeypatch.undo()
-    with http._listening(endpoint) as listener:
+    with serving_module._listening(endpoint) as listener:
         assert listener.getsockname()[0] == "127.0.0.1"
 
 
@@ -170,7 +170,7 @@ async def test_sessions_end_and_are_counted(monkeypatch: pytest.MonkeyPatch) -> 
     loop, passed = asyncio.get_running_loop(), 0.0
     time = loop.time
     monkeypatch.setattr(loop, "time", lambda: time() + passed)
-    monkeypatch.setattr(http, "MOST_SESSIONS", 5)
+    monkeypatch.setattr(serving_module, "MOST_SESSIONS", 5)
     none_kept = httpx.Limits(max_keepalive_connections=0)
     async with (
         serving() as address,
@@ -191,9 +191,9 @@ async def test_sessions_end_and_are_counted(monkeypatch: pytest.MonkeyPatch) -> 
         await client.delete(address, headers=others.pop()[1])
         assert (await opened())[0] == 200  # the one that was ended made room
 
-        passed += http.IDLE_SECONDS * 0.9
+        passed += serving_module.IDLE_SECONDS * 0.9
         assert await pinged(first[1]) == 200
-        passed += http.IDLE_SECONDS * 0.9
+        passed += serving_module.IDLE_SECONDS * 0.9
         await asyncio.sleep(0)
         assert await pinged(first[1]) == 200  # it was used in between
         for _, session in others:
@@ -248,7 +248,7 @@ async def slow(address: str, beginning: bytes, trickle: bytes) -> tuple[bytes, i
 async def test_a_request_that_does_not_arrive_is_closed(
     monkeypatch: pytest.MonkeyPatch, beginning: bytes, trickle: bytes
 ) -> None:
-    monkeypatch.setattr(http, "REQUEST_SECONDS", 0.5)
+    monkeypatch.setattr(serving_module, "REQUEST_SECONDS", 0.5)
     async with serving() as address:
         said, sent = await slow(
             address, beginning.replace(b"{own}", urlsplit(address).netloc.encode()), trickle
@@ -276,7 +276,7 @@ async def test_who_takes_no_answers_is_closed(monkeypatch: pytest.MonkeyPatch, r
 
     create = socket.create_server
     monkeypatch.setattr(socket, "create_server", listening)
-    monkeypatch.setattr(http, "ANSWER_SECONDS", 0.1)
+    monkeypatch.setattr(serving_module, "ANSWER_SECONDS", 0.1)
     async with serving() as address:
         parts = urlsplit(address)
         with socket.socket() as client:
@@ -288,8 +288,8 @@ async def test_who_takes_no_answers_is_closed(monkeypatch: pytest.MonkeyPatch, r
 
 
 async def test_a_stream_that_stays_open_is_no_slow_request(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http, "REQUEST_SECONDS", 0.1)
-    monkeypatch.setattr(http, "ANSWER_SECONDS", 0.1)
+    monkeypatch.setattr(serving_module, "REQUEST_SECONDS", 0.1)
+    monkeypatch.setattr(serving_module, "ANSWER_SECONDS", 0.1)
     async with serving() as address, httpx.AsyncClient(headers=ACCEPT, timeout=None) as client:
         session = (await client.post(address, json=HELLO)).headers["mcp-session-id"]
         headers = {"mcp-session-id": session, "mcp-protocol-version": "2025-06-18"}
@@ -302,7 +302,7 @@ async def test_a_stream_that_stays_open_is_no_slow_request(monkeypatch: pytest.M
 
 
 async def test_there_are_only_so_many_connections(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http, "MOST_CONNECTIONS", 3)
+    monkeypatch.setattr(serving_module, "MOST_CONNECTIONS", 3)
     async with serving() as address:
         parts = urlsplit(address)
         held = [await asyncio.open_connection(parts.hostname, parts.port) for _ in range(4)]

@@ -16,7 +16,7 @@ from mcp.client import Client
 from mcp.shared.exceptions import MCPError
 
 from pixi.app.serving.server import Tell, open_server
-from pixi.cli.entering import on_the_books
+from pixi.cli.store_access import on_the_books
 from pixi.core.spending import day_of
 from pixi.settings import load
 from pixi.store.opening import open_store

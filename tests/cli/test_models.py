@@ -14,10 +14,10 @@ import pytest
 
 from pixi.cli.models_try import LINES, attempt, is_valid
 from pixi.core.errors import ConfigError
-from pixi.models import catalogue as catalogue_module
 from pixi.models import discovery, machine
-from pixi.models.catalogue import CatalogueModel
+from pixi.models import hub as catalogue_module
 from pixi.models.discovery import FoundServer, KnownServer
+from pixi.models.hub import CatalogueModel
 from pixi.models.machine import Trial
 from pixi.models.weights import cache_folder
 from tests.cli.conftest import Program

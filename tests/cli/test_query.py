@@ -13,7 +13,7 @@ import pytest
 from pixi.cli import query as query_command
 from pixi.core.deltas import Usage
 from pixi.core.errors import ConfigError, PixiError
-from pixi.core.spending import Spent, day_of
+from pixi.core.spending import UsageEntry, day_of
 from pixi.settings import load
 from pixi.store.opening import open_store
 from pixi.store.store import Store
@@ -75,7 +75,7 @@ async def closing_store(home: Path) -> AsyncGenerator[Store, None]:
         await store.close()
 
 
-async def entered(home: Path) -> list[Spent]:
+async def entered(home: Path) -> list[UsageEntry]:
     """What is in the books."""
     async with closing_store(home) as store:
         return [row for row in await store.usage(0, 99_999, "model") if not row.is_nothing]
@@ -96,7 +96,7 @@ async def test_nothing_is_asked_once_the_month_has_no_money(home: Path, trolley:
     )
     today = day_of(time.time())
     async with closing_store(home) as store:
-        await store.spend((Spent(day=today, model="reader", usage=Usage(5), cost=1.0),))
+        await store.spend((UsageEntry(day=today, model="reader", usage=Usage(5), cost=1.0),))
     async with reader("it steeps for eight minutes") as server:
         with pytest.raises(PixiError, match=r"The \$1\.00 of this month are spent: no model is asked until"):
             await query(server, "trolley", "Has it any money?")

@@ -14,14 +14,14 @@ import pytest
 
 from pixi.app.models import open_model
 from pixi.cli import frame, logs
-from pixi.cli.printer import Printer
+from pixi.cli.console import Printer
 from pixi.core.deltas import Request
 from pixi.core.errors import ModelError, PixiError
 from pixi.core.lines import UserLine
-from pixi.core.masking import Mask
+from pixi.core.masking import SecretRedactor
 from pixi.models.breaker import Breakers
 from pixi.settings import Settings, load
-from pixi.settings.hidden import secrets_in
+from pixi.settings.secret import secrets_in
 from pixi.store.opening import open_store
 from tests.cli.conftest import Program
 from tests.servers.scripted_openai import ScriptedOpenAI, error
@@ -133,9 +133,9 @@ def test_no_command_prints_one(program: Program, words: tuple[str, ...]) -> None
 
 @pytest.mark.parametrize("text", ADDRESSES)
 def test_no_secret_of_an_address_is_printed(text: str) -> None:
-    assert "canary" not in Mask().redact(text)
+    assert "canary" not in SecretRedactor().redact(text)
     assert "canary" not in str(PixiError(f"cannot reach {text}"))
-    assert "host" in Mask().redact(text)
+    assert "host" in SecretRedactor().redact(text)
 
 
 @pytest.mark.parametrize(
@@ -147,7 +147,7 @@ def test_no_secret_of_an_address_is_printed(text: str) -> None:
     ],
 )
 def test_what_is_no_secret_is_printed_as_it_is(text: str) -> None:
-    assert Mask().redact(text) == text
+    assert SecretRedactor().redact(text) == text
 
 
 @pytest.mark.usefixtures("secret_home")
@@ -244,7 +244,7 @@ def test_lines_on_standard_error_go_through_the_printer() -> None:
     files = [*(PACKAGE / "cli").rglob("*.py"), *(PACKAGE / "app").rglob("*.py")]
     found = {(path.name, name) for path in files for name in writes_past_a_printer(path.read_text())}
     assert found == {
-        ("printer.py", "complain"),
+        ("console.py", "complain"),
         ("chat.py", "_prompted"),  # a mark to type behind
         ("frame.py", "_traceback"),  # which masks by itself
         ("serve.py", "_stay"),  # the link to the studio, which must stand in no log
@@ -363,6 +363,6 @@ def test_a_secret_is_not_carried_away_by_accident(settings: Settings) -> None:
 
 
 def test_an_empty_secret_masks_nothing() -> None:
-    mask = Mask()
+    mask = SecretRedactor()
     mask.learn(secrets_in({"token": "", "key": "abc"}))
     assert mask.hide("plain words, abc") == "plain words, abc"

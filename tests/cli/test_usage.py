@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from pixi.cli.usage_table import chart
+from pixi.cli.usage import chart
 from pixi.core.deltas import Usage
-from pixi.core.figures import cost_of, dollars, share, short
-from pixi.core.spending import Spent, date_of, day_of
+from pixi.core.spending import UsageEntry, cost_of, date_of, day_of, dollars, share, short
 from pixi.store.sqlite import SqliteStore
 from tests.cli.conftest import Program
 
@@ -27,7 +26,7 @@ def books(home: Path) -> None:
     """What two people used, yesterday and today."""
     day = today()
     entries = [
-        Spent(
+        UsageEntry(
             day,
             "11",
             "discord:7",
@@ -39,7 +38,7 @@ def books(home: Path) -> None:
             Usage(120_000, 90_000, 4_000),
             cost=0.5,
         ),
-        Spent(
+        UsageEntry(
             day - 1,
             "[red]m\x1b[2Jo",
             "discord:7",
@@ -52,8 +51,8 @@ def books(home: Path) -> None:
             0,
             0.01,
         ),
-        Spent(day, "", "", "", "vectors", 0, 0, 0, Usage(700), unpriced=700),
-        Spent(day - 40, "11", "discord:7", "discord:1", MODEL, 0, 9, 0, Usage(9), cost=9.0),
+        UsageEntry(day, "", "", "", "vectors", 0, 0, 0, Usage(700), unpriced=700),
+        UsageEntry(day - 40, "11", "discord:7", "discord:1", MODEL, 0, 9, 0, Usage(9), cost=9.0),
     ]
 
     async def enter() -> None:
@@ -157,9 +156,9 @@ def test_web_searches_have_a_column_where_there_were_some(
         ways = {"web search (native)": (7, 0.07), "web search (duckduckgo)": (12, 0.0)}
         await store.spend(
             [
-                Spent(today(), "11", model=MODEL, messages=4, usage=Usage(900, 0, 50), cost=0.5),
+                UsageEntry(today(), "11", model=MODEL, messages=4, usage=Usage(900, 0, 50), cost=0.5),
                 *(
-                    Spent(today(), "11", model=name, usage=Usage(searches=count), cost=cost)
+                    UsageEntry(today(), "11", model=name, usage=Usage(searches=count), cost=cost)
                     for name, (count, cost) in ways.items()
                 ),
             ]
@@ -199,8 +198,8 @@ def test_nonsense_is_refused(program: Program, flags: Sequence[str]) -> None:
     assert flags[0] in err
 
 
-def day(number: int, cost: float = 0.0, tokens: int = 0) -> Spent:
-    return Spent(number, usage=Usage(tokens), cost=cost)
+def day(number: int, cost: float = 0.0, tokens: int = 0) -> UsageEntry:
+    return UsageEntry(number, usage=Usage(tokens), cost=cost)
 
 
 def test_the_chart_shows_dollars_or_tokens_where_all_were_free() -> None:
@@ -218,7 +217,7 @@ def test_the_chart_shows_dollars_or_tokens_where_all_were_free() -> None:
     lines = [line.plain for line in chart([day(20_500, tokens=5), day(20_501, tokens=1)], 60)]
     assert lines[0] == "       5 │███"
     assert lines[5] == "         │███ ███"
-    lines = [line.plain for line in chart([Spent(20_500, messages=1), day(20_501)], 60)]
+    lines = [line.plain for line in chart([UsageEntry(20_500, messages=1), day(20_501)], 60)]
     assert (lines[0], lines[5]) == ("       0 │", "         │")
 
 
@@ -253,9 +252,13 @@ def test_numbers_at_a_glance(number: int, shown: str) -> None:
 def test_sums_and_shares() -> None:
     told = [dollars(cost) for cost in (0, 0.00001, 0.0123, 0.5, 1_234.5)]
     assert told == ["$0.00", "<$0.0001", "$0.012", "$0.50", "$1,234.50"]
-    assert share(Spent()) == "–"
-    assert share(Spent(usage=Usage(10, 99, 0))) == "100%"
-    assert [cost_of(Spent(unpriced=1)), cost_of(Spent(unpriced=1, cost=1.0)), cost_of(Spent())] == [
+    assert share(UsageEntry()) == "–"
+    assert share(UsageEntry(usage=Usage(10, 99, 0))) == "100%"
+    assert [
+        cost_of(UsageEntry(unpriced=1)),
+        cost_of(UsageEntry(unpriced=1, cost=1.0)),
+        cost_of(UsageEntry()),
+    ] == [
         "?",
         "$1.00+?",
         "$0.00",

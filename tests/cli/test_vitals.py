@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pixi.cli.vitals import vitals_on_signal
+from pixi.cli.logs import vitals_on_signal
 from pixi.core.persona import Persona
 from pixi.engine import Engine
 from pixi.testing import ScriptedModel

@@ -12,7 +12,7 @@ from typing import Any
 
 from pixi.channels.http.faces.ag_ui import AgUiStream
 from pixi.channels.http.faces.ai_sdk import AiSdkStream
-from pixi.channels.http.faces.chat_completions import ChatCompletionStream, Wishes
+from pixi.channels.http.faces.chat_completions import ChatCompletionStream, CompletionOptions
 from pixi.channels.http.faces.native import NativeStream
 from pixi.channels.http.streams import Face
 from tests.clients.client import client
@@ -37,7 +37,7 @@ class Kept:
 
 
 def _completion() -> Face:
-    wishes = Wishes(strict=True)  # what fails is told as an error
+    wishes = CompletionOptions(strict=True)  # what fails is told as an error
     return ChatCompletionStream(answer_id="chatcmpl-7", model="pixi", created=7, wishes=wishes, usage=True)
 
 

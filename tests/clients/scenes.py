@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pixi.core.card import Card, Field
 from pixi.core.deltas import Cited, PromptProgress, Usage
 from pixi.core.events import (
     Answered,
@@ -26,7 +25,7 @@ from pixi.core.events import (
     TurnEvent,
     TurnStarted,
 )
-from pixi.core.picture import Picture
+from pixi.core.message import Card, Field, Picture
 
 _USAGE = Usage(900, 880, 21)
 _SPOT = Card(

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from pixi.core.card import Card
 from pixi.core.errors import ModelError
 from pixi.core.lines import ToolCall
+from pixi.core.message import Card
 from pixi.core.persona import Persona
 from pixi.toolbox.addon import Addon
 from pixi.toolbox.context import Context

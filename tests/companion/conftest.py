@@ -5,10 +5,9 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from pixi.companion.backend import CompanionBackend
+from pixi.companion.addon import sample
+from pixi.companion.backend import CompanionBackend, companion_host
 from pixi.companion.data import CompanionData
-from pixi.companion.host import companion_host
-from pixi.companion.loading import sample
 from pixi.companion.tables import SCHEMA, CompanionTables
 from pixi.store.opening import open_store
 from pixi.store.sql import SqlStore

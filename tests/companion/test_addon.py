@@ -12,15 +12,15 @@ from pixi.companion.tables import CompanionTables
 from pixi.core.errors import ConfigError
 from pixi.core.message import Author, Message
 from pixi.store.sqlite import SqliteStore
-from pixi.toolbox.addon import Addon, Brought
+from pixi.toolbox.addon import Addon, AddonExtras
 from pixi.toolbox.commands import CommandRegistry
 from pixi.toolbox.tools import Toolbox
 
 MO = Author("discord:7", "Mo")
 
 
-def loaded(**settings: Any) -> tuple[Brought, Toolbox]:
-    brought, tools = Brought(), Toolbox()
+def loaded(**settings: Any) -> tuple[AddonExtras, Toolbox]:
+    brought, tools = AddonExtras(), Toolbox()
     setup(Addon(CommandRegistry(), tools, brought, lambda name, kind: CompanionSettings(**settings)))
     return brought, tools
 

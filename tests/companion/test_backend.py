@@ -11,7 +11,7 @@ import pytest
 from aiohttp import web
 
 from pixi.companion.addon import CompanionSettings, setup
-from pixi.companion.backend import CompanionBackend
+from pixi.companion.backend import CompanionBackend, companion_host
 from pixi.companion.data import (
     AlreadyDecided,
     CompanionError,
@@ -22,8 +22,7 @@ from pixi.companion.data import (
     Unavailable,
     Uncertain,
 )
-from pixi.companion.host import companion_host
-from pixi.companion.wire import ROUTES, description
+from pixi.companion.routes import ROUTES, description
 from pixi.core.errors import ConfigError
 from pixi.toolbox.addon import Addon
 from pixi.toolbox.commands import CommandRegistry

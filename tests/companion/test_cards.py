@@ -8,7 +8,7 @@ import jsonschema
 import pytest
 
 from pixi.channels.discord.outgoing.content import forms_of
-from pixi.channels.terminal_card import card_lines
+from pixi.channels.terminal.words import card_lines
 from pixi.companion.cards import (
     checked_scheme,
     schemas,
@@ -19,8 +19,8 @@ from pixi.companion.cards import (
     tricklist_card,
 )
 from pixi.companion.data import ListedTrick, Spot, SpotDraft, Trick, Tricklist
-from pixi.core.card import Card, card_from_record, card_on_record
 from pixi.core.errors import ConfigError
+from pixi.core.message import Card, card_from_record, card_on_record
 
 BOWL = Spot(
     *("5f0c", "Lantern Bowl", "skatepark", "Wexcombe", "Tarnshire", "", 54.9, -38.2, "Smooth.", 4.6),

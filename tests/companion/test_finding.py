@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 from rapidfuzz import process
 
-from pixi.companion import finding
-from pixi.companion.finding import NameFinder, best, plain
-from pixi.companion.loading import sample
+from pixi.companion import names
+from pixi.companion.addon import sample
+from pixi.companion.names import NameFinder, best, plain
 
 MANY = 5_000
 WEIGHTS = (1.0, 0.9, 0.4)
@@ -69,11 +69,11 @@ def test_each_word_is_compared_once_with_each_that_there_is(
         read.append(text)
         return plain(text)
 
-    monkeypatch.setattr(finding, "plain", reading)
+    monkeypatch.setattr(names, "plain", reading)
     vocabulary = {word for texts in spots.values() for text in texts for word in plain(text).split()}
-    names = {plain(texts[0]).replace(" ", "") for texts in spots.values()}
+    called = {plain(texts[0]).replace(" ", "") for texts in spots.values()}
     assert best("lanten bowl zephyr", spots, WEIGHTS)
-    assert compared == [len(vocabulary)] * 3 + [len(names)]
+    assert compared == [len(vocabulary)] * 3 + [len(called)]
     assert len(vocabulary) < 200
     assert sorted(read) == sorted(["lanten bowl zephyr", *{text for each in spots.values() for text in each}])
     compared.clear()
@@ -102,9 +102,9 @@ def test_names_are_read_once_for_many_that_are_asked(monkeypatch: pytest.MonkeyP
         read.append(text)
         return plain(text)
 
-    monkeypatch.setattr(finding, "plain", reading)
+    monkeypatch.setattr(names, "plain", reading)
     tricks = [f"Trick {number}" for number in range(MANY)]
-    names = NameFinder(tricks)
+    finder = NameFinder(tricks)
     asked = [f"trick{number}" for number in range(50)]
-    assert [names.meant(name)[0] for name in asked] == tricks[:50]
+    assert [finder.meant(name)[0] for name in asked] == tricks[:50]
     assert len(read) == MANY + 50

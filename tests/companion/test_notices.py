@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pixi.addons.loading import Source, load_addon
+from pixi.addons.loading import AddonSource, load_addon
 from pixi.companion import addon as companion
 from pixi.companion.data import NewDraft
 from pixi.companion.maps import MapLink
@@ -18,7 +18,7 @@ from pixi.core.lines import UserLine
 from pixi.core.persona import Persona
 from pixi.store.sqlite import SqliteStore
 from pixi.testing import ScriptedModel
-from pixi.toolbox.addon import Addon, Brought
+from pixi.toolbox.addon import Addon, AddonExtras
 from pixi.toolbox.commands import CommandRegistry
 from pixi.toolbox.tools import Toolbox
 from tests.engine.scene import Scene, scene, until
@@ -46,11 +46,11 @@ class Told:
 
 @asynccontextmanager
 async def telling(*replies: Any) -> AsyncGenerator[Told, None]:
-    brought = Brought()
+    brought = AddonExtras()
 
     def load(addon: Addon) -> None:
         tools = Toolbox()
-        load_addon(Source("companion", lambda: companion), CommandRegistry(), tools, brought)
+        load_addon(AddonSource("companion", lambda: companion), CommandRegistry(), tools, brought)
         for tool in tools:
             addon._tools.add(tool)
         for notice in tools.notices:

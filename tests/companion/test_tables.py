@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from pixi.companion.addon import read, read_file, sample
 from pixi.companion.data import CompanionError, NewDraft, NewTricklist, SpotSearch, Unavailable
-from pixi.companion.loading import read, read_file, sample
 from pixi.store.opening import open_store
 from tests.companion.conftest import opened
 

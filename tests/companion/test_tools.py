@@ -10,14 +10,13 @@ from typing import Any
 import pytest
 
 from pixi.companion.data import CompanionData, NewDraft, Unavailable, Uncertain
-from pixi.companion.deciding import SOURCE as DRAFTS
-from pixi.companion.deciding import register_deciding
+from pixi.companion.names import SOURCE as DRAFTS
+from pixi.companion.names import register_deciding
 from pixi.companion.tools import SOURCE, WRITES, Companion
 from pixi.core.events import Shown
 from pixi.core.lines import ToolCall, ToolLine
-from pixi.core.message import Author
+from pixi.core.message import Author, Rights
 from pixi.core.persona import Persona
-from pixi.core.venue import Rights
 from pixi.fetching.web import Web
 from pixi.store.sqlite import SqliteStore
 from pixi.testing import ScriptedModel

@@ -4,9 +4,8 @@ from typing import Any
 
 import pytest
 
-from pixi.core.card import Card, Field, card_from_record, card_on_record
 from pixi.core.events import Shown, to_json
-from pixi.core.message import Image
+from pixi.core.message import Card, Field, Image, card_from_record, card_on_record
 
 CARD = Card(
     "Pancakes",

@@ -17,7 +17,7 @@ from pixi.core.language import (
     ToolCallEnded,
     unbroken,
 )
-from pixi.core.written import read_again, written
+from pixi.core.reading import read_again, written
 
 TABLE = [word.replace("…", "name_1") for family in FAMILIES for word in family.words.split()]
 

@@ -5,11 +5,10 @@ from collections.abc import Iterable
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pixi.core.conversation import Bounds, Conversation, PastTurn
+from pixi.core.conversation import Bounds, Conversation, PastTurn, without_notes
 from pixi.core.lines import AssistantLine, Line, SystemLine, ToolCall, ToolLine, UserLine
-from pixi.core.notes import without_notes
+from pixi.core.reading import SILENCE
 from pixi.core.tokens import estimate, estimate_all, shortened
-from pixi.core.written import SILENCE
 
 CALL = ToolCall("c", "weather", "{}")
 NAMES = {"send": (), "note": (), "react": ()}

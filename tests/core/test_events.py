@@ -4,7 +4,6 @@ import json
 
 import pytest
 
-from pixi.core.card import Card, Field
 from pixi.core.deltas import Cited, Usage
 from pixi.core.events import (
     Answered,
@@ -28,8 +27,7 @@ from pixi.core.events import (
     act_id,
     to_json,
 )
-from pixi.core.message import Image
-from pixi.core.picture import Picture
+from pixi.core.message import Card, Field, Image, Picture
 
 CARD = Card(
     "Pancakes",

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pixi.core.forgetting import Telltale, tells_of, without
+from pixi.core.forgetting import PersonMatcher, tells_of, without
 from pixi.core.lines import UserLine
 from pixi.core.message import Author, Image, Message, Quoted
 from pixi.core.stamps import stamp
@@ -213,4 +213,4 @@ def test_what_is_repeated_tells_if_nobody_else_said_it() -> None:
 
 @given(st.text("aAbc1 ", max_size=40), st.sets(st.text("abc1", min_size=3, max_size=8), max_size=8))
 def test_a_word_is_found_wherever_it_stands(text: str, words: set[str]) -> None:
-    assert Telltale((), words).is_in(text) == any(word in text.casefold() for word in words)
+    assert PersonMatcher((), words).is_in(text) == any(word in text.casefold() for word in words)

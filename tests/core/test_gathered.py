@@ -11,10 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pixi.core.forgetting import without
-from pixi.core.gathered import Gathered
 from pixi.core.lines import UserLine
 from pixi.core.message import Author, Image, Message, Quoted
-from pixi.core.stamps import Reminder, stamp
+from pixi.core.stamps import LineFitter, Reminder, stamp
 from pixi.core.tokens import estimate
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -34,7 +33,7 @@ def overheard(number: int, text: str) -> Message:
 def line_of(
     messages: Sequence[Message], tokens: float, reminders: Sequence[Reminder] = (), *, small: bool = False
 ) -> UserLine:
-    line = Gathered(partial(STAMPED, small=small), reminders, tokens).line(messages)
+    line = LineFitter(partial(STAMPED, small=small), reminders, tokens).line(messages)
     assert estimate(line) <= tokens
     return line
 
@@ -189,7 +188,7 @@ def test_whatever_still_waits_the_line_fits(
         replace(said(number, text, addressed=addressed), images=(CAT,) * pictures, again=addressed and waits)
         for number, ((text, addressed, pictures), waits) in enumerate(zip(drawn, again, strict=False), 1)
     ]
-    line = Gathered(partial(STAMPED, broke_off=broke_off), (), tokens).line(messages)
+    line = LineFitter(partial(STAMPED, broke_off=broke_off), (), tokens).line(messages)
     assert estimate(line) <= tokens
     meant = [message for message in messages if message.addressed]
     whole = stamp(meant, local_time=NOON, small=False, group=True, broke_off=broke_off) if meant else line

@@ -10,25 +10,25 @@ from pixi.core.life import (
     FATES,
     LIVE,
     NEXT,
-    Event,
     Fate,
     ImpossibleEvent,
     Life,
+    LifeEvent,
+    LifeState,
     Reason,
-    State,
     unanswered,
 )
 from pixi.core.message import Author, Message
 
 
-def lived(*events: Event, restarts: int = 3, retries: int = 1, yields: bool = True) -> Life:
+def lived(*events: LifeEvent, restarts: int = 3, retries: int = 1, yields: bool = True) -> Life:
     life = Life(restarts=restarts, revisions=restarts, retries=retries, yields=yields)
     for event in events:
         life.on(event)
     return life
 
 
-E = Event
+E = LifeEvent
 
 
 @pytest.mark.parametrize(
@@ -70,58 +70,64 @@ E = Event
         ((E.BEGUN, E.ACTED, E.WRITTEN, E.PERFORMED, E.TAKEN), Reason.TAKEN),  # its end is not on record
     ],
 )
-def test_how_a_turn_ends(events: tuple[Event, ...], reason: Reason) -> None:
+def test_how_a_turn_ends(events: tuple[LifeEvent, ...], reason: Reason) -> None:
     life = lived(*events)
 
-    assert (life.state, life.reason) == (State.DONE, reason)
+    assert (life.state, life.reason) == (LifeState.DONE, reason)
 
 
 def test_it_is_begun_again_so_often_and_then_others_wait() -> None:
     life = lived(restarts=2)
     for _ in range(2):
-        life.on(Event.BEGUN)
-        life.on(Event.NEWER)
-        life.on(Event.PERFORMED)
+        life.on(LifeEvent.BEGUN)
+        life.on(LifeEvent.NEWER)
+        life.on(LifeEvent.PERFORMED)
         life.again()
-    life.on(Event.BEGUN)
+    life.on(LifeEvent.BEGUN)
 
-    assert life.on(Event.NEWER) is State.UNSEEN
+    assert life.on(LifeEvent.NEWER) is LifeState.UNSEEN
 
 
 def test_whoever_is_answered_and_writes_on_uses_up_a_beginning_too() -> None:
     life = lived(restarts=1)
-    for event in (Event.BEGUN, Event.INTERRUPTED, Event.PERFORMED):
+    for event in (LifeEvent.BEGUN, LifeEvent.INTERRUPTED, LifeEvent.PERFORMED):
         life.on(event)
     life.again()
-    life.on(Event.BEGUN)
-    assert life.on(Event.INTERRUPTED) is State.UNSEEN
+    life.on(LifeEvent.BEGUN)
+    assert life.on(LifeEvent.INTERRUPTED) is LifeState.UNSEEN
 
 
 def test_who_was_put_off_once_is_not_put_off_again() -> None:
-    life = lived(Event.BEGUN, Event.ACTED, yields=False)
+    life = lived(LifeEvent.BEGUN, LifeEvent.ACTED, yields=False)
 
-    assert life.on(Event.INTERRUPTED) is State.SEEN
+    assert life.on(LifeEvent.INTERRUPTED) is LifeState.SEEN
 
 
 def test_each_newly_entered_state_is_told() -> None:
     life = Life()
-    told: list[tuple[State, State]] = []
+    told: list[tuple[LifeState, LifeState]] = []
     life.entered = lambda before, state: told.append((before, state))
-    for event in (Event.BEGUN, Event.LOOKED_UP, Event.LOOKED_UP, Event.ACTED, Event.ACTED):
+    for event in (
+        LifeEvent.BEGUN,
+        LifeEvent.LOOKED_UP,
+        LifeEvent.LOOKED_UP,
+        LifeEvent.ACTED,
+        LifeEvent.ACTED,
+    ):
         life.on(event)
 
     assert told == [
-        (State.WAITING, State.UNSEEN),
-        (State.UNSEEN, State.LOOKED_UP),
-        (State.LOOKED_UP, State.SEEN),
+        (LifeState.WAITING, LifeState.UNSEEN),
+        (LifeState.UNSEEN, LifeState.LOOKED_UP),
+        (LifeState.LOOKED_UP, LifeState.SEEN),
     ]
 
 
 def test_what_cannot_happen_says_so() -> None:
     with pytest.raises(ImpossibleEvent, match="ACTED cannot happen in REQUEUEING"):
-        lived(Event.BEGUN, Event.DRAIN, Event.ACTED)
+        lived(LifeEvent.BEGUN, LifeEvent.DRAIN, LifeEvent.ACTED)
     with pytest.raises(ImpossibleEvent, match="not begun again"):
-        lived(Event.BEGUN, Event.ACTED).again()
+        lived(LifeEvent.BEGUN, LifeEvent.ACTED).again()
 
 
 def test_every_reason_says_what_becomes_of_the_messages() -> None:
@@ -132,23 +138,29 @@ def test_every_state_is_reached_and_left() -> None:
     followed = {follows for (state, _), follows in NEXT.items() if follows is not state}
     left = {state for (state, _), follows in NEXT.items() if follows is not state}
 
-    assert followed == set(State) - {State.WAITING}
-    assert left == set(State) - {State.DONE}
+    assert followed == set(LifeState) - {LifeState.WAITING}
+    assert left == set(LifeState) - {LifeState.DONE}
 
 
 def test_what_holds_at_every_place_of_the_table() -> None:
     for (state, event), follows in NEXT.items():
         pair = f"{state.name}, {event.name} -> {follows.name}"
         if state in ENDING:  # nothing that ends goes on
-            assert follows in ENDING | {State.DONE, State.HOLDING}, pair
-        if state is State.DONE:
-            assert follows is State.DONE, pair
-        if follows in (State.RESTARTING, State.REQUEUEING):  # nobody saw anything
-            assert state in (State.UNSEEN, State.LOOKED_UP, State.READY, follows, State.RESTARTING), pair
-        if event is Event.CANCEL:  # a stop is always heeded
-            assert follows in (State.STOPPING, State.DONE), pair
+            assert follows in ENDING | {LifeState.DONE, LifeState.HOLDING}, pair
+        if state is LifeState.DONE:
+            assert follows is LifeState.DONE, pair
+        if follows in (LifeState.RESTARTING, LifeState.REQUEUEING):  # nobody saw anything
+            assert state in (
+                LifeState.UNSEEN,
+                LifeState.LOOKED_UP,
+                LifeState.READY,
+                follows,
+                LifeState.RESTARTING,
+            ), pair
+        if event is LifeEvent.CANCEL:  # a stop is always heeded
+            assert follows in (LifeState.STOPPING, LifeState.DONE), pair
         if state in LIVE | ENDING:
-            assert NEXT[state, Event.TAKEN] is State.DONE
+            assert NEXT[state, LifeEvent.TAKEN] is LifeState.DONE
 
 
 # Whom a cut turn left unanswered.
@@ -196,17 +208,17 @@ def walk(chance: random.Random, steps: int) -> None:
     """Live turns at random, and hold each against plain statements."""
     life, acted, again = lived(), False, 0
     for _ in range(steps):
-        possible = [event for event in Event if (life.state, event) in NEXT]
+        possible = [event for event in LifeEvent if (life.state, event) in NEXT]
         event = chance.choice(possible)
         before = life.state
         after = life.on(event)
-        acted |= event is Event.ACTED
+        acted |= event is LifeEvent.ACTED
         if acted:  # what was seen is neither begun again nor put back
-            assert after not in (State.RESTARTING, State.REQUEUEING), (before, event)
+            assert after not in (LifeState.RESTARTING, LifeState.REQUEUEING), (before, event)
             assert life.fate is not Fate.WAITING
         if before in ENDING:
-            assert after not in LIVE or after is State.HOLDING
-        if after is State.DONE:
+            assert after not in LIVE or after is LifeState.HOLDING
+        if after is LifeState.DONE:
             assert life.fate is not None  # somebody sees to its messages
             if life.reason is Reason.RESTARTED and again < 20:
                 life.again()
@@ -215,10 +227,10 @@ def walk(chance: random.Random, steps: int) -> None:
                 assert again <= 6  # so many restarts and revisions it has
                 life, acted, again = lived(yields=chance.random() < 0.5), False, 0
         elif chance.random() < 0.1:  # from anywhere it ends when nobody wants anything more
-            for last in (Event.BEGUN, Event.REPLIED, Event.WRITTEN, Event.PERFORMED):
-                if (life.state, last) in NEXT and life.state is not State.DONE:
+            for last in (LifeEvent.BEGUN, LifeEvent.REPLIED, LifeEvent.WRITTEN, LifeEvent.PERFORMED):
+                if (life.state, last) in NEXT and life.state is not LifeState.DONE:
                     life.on(last)
-            assert life.state is State.DONE
+            assert life.state is LifeState.DONE
             life, acted, again = lived(), False, 0
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pixi.core.memory import LONGEST_FACT, Memory, may_be_told, one_fact, says_the_same
-from pixi.core.venue import Venue
+from pixi.core.message import Venue
 
 PLACES = {
     "DM": (Venue(), "dm:mo"),

@@ -13,8 +13,8 @@ from pixi.core.lines import AssistantLine, SystemLine, UserLine
 from pixi.core.message import Author, Message
 from pixi.core.persona import Example, Persona
 from pixi.core.prompt import CommandHelp, fill, prefix
+from pixi.core.reading import read_again
 from pixi.core.stamps import STILL_WAITS, stamp
-from pixi.core.written import read_again
 from pixi.engine.context import prompt_template
 
 COMMANDS = (

@@ -3,17 +3,16 @@
 import pytest
 
 from pixi.core.language import BUILT_IN, CommandEnded, CommandText
-from pixi.core.limits import Limits
 from pixi.core.lines import AssistantLine, Line, UserLine
-from pixi.core.reading import CommandEvent, Reading
-from pixi.core.repeats import RepeatFilter, last_messages, wants_repeat
+from pixi.core.reading import CommandEvent, RepeatFilter, ReplyReading, last_messages, wants_repeat
+from pixi.core.spending import Limits
 
 BEFORE = "I'm so glad you like it!"
 
 
 def sifted(pieces: list[str], said: list[str]) -> tuple[list[list[CommandEvent]], bool]:
     """What is let through after each piece of a reply, and whether it is a repeat."""
-    reading = Reading(BUILT_IN, people=(), limits=Limits(), commands_left=20, prose="auto")
+    reading = ReplyReading(BUILT_IN, people=(), limits=Limits(), commands_left=20, prose="auto")
     repeats = RepeatFilter(said)
     let = [repeats.sift(reading.feed(piece)) for piece in pieces]
     return let, repeats.found
@@ -56,7 +55,7 @@ def test_a_message_flows_from_the_first_letter_that_is_its_own() -> None:
 
 @pytest.mark.parametrize("other", ["[STICKER: cat]", "[GIF: cat]"])
 def test_what_is_more_than_a_note_or_a_reaction_is_not_held_back(other: str) -> None:
-    reading = Reading(
+    reading = ReplyReading(
         {**BUILT_IN, "sticker": (), "gif": ()}, people=(), limits=Limits(), commands_left=9, prose="auto"
     )
     repeats = RepeatFilter([BEFORE])

@@ -2,8 +2,7 @@
 
 import pytest
 
-from pixi.core.persona import Persona
-from pixi.core.shortcomings import foreign_words, on_bundled, shortcomings, speaks_unknown
+from pixi.core.persona import Persona, foreign_words, on_bundled, shortcomings, speaks_unknown
 
 QIN = Persona("老秦", "你是老秦。", language="zh-CN", databases=("茶",))
 

@@ -9,12 +9,10 @@ from hypothesis import strategies as st
 
 from pixi.core.deltas import Cited, Delta, Finished, Text, ToolSchema, Usage
 from pixi.core.language import BUILT_IN, CommandEnded, CommandStarted, CommandText, Thought
-from pixi.core.limits import Limits
 from pixi.core.lines import AssistantLine, Line, SystemLine, ToolCall, ToolLine, UserLine
-from pixi.core.reading import CommandEvent, ProsePolicy
-from pixi.core.rounds import UNANSWERED
-from pixi.core.turn import Turn
-from pixi.core.written import SILENCE
+from pixi.core.reading import SILENCE, CommandEvent, ProsePolicy
+from pixi.core.spending import Limits
+from pixi.core.turn import UNANSWERED, Turn
 
 PREFIX = (SystemLine("be Pixi"),)
 SAID = UserLine("Mo: hi")

@@ -4,10 +4,10 @@ from datetime import UTC, datetime
 
 import pytest
 
+from pixi.core.conversation import summary_line
+from pixi.core.forgetting import parts_of
 from pixi.core.message import Author, Message, Quoted
 from pixi.core.stamps import Citation, Reminder, stamp
-from pixi.core.summary import summary_line
-from pixi.core.unstamping import parts_of
 
 MO, ANN = Author("5", "Mo"), Author("6", 'A"nn:')
 NOW = datetime(2026, 11, 24, 15, 4, tzinfo=UTC)

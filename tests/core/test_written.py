@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pixi.core.language import BUILT_IN, CommandEnded, CommandStream
-from pixi.core.written import SILENCE, joined, read_again, separator_of, written
+from pixi.core.reading import SILENCE, joined, read_again, separator_of, written
 
 PIECES = st.sampled_from(
     [

@@ -5,20 +5,19 @@ import os
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from pathlib import Path
 
-from pixi.documents import Documents, Limits, Readers, SetAside
-from pixi.documents.document import Document, Section
-from pixi.documents.files import open_regular, original_of
+from pixi.documents import Documents, FileLimits, Readers, SetAside
+from pixi.documents.files import Document, Section, open_regular, original_of
 from pixi.documents.formats import read_documents
-from pixi.documents.wire import Tidier
+from pixi.documents.wire import DocumentCleaner
 
 
-def read(path: Path, limits: Limits | None = None) -> Documents:
-    limits = limits or Limits()
+def read(path: Path, limits: FileLimits | None = None) -> Documents:
+    limits = limits or FileLimits()
     notes: list[str] = []
     name = os.fsencode(path)
     original = original_of(open_regular(name, limits), name, limits)
     with original.file:
-        documents = list(Tidier(limits).tidied(read_documents(original, notes.append)))
+        documents = list(DocumentCleaner(limits).tidied(read_documents(original, notes.append)))
     return Documents(documents, "; ".join(notes))
 
 

@@ -22,7 +22,7 @@ from pathlib import Path
 
 import pixi.documents.confinement  # noqa: F401 - `confine` imports it when this user cannot read it
 from pixi.documents.confinement import Confinement, confine
-from pixi.documents.files import Limits
+from pixi.documents.files import FileLimits
 
 NOBODY = 65_534
 CANARY = "sk-canary-of-the-environment"
@@ -201,7 +201,7 @@ def outcome(attack: Attack, on: Targets, *, confined: bool) -> str:
         os.dup2(writing, 1)
         try:
             if confined:
-                confine(Limits(megabytes=MEGABYTES))
+                confine(FileLimits(megabytes=MEGABYTES))
             attack.attempt(on)
             told = "worked"
         except (OSError, MemoryError) as error:
@@ -222,7 +222,7 @@ def kept() -> Confinement:
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
-        found = confine(Limits(megabytes=MEGABYTES))
+        found = confine(FileLimits(megabytes=MEGABYTES))
         os.write(writing, json.dumps([found.landlock, found.seccomp]).encode())
         os._exit(0)
     os.close(writing)

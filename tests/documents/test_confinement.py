@@ -14,9 +14,9 @@ ROOT = Path(__file__).resolve().parents[2]
 PYTHON = """
 import json, os, sys
 from pixi.documents.confinement import confine
-from pixi.documents.files import Limits
+from pixi.documents.files import FileLimits
 import shutil, socket, subprocess, urllib.request
-confine(Limits(megabytes=300))
+confine(FileLimits(megabytes=300))
 told = []
 for code in json.load(sys.stdin):
     try:

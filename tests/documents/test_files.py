@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from pixi.documents import Limits, SetAside, suffix_of
+from pixi.documents import FileLimits, SetAside, suffix_of
 from pixi.documents.files import open_regular
 from tests.documents.at_hand import read, write
 
 POSIX = pytest.mark.skipif(sys.platform == "win32", reason="the system has none of these")
 
 
-def reason(path: Path, limits: Limits | None = None) -> str:
+def reason(path: Path, limits: FileLimits | None = None) -> str:
     with pytest.raises(SetAside) as caught:
         read(path, limits)
     assert "\n" not in caught.value.reason
@@ -41,7 +41,7 @@ def test_pipes_links_devices_and_sockets_are_not_opened(tmp_path: Path) -> None:
             os.chdir(here)
         assert "is a socket" in reason(tmp_path / "s.md")
     with pytest.raises(SetAside, match="is a device"):
-        open_regular(b"/dev/null", Limits())
+        open_regular(b"/dev/null", FileLimits())
 
 
 @POSIX
@@ -63,7 +63,9 @@ def test_a_large_file_is_not_even_read(tmp_path: Path) -> None:
     with path.open("wb") as file:
         file.truncate(500_000_001)
     assert reason(path) == "is larger than 256 MiB; split it into smaller files"
-    assert "is larger than 99 bytes" in reason(write(tmp_path / "b.txt", "x" * 100), Limits(file_bytes=99))
+    assert "is larger than 99 bytes" in reason(
+        write(tmp_path / "b.txt", "x" * 100), FileLimits(file_bytes=99)
+    )
 
 
 @pytest.mark.parametrize("name", ["a.exe", "a", "md", ".md", "a.md.bak", "a.zip"])

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from pixi.documents import SetAside
-from pixi.documents.document import Section
+from pixi.documents.files import Section
 from tests.documents.at_hand import read, sections, write
 from tests.steps import assert_linear
 

@@ -4,8 +4,8 @@ from pathlib import Path
 import pytest
 import zstandard
 
-from pixi.documents import Limits, SetAside
-from pixi.documents.document import Document, Section
+from pixi.documents import FileLimits, SetAside
+from pixi.documents.files import Document, Section
 from tests.documents.at_hand import read, write
 
 RECORDS = [
@@ -150,11 +150,11 @@ def test_lines_without_any_record_are_set_aside(tmp_path: Path) -> None:
 
 def test_too_many_records_or_characters_are_set_aside(tmp_path: Path) -> None:
     path = write(tmp_path / "a.jsonl", '{"text": "0123456789"}\n' * 100)
-    assert len(read(path, Limits(records=100))) == 100
+    assert len(read(path, FileLimits(records=100))) == 100
     with pytest.raises(SetAside, match="99 records"):
-        read(path, Limits(records=99))
+        read(path, FileLimits(records=99))
     with pytest.raises(SetAside, match="1,000 characters"):
-        read(path, Limits(characters=1_000))
+        read(path, FileLimits(characters=1_000))
 
 
 @pytest.mark.parametrize(
@@ -177,7 +177,7 @@ def test_a_bomb_is_not_unpacked(tmp_path: Path) -> None:
     path = write(tmp_path / "a.json.zst", zstandard.compress(b"0" * 3_000_000))
     assert path.stat().st_size < 5_000
     with pytest.raises(SetAside, match="unpacks to more than 1 MiB"):
-        read(path, Limits(unpacked_bytes=1024 * 1024))
+        read(path, FileLimits(unpacked_bytes=1024 * 1024))
 
 
 @pytest.mark.parametrize("data", [b"", b"garbage", zstandard.compress(b'{"a": 1}' * 100)[:-5]])

@@ -76,7 +76,7 @@ def attack(original, tell):
         title = type(error).__name__
     return [worker.Document("", title, (worker.Section(original.all_bytes().decode()),))]
 
-from pixi.documents.document import Document, Section
+from pixi.documents.files import Document, Section
 worker.Document, worker.Section = Document, Section
 worker.read_documents = attack
 worker.main()

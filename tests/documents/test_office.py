@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pixi.documents import Documents, Limits, Readers, SetAside
-from pixi.documents.document import Section
+from pixi.documents import Documents, FileLimits, Readers, SetAside
+from pixi.documents.files import Section
 from tests.documents.at_hand import read, sections, write
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ def test_a_bomb_is_not_unpacked(tmp_path: Path) -> None:
     data = with_part(word(), "", None, bomb=b"0" * 3_000_000)
     assert len(data) < 100_000
     with pytest.raises(SetAside, match="unpacks to more than 2 MiB"):
-        read(write(tmp_path / "a.docx", data), Limits(unpacked_bytes=2 * 1024 * 1024))
+        read(write(tmp_path / "a.docx", data), FileLimits(unpacked_bytes=2 * 1024 * 1024))
 
 
 @pytest.mark.parametrize(
@@ -128,7 +128,7 @@ def test_entities_are_neither_blown_up_nor_fetched(tmp_path: Path, entities: str
 
 def test_limits_count_what_is_inside(tmp_path: Path) -> None:
     with pytest.raises(SetAside, match="unpacks"):
-        read(write(tmp_path / "a.docx", word()), Limits(unpacked_bytes=1_000))
+        read(write(tmp_path / "a.docx", word()), FileLimits(unpacked_bytes=1_000))
 
 
 PARTS = {
@@ -222,7 +222,7 @@ def test_a_bomb_of_a_book_is_not_unpacked(tmp_path: Path) -> None:
     path = epub(tmp_path / "a.epub", c3="<p>" + "0" * 3_000_000)
     assert path.stat().st_size < 20_000
     with pytest.raises(SetAside, match="unpacks to more than 1 MiB"):
-        read(path, Limits(unpacked_bytes=1024 * 1024))
+        read(path, FileLimits(unpacked_bytes=1024 * 1024))
 
 
 def test_what_lies_outside_is_not_read(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from pixi.documents import SetAside
-from pixi.documents.document import Section
+from pixi.documents.files import Section
 from tests.documents.at_hand import check_lines, read, sections, write
 
 GERMAN = "Pfannkuchen werden aus Mehl, Eiern und Milch gemacht.\nMan bäckt sie süß, für alle schön.\n"

@@ -14,9 +14,8 @@ import pytest
 import zstandard
 
 from pixi.core.errors import ConfigError
-from pixi.documents import Documents, Limits, Readers, SetAside, process
-from pixi.documents.document import Document, Section
-from pixi.documents.files import open_regular
+from pixi.documents import Documents, FileLimits, Readers, SetAside, process
+from pixi.documents.files import Document, Section, open_regular
 from pixi.documents.formats.fetched import Label, labelled
 from pixi.documents.wire import HANDS_OVER
 from tests.documents.at_hand import write
@@ -98,7 +97,7 @@ async def test_many_files_come_once_each_and_faults_stop_nothing(tmp_path: Path)
     came: dict[Path, object] = {}
     paths = list(texts)
     paths[100:100] = bad
-    async with Readers(limits=Limits(unpacked_bytes=10_000_000)) as readers:
+    async with Readers(limits=FileLimits(unpacked_bytes=10_000_000)) as readers:
         async for path, outcome in readers.read_many(iter(paths)):
             assert path not in came
             came[path] = outcome
@@ -332,7 +331,7 @@ async def test_a_process_that_strangers_took_over_is_not_believed(
 ) -> None:
     script = write(tmp_path / "impostor.py", IMPOSTOR.format(what=what))
     monkeypatch.setattr(process, "_SCRIPT", script)
-    async with Readers(workers=1, limits=Limits(characters=1_000_000)) as readers:
+    async with Readers(workers=1, limits=FileLimits(characters=1_000_000)) as readers:
         with pytest.raises(SetAside, match="confuses"):
             await readers.read(write(tmp_path / "a.md", "text"))
         assert pids(readers) == []
@@ -374,7 +373,7 @@ async def test_files_that_nobody_can_open_hold_up_nothing_else(
 ) -> None:
     back = threading.Event()
 
-    def open_or_wait(path: bytes, limits: Limits) -> int:
+    def open_or_wait(path: bytes, limits: FileLimits) -> int:
         if b"gone" in path:
             back.wait()
         return open_regular(path, limits)

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from pixi.documents import SetAside
-from pixi.documents.document import Document, Section
+from pixi.documents.files import Document, Section
 from tests.documents.at_hand import read, write
 
 

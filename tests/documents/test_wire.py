@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pixi.documents.document import Document, Section
+from pixi.documents.files import Document, Section
 from pixi.documents.wire import (
     LONGEST_FRAME,
     MESSAGES,

@@ -8,15 +8,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from unittest import mock
 
-from pixi.app import open_household
-from pixi.app.household import Household
+from pixi.app import open_service
+from pixi.app.service import BotService
 from pixi.channels.discord.backend import ConversationAddress
 from pixi.channels.discord.bot import Bot
 from pixi.channels.discord.gateway import client, patches
 from pixi.channels.discord.gateway.client import Shards
 from pixi.settings import Settings, load
-from pixi.testing.discord import BOT_MAY, Guild, LoopbackDiscord, Message, Permission, User
-from pixi.testing.discord import Channel as Room
+from pixi.testing.discord import BOT_MAY, FakeChannel, FakeMessage, Guild, LoopbackDiscord, Permission, User
 from tests.faults.ground import Ground
 from tests.servers.scripted_openai import Json, Reply, ScriptedOpenAI, Seen, Step, finish, stream, usage
 from tests.waiting import until, within
@@ -60,7 +59,7 @@ class Scene:
     discord: LoopbackDiscord
     model: ScriptedOpenAI
     guild: Guild
-    room: Room
+    room: FakeChannel
     mo: User
     scripts: list[Script] = field(default_factory=list)
     told: list[str] = field(default_factory=list)
@@ -82,13 +81,13 @@ class Scene:
     @asynccontextmanager
     async def bot(
         self, *, token: str = "", shards: Shards | None = None, sessions: int = 1, **overrides: object
-    ) -> AsyncGenerator[Household, None]:
+    ) -> AsyncGenerator[BotService, None]:
         """Run the bot until the block is left, as the program does; then nothing may be left of it."""
         if self.bots == 0:
             self._ground = Ground.now()
         self.bots += 1
-        async with self._running(token, shards, sessions, overrides) as house:
-            yield house
+        async with self._running(token, shards, sessions, overrides) as service:
+            yield service
         self.bots -= 1
         if self.bots == 0 and self._ground is not None:
             await self._ground.is_left_as_it_was()
@@ -96,11 +95,11 @@ class Scene:
     @asynccontextmanager
     async def _running(
         self, token: str, shards: Shards | None, sessions: int, overrides: Mapping[str, object]
-    ) -> AsyncGenerator[Household, None]:
+    ) -> AsyncGenerator[BotService, None]:
         settings = self.settings(**overrides)
-        async with open_household(settings, report=self.told.append) as house:
+        async with open_service(settings, report=self.told.append) as service:
             bot = Bot(
-                house,
+                service,
                 token=token or self.discord.token,
                 api_url=self.discord.api_url,
                 shards=shards,
@@ -119,7 +118,7 @@ class Scene:
                         ready.cancel()
                         await running
                     await ready
-                    yield house
+                    yield service
                 finally:
                     running.cancel()
                     with suppress(asyncio.CancelledError):
@@ -132,13 +131,15 @@ class Scene:
         """What is written to mention the bot."""
         return self.discord.bot.mention
 
-    async def ask(self, text: str = "hi", *, by: User | None = None, room: Room | None = None) -> Message:
+    async def ask(
+        self, text: str = "hi", *, by: User | None = None, room: FakeChannel | None = None
+    ) -> FakeMessage:
         """Somebody mentions the bot."""
         return await (room or self.room).say(by or self.mo, f"{self.at} {text}")
 
     # What the bot does.
 
-    async def said(self, *texts: str, room: Room | None = None) -> None:
+    async def said(self, *texts: str, room: FakeChannel | None = None) -> None:
         """Wait until exactly these were posted by the bot, in order."""
         place = room or self.room
         wanted = list(texts)
@@ -147,22 +148,22 @@ class Scene:
         except TimeoutError as error:
             raise AssertionError(f"It said {self.posts(place)}, not {wanted}. {error}") from None
 
-    def posts(self, room: Room | None = None) -> list[str]:
+    def posts(self, room: FakeChannel | None = None) -> list[str]:
         """What the bot said in a room, by its webhooks too."""
         return (room or self.room).texts
 
-    def posted(self, text: str, room: Room | None = None) -> Message:
+    def posted(self, text: str, room: FakeChannel | None = None) -> FakeMessage:
         """The message of the bot that says this."""
         return next(each for each in (room or self.room).messages if each.content == text)
 
-    def address(self, room: Room | None = None, persona: str = "pixi") -> str:
-        """By which the house knows a conversation."""
+    def address(self, room: FakeChannel | None = None, persona: str = "pixi") -> str:
+        """By which the service knows a conversation."""
         return str(ConversationAddress(self.discord.bot.id, (room or self.room).id, persona))
 
-    async def answered(self, house: Household, count: int) -> None:
+    async def answered(self, service: BotService, count: int) -> None:
         """Wait until the model was asked so often, and nothing is left to be answered."""
         await until(lambda: len(self.asked) >= count)
-        await house.engine.settled()
+        await service.engine.settled()
         assert len(self.asked) == count, [self.heard(number) for number in range(len(self.asked))]
 
     # What the model was told.

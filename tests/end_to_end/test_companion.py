@@ -171,7 +171,7 @@ async def test_what_a_file_is_loaded_for_is_shown_while_it_takes(
         yield shown.append
         shown.append("over")
 
-    monkeypatch.setattr("pixi.cli.spinner.spinner", spinner)
+    monkeypatch.setattr("pixi.cli.console.spinner", spinner)
     spots = [{"_id": f"s{number}", "name": "A", "type": "diy"} for number in range(1_234)]
     (tmp_path / "spots.json").write_text(json.dumps({"spots": spots}))
     loaded = await ran(tmp_path, b"", "companion", "load", "spots.json")

@@ -31,12 +31,12 @@ async def test_it_answers_with_the_link_of_what_it_found(tmp_path: Path) -> None
         wanted = await kitchen.say(
             ana, f"{here.mo.mention} @everyone the griddle needs a temperature of 190 °C"
         )
-        async with here.bot(discord__read_history=True) as house:
+        async with here.bot(discord__read_history=True) as service:
             await here.ask("how hot?")
             origin = here.discord.world.origin
             link = f"{origin}/channels/{here.guild.id}/{kitchen.id}/{wanted.id}"
             await here.said(f"Ana wrote it: {link}")
-            await here.answered(house, 2)
+            await here.answered(service, 2)
         assert offered(here, 0) == TOOLS
         (message,) = json.loads(answer_of_tool(here))["messages"]
         assert message["text"] == "@Mo @\u200beveryone the griddle needs a temperature of 190 °C"
@@ -55,35 +55,35 @@ async def test_a_secret_of_a_closed_channel_stays_there_whatever_the_model_asks_
         vault.overwrite(here.mo, allow=Permission.VIEW_CHANNEL | Permission.READ_MESSAGE_HISTORY)
         vault.overwrite(here.guild.everyone, deny=Permission.VIEW_CHANNEL)
         await vault.say(here.mo, "the secret is 4711")
-        async with here.bot(discord__read_history=True) as house:
+        async with here.bot(discord__read_history=True) as service:
             await here.ask("what is it?")
             await here.said("nothing")
-            await here.answered(house, 3)
+            await here.answered(service, 3)
             assert "4711" not in here.whole()
             assert "There is no such channel" in answer_of_tool(here)
             await here.ask("what is it?", room=vault)
             await here.said("found", room=vault)
-            await here.answered(house, 5)
+            await here.answered(service, 5)
             assert "the secret is 4711" in answer_of_tool(here)
 
 
 async def test_it_is_offered_where_it_can_be_used_and_while_the_settings_say_so(tmp_path: Path) -> None:
     async with scene(tmp_path, "[SEND: hi]") as here:
         path = tmp_path / "pixi.toml"
-        async with here.bot(discord__read_history=True) as house:
+        async with here.bot(discord__read_history=True) as service:
             await here.ask("hi")
             await here.said("hi")
             dm = here.discord.dm(here.mo)
             await dm.say(here.mo, "hi")
             await here.said("hi", room=dm)
-            await here.answered(house, 2)
+            await here.answered(service, 2)
             assert (offered(here, 0), offered(here, 1)) == (TOOLS, set())
-            assert {tool.name for tool in house.engine.tools} >= TOOLS
+            assert {tool.name for tool in service.engine.tools} >= TOOLS
             off = here.settings(discord__read_history=False)
-            await house.extend(off)
-            await house.change(off, house.cast)
+            await service.extend(off)
+            await service.change(off, service.persona_set)
             await here.ask("again")
-            await here.answered(house, 3)
+            await here.answered(service, 3)
             assert offered(here) == set()
         assert not path.exists()
 
@@ -102,9 +102,9 @@ async def test_posts_pins_and_what_stands_round_a_hit(tmp_path: Path) -> None:
         post = await forum.post(here.mo, "My pancake sticks", "Why?", tags=["solved"])
         await post.say(ana, "Let the butter foam first.")
         here.room.pin(await here.room.say(ana, "Rule one: flip once."))
-        async with here.bot(discord__read_history=True) as house:
+        async with here.bot(discord__read_history=True) as service:
             await here.ask("well?")
-            await here.answered(house, 5)
+            await here.answered(service, 5)
         results = [line["content"] for line in here.prompt() if line["role"] == "tool"]
         (found,) = json.loads(results[0])["posts"]
         assert (found["title"], found["solved"]) == ("My pancake sticks", True)

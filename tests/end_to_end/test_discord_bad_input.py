@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from pixi.core.errors import ConfigError
-from pixi.testing.discord import Call, Permission, Upload
+from pixi.testing.discord import ApiCall, Permission, Upload
 from tests.end_to_end.bot import Scene, Script, leaves, scene
 from tests.servers.scripted_openai import Hang, Until
 from tests.waiting import until
@@ -36,13 +36,13 @@ async def test_a_missing_permission_costs_one_channel_and_one_clear_line(
 ) -> None:
     async with scene(tmp_path, "[SEND: hello][SEND: there]") as here:
         closed = here.guild.channel("closed", deny_bot=Permission.SEND_MESSAGES)
-        async with here.bot() as house:
+        async with here.bot() as service:
             await here.ask(room=closed)
-            await here.answered(house, 1)
+            await here.answered(service, 1)
             await here.ask()
             await here.said("hello", "there")
             await here.ask(room=closed)
-            await here.answered(house, 3)
+            await here.answered(service, 3)
 
         assert here.posts(closed) == []
         assert tries(here, closed.id) == 2  # once in each turn: more would be refused too
@@ -56,9 +56,9 @@ async def test_a_missing_permission_costs_one_channel_and_one_clear_line(
 async def test_when_the_permission_is_given_it_speaks_there(tmp_path: Path) -> None:
     async with scene(tmp_path, "[SEND: hello]") as here:
         closed = here.guild.channel("closed", deny_bot=Permission.SEND_MESSAGES)
-        async with here.bot() as house:
+        async with here.bot() as service:
             await here.ask(room=closed)
-            await here.answered(house, 1)
+            await here.answered(service, 1)
 
             closed.overwrite(here.discord.bot)
             await here.ask(room=closed)
@@ -85,13 +85,13 @@ async def test_a_channel_that_is_deleted_under_the_reply_ends_that_reply_alone(
     reply: Script = ["[SEND: one]", Until(gate), "[SEND: two][SEND: three][REACT: 🥞]"]
     async with scene(tmp_path, reply, "[SEND: elsewhere]") as here:
         other = here.guild.channel("other")
-        async with here.bot() as house:
+        async with here.bot() as service:
             await here.ask()
             await here.said("one")
 
             here.room.vanish()
             gate.set()
-            await here.answered(house, 1)
+            await here.answered(service, 1)
             await here.ask(room=other)
 
             await here.said("elsewhere", room=other)
@@ -104,19 +104,19 @@ async def test_a_message_that_is_deleted_under_the_reply_is_answered_without_poi
     tmp_path: Path,
 ) -> None:
     gate = asyncio.Event()
-    async with scene(tmp_path, [Until(gate), "[REACT: 🥞][SEND: hello]"]) as here, here.bot() as house:
+    async with scene(tmp_path, [Until(gate), "[REACT: 🥞][SEND: hello]"]) as here, here.bot() as service:
         asked = await here.ask()
         await until(lambda: here.asked)
         await here.room.say(here.discord.person("Ana"), "I am here too")
 
-        def remove(_: Call) -> None:
+        def remove(_: ApiCall) -> None:
             here.room.forget(asked)  # the bot is not told of it in time
 
         here.discord.before("PUT", "/reactions/", remove, times=1)
         gate.set()
 
         await here.said("hello")
-        await here.answered(house, 1)
+        await here.answered(service, 1)
         assert here.posted("hello").answered is None
 
 
@@ -126,10 +126,10 @@ async def test_a_message_that_is_deleted_under_the_reply_is_answered_without_poi
 async def test_what_is_refused_for_good_is_asked_once_and_the_model_is_not_asked_again(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, status: int, code: int
 ) -> None:
-    async with scene(tmp_path, "[SEND: no]", "[SEND: yes]") as here, here.bot() as house:
+    async with scene(tmp_path, "[SEND: no]", "[SEND: yes]") as here, here.bot() as service:
         refused = here.discord.fail("POST", "/messages$", status, code)
         await here.ask()
-        await here.answered(house, 1)
+        await here.answered(service, 1)
         assert len(refused.hits) == 1
 
         refused.remove()
@@ -155,13 +155,13 @@ async def test_a_thread_that_is_locked_under_the_reply_ends_that_reply_with_one_
 ) -> None:
     gate = asyncio.Event()
     reply: Script = ["[SEND: one]", Until(gate), "[SEND: two][SEND: three]"]
-    async with scene(tmp_path, reply) as here, here.bot() as house:
+    async with scene(tmp_path, reply) as here, here.bot() as service:
         thread = here.guild.thread(here.room, "Pans", owner=here.mo)
         await here.ask(room=thread)
         await here.said("one", room=thread)
         thread.update(archived=True, locked=True)
         gate.set()
-        await here.answered(house, 1)
+        await here.answered(service, 1)
         assert tries(here, thread.id) == 2
     (line,) = warned(caplog)
     assert "#Pans" in line
@@ -175,12 +175,12 @@ async def test_a_bot_that_is_thrown_out_under_the_reply_goes_on_elsewhere(
     reply: Script = ["[SEND: one]", Until(gate), "[SEND: two][SEND: three]"]
     async with scene(tmp_path, reply, "[SEND: elsewhere]") as here:
         other = here.discord.guild("Crêperie").channel()
-        async with here.bot() as house:
+        async with here.bot() as service:
             await here.ask()
             await here.said("one")
             here.guild.leave(here.discord.bot)
             gate.set()
-            await here.answered(house, 1)
+            await here.answered(service, 1)
 
             await here.ask(room=other)
             await here.said("elsewhere", room=other)
@@ -191,10 +191,10 @@ async def test_a_bot_that_is_thrown_out_under_the_reply_goes_on_elsewhere(
 async def test_somebody_who_takes_no_messages_costs_one_line(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with scene(tmp_path, "[SEND: one][SEND: two]") as here, here.bot() as house:
+    async with scene(tmp_path, "[SEND: one][SEND: two]") as here, here.bot() as service:
         letters = here.discord.dm(here.discord.person("Ana", accepts_dms=False))
         await letters.say(letters.recipients[0], "hi")
-        await here.answered(house, 1)
+        await here.answered(service, 1)
         assert here.posts(letters) == []
         assert tries(here, letters.id) == 1
     (line,) = warned(caplog)
@@ -202,11 +202,11 @@ async def test_somebody_who_takes_no_messages_costs_one_line(
 
 
 async def test_a_message_that_cannot_be_told_as_posted_is_posted_once(tmp_path: Path) -> None:
-    async with scene(tmp_path, "[SEND: one][SEND: two]") as here, here.bot() as house:
+    async with scene(tmp_path, "[SEND: one][SEND: two]") as here, here.bot() as service:
         here.discord.hang_up("POST", "/messages$", took_effect=True)  # nobody hears that it was posted
         await here.ask()
         await here.said("one", "two")
-        await here.answered(house, 1)
+        await here.answered(service, 1)
 
 
 async def test_limits_of_discord_are_waited_out_in_order(tmp_path: Path) -> None:
@@ -305,9 +305,9 @@ async def test_no_text_passes_for_somebody_else(tmp_path: Path) -> None:
 
 async def test_four_thousand_emoji_come_in_and_go_out(tmp_path: Path) -> None:
     reply = f"[REACT: {PANCAKE * 2_000}][SEND: {PANCAKE * 3_990}]"
-    async with scene(tmp_path, reply) as here, here.bot(model__context_tokens=50_000) as house:
+    async with scene(tmp_path, reply) as here, here.bot(model__context_tokens=50_000) as service:
         asked = await here.ask(PANCAKE * 4_000)
-        await here.answered(house, 1)
+        await here.answered(service, 1)
 
         assert here.heard().count(PANCAKE) == 4_000
         assert "".join(here.posts()) == PANCAKE * 3_990
@@ -350,9 +350,9 @@ async def test_a_model_that_writes_ten_thousand_commands_is_stopped(
     tmp_path: Path, command: str, seen: int
 ) -> None:
     flood = "".join(command.format(number) for number in range(10_000))
-    async with scene(tmp_path, [flood, Hang()], "[SEND: fine]") as here, here.bot() as house:
+    async with scene(tmp_path, [flood, Hang()], "[SEND: fine]") as here, here.bot() as service:
         await here.ask()
-        await here.answered(house, 1)
+        await here.answered(service, 1)
 
         await leaves(here.asked[0])  # it is not paid for to the end
         assert here.posts() == [str(number) for number in range(seen)]

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from PIL import Image as Pillow
 
-from pixi.app.household import Household
-from pixi.store.kept import Place
+from pixi.app.service import BotService
+from pixi.store.kept import ChannelConfig
 from pixi.testing.discord import BOT_MAY, Permission
 from tests.end_to_end.bot import EDDA, PERSONA, Scene, Script, scene
 from tests.servers.scripted_openai import Seen, Until
@@ -27,9 +27,9 @@ def by_persona(pixi: str, edda: str) -> Script:
     return reply
 
 
-async def move_in(here: Scene, house: Household, *personas: str) -> None:
+async def move_in(here: Scene, service: BotService, *personas: str) -> None:
     """Somebody chooses who lives in the room."""
-    await house.set_place(here.address(persona=""), Place(personas=personas))
+    await service.set_place(here.address(persona=""), ChannelConfig(personas=personas))
 
 
 def shown(here: Scene) -> list[tuple[str, str]]:
@@ -40,9 +40,9 @@ def shown(here: Scene) -> list[tuple[str, str]]:
 async def test_each_speaks_under_its_own_name(tmp_path: Path) -> None:
     async with (
         scene(tmp_path, by_persona("[SEND: I am Pixi]", "[SEND: I am Edda]"), personas=BOTH) as here,
-        here.bot(discord__faces="webhook") as house,
+        here.bot(discord__faces="webhook") as service,
     ):
-        await move_in(here, house, "pixi", "edda")
+        await move_in(here, service, "pixi", "edda")
         await here.ask("pixi, edda: who are you?")
 
         await here.discord.wait_for(lambda: len(shown(here)) == 2)
@@ -54,9 +54,9 @@ async def test_one_is_addressed_by_the_other_and_answers(tmp_path: Path) -> None
         scene(
             tmp_path, by_persona("[SEND: Edda, ask him yourself]", "[SEND: I will]"), personas=BOTH
         ) as here,
-        here.bot(discord__faces="webhook") as house,
+        here.bot(discord__faces="webhook") as service,
     ):
-        await move_in(here, house, "pixi", "edda")
+        await move_in(here, service, "pixi", "edda")
         await here.room.say(here.mo, "pixi, what shall we eat?")
 
         await here.said("Edda, ask him yourself", "I will")
@@ -69,9 +69,9 @@ async def test_one_is_addressed_by_the_other_and_answers(tmp_path: Path) -> None
 async def test_a_reply_to_one_of_them_is_for_that_one(tmp_path: Path) -> None:
     async with (
         scene(tmp_path, by_persona("[SEND: I am Pixi]", "[SEND: I am Edda]"), personas=BOTH) as here,
-        here.bot(discord__faces="webhook") as house,
+        here.bot(discord__faces="webhook") as service,
     ):
-        await move_in(here, house, "pixi", "edda")
+        await move_in(here, service, "pixi", "edda")
         await here.room.say(here.mo, "edda?")
         await here.said("I am Edda")
         await here.room.say(here.mo, "really?", reply_to=here.posted("I am Edda"))
@@ -84,14 +84,14 @@ async def test_a_reply_to_one_of_them_is_for_that_one(tmp_path: Path) -> None:
 async def test_their_faces_and_who_said_what_are_known_after_a_restart(tmp_path: Path) -> None:
     script = by_persona("[SEND: I am Pixi]", "[SEND: I am Edda]")
     async with scene(tmp_path, script, personas=BOTH) as here:
-        async with here.bot(discord__faces="webhook") as house:
-            await move_in(here, house, "pixi", "edda")
+        async with here.bot(discord__faces="webhook") as service:
+            await move_in(here, service, "pixi", "edda")
             await here.room.say(here.mo, "edda?")
             await here.said("I am Edda")
-        async with here.bot(discord__faces="webhook") as house:
+        async with here.bot(discord__faces="webhook") as service:
             await here.room.say(here.mo, "really?", reply_to=here.posted("I am Edda"))
             await here.said("I am Edda", "I am Edda")
-            await here.answered(house, 2)
+            await here.answered(service, 2)
         assert len(here.discord.world.webhooks) == 1
 
 
@@ -100,41 +100,41 @@ async def test_a_talk_among_themselves_ends_with_the_budget_and_goes_on_when_a_h
 ) -> None:
     async with (
         scene(tmp_path, by_persona("[SEND: Edda, no]", "[SEND: Pixi, yes]"), personas=BOTH) as here,
-        here.bot(discord__faces="webhook", discord__bot_turns=4) as house,
+        here.bot(discord__faces="webhook", discord__bot_turns=4) as service,
     ):
-        await move_in(here, house, "pixi", "edda")
+        await move_in(here, service, "pixi", "edda")
         await here.room.say(here.mo, "pixi, begin")
         talk = ["Edda, no", "Pixi, yes"]
         await here.said(*(talk * 3)[:5])  # one for the human, and four of the budget
-        await here.answered(house, 5)
+        await here.answered(service, 5)
         await here.discord.idle()
         await here.said(*(talk * 3)[:5])
 
         await here.room.say(here.mo, "edda, go on")
-        await here.answered(house, 10)
+        await here.answered(service, 10)
         assert len(here.posts()) == 10
 
 
 async def test_what_one_says_as_the_bot_is_never_taken_for_another(tmp_path: Path) -> None:
     async with (
         scene(tmp_path, by_persona("[SEND: Edda, no]", "[SEND: Pixi, yes]"), personas=BOTH) as here,
-        here.bot(discord__bots=True) as house,
+        here.bot(discord__bots=True) as service,
     ):
-        await move_in(here, house, "pixi", "edda")
+        await move_in(here, service, "pixi", "edda")
         await here.room.say(here.mo, "pixi, begin")
         await here.said("Edda, no")
-        await here.answered(house, 1)
+        await here.answered(service, 1)
 
         await here.room.say(here.mo, "what?", reply_to=here.posted("Edda, no"))
         await here.said("Edda, no", "Edda, no")  # the record knows who said it
-        await here.answered(house, 2)
+        await here.answered(service, 2)
 
 
 async def test_who_was_chosen_for_a_channel_speaks_there_and_nowhere_else(tmp_path: Path) -> None:
     async with scene(tmp_path, by_persona("[SEND: I am Pixi]", "[SEND: I am Edda]"), personas=BOTH) as here:
         other = here.guild.channel("other")
-        async with here.bot() as house:
-            await move_in(here, house, "edda")
+        async with here.bot() as service:
+            await move_in(here, service, "edda")
             await here.ask()
             await here.said("I am Edda")
             await here.ask(room=other)

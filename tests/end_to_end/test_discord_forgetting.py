@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from pixi.app.household import Household
-from pixi.testing.discord import Channel, Permission, User
+from pixi.app.service import BotService
+from pixi.testing.discord import FakeChannel, Permission, User
 from tests.end_to_end.bot import PERSONA, Scene, scene
 from tests.end_to_end.program import piped
 from tests.servers.scripted_openai import Hang, Reply, Seen, Tell, call, content, finish, stream, usage
@@ -79,17 +79,17 @@ class Talk:
     """A bot that knows and remembers, and two people who talk to it."""
 
     here: Scene
-    house: Household
+    service: BotService
     ana: User
     parrot: Parrot
     folder: Path
 
-    async def asks(self, text: str, *, by: User | None = None, room: Channel | None = None) -> None:
+    async def asks(self, text: str, *, by: User | None = None, room: FakeChannel | None = None) -> None:
         """Ask, and wait for the answer."""
         count = len(self.here.asked)
         await self.here.ask(text, by=by, room=room)
         await until(lambda: len(self.here.asked) > count)
-        await self.house.engine.settled()
+        await self.service.engine.settled()
 
     async def everything(self, *, private: bool = True) -> None:
         """Mo says the word in every way that there is, and Ana and the persona repeat it."""
@@ -106,14 +106,14 @@ class Talk:
         await deleted.delete()
         await here.room.say(self.ana, f"{here.at} what?", reply_to=first)
         await until(lambda: "what?" in here.heard())
-        await self.house.engine.settled()
+        await self.service.engine.settled()
         await self.asks("what weather is it?", by=self.ana)
         if private:
             await self.asks("keep in mind what I have")
             letters = here.discord.dm(mo)
             await letters.say(mo, f"psst, {CANARY}")
             await until(lambda: "psst" in here.heard())
-            await self.house.engine.settled()
+            await self.service.engine.settled()
         assert await self.left(), "or this test could not fail"
 
     async def left(self) -> list[str]:
@@ -153,10 +153,10 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @asynccontextmanager
 async def talk(folder: Path) -> AsyncGenerator[Talk, None]:
     parrot = Parrot(asyncio.Event())
-    async with scene(folder, parrot, personas={"pixi": KNOWING}) as here, here.bot() as house:
+    async with scene(folder, parrot, personas={"pixi": KNOWING}) as here, here.bot() as service:
         await here.discord.wait_for(lambda: len(here.discord.commands) == 11)
         here.guild.join(here.mo, nick=f"Mo {CANARY}")
-        yield Talk(here, house, here.discord.person("Ana"), parrot, folder)
+        yield Talk(here, service, here.discord.person("Ana"), parrot, folder)
 
 
 async def forget_me(here: Scene) -> None:
@@ -228,7 +228,7 @@ async def test_nor_if_another_process_does_so_while_they_are_being_answered(tmp_
         async with within("the model hangs"):
             await here.parrot.hanging.wait()
         await forget_from_outside(here)
-        await until(lambda: here.house.engine.talking == 0)
+        await until(lambda: here.service.engine.talking == 0)
         await here.assert_nothing_is_left()
         await here.assert_others_are_remembered()
         await here.assert_nothing_is_left()

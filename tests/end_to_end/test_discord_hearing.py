@@ -8,7 +8,7 @@ from pathlib import Path
 
 from PIL import Image as Pillow
 
-from pixi.testing.discord import Message, Upload
+from pixi.testing.discord import FakeMessage, Upload
 from tests.end_to_end.bot import Scene, leaves, scene
 from tests.servers.scripted_openai import Hang, Seen, Until
 from tests.waiting import until
@@ -134,34 +134,34 @@ async def test_at_home_everything_is_for_the_persona(tmp_path: Path) -> None:
 
 
 async def test_an_edit_before_anything_was_seen_is_what_is_answered(tmp_path: Path) -> None:
-    async with scene(tmp_path, [Hang()], "[SEND: ok]") as here, here.bot() as house:
+    async with scene(tmp_path, [Hang()], "[SEND: ok]") as here, here.bot() as service:
         asked = await here.ask("do you like wafles?")
         await until(lambda: here.asked)
         await asked.edit(f"{here.at} do you like waffles?")
 
         await here.said("ok")
-        await here.answered(house, 2)
+        await here.answered(service, 2)
         await leaves(here.asked[0])
         assert "do you like waffles?" in here.heard()
         assert "wafles" not in here.whole()
 
 
 async def test_an_edit_after_the_answer_changes_nothing(tmp_path: Path) -> None:
-    async with scene(tmp_path, "[SEND: ok]") as here, here.bot() as house:
+    async with scene(tmp_path, "[SEND: ok]") as here, here.bot() as service:
         asked = await here.ask("first")
         await here.said("ok")
-        await here.answered(house, 1)
+        await here.answered(service, 1)
         await asked.edit(f"{here.at} second")
         await here.room.touch(asked, embeds=[{"title": "a preview"}])
 
         await here.ask("third")
         await here.said("ok", "ok")
-        await here.answered(house, 2)
+        await here.answered(service, 2)
 
 
 async def test_a_preview_that_discord_adds_is_no_edit(tmp_path: Path) -> None:
     gate = asyncio.Event()
-    async with scene(tmp_path, [Until(gate), "[SEND: ok]"]) as here, here.bot() as house:
+    async with scene(tmp_path, [Until(gate), "[SEND: ok]"]) as here, here.bot() as service:
         asked = await here.ask("look at https://example.com")
         await until(lambda: here.asked)
         await here.room.touch(asked, embeds=[{"title": "a preview"}])
@@ -169,16 +169,16 @@ async def test_a_preview_that_discord_adds_is_no_edit(tmp_path: Path) -> None:
         gate.set()
 
         await here.said("ok")
-        await here.answered(house, 1)
+        await here.answered(service, 1)
 
 
 async def test_a_deleted_question_is_not_answered(tmp_path: Path) -> None:
-    async with scene(tmp_path, [Hang()], "[SEND: ok]") as here, here.bot() as house:
+    async with scene(tmp_path, [Hang()], "[SEND: ok]") as here, here.bot() as service:
         asked = await here.ask("a secret")
         await until(lambda: here.asked)
         await asked.delete()
         await leaves(here.asked[0])
-        await house.engine.settled()
+        await service.engine.settled()
         assert here.posts() == []
 
         await here.ask("anything else?")
@@ -187,12 +187,12 @@ async def test_a_deleted_question_is_not_answered(tmp_path: Path) -> None:
 
 
 async def test_a_question_that_is_deleted_under_its_answer_ends_it_and_is_forgotten(tmp_path: Path) -> None:
-    async with scene(tmp_path, ["[SEND: one]\n", Hang()], "[SEND: ok]") as here, here.bot() as house:
+    async with scene(tmp_path, ["[SEND: one]\n", Hang()], "[SEND: ok]") as here, here.bot() as service:
         asked = await here.ask("a secret")
         await here.said("one")
         await asked.delete()
         await leaves(here.asked[0])
-        await house.engine.settled()
+        await service.engine.settled()
 
         await here.ask("what did you say?")
         await here.said("one", "ok")
@@ -363,7 +363,7 @@ async def test_stickers_and_forwarded_messages_are_told(tmp_path: Path) -> None:
     async with scene(tmp_path, "[SEND: ok]") as here:
         letters, elsewhere = here.discord.dm(here.mo), here.guild.channel("elsewhere")
         async with here.bot():
-            original: Message = await elsewhere.say(here.discord.person("Ana"), "the plan is pancakes")
+            original: FakeMessage = await elsewhere.say(here.discord.person("Ana"), "the plan is pancakes")
             await letters.forward(here.mo, original)
             await here.said("ok", room=letters)
             assert "the plan is pancakes" in here.heard()

@@ -31,12 +31,12 @@ async def test_a_server_that_is_started_again_while_people_talk(
     tmp_path: Path, postgres: Postgres, url: str
 ) -> None:
     async with scene(tmp_path, "[SEND: one]\n[SEND: two]", "[SEND: three]") as here:
-        async with here.bot(store__url=url) as house:
+        async with here.bot(store__url=url) as service:
             await here.ask()
             await here.said("one", "two")
             postgres.stop()
             await here.ask("are you there?")
             postgres.start()
             await here.said("one", "two", "three")
-            await here.answered(house, 2)
+            await here.answered(service, 2)
         assert not any("store" in told for told in here.told), "nobody noticed"

@@ -19,7 +19,7 @@ async def test_typing_is_shown_while_a_message_is_written_and_at_no_other_time(t
         *("[SEND: he", Until(writing), "llo]\n", Until(done)),
         *("[NOTE: so]", Until(end)),
     ]
-    async with scene(tmp_path, reply) as here, here.bot() as house:
+    async with scene(tmp_path, reply) as here, here.bot() as service:
         asked = await here.ask()
         await here.discord.wait_for(lambda: asked.reactions)
         await here.discord.idle()
@@ -34,7 +34,7 @@ async def test_typing_is_shown_while_a_message_is_written_and_at_no_other_time(t
         await here.discord.idle()
         assert len(here.room.typings) == 1
         end.set()
-        await here.answered(house, 1)
+        await here.answered(service, 1)
         assert len(here.room.typings) == 1
 
 
@@ -91,13 +91,13 @@ async def test_a_human_pace_holds_messages_and_not_the_stream_and_ends_where_the
 @pytest.mark.usefixtures("_slow_typist")
 async def test_a_question_that_comes_while_the_answer_is_typed_is_answered_along(tmp_path: Path) -> None:
     scripts = (f"[SEND: {LONG}]", "[SEND: ok]")
-    async with scene(tmp_path, *scripts, personas={"pixi": HUMAN}) as here, here.bot() as house:
+    async with scene(tmp_path, *scripts, personas={"pixi": HUMAN}) as here, here.bot() as service:
         await here.ask("first question")
         await here.discord.wait_for(lambda: here.room.typings)
         await here.ask("second question")
 
         await here.said("ok")
-        await here.answered(house, 2)
+        await here.answered(service, 2)
         assert "first question" in here.heard()
         assert "second question" in here.heard()
 
@@ -105,11 +105,11 @@ async def test_a_question_that_comes_while_the_answer_is_typed_is_answered_along
 @pytest.mark.usefixtures("_slow_typist")
 async def test_what_is_typed_for_a_question_that_is_deleted_is_never_posted(tmp_path: Path) -> None:
     scripts = (f"[SEND: {LONG}]", "[SEND: ok]")
-    async with scene(tmp_path, *scripts, personas={"pixi": HUMAN}) as here, here.bot() as house:
+    async with scene(tmp_path, *scripts, personas={"pixi": HUMAN}) as here, here.bot() as service:
         asked = await here.ask("a secret")
         await here.discord.wait_for(lambda: here.room.typings)
         await asked.delete()
-        await house.engine.settled()
+        await service.engine.settled()
         await here.ask("anything else?")
 
         await here.said("ok")

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from pixi.testing.discord import Channel, LoopbackDiscord, User
+from pixi.testing.discord import FakeChannel, LoopbackDiscord, User
 from tests.end_to_end.program import SECONDS, Piped, on_terminal, piped
 from tests.servers.scripted_openai import Reply, ScriptedOpenAI, Seen, finish, stream, usage
 from tests.waiting import within
@@ -34,7 +34,7 @@ class Scene:
     home: Path
     discord: LoopbackDiscord
     model: ScriptedOpenAI
-    room: Channel
+    room: FakeChannel
     mo: User
     environ: dict[str, str] = field(default_factory=dict)
 

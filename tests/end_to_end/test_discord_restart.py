@@ -21,24 +21,24 @@ async def test_leaving_finishes_the_message_that_is_open_and_nothing_after_it(
     gate = asyncio.Event()
     begun: Script = ["[SEND: one]\n[SEND: tw", Until(gate), "o]\n[SEND: three]", Hang()]
     async with scene(tmp_path, begun, "[SEND: hello again]") as here:
-        async with here.bot() as house:
+        async with here.bot() as service:
             await here.ask()
             await here.said("one")
             await here.discord.wait_for(lambda: here.room.typings[-1].at > here.posted("one").at)
-            drain, loop = house.drain, asyncio.get_running_loop()
+            drain, loop = service.drain, asyncio.get_running_loop()
 
             async def with_the_gate_open(seconds: float) -> None:
                 loop.call_soon(gate.set)  # once it is leaving, and not before
                 await drain(seconds)
 
-            monkeypatch.setattr(house, "drain", with_the_gate_open)
+            monkeypatch.setattr(service, "drain", with_the_gate_open)
         assert here.posts() == ["one", "two"]
         await leaves(here.asked[0])
 
-        async with here.bot() as house:
+        async with here.bot() as service:
             await here.ask("where were we?")
             await here.said("one", "two", "hello again")
-            await house.engine.settled()  # the question may come while it is asked to go on, and be added
+            await service.engine.settled()  # the question may come while it is asked to go on, and be added
             assert here.prompt()[-2]["content"] == "[SEND: one]\n[SEND: two]"
 
 
@@ -62,15 +62,15 @@ async def test_a_reply_of_which_nothing_was_seen_is_written_after_the_next_start
             await until(lambda: here.asked)
         assert here.posts() == []
 
-        async with here.bot() as house:
+        async with here.bot() as service:
             await here.said("here it is")
-            await here.answered(house, 2)
+            await here.answered(service, 2)
             assert "a riddle" in here.heard()
 
-        async with here.bot() as house:  # and not once more
+        async with here.bot() as service:  # and not once more
             await here.ask("thanks")
             await here.said("here it is", "here it is")
-            await here.answered(house, 3)
+            await here.answered(service, 3)
 
 
 async def test_what_came_while_it_was_away_is_answered_if_it_is_not_old(tmp_path: Path) -> None:
@@ -89,10 +89,10 @@ async def test_what_came_while_it_was_away_is_answered_if_it_is_not_old(tmp_path
         await here.ask("a new question")
         await letters.say(here.mo, "a letter")
 
-        async with here.bot() as house:
+        async with here.bot() as service:
             await here.said("hello", "hello")
             await here.said("hello", "hello", room=letters)
-            await here.answered(house, 4)
+            await here.answered(service, 4)
             assert here.posts(other) == []
             assert here.posts(quiet) == []
 
@@ -102,7 +102,7 @@ async def test_what_a_process_left_that_ended_beside_it_is_answered(
 ) -> None:
     """Both hear a question, and the one that has it on record ends before it answers."""
     monkeypatch.setattr(bot, "_LOOK_SECONDS", 0.05)
-    async with scene(tmp_path, "[SEND: hello]", "[SEND: hello again]") as here, here.bot() as house:
+    async with scene(tmp_path, "[SEND: hello]", "[SEND: hello again]") as here, here.bot() as service:
         await here.ask()
         await here.said("hello")
         other = await SqliteStore.open(tmp_path / "pixi.db")
@@ -111,7 +111,7 @@ async def test_what_a_process_left_that_ended_beside_it_is_answered(
         assert await other.receive(question) is not None
         await other.close()
         await here.said("hello", "hello again")
-        await here.answered(house, 2)
+        await here.answered(service, 2)
         assert "are you still there?" in here.heard()
 
 
@@ -133,10 +133,10 @@ async def test_threads_and_posts_that_were_opened_while_it_was_away_are_answered
 async def test_at_the_first_start_old_messages_are_left_alone(tmp_path: Path) -> None:
     async with scene(tmp_path, "[SEND: hello]") as here:
         await here.ask("before there was a bot")
-        async with here.bot() as house:
+        async with here.bot() as service:
             await here.ask("hi")
             await here.said("hello")
-            await here.answered(house, 1)
+            await here.answered(service, 1)
 
 
 async def test_several_that_came_while_it_was_away_get_one_reply(tmp_path: Path) -> None:
@@ -147,9 +147,9 @@ async def test_several_that_came_while_it_was_away_get_one_reply(tmp_path: Path)
         for number in range(3):
             await here.ask(f"question {number}")
 
-        async with here.bot(reply__gather_seconds=0.1) as house:
+        async with here.bot(reply__gather_seconds=0.1) as service:
             await here.said("hello", "hello")
-            await here.answered(house, 2)
+            await here.answered(service, 2)
             heard = here.heard()
             assert heard.index("question 0") < heard.index("question 1") < heard.index("question 2")
 
@@ -163,9 +163,9 @@ async def test_edits_and_deletions_while_it_was_away_count(tmp_path: Path) -> No
         await asked.edit(f"{here.at} a mistake")
         await (await here.ask("a secret")).delete()
 
-        async with here.bot(reply__gather_seconds=0.1) as house:
+        async with here.bot(reply__gather_seconds=0.1) as service:
             await here.said("hello")
-            await here.answered(house, 2)
+            await here.answered(service, 2)
             assert "a mistake" in here.heard()
             assert "secret" not in here.whole()
 
@@ -201,12 +201,12 @@ async def test_one_shard_of_two_leaves_the_rest_to_another_process(tmp_path: Pat
     async with scene(tmp_path, "[SEND: hello]") as here:
         rooms = [here.discord.guild(f"Server {shard}", shard=shard, of=2).channel() for shard in (0, 1)]
         letters = here.discord.dm(here.mo)
-        async with here.bot(shards=Shards.parse("1/2")) as house:
+        async with here.bot(shards=Shards.parse("1/2")) as service:
             await letters.say(here.mo, "hi")
             for room in rooms:
                 await here.ask(room=room)
             await here.said("hello", room=rooms[1])
-            await here.answered(house, 1)
+            await here.answered(service, 1)
         assert here.posts(rooms[0]) == []
         assert here.posts(letters) == []
 
@@ -224,9 +224,9 @@ async def test_what_was_left_in_the_guilds_of_another_process_is_left_to_it(
                 await here.ask(room=place)
             await until(lambda: len(here.model.requests) == 3)
 
-        async with here.bot(shards=Shards.parse("1/2")) as house:
+        async with here.bot(shards=Shards.parse("1/2")) as service:
             await here.said("hello", room=rooms[1])
-            await here.answered(house, 4)
+            await here.answered(service, 4)
             assert [here.posts(place) for place in (rooms[0], letters)] == [[], []]
         assert not [record for record in caplog.records if "resumed" in record.getMessage()]
         async with here.bot(shards=Shards.parse("0/2")):

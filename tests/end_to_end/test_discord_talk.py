@@ -62,11 +62,11 @@ async def test_each_turn_is_one_line_for_the_operator(
     caplog.set_level(logging.INFO, "pixi.turns")
     async with (
         scene(tmp_path, "[REACT: 🥞]\n[SEND: hey!]\n[SEND: pancakes?]") as here,
-        here.bot(model__prices={"prompt": 1.0, "completion": 10.0}) as house,
+        here.bot(model__prices={"prompt": 1.0, "completion": 10.0}) as service,
     ):
         await here.ask("canary")
         await here.said("hey!", "pancakes?")
-        await here.answered(house, 1)
+        await here.answered(service, 1)
 
         (line,) = (record.getMessage() for record in caplog.records if record.name == "pixi.turns")
         for word in (str(here.mo.id), here.address(), "Pixi", "scripted", "1 step", "100 + 20", "$0.00030"):

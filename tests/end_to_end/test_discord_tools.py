@@ -6,15 +6,15 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from pixi.app.household import Household
-from pixi.testing.discord import Message, Permission, User
+from pixi.app.service import BotService
+from pixi.testing.discord import FakeMessage, Permission, User
 from tests.end_to_end.bot import PERSONA, Scene, Script, scene
 from tests.servers.scripted_openai import Reply, call, finish, stream, usage
 
 TOOLS = '''
 from pathlib import Path
 
-from pixi.core.card import Card, Field
+from pixi.core.message import Card, Field
 
 HERE = Path(__file__).parent
 
@@ -59,23 +59,23 @@ def calls(tool: str, /, **arguments: Any) -> Reply:
 
 
 @asynccontextmanager
-async def kitchen(folder: Path, *scripts: Script) -> AsyncGenerator[tuple[Scene, Household], None]:
+async def kitchen(folder: Path, *scripts: Script) -> AsyncGenerator[tuple[Scene, BotService], None]:
     """A bot with these tools."""
     (folder / "tools.py").write_text(TOOLS, encoding="utf-8")
     async with (
         scene(folder, *scripts, personas={"pixi": BAKER}) as here,
-        here.bot(addons=[str(folder / "tools.py")]) as house,
+        here.bot(addons=[str(folder / "tools.py")]) as service,
     ):
-        yield here, house
+        yield here, service
 
 
-async def question(here: Scene) -> Message:
+async def question(here: Scene) -> FakeMessage:
     """The message with buttons, once it is there."""
     await here.discord.wait_for(lambda: any(each.buttons for each in here.room.messages))
     return next(each for each in here.room.messages if each.buttons)
 
 
-async def presses(here: Scene, who: User, message: Message, said: str) -> None:
+async def presses(here: Scene, who: User, message: FakeMessage, said: str) -> None:
     name = next(name for name in message.buttons.values() if f":{said}:" in name)
     begun = await here.discord.press(who, message, name)
     await begun.responded()
@@ -129,7 +129,7 @@ async def test_what_a_person_refuses_is_not_done(tmp_path: Path) -> None:
 
 
 async def test_a_reply_that_is_stopped_takes_its_question_back(tmp_path: Path) -> None:
-    async with kitchen(tmp_path, calls("send_email", **EMAIL), "[SEND: sent]") as (here, house):
+    async with kitchen(tmp_path, calls("send_email", **EMAIL), "[SEND: sent]") as (here, service):
         await here.discord.wait_for(lambda: len(here.discord.commands) == 11)
         await here.ask("invite Ana")
         asked = await question(here)
@@ -140,7 +140,7 @@ async def test_a_reply_that_is_stopped_takes_its_question_back(tmp_path: Path) -
         late = await here.discord.press(here.mo, asked, yes)
         await late.responded()
         assert late.content == "That question is no longer open."
-        await house.engine.settled()
+        await service.engine.settled()
         assert not (tmp_path / "outbox").exists()
 
 
@@ -189,11 +189,11 @@ async def test_a_tool_for_managers_goes_by_who_asks_at_that_moment(tmp_path: Pat
 
 async def test_the_documents_behind_a_reply_are_told(tmp_path: Path) -> None:
     scripts: tuple[Script, ...] = (calls("query_pancakes_database", query="toppings?"), "[SEND: lemon]")
-    async with kitchen(tmp_path, *scripts) as (here, house):
+    async with kitchen(tmp_path, *scripts) as (here, service):
         await here.discord.wait_for(lambda: len(here.discord.commands) == 11)
         await here.ask("toppings?")
         await here.said("lemon")
-        await here.answered(house, 2)
+        await here.answered(service, 2)
         begun = await here.discord.slash(here.mo, here.room, "why", locale="de")
         await begun.answered()
         assert begun.original is not None

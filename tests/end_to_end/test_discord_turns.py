@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pixi.channels.discord.outgoing.channel import NOTICE
-from pixi.store.kept import Place
+from pixi.store.kept import ChannelConfig
 from tests.end_to_end.bot import EDDA, PERSONA, Script, leaves, scene
 from tests.servers.scripted_openai import Close, Hang, Reset, Until, error, finish, stream
 from tests.waiting import until
@@ -16,13 +16,13 @@ from tests.waiting import until
 
 
 async def test_two_quick_messages_get_one_reply(tmp_path: Path) -> None:
-    async with scene(tmp_path, [Hang()], "[SEND: to both]") as here, here.bot() as house:
+    async with scene(tmp_path, [Hang()], "[SEND: to both]") as here, here.bot() as service:
         await here.ask("first question")
         await until(lambda: here.asked)
         await here.ask("second question")
 
         await here.said("to both")
-        await here.answered(house, 2)
+        await here.answered(service, 2)
         await leaves(here.asked[0])
         assert "first question" in here.heard()
         assert "second question" in here.heard()
@@ -31,20 +31,20 @@ async def test_two_quick_messages_get_one_reply(tmp_path: Path) -> None:
 async def test_gathered_messages_cost_one_request(tmp_path: Path) -> None:
     async with (
         scene(tmp_path, "[SEND: to both]") as here,
-        here.bot(reply__gather_seconds=0.2) as house,
+        here.bot(reply__gather_seconds=0.2) as service,
     ):
         await here.ask("first question")
         await here.ask("second question")
 
         await here.said("to both")
-        await here.answered(house, 1)
+        await here.answered(service, 1)
         assert here.heard().index("first question") < here.heard().index("second question")
 
 
 async def test_a_message_after_something_was_seen_is_answered_next(tmp_path: Path) -> None:
     gate = asyncio.Event()
     begun: Script = ["[SEND: one]\n[SEND: tw", Until(gate), "o]\n[SEND: three]", Hang()]
-    async with scene(tmp_path, begun, "[SEND: four]") as here, here.bot() as house:
+    async with scene(tmp_path, begun, "[SEND: four]") as here, here.bot() as service:
         await here.ask("a long story")
         await here.said("one")
         # The second message is being typed: people see it coming.
@@ -54,7 +54,7 @@ async def test_a_message_after_something_was_seen_is_answered_next(tmp_path: Pat
         gate.set()
 
         await here.said("one", "two", "four")
-        await here.answered(house, 2)
+        await here.answered(service, 2)
         await leaves(here.asked[0])
         assert here.prompt()[-2]["content"] == "[SEND: one]\n[SEND: two]"  # as delivered
         assert "three" not in here.whole()
@@ -64,7 +64,7 @@ async def test_a_message_after_something_was_seen_is_answered_next(tmp_path: Pat
 async def test_a_question_that_is_deleted_while_it_waits_is_not_answered(tmp_path: Path) -> None:
     gate = asyncio.Event()
     begun: Script = ["[SEND: one]\n[SEND: tw", Until(gate), "o]"]
-    async with scene(tmp_path, begun, "[SEND: three]") as here, here.bot() as house:
+    async with scene(tmp_path, begun, "[SEND: three]") as here, here.bot() as service:
         await here.ask("a long story")
         await here.said("one")
         await here.discord.wait_for(lambda: here.room.typings[-1].at > here.posted("one").at)
@@ -72,7 +72,7 @@ async def test_a_question_that_is_deleted_while_it_waits_is_not_answered(tmp_pat
         await here.discord.idle()
         gate.set()
         await here.said("one", "two")
-        await here.answered(house, 1)
+        await here.answered(service, 1)
 
         await here.ask("and now?")
         await here.said("one", "two", "three")
@@ -80,7 +80,7 @@ async def test_a_question_that_is_deleted_while_it_waits_is_not_answered(tmp_pat
 
 
 async def test_of_two_questions_the_one_that_is_deleted_is_not_answered(tmp_path: Path) -> None:
-    async with scene(tmp_path, [Hang()], [Hang()], "[SEND: ok]") as here, here.bot() as house:
+    async with scene(tmp_path, [Hang()], [Hang()], "[SEND: ok]") as here, here.bot() as service:
         await here.ask("first question")
         await until(lambda: here.asked)
         second = await here.ask("second question")
@@ -88,7 +88,7 @@ async def test_of_two_questions_the_one_that_is_deleted_is_not_answered(tmp_path
         await second.delete()
 
         await here.said("ok")
-        await here.answered(house, 3)
+        await here.answered(service, 3)
         assert "first question" in here.heard()
         assert "second question" not in here.whole()
 
@@ -97,10 +97,10 @@ async def test_who_was_chosen_during_a_reply_speaks_from_the_next_one_on(tmp_pat
     gate = asyncio.Event()
     begun: Script = ["[SEND: one]\n", Until(gate), "[SEND: two]"]
     personas = {"pixi": PERSONA, "edda": EDDA}
-    async with scene(tmp_path, begun, "[SEND: Edda here]", personas=personas) as here, here.bot() as house:
+    async with scene(tmp_path, begun, "[SEND: Edda here]", personas=personas) as here, here.bot() as service:
         await here.ask()
         await here.said("one")
-        await house.set_place(here.address(persona=""), Place(personas=("edda",)))
+        await service.set_place(here.address(persona=""), ChannelConfig(personas=("edda",)))
         gate.set()
         await here.said("one", "two")
 
@@ -149,10 +149,10 @@ async def test_a_stream_that_breaks_after_a_message_says_it_once_and_nothing_els
     tmp_path: Path, end: Reset | Close
 ) -> None:
     broken = stream("[SEND: one]\n", end, end=False, done=False)
-    async with scene(tmp_path, broken, "[SEND: two]") as here, here.bot() as house:
+    async with scene(tmp_path, broken, "[SEND: two]") as here, here.bot() as service:
         await here.ask()
         await here.said("one")
-        await here.answered(house, 1)
+        await here.answered(service, 1)
 
         await here.ask("go on")
         await here.said("one", "two")
@@ -165,11 +165,11 @@ async def test_a_dead_model_is_told_of_in_character_and_the_operator_learns_why(
     dead = error(401, "Incorrect API key provided: sk-canary")
     async with (
         scene(tmp_path, dead, "[SEND: hello]") as here,
-        here.bot(model__api_key="sk-canary") as house,
+        here.bot(model__api_key="sk-canary") as service,
     ):
         await here.ask()
         await here.said("oops, my head")
-        await here.answered(house, 1)
+        await here.answered(service, 1)
 
         await here.ask("again?")
         await here.said("oops, my head", "hello")
@@ -185,7 +185,7 @@ async def test_what_cannot_be_put_on_record_is_not_said_and_the_operator_learns_
     monkeypatch.setattr("pixi.store.sqlite.schema.LOCK_SECONDS", 0.1)
     gate = asyncio.Event()
     begun: Script = ["[SEND: one]\n", Until(gate), "[SEND: two]"]
-    async with scene(tmp_path, begun, "[SEND: three]") as here, here.bot() as house:
+    async with scene(tmp_path, begun, "[SEND: three]") as here, here.bot() as service:
         await here.ask()
         await here.said("one")
         other = sqlite3.connect(tmp_path / "pixi.db")
@@ -195,7 +195,7 @@ async def test_what_cannot_be_put_on_record_is_not_said_and_the_operator_learns_
             await until(lambda: any("pixi.db" in line for line in caplog.messages))
         finally:
             other.close()
-        await house.engine.settled()
+        await service.engine.settled()
         await here.ask("are you well?")
 
         await here.said("one", "three")
@@ -238,9 +238,9 @@ async def test_a_server_that_is_busy_is_asked_again_and_people_notice_nothing(tm
 
 @pytest.mark.parametrize("reply", ["", "[NOTE: not for me]", "[SEND]", "[ SEND ]", "<think>hm</think>"])
 async def test_silence_is_one_request_and_no_message(tmp_path: Path, reply: str) -> None:
-    async with scene(tmp_path, reply) as here, here.bot() as house:
+    async with scene(tmp_path, reply) as here, here.bot() as service:
         asked = await here.ask()
-        await here.answered(house, 1)
+        await here.answered(service, 1)
         await here.discord.idle()
 
         assert here.posts() == []
@@ -249,10 +249,10 @@ async def test_silence_is_one_request_and_no_message(tmp_path: Path, reply: str)
 
 
 async def test_plain_text_is_delivered_once(tmp_path: Path) -> None:
-    async with scene(tmp_path, ["Hello ", "there."]) as here, here.bot() as house:
+    async with scene(tmp_path, ["Hello ", "there."]) as here, here.bot() as service:
         await here.ask()
         await here.said("Hello there.")
-        await here.answered(house, 1)
+        await here.answered(service, 1)
 
 
 async def test_a_message_that_the_token_limit_cut_is_posted(tmp_path: Path) -> None:
@@ -292,12 +292,12 @@ async def test_more_than_two_thousand_characters_come_in_parts(tmp_path: Path) -
 
 
 async def test_words_stay_whole_on_their_way_in_and_out(tmp_path: Path) -> None:
-    async with scene(tmp_path, "[SEND: !pizza, pizza pi!]") as here, here.bot() as house:
+    async with scene(tmp_path, "[SEND: !pizza, pizza pi!]") as here, here.bot() as service:
         await here.room.say(here.mo, "I love pixiv and !pixie")
         await here.room.say(here.mo, "!pixi, do you want !pizza?")
 
         await here.said("!pizza, pizza pi!")
-        await here.answered(house, 1)
+        await here.answered(service, 1)
         assert "> !pixi, do you want !pizza?" in here.heard()
 
 
@@ -306,11 +306,11 @@ async def test_words_stay_whole_on_their_way_in_and_out(tmp_path: Path) -> None:
 
 async def test_a_reset_during_a_reply_leaves_nothing(tmp_path: Path) -> None:
     begun: Script = ["[SEND: one]\n", Hang()]
-    async with scene(tmp_path, begun, "[SEND: fresh]") as here, here.bot() as house:
+    async with scene(tmp_path, begun, "[SEND: fresh]") as here, here.bot() as service:
         await here.ask("remember crêpes")
         await here.said("one")
 
-        await house.reset(here.address())
+        await service.reset(here.address())
         await leaves(here.asked[0])
         await here.ask("who are you?")
 
@@ -322,11 +322,11 @@ async def test_a_reset_during_a_reply_leaves_nothing(tmp_path: Path) -> None:
 
 async def test_a_stop_ends_the_reply_and_what_was_said_stands(tmp_path: Path) -> None:
     begun: Script = ["[SEND: one]\n[SEND: tw", Hang()]
-    async with scene(tmp_path, begun, "[SEND: yes?]") as here, here.bot() as house:
+    async with scene(tmp_path, begun, "[SEND: yes?]") as here, here.bot() as service:
         await here.ask()
         await here.said("one")
 
-        assert await house.stop(here.address())
+        assert await service.stop(here.address())
         await leaves(here.asked[0])
         await here.ask("hello?")
 
@@ -338,7 +338,7 @@ async def test_a_stop_ends_the_reply_and_what_was_said_stands(tmp_path: Path) ->
 
 
 async def test_an_event_that_comes_twice_is_answered_once(tmp_path: Path) -> None:
-    async with scene(tmp_path, "[SEND: hello]") as here, here.bot() as house:
+    async with scene(tmp_path, "[SEND: hello]") as here, here.bot() as service:
         await here.ask()
         here.discord.replay()  # while it is being answered
         await here.said("hello")
@@ -346,11 +346,11 @@ async def test_an_event_that_comes_twice_is_answered_once(tmp_path: Path) -> Non
 
         await here.ask("another")
         await here.said("hello", "hello")
-        await here.answered(house, 2)
+        await here.answered(service, 2)
 
 
 async def test_what_came_while_the_connection_was_down_is_replayed_and_answered_once(tmp_path: Path) -> None:
-    async with scene(tmp_path, "[SEND: hello]") as here, here.bot() as house:
+    async with scene(tmp_path, "[SEND: hello]") as here, here.bot() as service:
         await here.ask()
         await here.said("hello")
         here.discord.abort()
@@ -358,11 +358,11 @@ async def test_what_came_while_the_connection_was_down_is_replayed_and_answered_
 
         await here.said("hello", "hello")
         assert here.discord.gateway.resumes == 1
-        await here.answered(house, 2)
+        await here.answered(service, 2)
 
 
 async def test_what_was_missed_in_a_lost_session_is_caught_up_with_in_order(tmp_path: Path) -> None:
-    async with scene(tmp_path, "[SEND: hello]") as here, here.bot(reply__gather_seconds=0.1) as house:
+    async with scene(tmp_path, "[SEND: hello]") as here, here.bot(reply__gather_seconds=0.1) as service:
         await here.ask("before")
         await here.said("hello")
         here.discord.lose_events()
@@ -374,28 +374,28 @@ async def test_what_was_missed_in_a_lost_session_is_caught_up_with_in_order(tmp_
         assert here.heard().index("overheard meanwhile") < here.heard().index("> meanwhile")
         await here.ask("after")
         await here.said("hello", "hello", "hello")
-        await here.answered(house, 3)
+        await here.answered(service, 3)
 
 
 # Bots.
 
 
 async def test_other_bots_are_ignored(tmp_path: Path) -> None:
-    async with scene(tmp_path, "[SEND: hello]") as here, here.bot() as house:
+    async with scene(tmp_path, "[SEND: hello]") as here, here.bot() as service:
         robot = here.discord.person("Robot", bot=True)
         await here.ask("beep", by=robot)
         await here.room.webhook("Pixi").say(f"{here.at} beep")
         await here.ask("hi")
 
         await here.said("hello")
-        await here.answered(house, 1)
+        await here.answered(service, 1)
         assert "beep" not in here.whole()
 
 
 async def test_two_bots_that_answer_each_other_stop_until_a_human_speaks(tmp_path: Path) -> None:
     async with (
         scene(tmp_path, "[SEND: and you?]") as here,
-        here.bot(discord__bots=True, discord__bot_turns=3) as house,
+        here.bot(discord__bots=True, discord__bot_turns=3) as service,
     ):
         robot = here.discord.person("Robot", bot=True)
         for number in range(1, 4):
@@ -408,13 +408,13 @@ async def test_two_bots_that_answer_each_other_stop_until_a_human_speaks(tmp_pat
 
         await here.ask("beep 5", by=robot)
         await here.said(*["and you?"] * 5)
-        await here.answered(house, 5)
+        await here.answered(service, 5)
 
 
 async def test_its_own_words_are_not_answered(tmp_path: Path) -> None:
-    async with scene(tmp_path, "[SEND: pixi pixi pixi]") as here, here.bot(discord__bots=True) as house:
+    async with scene(tmp_path, "[SEND: pixi pixi pixi]") as here, here.bot(discord__bots=True) as service:
         await here.ask()
         await here.said("pixi pixi pixi")
         await here.ask("again")
         await here.said("pixi pixi pixi", "pixi pixi pixi")
-        await here.answered(house, 2)
+        await here.answered(service, 2)

@@ -13,8 +13,8 @@ from tests.servers.scripted_openai import ScriptedOpenAI, finish, stream
 REPLY = stream("[GIF: excited cat]\n[SEND: me]", finish())
 AT_A_SERVICE = """
 import sys
-from pixi.app.reach import gifs
-gifs.BASES["klipy"] = {base!r}
+from pixi.app import command_integrations
+command_integrations.BASES["klipy"] = {base!r}
 from pixi.cli import main
 sys.exit(main())
 """

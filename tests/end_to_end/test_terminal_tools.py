@@ -14,7 +14,7 @@ ENTER, CTRL_C = "\r", "\x03"
 TOOLS = '''
 from pathlib import Path
 
-from pixi.core.card import Card, Field
+from pixi.core.message import Card, Field
 
 
 def setup(addon):

@@ -7,13 +7,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TypedDict, Unpack
 
-from pixi.core.limits import Limits
+from pixi.core.events import TurnReport
 from pixi.core.lines import AssistantLine, Line, UserLine
 from pixi.core.message import Author, Message
 from pixi.core.persona import Persona
 from pixi.core.reading import ProsePolicy
-from pixi.core.report import TurnReport
-from pixi.core.spending import Budgets
+from pixi.core.spending import Budgets, Limits
 from pixi.engine import Engine
 from pixi.engine.compaction import Helper
 from pixi.engine.context import Role
@@ -72,7 +71,7 @@ class Parts(TypedDict, total=False):
     addons: Iterable[Callable[[Addon], object]]
     prose: ProsePolicy
     gather_seconds: float
-    cast: Callable[[str], Role] | None
+    resolver: Callable[[str], Role] | None
     pace: PaceSetting
     finish_seconds: float
     on_turn: Callable[[TurnReport], None] | None

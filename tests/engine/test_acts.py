@@ -2,7 +2,7 @@
 
 from pixi.core.errors import ChannelError
 from pixi.core.events import Failed, Sent
-from pixi.core.limits import Limits
+from pixi.core.spending import Limits
 from pixi.store.kept import Effect
 from pixi.store.sqlite import SqliteStore
 from pixi.testing import RecordingChannel, ScriptedModel

@@ -8,12 +8,11 @@ import pytest
 
 from pixi.core.errors import ConfigError, PixiError
 from pixi.core.events import Failed, Performed
-from pixi.core.limits import Limits
+from pixi.core.spending import Limits
 from pixi.testing import RecordingChannel, ScriptedModel
 from pixi.toolbox.addon import Addon
 from pixi.toolbox.commands import CameToNothing
-from pixi.toolbox.context import Context
-from pixi.toolbox.draft import Draft
+from pixi.toolbox.context import Context, Draft
 from tests.engine.scene import scene
 from tests.waiting import until
 

@@ -5,9 +5,9 @@ import asyncio
 import pytest
 
 from pixi.core.events import Failed
-from pixi.core.limits import Limits
 from pixi.core.lines import ToolCall, ToolLine
 from pixi.core.persona import Persona
+from pixi.core.spending import Limits
 from pixi.store.sqlite import SqliteStore
 from pixi.testing import RecordingChannel, ScriptedModel
 from pixi.toolbox.addon import Addon

@@ -13,9 +13,9 @@ import pytest
 from pixi.core.deltas import Finished, Prices, Request, Usage
 from pixi.core.errors import ChannelError, ModelError, StoreError
 from pixi.core.lines import ToolCall
+from pixi.core.message import Rights, Venue
 from pixi.core.persona import Persona
-from pixi.core.spending import Allowance, Budgets, Payer, Share, Spent, day_of
-from pixi.core.venue import Rights, Venue
+from pixi.core.spending import Allowance, Budgets, QuotaUsage, UsageEntry, UsageScope, day_of
 from pixi.engine.usage import QuotaExceeded
 from pixi.models.model import Traits
 from pixi.store.sql import SqlStore
@@ -86,7 +86,7 @@ async def say(here: Scene, text: str, author: str = "Mo") -> None:
     await here.engine.settled()
 
 
-async def booked(store: SqlStore, *by: str) -> list[Spent]:
+async def booked(store: SqlStore, *by: str) -> list[UsageEntry]:
     return list(await store.usage(0, TODAY + 400, *by))  # type: ignore[arg-type]
 
 
@@ -619,10 +619,10 @@ async def test_what_nobody_asked_for_is_nobodys(store: SqlStore) -> None:
 
 async def test_without_any_limit_the_books_are_never_read(tmp_path: Path) -> None:
     class Unread(SqliteStore):
-        async def used(self, *arguments: object, **options: object) -> Spent:
+        async def used(self, *arguments: object, **options: object) -> UsageEntry:
             raise AssertionError
 
-        async def usage(self, *arguments: object) -> tuple[Spent, ...]:
+        async def usage(self, *arguments: object) -> tuple[UsageEntry, ...]:
             raise AssertionError
 
     store = await Unread.open(tmp_path / "pixi.db")
@@ -634,18 +634,18 @@ async def test_without_any_limit_the_books_are_never_read(tmp_path: Path) -> Non
 
 async def test_what_is_left_and_what_it_cost_can_be_asked(store: SqlStore) -> None:
     budgets = Budgets(Allowance(5, writes=3), guild=Allowance(tokens=9_000), month_dollars=7.0)
-    payer = Payer("author:Mo", "discord:7", "discord:1")
+    payer = UsageScope("author:Mo", "discord:7", "discord:1")
     async with play(store, model("a", "b"), budgets=budgets) as here:
         await say(here, "one")
         await say(here, "two", author="Ann")
         assert await here.engine.shares(payer) == (
-            Share("person", "messages", 1, 5),
-            Share("person", "writes", 0, 3),
-            Share("guild", "tokens", 2_020, 9_000),
+            QuotaUsage("person", "messages", 1, 5),
+            QuotaUsage("person", "writes", 0, 3),
+            QuotaUsage("guild", "tokens", 2_020, 9_000),
         )
         assert await here.engine.shares(replace(payer, guild="")) == (
-            Share("person", "messages", 1, 5),
-            Share("person", "writes", 0, 3),
+            QuotaUsage("person", "messages", 1, 5),
+            QuotaUsage("person", "writes", 0, 3),
         )
         bill = await here.engine.bill()
         assert (bill.today.messages, bill.month.messages, bill.month_dollars) == (2, 2, 7.0)

@@ -7,14 +7,13 @@ from pathlib import Path
 import pytest
 from PIL import Image as Pillow
 
-from pixi.core.card import Card, Field, card_on_record
 from pixi.core.channel import Channel
 from pixi.core.errors import ChannelError
 from pixi.core.events import Failed, Sent, Shown, ToolAnswered
-from pixi.core.limits import Limits
 from pixi.core.lines import AssistantLine, ToolCall, ToolLine
-from pixi.core.message import Image
+from pixi.core.message import Card, Field, Image, card_on_record
 from pixi.core.persona import Persona
+from pixi.core.spending import Limits
 from pixi.models.model import Traits
 from pixi.store.sqlite import SqliteStore
 from pixi.testing import RecordingChannel, ScriptedModel

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from pixi.core.deltas import Finished, Request
-from pixi.core.limits import Limits
 from pixi.core.lines import Line, UserLine
 from pixi.core.message import Message
+from pixi.core.spending import Limits
 from pixi.core.stamps import BROKE_OFF, STILL_WAITS
 from pixi.models.model import Traits
 from pixi.store.sqlite import SqliteStore

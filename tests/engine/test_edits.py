@@ -4,10 +4,10 @@ import asyncio
 
 import pytest
 
-from pixi.core.limits import Limits
 from pixi.core.lines import ToolCall, UserLine
 from pixi.core.message import Message
 from pixi.core.persona import Persona
+from pixi.core.spending import Limits
 from pixi.store.sqlite import SqliteStore
 from pixi.testing import ScriptedModel
 from pixi.testing.scripted_model import Step

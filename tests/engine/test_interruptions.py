@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from pixi.core.limits import Limits
 from pixi.core.lines import AssistantLine, Line, ToolCall, ToolLine, UserLine
 from pixi.core.persona import Persona
+from pixi.core.spending import Limits
 from pixi.store.kept import Begun
 from pixi.store.sqlite import SqliteStore
 from pixi.testing import RecordingChannel, ScriptedModel

@@ -20,8 +20,8 @@ from pixi.core.deltas import Delta, Finished, Request, Text
 from pixi.core.errors import ChannelLost, PixiError
 from pixi.core.lines import AssistantLine, UserLine
 from pixi.core.message import Author, Message
+from pixi.core.reading import read_again
 from pixi.core.stamps import STILL_WAITS
-from pixi.core.written import read_again
 from pixi.engine import Engine
 from pixi.models.model import Traits
 from pixi.store.sqlite import SqliteStore

@@ -3,8 +3,8 @@
 import pytest
 
 from pixi.core.events import Failed
-from pixi.core.limits import Limits
 from pixi.core.persona import Pace, Persona
+from pixi.core.spending import Limits
 from pixi.engine.turn_actions import typing_seconds
 from pixi.store.sqlite import SqliteStore
 from pixi.testing import RecordingChannel, ScriptedModel

@@ -9,11 +9,10 @@ from PIL import Image as Pillow
 from pixi.core.channel import Channel
 from pixi.core.errors import ConfigError
 from pixi.core.events import Failed, Performed, Pictured
-from pixi.core.limits import Limits
 from pixi.core.lines import AssistantLine, SystemLine
-from pixi.core.message import Image
+from pixi.core.message import Abilities, Image, Picture, on_record
 from pixi.core.persona import Example, Persona
-from pixi.core.picture import Abilities, Picture, on_record
+from pixi.core.spending import Limits
 from pixi.engine.capabilities import unset_commands
 from pixi.models.model import Traits
 from pixi.store.sqlite import SqliteStore

@@ -16,8 +16,8 @@ from pixi.core.events import Reacted, Sent
 from pixi.core.language import Planned
 from pixi.core.lines import AssistantLine, ToolLine, UserLine
 from pixi.core.message import Author, Message
+from pixi.core.reading import SILENCE
 from pixi.core.stamps import BROKE_OFF
-from pixi.core.written import SILENCE
 from pixi.engine.turn_actions import nonce_of
 from pixi.store.kept import AuditOutcome, Deed, Effect
 from pixi.store.sqlite import SqliteStore

@@ -7,9 +7,8 @@ import pytest
 
 from pixi.core.deltas import Finished, Usage
 from pixi.core.errors import ModelError
-from pixi.core.events import Grew, Noted, Opened, Sent
+from pixi.core.events import Grew, Noted, Opened, Sent, TurnReport
 from pixi.core.lines import ToolCall
-from pixi.core.report import TurnReport
 from pixi.models.model import Traits
 from pixi.testing import ScriptedModel
 from pixi.testing.scripted_model import Scripted

@@ -6,7 +6,7 @@ import pytest
 
 from pixi.core.deltas import Finished, Prices, Usage
 from pixi.core.errors import ModelError
-from pixi.core.report import TurnReport
+from pixi.core.events import TurnReport
 from pixi.models.model import Traits
 from pixi.store.sqlite import SqliteStore
 from pixi.testing import RecordingChannel, ScriptedModel

@@ -5,11 +5,20 @@ from pathlib import Path
 import pytest
 
 from pixi.core.deltas import Finished, Prices, Usage
-from pixi.core.figures import of_searches, summed_up
+from pixi.core.events import TurnReport
 from pixi.core.lines import ToolCall
 from pixi.core.persona import Persona
-from pixi.core.report import TurnReport
-from pixi.core.spending import Budgets, Payer, Spent, day_of, search_prices, spent_on, way_of_searching
+from pixi.core.spending import (
+    Budgets,
+    UsageEntry,
+    UsageScope,
+    day_of,
+    of_searches,
+    search_prices,
+    spent_on,
+    summed_up,
+    way_of_searching,
+)
 from pixi.models.model import Traits
 from pixi.store.sql import SqlStore
 from pixi.store.sqlite import SqliteStore
@@ -41,7 +50,7 @@ def searching(addon: Addon) -> None:
         return "Found."
 
 
-async def by_model(store: SqlStore) -> dict[str, Spent]:
+async def by_model(store: SqlStore) -> dict[str, UsageEntry]:
     return {spent.model: spent for spent in await store.usage(TODAY, TODAY, "model")}
 
 
@@ -134,7 +143,7 @@ async def test_nothing_is_asked_after_a_tool_whose_search_took_the_last_dollars(
 def test_a_search_is_priced_beside_tokens() -> None:
     prices = Prices(1.0, 2.0, 0.5, 0.01)
     assert prices.cost(Usage(1_000_000, 0, 500_000, 3)) == pytest.approx(2.03)
-    spent = spent_on(Payer(), "m", Usage(10, 0, 5, 2), None)
+    spent = spent_on(UsageScope(), "m", Usage(10, 0, 5, 2), None)
     assert (spent.unpriced, spent.is_nothing) == (17, False)
     assert (spent - spent).is_nothing
-    assert Spent(usage=Usage(searches=1)).is_nothing is False
+    assert UsageEntry(usage=Usage(searches=1)).is_nothing is False

@@ -8,10 +8,10 @@ from PIL import Image as Pillow
 
 from pixi.core.deltas import Finished, Request
 from pixi.core.errors import ToolError
-from pixi.core.limits import Limits
 from pixi.core.lines import ToolCall, ToolLine
 from pixi.core.message import Image
 from pixi.core.persona import Persona
+from pixi.core.spending import Limits
 from pixi.models.model import Traits
 from pixi.testing import ScriptedModel
 from pixi.testing.scripted_model import Step

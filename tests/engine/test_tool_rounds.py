@@ -11,9 +11,9 @@ import pytest
 from pixi.core.deltas import Finished
 from pixi.core.errors import ToolError
 from pixi.core.events import Progressed, ToolAnswered, ToolCalled
-from pixi.core.limits import Limits
 from pixi.core.lines import AssistantLine, Line, ToolCall, ToolLine
 from pixi.core.persona import Persona
+from pixi.core.spending import Limits
 from pixi.models.model import Traits
 from pixi.testing import ScriptedModel
 from pixi.testing.scripted_model import Step

@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 
 from pixi.core.deltas import ToolSchema
-from pixi.core.limits import Limits
 from pixi.core.lines import AssistantLine, SystemLine, ToolCall, UserLine
 from pixi.core.persona import Persona
-from pixi.engine.capabilities import Capabilities, Room, ToolSelector
+from pixi.core.spending import Limits
+from pixi.engine.capabilities import Capabilities, ToolRoom, ToolSelector
 from pixi.models.dialects.chat import chat_fields
 from pixi.models.dialects.prompt import Style, encoded
 from pixi.models.model import Traits
 from pixi.testing import ScriptedModel
-from pixi.toolbox.tools import EVERYBODY, Bound, Tool
+from pixi.toolbox.tools import EVERYBODY, BoundCall, Tool
 from tests.engine.scene import scene
 
 NEEDLES = {
@@ -92,7 +92,7 @@ def tool(name: str, says: str, source: str) -> Tool:
 
     return Tool(
         ToolSchema(name, says, schema),
-        lambda arguments: Bound(arguments, run),
+        lambda arguments: BoundCall(arguments, run),
         source=source,
         personas=EVERYBODY,
     )
@@ -124,7 +124,7 @@ def names(schemas: Sequence[ToolSchema]) -> list[str]:
     return [each.name for each in schemas]
 
 
-ROOM = Room(40, 128_000)
+ROOM = ToolRoom(40, 128_000)
 PIXI = Persona("Pixi", "You are Pixi.", tools=("own_named",))
 OWN = [
     tool("own_search", "Search the pancake database.", "database:pancakes"),
@@ -134,7 +134,7 @@ EVERYTHING = [*five_hundred(), *OWN]
 
 
 def offered(
-    selector: ToolSelector, asked: str, *, of: Capabilities, lines: Any = (), room: Room = ROOM
+    selector: ToolSelector, asked: str, *, of: Capabilities, lines: Any = (), room: ToolRoom = ROOM
 ) -> list[str]:
     return names(selector.schemas(of, room, conversation="a", asked=asked, lines=lines))
 
@@ -155,7 +155,9 @@ ALL_OF_THEM = capabilities(EVERYTHING)
 @pytest.mark.parametrize(("question", "wanted"), QUESTIONS.items())
 def test_what_the_talk_is_about_is_offered(of_ten: ToolSelector, question: str, wanted: str) -> None:
     # Of ten, so that it is not there because each server has something offered.
-    schemas = of_ten.schemas(ALL_OF_THEM, Room(10, 128_000), conversation=question, asked=question, lines=())
+    schemas = of_ten.schemas(
+        ALL_OF_THEM, ToolRoom(10, 128_000), conversation=question, asked=question, lines=()
+    )
     chosen = names(schemas)
     assert len(chosen) == 10
     assert wanted in chosen
@@ -222,7 +224,7 @@ def test_tools_of_addons_are_chosen_from_where_they_alone_are_too_many() -> None
 
 def test_a_small_context_is_not_crowded_out_by_large_tools() -> None:
     large = [tool(f"big_{n}", f"About thing{n}. " + "word " * 1_000, "mcp:big") for n in range(20)]
-    room, selector = Room(40, 8_192), ToolSelector(PIXI)
+    room, selector = ToolRoom(40, 8_192), ToolSelector(PIXI)
     chosen = offered(selector, "thing7", of=capabilities([*large, *OWN]), room=room)
     assert "big_7" in chosen
     assert len(chosen) == 3

@@ -10,10 +10,10 @@ import pytest
 from pixi.core.channel import Question
 from pixi.core.errors import ConfigError
 from pixi.core.events import Failed, Verdict
-from pixi.core.limits import Limits
 from pixi.core.lines import ToolCall, ToolLine
 from pixi.core.message import Author
 from pixi.core.persona import Persona
+from pixi.core.spending import Limits
 from pixi.engine import Engine
 from pixi.testing import RecordingChannel, ScriptedModel
 from pixi.toolbox.addon import Addon

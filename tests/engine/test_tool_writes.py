@@ -12,12 +12,10 @@ import pytest
 
 from pixi.core.errors import ChannelError, StoreError, ToolError
 from pixi.core.events import Failed, ToolAnswered
-from pixi.core.limits import Limits
 from pixi.core.lines import ToolCall, ToolLine
-from pixi.core.message import Author
+from pixi.core.message import Author, Venue
 from pixi.core.persona import Persona
-from pixi.core.spending import Spent
-from pixi.core.venue import Venue
+from pixi.core.spending import Limits, UsageEntry
 from pixi.store.kept import Deed, Quota
 from pixi.store.sqlite import SqliteStore
 from pixi.testing import RecordingChannel, ScriptedModel
@@ -244,7 +242,7 @@ async def test_a_newer_message_lets_the_write_under_way_finish_and_begins_no_oth
 async def test_what_cannot_be_put_on_record_is_not_done() -> None:
     class Full(SqliteStore):
         async def audit_begin(
-            self, deed: Deed, *, spent: Sequence[Spent] = (), quota: Quota | None = None
+            self, deed: Deed, *, spent: Sequence[UsageEntry] = (), quota: Quota | None = None
         ) -> int:
             raise StoreError("The disk is full.")
 

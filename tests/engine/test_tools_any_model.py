@@ -11,10 +11,9 @@ from typing import Literal, TypeAlias
 import pytest
 from PIL import Image as Pillow
 
-from pixi.core.card import Card
 from pixi.core.errors import ToolError
 from pixi.core.events import ToolAnswered, ToolCalled
-from pixi.core.message import Image
+from pixi.core.message import Card, Image
 from pixi.core.persona import Persona
 from pixi.engine import Engine
 from pixi.models.model import Traits

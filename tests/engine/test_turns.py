@@ -9,10 +9,10 @@ import pytest
 from pixi.core.deltas import Finished, PromptProgress, Usage
 from pixi.core.errors import ConfigError
 from pixi.core.events import Failed, Grew, Noted, Opened, Performed, Reacted, Sent, TurnEnded
-from pixi.core.limits import Limits
 from pixi.core.lines import AssistantLine, UserLine
 from pixi.core.message import Message
 from pixi.core.persona import Persona
+from pixi.core.spending import Limits
 from pixi.models.model import Traits
 from pixi.store.sqlite import SqliteStore
 from pixi.testing import RecordingChannel, ScriptedModel

@@ -20,9 +20,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from pixi.core.events import Failed
-from pixi.core.limits import Limits
 from pixi.core.lines import AssistantLine
 from pixi.core.persona import Persona
+from pixi.core.spending import Limits
 from pixi.engine import Engine
 from pixi.engine.context import Role
 from pixi.models.deadlines import Deadlines
@@ -161,7 +161,7 @@ async def trouble(
             limits=limits,
             addons=addons,
             clock=clock,
-            cast=lambda _: Role(persona, scene.model),
+            resolver=lambda _: Role(persona, scene.model),
         )
         place = channel or RecordingChannel()
         scene = Scene(path, store, engine, server, place, model, models=[model])

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from pixi.core.spending import Payer
+from pixi.core.spending import UsageScope
 from pixi.testing import RecordingChannel
 from pixi.testing.discord import ids
 from pixi.toolbox.addon import Addon
@@ -124,12 +124,12 @@ async def test_what_came_while_it_was_away_is_as_old_as_the_clock_says(
             await here.said("hello")
         await here.ask("missed")
         clock.off = jump
-        async with here.bot() as house:
+        async with here.bot() as service:
             if answered:
                 await here.said("hello", "hello")
             await here.ask("later")
             await until(lambda: "later" in here.whole())
-            await house.engine.settled()
+            await service.engine.settled()
             await here.discord.idle()
             assert here.posts() == ["hello"] * (3 if answered else 2)
             assert "missed" in here.whole()
@@ -137,13 +137,13 @@ async def test_what_came_while_it_was_away_is_as_old_as_the_clock_says(
 
 @pytest.mark.parametrize("jump", [-HOUR, HOUR])
 async def test_a_bot_whose_clock_jumps_talks_on(tmp_path: Path, clock: WallClock, jump: float) -> None:
-    async with on_discord(tmp_path, "[SEND: hello]") as here, here.bot() as house:
+    async with on_discord(tmp_path, "[SEND: hello]") as here, here.bot() as service:
         await here.ask("before")
         await here.said("hello")
         clock.off = jump
         await here.ask("after")
         await here.said("hello", "hello")
-        status = await house.status(Payer())
+        status = await service.status(UsageScope())
         assert 0 <= status.up_seconds < 60
         clock.off = 0.0
         await here.ask("and then")

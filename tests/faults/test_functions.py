@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from pixi.core.errors import ConfigError
-from pixi.core.limits import Limits
+from pixi.core.spending import Limits
 from pixi.toolbox.addon import Addon
 from pixi.toolbox.commands import CommandRegistry
 from pixi.toolbox.context import Context

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pixi.core.limits import Limits
+from pixi.core.spending import Limits
 from pixi.models.deadlines import Deadlines
 from pixi.toolbox.addon import Addon
 from pixi.toolbox.context import Context

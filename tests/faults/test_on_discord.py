@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from pixi.testing.discord import Call, DropConnection
+from pixi.testing.discord import ApiCall, DropConnection
 from tests.end_to_end.bot import scene
 from tests.servers.scripted_openai import Reply, Reset, error
 
@@ -25,8 +25,8 @@ def setup(addon):
 async def test_an_addon_that_blocks_is_named_to_the_operator(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pixi.app.standstill.STILL_SECONDS", 0.1)
-    monkeypatch.setattr("pixi.app.standstill._PAUSE", 0.02)
+    monkeypatch.setattr("pixi.app.health.STILL_SECONDS", 0.1)
+    monkeypatch.setattr("pixi.app.health._PAUSE", 0.02)
     addon = tmp_path / "slow.py"
     addon.write_text(SLOW)
     async with scene(tmp_path, "[WAVE]\n[SEND: done]") as here, here.bot(addons=[str(addon)]):
@@ -43,10 +43,10 @@ async def test_a_model_server_that_is_down_for_a_while(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     down = Reply((Reset(),))
-    async with scene(tmp_path, down, down, down, "[SEND: hello]") as here, here.bot() as house:
+    async with scene(tmp_path, down, down, down, "[SEND: hello]") as here, here.bot() as service:
         await here.ask()
         await here.said("oops, my head")
-        await here.answered(house, 3)
+        await here.answered(service, 3)
         told = [line for line in caplog.messages if "broke the connection off" in line]
         assert len(told) == 1
 
@@ -57,24 +57,24 @@ async def test_a_model_server_that_is_down_for_a_while(
 async def test_a_discord_that_drops_every_second_request(tmp_path: Path) -> None:
     numbers = iter(range(1_000))
 
-    def drops(_: Call) -> None:
+    def drops(_: ApiCall) -> None:
         if next(numbers) % 2 == 0:
             raise DropConnection
 
-    async with scene(tmp_path, "[SEND: one]\n[SEND: two]\n[SEND: three]") as here, here.bot() as house:
+    async with scene(tmp_path, "[SEND: one]\n[SEND: two]\n[SEND: three]") as here, here.bot() as service:
         here.discord.before("POST", "/messages$", drops)
         await here.ask()
         await here.said("one", "two", "three")
-        await here.answered(house, 1)
+        await here.answered(service, 1)
 
 
 async def test_both_at_once(tmp_path: Path) -> None:
     """The model is gone and Discord refuses: nothing can be said to anybody, and the bot lives on."""
     dead = error(401, "Incorrect API key")
-    async with scene(tmp_path, dead, "[SEND: hello]") as here, here.bot() as house:
+    async with scene(tmp_path, dead, "[SEND: hello]") as here, here.bot() as service:
         refused = here.discord.fail("POST", "/messages$", 403, 50013)
         await here.ask()
-        await here.answered(house, 1)
+        await here.answered(service, 1)
         await here.discord.idle()
         assert here.posts() == []
         assert len(refused.hits) == 1

@@ -9,8 +9,8 @@ from aiohttp import web
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pixi.fetching import connecting, urls
-from pixi.fetching.addresses import is_near
+from pixi.fetching import guard
+from pixi.fetching.guard import is_near
 from pixi.fetching.web import Refused, Web, WebError
 from tests.servers.staged_web import PUBLIC, Canary, Handler, Stage, StagedWeb, canary, served
 
@@ -123,7 +123,7 @@ LITERALS = [
     "http://pages.pixi-web.net:70000/",
     "http://pages.pixi-web.net:-1/",
     "http://pages.pixi-web.net:8०/",
-    "http://pages.pixi-web.net/" + "a" * urls.LONGEST,
+    "http://pages.pixi-web.net/" + "a" * guard.LONGEST,
 ]
 
 
@@ -140,7 +140,7 @@ class Scene:
 async def scene(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Scene]:
     """The canary sits at a port where pages may be: it is the address that must keep everybody away."""
     async with canary() as bird:
-        monkeypatch.setattr(urls, "PORTS", urls.PORTS | {bird.port})
+        monkeypatch.setattr(guard, "PORTS", guard.PORTS | {bird.port})
         stage = Stage()
         async with StagedWeb(stage) as fetching:
             yield Scene(stage, fetching, bird)
@@ -191,7 +191,7 @@ def test_private_addresses_in_all_the_forms_that_numbers_have(
     if wide:
         host = host.translate({ord("0") + digit: ord("０") + digit for digit in range(10)})
     with pytest.raises(Refused):
-        urls.parsed(url.format(host))
+        guard.parsed(url.format(host))
 
 
 ADDRESSES = [
@@ -226,7 +226,7 @@ async def test_this_machine_and_its_network_of_ipv6_are_not_public_whatever_thei
     scene: Scene, monkeypatch: pytest.MonkeyPatch, address: str, own: str
 ) -> None:
     """What listens there may trust whoever comes from inside: a firewall keeps all others away."""
-    monkeypatch.setattr(connecting, "own_address", lambda towards: own)
+    monkeypatch.setattr(guard, "own_address", lambda towards: own)
     scene.stage.hosts["home.pixi-web.net"] = [[address]]
     number = f"[{address}]" if ":" in address else address
     for host in ("home.pixi-web.net", number):
@@ -235,7 +235,7 @@ async def test_this_machine_and_its_network_of_ipv6_are_not_public_whatever_thei
 
 
 def test_what_is_near() -> None:
-    assert connecting.own_address("127.0.0.1") == "127.0.0.1"
+    assert guard.own_address("127.0.0.1") == "127.0.0.1"
     assert not is_near("93.184.215.14", "93.184.215.15")
     assert not is_near("2606:2800:21f:cb07::1", "2606:2800:21f:cc07::1")
     assert not is_near("2606:2800:21f:cb07::1", "93.184.215.14")
@@ -245,7 +245,7 @@ def test_what_is_near() -> None:
 async def test_the_last_look_stops_what_the_first_let_through(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connecting.Gate, "check", lambda *_: None)
+    monkeypatch.setattr(guard.Gate, "check", lambda *_: None)
     url = f"http://inner.pixi-web.net:{scene.canary.port}/"
     for addresses in (["127.0.0.1"], ["127.0.0.1", "127.0.0.2"], ["::1", "127.0.0.1"]):
         scene.stage.hosts["inner.pixi-web.net"] = [addresses]
@@ -352,7 +352,7 @@ async def test_what_is_permitted_is_one_port_and_one_scheme_of_a_host(
         dialled.append(port)
         return True
 
-    monkeypatch.setattr(connecting.OpenGate, "may_dial", may_dial)
+    monkeypatch.setattr(guard.OpenGate, "may_dial", may_dial)
     scene.stage.hosts["inner.pixi-web.net"] = [["127.0.0.1"]]
     location = ""
 
@@ -376,7 +376,7 @@ async def test_connections_of_the_operators_are_nobody_elses(scene: Scene) -> No
         return web.Response(text="inside")
 
     async with served({"/": page}) as real:
-        urls.PORTS |= {real}  # put back by the fixture
+        guard.PORTS |= {real}  # put back by the fixture
         url = f"http://inner.pixi-web.net:{real}/"
         assert (await scene.web.get(url, trusted=True)).body == b"inside"
         with pytest.raises(Refused):

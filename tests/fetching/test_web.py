@@ -14,9 +14,8 @@ import pytest
 import zstandard
 from aiohttp import web
 
-from pixi.fetching.addresses import is_public
-from pixi.fetching.unpacking import Unpacker
-from pixi.fetching.web import Web, WebError
+from pixi.fetching.guard import is_public
+from pixi.fetching.web import Unpacker, Web, WebError
 from tests.servers.model_faults import speaking_tls, trusting
 from tests.servers.staged_web import Handler, Stage, StagedWeb, served
 from tests.waiting import LIMIT, within

@@ -8,9 +8,8 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from pixi.core.written import read_again
-from pixi.testing.discord import Channel as Room
-from pixi.testing.discord import LoopbackDiscord
+from pixi.core.reading import read_again
+from pixi.testing.discord import FakeChannel, LoopbackDiscord
 from tests.kill.life import Life, Nursery, Records, open_records
 from tests.kill.questions import SORRY, Report, reply_to, wanted
 from tests.servers.scripted_openai import Reply, ScriptedOpenAI, Seen
@@ -94,7 +93,7 @@ class Ground:
         self.discord = discord
         self.chance = chance
         self.records = records
-        self.asked: dict[str, Room] = {}
+        self.asked: dict[str, FakeChannel] = {}
         self.when_asked: Callable[[Seen], None] | None = None
         self.report = Report()
         self._nursery = nursery
@@ -114,7 +113,7 @@ class Ground:
         self._may_be_told |= {each.name for each in questions if each.again}
         return reply_to(seen, questions)
 
-    async def ask(self, room: Room, person: int, how: str = "") -> None:
+    async def ask(self, room: FakeChannel, person: int, how: str = "") -> None:
         """Let somebody ask a question; `how` it is answered, is left to chance where nothing is said.
 
         Nobody is to ask twice in a room before all is settled: who does, takes their first question back.
@@ -152,7 +151,7 @@ class Ground:
             raise Stuck(self.report.stuck) from None
         self._round += 1
 
-    def posts(self, room: Room) -> list[str]:
+    def posts(self, room: FakeChannel) -> list[str]:
         """Return what the bot said in a room, in order."""
         bot = self.discord.bot.id
         return [each.content for each in room.messages if each.author.id == bot]
@@ -186,7 +185,7 @@ class Ground:
                     report.untrue.append(f"{address}: {_first_difference(told, posts)}")
         report.unknown = [str(act) for act in self.records.unknown_acts()]
 
-    def _excused(self, room: Room) -> set[str]:
+    def _excused(self, room: FakeChannel) -> set[str]:
         """Return the questions of which a notice tells, of those that need not be answered.
 
         These are orders, and what came due again: that it does once only, and it may be cut once more.

@@ -16,7 +16,7 @@ _IMPORTED = (
     "discord.app_commands",
     "pixi.addons.loading",
     "pixi.app",
-    "pixi.app.household",
+    "pixi.app.service",
     "pixi.channels.discord.bot",
     "pixi.cli.discord",
     "pixi.engine.engine",

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 from typing import TypeVar
 
-from pixi.testing.discord import Call
+from pixi.testing.discord import ApiCall
 from tests.kill.ground import ROOMS, Ground
 from tests.kill.life import Life
 from tests.kill.questions import PARTS, tells_of_a_tool
@@ -87,13 +87,13 @@ class Rounds:
         skip = ground.chance.randrange(ROOMS * 2)
         before, after = ground.discord.before, ground.discord.after
 
-        def now(_: Call) -> None:
+        def now(_: ApiCall) -> None:
             end.now()
 
-        def later(_: Call) -> None:
+        def later(_: ApiCall) -> None:
             loop.call_later(ground.chance.uniform(0, 0.012), end.now)
 
-        hooks: dict[str, tuple[Callable[..., object], str, str, Callable[[Call], None]]] = {
+        hooks: dict[str, tuple[Callable[..., object], str, str, Callable[[ApiCall], None]]] = {
             "while typing is shown": (before, "POST", r"/typing$", now),
             "before posting": (before, "POST", r"/messages$", now),
             "between posting and recording": (after, "POST", r"/messages$", now),

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from pixi.testing.discord import Channel as Room
+from pixi.testing.discord import FakeChannel
 from tests.kill.ground import PEOPLE, Ground
 from tests.kill.life import Life
 from tests.kill.questions import PARTS
@@ -34,7 +34,7 @@ class Together:
         """End all of them politely, and look at everything."""
         await self._ground.end(*self._lives)
 
-    async def _ask(self, room: Room, ends: "asyncio.Future[list[None]]") -> None:
+    async def _ask(self, room: FakeChannel, ends: "asyncio.Future[list[None]]") -> None:
         """Let one after the other ask there, until each process is back."""
         for person in range(PEOPLE):
             await self._ground.ask(room, person)

@@ -11,7 +11,7 @@ import platformdirs
 import pytest
 
 from pixi.core.errors import ConfigError
-from pixi.knowledge.index_store import Lock, cache_folder
+from pixi.knowledge.index_store import WriterLock, cache_folder
 
 
 @pytest.fixture
@@ -83,7 +83,7 @@ def test_that_of_a_folder_long_gone_is_cleared_away_with_the_next_new_one(
         (tmp_path / name).rmdir()
     strange = users / "pixi-persona" / "databases" / "strange"
     strange.mkdir()
-    lock = Lock(in_use / "lock.db")
+    lock = WriterLock(in_use / "lock.db")
     assert lock.take()
     cache_folder(tmp_path / "there", "there", None)
     assert gone.exists()  # nothing is new
@@ -105,7 +105,7 @@ def test_a_temporary_folder_of_somebody_elses_is_not_used(users: Path, tmp_path:
 
 
 def test_one_holds_the_lock(tmp_path: Path) -> None:
-    one, other = Lock(tmp_path / "lock.db"), Lock(tmp_path / "lock.db")
+    one, other = WriterLock(tmp_path / "lock.db"), WriterLock(tmp_path / "lock.db")
     assert one.take()
     assert one.take()
     assert not other.take()
@@ -118,14 +118,14 @@ def test_one_holds_the_lock(tmp_path: Path) -> None:
 
 def test_the_lock_of_a_process_that_was_killed_is_free(tmp_path: Path) -> None:
     holder = (
-        "import sys, time; from pathlib import Path; from pixi.knowledge.index_store import Lock\n"
-        "lock = Lock(Path(sys.argv[1])); print(lock.take(), flush=True); time.sleep(60)"
+        "import sys, time; from pathlib import Path; from pixi.knowledge.index_store import WriterLock\n"
+        "lock = WriterLock(Path(sys.argv[1])); print(lock.take(), flush=True); time.sleep(60)"
     )
     path = tmp_path / "lock.db"
     with subprocess.Popen([sys.executable, "-c", holder, path], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout
         assert process.stdout.readline() == "True\n"
-        lock = Lock(path)
+        lock = WriterLock(path)
         assert not lock.take()
         process.kill()
         process.wait()

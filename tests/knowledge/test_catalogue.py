@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pixi.documents.document import Document, Section
-from pixi.knowledge.catalogue import Catalogue, CatalogueDamaged, Read, Seen, candidates, new_id
+from pixi.documents.files import Document, Section
+from pixi.knowledge.catalogue import Catalogue, CatalogueDamaged, Read, ScannedFile, candidates, new_id
 from pixi.knowledge.entry import Fault
 
 
@@ -28,7 +28,7 @@ def document(text: str, key: str = "", title: str = "") -> Document:
 
 
 def read(path: str, *documents: Document, hash_: bytes = b"h", mtime: int = 1, reason: str = "") -> Read:
-    return Read(Seen(path, 1, mtime), hash_, documents, reason)
+    return Read(ScannedFile(path, 1, mtime), hash_, documents, reason)
 
 
 def told(catalogue: Catalogue) -> tuple[set[int], set[int]]:
@@ -198,7 +198,7 @@ def test_an_index_that_is_told_everything_agrees(
 
 class TestComparing:
     def look(
-        self, catalogue: Catalogue, *files: Seen, unseen: tuple[str, ...] = ()
+        self, catalogue: Catalogue, *files: ScannedFile, unseen: tuple[str, ...] = ()
     ) -> tuple[list[str], list[str]]:
         gone, total = catalogue.compare(files, unseen)
         changed = catalogue.changed("", 100)
@@ -207,19 +207,24 @@ class TestComparing:
 
     def test_new_changed_gone_and_the_same(self, catalogue: Catalogue) -> None:
         catalogue.record([read(f"{name}.md", document(name)) for name in "abcd"])
-        files = [Seen("a.md", 1, 1), Seen("b.md", 2, 1), Seen("c.md", 1, 2), Seen("e.md", 1, 1)]
+        files = [
+            ScannedFile("a.md", 1, 1),
+            ScannedFile("b.md", 2, 1),
+            ScannedFile("c.md", 1, 2),
+            ScannedFile("e.md", 1, 1),
+        ]
         assert self.look(catalogue, *files) == (["d.md"], ["b.md", "c.md", "e.md"])
-        assert catalogue.changed("b.md", 1) == [(Seen("c.md", 1, 2), b"h")]
-        assert catalogue.changed("c.md", 5) == [(Seen("e.md", 1, 1), b"")]
+        assert catalogue.changed("b.md", 1) == [(ScannedFile("c.md", 1, 2), b"h")]
+        assert catalogue.changed("c.md", 5) == [(ScannedFile("e.md", 1, 1), b"")]
 
     def test_what_was_only_touched_is_the_same_from_then_on(self, catalogue: Catalogue) -> None:
         catalogue.record([read("a.md", document("a"))])
-        catalogue.touch([Seen("a.md", 1, 5)])
-        assert self.look(catalogue, Seen("a.md", 1, 5)) == ([], [])
+        catalogue.touch([ScannedFile("a.md", 1, 5)])
+        assert self.look(catalogue, ScannedFile("a.md", 1, 5)) == ([], [])
 
     def test_what_could_not_be_opened_is_looked_at_each_time(self, catalogue: Catalogue) -> None:
         catalogue.record([read("a.md", hash_=b"", reason="locked")])
-        assert self.look(catalogue, Seen("a.md", 1, 1)) == ([], ["a.md"])
+        assert self.look(catalogue, ScannedFile("a.md", 1, 1)) == ([], ["a.md"])
 
     def test_what_lies_in_a_folder_that_cannot_be_seen_is_not_gone(self, catalogue: Catalogue) -> None:
         catalogue.record([read(path, document(path)) for path in ("x/a.md", "x/y/b.md", "xz.md", "x.md")])
@@ -229,13 +234,15 @@ class TestComparing:
         catalogue.record(
             [read(path, document(path)) for path in ("x/a.md", "x/y/b.md", "xz.md", "x.md", "c.md")]
         )
-        gone, total = catalogue.compare([Seen("x/a.md", 1, 1), Seen("n.md", 1, 1)], (), ["x", "n.md", "c.md"])
+        gone, total = catalogue.compare(
+            [ScannedFile("x/a.md", 1, 1), ScannedFile("n.md", 1, 1)], (), ["x", "n.md", "c.md"]
+        )
         assert (sorted(gone), total) == (["c.md", "x/y/b.md"], 1)
 
     def test_with_other_readers_everything_is_read_again(self, catalogue: Catalogue) -> None:
         catalogue.record([read("a.md", document("a"))])
         catalogue.distrust()
-        assert self.look(catalogue, Seen("a.md", 1, 1)) == ([], ["a.md"])
+        assert self.look(catalogue, ScannedFile("a.md", 1, 1)) == ([], ["a.md"])
 
 
 def test_another_index_is_told_everything_that_is_found(catalogue: Catalogue) -> None:

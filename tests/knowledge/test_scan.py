@@ -246,7 +246,7 @@ class TestDescription:
 
 class TestSources:
     @pytest.fixture(autouse=True)
-    def house(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def service(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         put(
             tmp_path,
             "README.md",

@@ -15,7 +15,7 @@ from pixi.knowledge import scan
 from pixi.knowledge import vectors as vectors_module
 from pixi.knowledge.database import DirectoryDatabase
 from pixi.knowledge.index import Scored
-from pixi.knowledge.vectors import POOL, WEIGHT, Held, joined
+from pixi.knowledge.vectors import POOL, WEIGHT, VectorSet, joined
 from pixi.models.embeddings import OpenAIEmbeddings
 from pixi.models.faults import Retries
 from tests.documents.at_hand import ReadersAtHand
@@ -270,9 +270,9 @@ async def test_without_numpy_the_extra_is_named(folder: Path, monkeypatch: pytes
         await DirectoryDatabase.open(folder, cache=folder.parent / "cache", embedder=model)
 
 
-def held(*vectors: tuple[float, float], first: int = 10) -> Held:
+def held(*vectors: tuple[float, float], first: int = 10) -> VectorSet:
     numbers = np.arange(first, first + len(vectors), dtype=np.int64)
-    return Held(numbers, numbers * 100, np.array(vectors, np.float16))
+    return VectorSet(numbers, numbers * 100, np.array(vectors, np.float16))
 
 
 def worth(scored: list[Scored]) -> dict[int, float]:
@@ -310,7 +310,7 @@ def test_where_all_mean_the_same_words_decide() -> None:
 def test_of_many_the_nearest_come() -> None:
     angles = np.linspace(0, 3, 1_000)
     numbers = np.arange(1, 1_001, dtype=np.int64)
-    many = Held(numbers, numbers, np.stack((np.cos(angles), np.sin(angles)), axis=1).astype(np.float16))
+    many = VectorSet(numbers, numbers, np.stack((np.cos(angles), np.sin(angles)), axis=1).astype(np.float16))
     scored = joined(many, [], EAST)
     assert len(scored) == POOL
     assert {each.passage for each in scored} >= set(range(1, POOL - 5))

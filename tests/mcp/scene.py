@@ -10,17 +10,16 @@ from pathlib import Path
 import pytest
 
 from pixi.mcp import process
-from pixi.mcp.lock import FILE_NAME, Lock
-from pixi.mcp.server import Patience, Server
-from pixi.mcp.state import Ready
-from pixi.mcp.where import Program, Where
+from pixi.mcp.lock import FILE_NAME, LockFile
+from pixi.mcp.offers import Program, Ready, Where
+from pixi.mcp.server import McpServer, McpTimeouts
 from tests.pages import ROOT
 from tests.waiting import LIMIT, until, within
 
 ROGUE = ROOT / "tests" / "servers" / "mcp_rogue.py"
 EVERYTHING = ROOT / ".venv" / "npm" / "node_modules" / ".bin" / "mcp-server-everything"
 SECONDS = LIMIT
-QUICK = Patience(start=SECONDS, first_pause=0.05, longest_pause=0.4, list_pause=0.01)
+QUICK = McpTimeouts(start=SECONDS, first_pause=0.05, longest_pause=0.4, list_pause=0.01)
 
 with_everything = pytest.mark.skipif(
     not EVERYTHING.exists(),
@@ -42,7 +41,7 @@ def installed(name: str) -> Program:
 class Kept:
     """A server, with what was told of it."""
 
-    def __init__(self, server: Callable[["Kept"], Server]) -> None:
+    def __init__(self, server: Callable[["Kept"], McpServer]) -> None:
         self.lines: list[str] = []
         self.states: list[object] = []
         self._changed = asyncio.Event()
@@ -51,11 +50,11 @@ class Kept:
     def tell(self, line: str) -> None:
         self.lines.append(line)
 
-    def changed(self, server: Server) -> None:
+    def changed(self, server: McpServer) -> None:
         self.states.append(server.state)
         self._changed.set()
 
-    async def until(self, fits: Callable[[Server], bool]) -> None:
+    async def until(self, fits: Callable[[McpServer], bool]) -> None:
         """Wait until the server is so."""
         async with within("another state of the server"):
             while not fits(self.server):
@@ -74,13 +73,13 @@ class Kept:
 
 @asynccontextmanager
 async def kept(
-    folder: Path, where: Where, *, name: str = "rogue", patience: Patience = QUICK
+    folder: Path, where: Where, *, name: str = "rogue", patience: McpTimeouts = QUICK
 ) -> AsyncGenerator[Kept, None]:
     """A server, started; in the end no task and no process is left of it."""
     before = asyncio.all_tasks()
     folder.mkdir(exist_ok=True)
-    lock = Lock(folder / FILE_NAME)
-    it = Kept(lambda it: Server(name, where, lock, changed=it.changed, tell=it.tell, patience=patience))
+    lock = LockFile(folder / FILE_NAME)
+    it = Kept(lambda it: McpServer(name, where, lock, changed=it.changed, tell=it.tell, patience=patience))
     it.server.start()
     try:
         yield it

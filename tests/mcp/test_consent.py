@@ -9,10 +9,8 @@ from pathlib import Path
 import pytest
 
 from pixi.core.errors import ConfigError
-from pixi.mcp.lock import FILE_NAME, Approved, Lock, sifted
-from pixi.mcp.offers import CallFailed, ForeignTool
-from pixi.mcp.state import Waiting
-from pixi.mcp.where import Address, Program, visible
+from pixi.mcp.lock import FILE_NAME, ApprovedServer, LockFile, sifted
+from pixi.mcp.offers import CallFailed, ForeignTool, NetworkServer, Program, Waiting, visible
 from tests.mcp.scene import SECONDS, kept, rogue, started
 from tests.waiting import until
 
@@ -23,11 +21,11 @@ def tool(description: str = "Say it.", **more: object) -> ForeignTool:
 
 
 async def test_what_is_seen_first_is_kept_for_nobody_else_to_read(tmp_path: Path) -> None:
-    lock = Lock(tmp_path / FILE_NAME)
+    lock = LockFile(tmp_path / FILE_NAME)
     assert await lock.approved("time") is None
     await lock.approve("time", Program("uvx", ("mcp-server-time",)), [tool()])
-    await lock.approve("web", Address("https://example.org/mcp?key=canary"))
-    approved = await Lock(tmp_path / FILE_NAME).approved("time")
+    await lock.approve("web", NetworkServer("https://example.org/mcp?key=canary"))
+    approved = await LockFile(tmp_path / FILE_NAME).approved("time")
     assert approved is not None
     assert approved.shown == "uvx mcp-server-time"
     assert approved.tools["echo"].description.startswith("Say it.")
@@ -45,7 +43,7 @@ async def test_what_is_seen_first_is_kept_for_nobody_else_to_read(tmp_path: Path
         (Program("uvx time", (), {"TOKEN": "1"}), False),
         (Program("/tmp/uvx", ("time",), {"TOKEN": "1"}), False),
         (Program("uvx", ("time",), {"TOKEN": "1"}, Path("/tmp")), False),
-        (Address("https://example.org"), False),
+        (NetworkServer("https://example.org"), False),
     ],
 )
 def test_what_counts_as_another_command(other: Program, same: bool) -> None:
@@ -53,7 +51,7 @@ def test_what_counts_as_another_command(other: Program, same: bool) -> None:
 
 
 async def test_what_counts_as_another_tool(tmp_path: Path) -> None:
-    lock = Lock(tmp_path / FILE_NAME)
+    lock = LockFile(tmp_path / FILE_NAME)
     await lock.approve("x", Program("x"), [tool()])
     approved = await lock.approved("x")
     new = ForeignTool("x", "new", "", "", {})
@@ -93,7 +91,7 @@ async def test_another_command_is_not_started(tmp_path: Path) -> None:
         it.server.look_again()  # nothing was approved in between
         await asyncio.sleep(0)
         assert started(notes) == []
-        await Lock(tmp_path / FILE_NAME).approve("rogue", rogue("well", notes))
+        await LockFile(tmp_path / FILE_NAME).approve("rogue", rogue("well", notes))
         it.server.look_again()
         await it.ready()
         assert len(started(notes)) == 1
@@ -114,7 +112,7 @@ async def test_a_tool_that_is_described_otherwise_is_left_out(tmp_path: Path) ->
         assert "has new tools: new" in it.said
         with pytest.raises(CallFailed, match="no such tool"):
             await it.server.call("echo", {"text": "x"}, SECONDS)
-        await Lock(tmp_path / FILE_NAME).approve("rogue", it.server.where, state.changed)
+        await LockFile(tmp_path / FILE_NAME).approve("rogue", it.server.where, state.changed)
         it.server.look_again()
         await it.until(lambda server: len(server.tools) == 3)
         assert (await it.server.call("echo", {"text": "x"}, SECONDS)).parts == ("x",)
@@ -140,7 +138,7 @@ async def test_a_lock_file_that_cannot_be_read_stops_all_and_stays(tmp_path: Pat
 
 
 async def test_a_lock_file_that_cannot_be_written(tmp_path: Path) -> None:
-    lock = Lock(tmp_path / "none" / FILE_NAME)
+    lock = LockFile(tmp_path / "none" / FILE_NAME)
     with pytest.raises(ConfigError, match="cannot be written"):
         await lock.approve("x", Program("x"))
 
@@ -148,14 +146,14 @@ async def test_a_lock_file_that_cannot_be_written(tmp_path: Path) -> None:
 async def test_what_is_remembered_takes_back_nothing_that_was_approved(tmp_path: Path) -> None:
     path, program = tmp_path / FILE_NAME, Program("x")
     new = ForeignTool("x", "new", "", "", {})
-    await Lock(path).approve("x", program, [tool("Other words.")])
-    await Lock(path).remember("x", program, [tool(), new])
-    approved = await Lock(path).approved("x")
+    await LockFile(path).approve("x", program, [tool("Other words.")])
+    await LockFile(path).remember("x", program, [tool(), new])
+    approved = await LockFile(path).approved("x")
     assert sifted(approved, [tool("Other words."), new]).new == ()
     assert sifted(approved, [tool()]).changed == (tool(),)
-    await Lock(path).approve("x", Program("y"))
-    await Lock(path).remember("x", program, [tool()])
-    assert (await Lock(path).approved("x")) == Approved(
+    await LockFile(path).approve("x", Program("y"))
+    await LockFile(path).remember("x", program, [tool()])
+    assert (await LockFile(path).approved("x")) == ApprovedServer(
         Program("y").mark, "y", approved.tools if approved else {}
     )
 
@@ -163,7 +161,7 @@ async def test_what_is_remembered_takes_back_nothing_that_was_approved(tmp_path:
 async def test_several_who_write_at_once_lose_nothing(tmp_path: Path) -> None:
     # Each has opened the file for itself, as processes have.
     names = [f"server{number}" for number in range(24)]
-    locks = [Lock(tmp_path / FILE_NAME) for _ in names]
+    locks = [LockFile(tmp_path / FILE_NAME) for _ in names]
     await asyncio.gather(
         *(lock.remember(name, Program(name), [tool()]) for name, lock in zip(names, locks, strict=True))
     )
@@ -171,7 +169,7 @@ async def test_several_who_write_at_once_lose_nothing(tmp_path: Path) -> None:
 
 
 async def test_one_who_runs_does_not_take_back_what_was_approved_meanwhile(tmp_path: Path) -> None:
-    lock = Lock(tmp_path / FILE_NAME)
+    lock = LockFile(tmp_path / FILE_NAME)
     async with kept(tmp_path, rogue("well")) as it:
         await it.ready()
         other = Program(sys.executable, ("other.py",))

@@ -12,10 +12,8 @@ from typing import Any
 import httpx2
 import pytest
 
-from pixi.mcp.network import _Events
-from pixi.mcp.offers import CallFailed
-from pixi.mcp.state import Broken, Ready
-from pixi.mcp.where import Address
+from pixi.mcp.offers import Broken, CallFailed, NetworkServer, Ready
+from pixi.mcp.transports import _Events
 from tests.mcp.scene import SECONDS, kept
 
 ECHO = {"name": "echo", "inputSchema": {"type": "object"}}
@@ -118,7 +116,7 @@ async def test_what_is_no_server_is_named(
     tmp_path: Path, make: Callable[[], Answer], why: str, sse: bool
 ) -> None:
     answer = make()
-    async with site(lambda _: answer) as (url, _), kept(tmp_path, Address(url, sse=sse)) as it:
+    async with site(lambda _: answer) as (url, _), kept(tmp_path, NetworkServer(url, sse=sse)) as it:
         await it.until(lambda _: any(isinstance(state, Broken) for state in it.states))
         told = next(state.why for state in it.states if isinstance(state, Broken))
         if not sse or answer.status >= 400:
@@ -131,7 +129,7 @@ async def test_what_is_no_server_is_named(
 
 async def test_headers_are_sent_and_never_told(tmp_path: Path) -> None:
     async with site(well) as (url, seen):
-        where = Address(f"{url}?key=canary", headers={"Authorization": "Bearer canary"})
+        where = NetworkServer(f"{url}?key=canary", headers={"Authorization": "Bearer canary"})
         async with kept(tmp_path, where) as it:
             await it.ready()
             assert (await it.server.call("echo", {}, SECONDS)).parts == ("hi",)
@@ -148,7 +146,7 @@ async def test_a_result_that_is_too_long(tmp_path: Path) -> None:
             return result(asked, content=[{"type": "text", "text": "x" * (9 * 2**20)}])
         return well(asked)
 
-    async with site(choose) as (url, _), kept(tmp_path, Address(url)) as it:
+    async with site(choose) as (url, _), kept(tmp_path, NetworkServer(url)) as it:
         await it.ready()
         with pytest.raises(CallFailed, match="the answer has more than 8 MB, which is refused"):
             await it.server.call("echo", {}, SECONDS)
@@ -168,7 +166,7 @@ async def test_a_tool_with_an_abyss_for_a_schema_costs_no_other_tool(tmp_path: P
             return Answer(body=body)
         return Answer(kind="text/event-stream", body=b"event: message\r\ndata: " + body + b"\r\n\r\n")
 
-    async with site(choose) as (url, _), kept(tmp_path, Address(url)) as it:
+    async with site(choose) as (url, _), kept(tmp_path, NetworkServer(url)) as it:
         assert [tool.name for tool in (await it.ready()).tools] == ["deep", "echo"]
 
 
@@ -181,7 +179,7 @@ async def test_an_event_is_read_before_its_stream_ends(tmp_path: Path, end: byte
         lines = (b"event: message", b"data: " + answer.body, b"", b"")
         return Answer(kind="text/event-stream", body=end.join(lines), goes_on=True)
 
-    async with site(choose) as (url, _), kept(tmp_path, Address(url)) as it:
+    async with site(choose) as (url, _), kept(tmp_path, NetworkServer(url)) as it:
         assert [tool.name for tool in (await it.ready()).tools] == ["echo"]
 
 
@@ -209,7 +207,7 @@ async def test_a_server_that_was_started_anew_is_greeted_again(tmp_path: Path) -
             return Answer(body=answer.body, headers=("Mcp-Session-Id: 1",))
         return Answer(404) if forgotten else well(asked)
 
-    async with site(choose) as (url, _), kept(tmp_path, Address(url)) as it:
+    async with site(choose) as (url, _), kept(tmp_path, NetworkServer(url)) as it:
         await it.ready()
         forgotten = True
         with pytest.raises(CallFailed, match=r"rogue was restarted\. Try again in a moment"):

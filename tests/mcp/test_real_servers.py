@@ -13,9 +13,7 @@ from pathlib import Path
 import pytest
 
 from pixi.core.message import Image
-from pixi.mcp.offers import Called, CallFailed
-from pixi.mcp.state import Broken
-from pixi.mcp.where import Address, Program
+from pixi.mcp.offers import Broken, CallFailed, CallResult, NetworkServer, Program
 from tests.mcp.scene import EVERYTHING, SECONDS, Kept, installed, kept, with_everything
 from tests.waiting import until
 
@@ -118,7 +116,7 @@ async def test_the_reference_server_as_a_program(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("way", "path"), [("streamableHttp", "mcp"), ("sse", "sse")])
 async def test_the_reference_server_on_the_network(tmp_path: Path, way: str, path: str) -> None:
     port = free_port()
-    where = Address(f"http://127.0.0.1:{port}/{path}", sse=way == "sse")
+    where = NetworkServer(f"http://127.0.0.1:{port}/{path}", sse=way == "sse")
     async with listening(way, port), kept(tmp_path, where, name="everything") as it:
         await checked(it)
 
@@ -127,7 +125,7 @@ async def test_the_reference_server_on_the_network(tmp_path: Path, way: str, pat
 @with_everything
 async def test_it_is_reached_once_it_is_there_and_again_when_it_was_away(tmp_path: Path) -> None:
     port = free_port()
-    async with kept(tmp_path, Address(f"http://127.0.0.1:{port}/mcp"), name="everything") as it:
+    async with kept(tmp_path, NetworkServer(f"http://127.0.0.1:{port}/mcp"), name="everything") as it:
         await it.until(lambda server: isinstance(server.state, Broken))
         assert "it cannot be reached; is it running there, and `url` right?" in it.said
         for word in ("first", "second"):
@@ -167,7 +165,7 @@ async def test_a_server_that_is_killed_comes_back(tmp_path: Path) -> None:
         await it.until(lambda server: isinstance(server.state, Broken))
         assert "it was ended by signal 9" in it.said
         await it.ready()
-        assert isinstance(await it.server.call("echo", {"message": "1"}, SECONDS), Called)
+        assert isinstance(await it.server.call("echo", {"message": "1"}, SECONDS), CallResult)
         await until(lambda: not alive(process))
 
 

@@ -9,17 +9,15 @@ import pytest
 from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCNotification
 
-from pixi.mcp import lock, pipes, server
+from pixi.mcp import lock, server, transports
 from pixi.mcp.connection import connected
-from pixi.mcp.offers import CallFailed
-from pixi.mcp.server import Patience
-from pixi.mcp.state import Broken, Ready
-from pixi.mcp.where import Program
-from pixi.mcp.wire import MOST_BYTES, Wire
+from pixi.mcp.offers import Broken, CallFailed, Program, Ready
+from pixi.mcp.server import McpTimeouts
+from pixi.mcp.wire import MOST_BYTES, ConnectionLog
 from tests.mcp.scene import SECONDS, alive, hurried, kept, rogue, started
 from tests.waiting import until
 
-HASTY = Patience(start=0.6, first_pause=0.05, longest_pause=0.4)
+HASTY = McpTimeouts(start=0.6, first_pause=0.05, longest_pause=0.4)
 """For those that would never say that they are there."""
 
 
@@ -96,7 +94,7 @@ async def test_a_folder_that_is_not_there_and_a_zero_byte(tmp_path: Path) -> Non
 
 async def test_one_that_dies_is_restarted_and_its_tools_say_so(tmp_path: Path) -> None:
     notes = tmp_path / "notes"
-    patience = Patience(start=SECONDS, first_pause=SECONDS)
+    patience = McpTimeouts(start=SECONDS, first_pause=SECONDS)
     async with kept(tmp_path, rogue("die", notes), patience=patience) as it:
         await it.ready()
         with pytest.raises(CallFailed, match=r"rogue ended before it answered; it is being restarted"):
@@ -127,7 +125,7 @@ async def test_each_pause_is_longer_until_the_longest(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pauses = pauses_in(monkeypatch)
-    patience = Patience(start=SECONDS, first_pause=10.0, longest_pause=40.0)
+    patience = McpTimeouts(start=SECONDS, first_pause=10.0, longest_pause=40.0)
     async with kept(tmp_path, Program("nonesuch-server"), patience=patience) as it:
         await it.until(lambda _: len(pauses) >= 4)
     assert pauses[:4] == [10.0, 20.0, 40.0, 40.0]
@@ -137,7 +135,7 @@ async def test_one_that_was_well_for_long_begins_with_the_first_pause(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pauses = pauses_in(monkeypatch)
-    patience = Patience(start=SECONDS, first_pause=10.0, longest_pause=60.0, lived=0.0)
+    patience = McpTimeouts(start=SECONDS, first_pause=10.0, longest_pause=60.0, lived=0.0)
     async with kept(tmp_path, rogue("die"), patience=patience) as it:
         for _ in range(3):
             await it.ready()
@@ -197,7 +195,7 @@ async def test_a_result_of_fifty_megabytes_is_refused(tmp_path: Path, way: str) 
 
 async def test_a_line_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     hurried(monkeypatch)
-    monkeypatch.setattr(pipes, "_LONGEST_LINE", 2 * MOST_BYTES)
+    monkeypatch.setattr(transports, "_LONGEST_LINE", 2 * MOST_BYTES)
     async with kept(tmp_path, rogue("endless-line")) as it:
         await it.ready()
         before = megabytes()
@@ -213,9 +211,9 @@ async def test_a_flood_does_not_stop_the_loop(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
     hurried(monkeypatch)
-    turns, passing, most, passes = 0, 0, 0, Wire.passes
+    turns, passing, most, passes = 0, 0, 0, ConnectionLog.passes
 
-    async def counted(it: Wire, item: SessionMessage | Exception) -> bool:
+    async def counted(it: ConnectionLog, item: SessionMessage | Exception) -> bool:
         nonlocal passing
         passing += 1
         return await passes(it, item)
@@ -227,7 +225,7 @@ async def test_a_flood_does_not_stop_the_loop(
             await asyncio.sleep(0)
             most = max(most, passing)
 
-    monkeypatch.setattr(Wire, "passes", counted)
+    monkeypatch.setattr(ConnectionLog, "passes", counted)
     async with kept(tmp_path, rogue(way)) as it:
         await it.ready()
         before = megabytes()
@@ -261,7 +259,7 @@ async def test_what_floods_is_made_to_wait(monkeypatch: pytest.MonkeyPatch) -> N
     news = JSONRPCNotification(jsonrpc="2.0", method="notifications/message")
     with monkeypatch.context() as patch:
         patch.setattr(loop, "time", lambda: now)
-        wire = Wire()
+        wire = ConnectionLog()
         for _ in range(5_000):
             assert not await wire.passes(SessionMessage(news))
     assert asked == pytest.approx([1.0, 1.0])
@@ -359,14 +357,14 @@ async def test_a_list_that_never_rests_is_read_less_and_less_and_remembered_in_b
     clock = SimpleNamespace(time=lambda: time() + passed)
     by_that_clock = {**vars(asyncio), "get_running_loop": lambda: clock}
     monkeypatch.setattr(server, "asyncio", SimpleNamespace(**by_that_clock))
-    patience = Patience(start=SECONDS, list_pause=10.0, longest_pause=60.0)
+    patience = McpTimeouts(start=SECONDS, list_pause=10.0, longest_pause=60.0)
     notes = tmp_path / "notes"
     async with kept(tmp_path / "here", rogue("restless", notes), patience=patience) as it:
         await until(lambda: len(asked) > 4, "five pauses")
         await until(lambda: notes.read_text().count("listed") >= 6, "six looks")
         assert "it has named so many tools by now that new ones are left out" in it.said
         assert it.server.tools == ()
-        approved = await lock.Lock(tmp_path / "here" / lock.FILE_NAME).approved("rogue")
+        approved = await lock.LockFile(tmp_path / "here" / lock.FILE_NAME).approved("rogue")
         assert approved is not None
         assert len(approved.tools) == 50
         assert isinstance(it.server.state, Ready)

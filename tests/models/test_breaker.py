@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from pixi.core.errors import ModelError
-from pixi.models.breaker import Asking, Breaker, Breakers, Patience
+from pixi.models.breaker import Breaker, BreakerPolicy, Breakers, Permit
 
 BROKEN = ModelError("127.0.0.1:1 failed (500).")
-PATIENCE = Patience(failures=3, pause=5.0, cap=30.0)
+PATIENCE = BreakerPolicy(failures=3, pause=5.0, cap=30.0)
 
 
 class Clock:
@@ -176,10 +176,10 @@ class Machine(RuleBasedStateMachine):
     @initialize(failures=st.integers(1, 4), cap=st.sampled_from([5.0, 17.0, 60.0]))
     def begin(self, failures: int, cap: float) -> None:
         self.clock = Clock(0.0)
-        self.patience = Patience(failures=failures, pause=5.0, cap=cap)
+        self.patience = BreakerPolicy(failures=failures, pause=5.0, cap=cap)
         self.breaker = Breaker("server:1", self.clock, self.patience)
-        self.under_way: list[tuple[Asking, ExitStack]] = []
-        self.probe: Asking | None = None
+        self.under_way: list[tuple[Permit, ExitStack]] = []
+        self.probe: Permit | None = None
         self.in_a_row = 0
         self.opens_at = 0.0  # when the present pause ends
         self.pause = 0.0  # 0: closed
@@ -236,7 +236,7 @@ class Machine(RuleBasedStateMachine):
         assert self.breaker.is_open == (self.pause > 0)
         assert self.opens_at <= self.clock.now + self.patience.cap + 1e-6  # sums of floats
 
-    def let_through(self, stack: ExitStack) -> Asking | None:
+    def let_through(self, stack: ExitStack) -> Permit | None:
         try:
             return stack.enter_context(self.breaker.asking())
         except ModelError as error:
@@ -244,7 +244,7 @@ class Machine(RuleBasedStateMachine):
         assert re.match(r"server:1 has not answered for \d+ s; it is (being )?asked again ", told)
         return None
 
-    def take(self, data: st.DataObject) -> tuple[Asking, ExitStack]:
+    def take(self, data: st.DataObject) -> tuple[Permit, ExitStack]:
         return self.under_way.pop(data.draw(st.integers(0, len(self.under_way) - 1)))
 
     def open(self, pause: float) -> None:

@@ -9,7 +9,7 @@ import pytest
 from pixi.core.deltas import Request, Text
 from pixi.core.errors import ModelError
 from pixi.core.lines import UserLine
-from pixi.models.breaker import Breakers, Patience
+from pixi.models.breaker import BreakerPolicy, Breakers
 from pixi.models.deadlines import Deadlines
 from pixi.models.embeddings import OpenAIEmbeddings
 from pixi.models.faults import Retries
@@ -50,7 +50,7 @@ def clock() -> Clock:
 
 @pytest.fixture
 def breakers(clock: Clock) -> Breakers:
-    return Breakers(clock, Patience(failures=2, pause=5.0))
+    return Breakers(clock, BreakerPolicy(failures=2, pause=5.0))
 
 
 @asynccontextmanager

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pixi.core.control_words import breaking
-from pixi.models.gguf import read_head
+from pixi.models.size import read_head
 from pixi.models.weights import cached, installed
 
 

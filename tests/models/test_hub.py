@@ -13,8 +13,16 @@ import pytest
 
 from pixi.core.errors import ConfigError, ModelError
 from pixi.models import hub as hub_module
-from pixi.models.catalogue import CatalogueModel, cached_files, catalogue, find_in_catalogue
-from pixi.models.hub import HubFile, duration, fetch, look_up
+from pixi.models.hub import (
+    CatalogueModel,
+    HubFile,
+    cached_files,
+    catalogue,
+    duration,
+    fetch,
+    find_in_catalogue,
+    look_up,
+)
 from pixi.models.weights import cache_folder
 from tests.servers.loopback_hub import LoopbackHub, loopback_hub
 from tests.waiting import until, within

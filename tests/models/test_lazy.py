@@ -7,8 +7,7 @@ import pytest
 from pixi.core.deltas import Finished, Request, Text
 from pixi.core.errors import ConfigError, ModelError
 from pixi.core.lines import UserLine
-from pixi.models.lazy import LazyModel
-from pixi.models.model import Model, Traits
+from pixi.models.model import LazyModel, Model, Traits
 from pixi.testing import ScriptedModel
 from tests.waiting import until
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pixi.models import llama_server
+from pixi.models import llama_process
 from pixi.models.llama_process import ServerSettings
 from pixi.models.weights import cached, installed
 
@@ -23,7 +23,7 @@ pytestmark = [
 
 
 def test_a_parent_that_is_gone_before_the_model_is_loaded_leaves_no_orphan() -> None:
-    script = Path(llama_server.__file__)
+    script = Path(llama_process.__file__)
     settings = ServerSettings(str(WEIGHTS), 256, 1)
     child = subprocess.Popen(
         [sys.executable, "-P", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE

@@ -9,7 +9,7 @@ import pytest
 from pixi.core.deltas import Delta, PromptProgress, Request, Text
 from pixi.core.errors import ModelError
 from pixi.core.lines import UserLine
-from pixi.models.breaker import Breakers, Patience
+from pixi.models.breaker import BreakerPolicy, Breakers
 from pixi.models.connections import is_near
 from pixi.models.deadlines import Deadlines, FirstWait, Overdue, ReadingSpeed, Watchdog
 from pixi.models.fallback import FallbackModel
@@ -56,7 +56,7 @@ def read(*steps: Step) -> Reply:
 async def chat(
     server: ScriptedOpenAI, deadlines: Deadlines | None = None
 ) -> AsyncGenerator[ServerModel, None]:
-    breakers = Breakers(patience=Patience(failures=1, pause=600.0))
+    breakers = Breakers(patience=BreakerPolicy(failures=1, pause=600.0))
     model = ServerModel(
         "m", base_url=server.base_url, retries=Retries(base=0.001), deadlines=deadlines, breakers=breakers
     )

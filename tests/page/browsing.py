@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 from playwright.async_api import BrowserContext, Page, async_playwright, expect
 
-from pixi.app import open_household
-from pixi.app.household import Household
+from pixi.app import open_service
+from pixi.app.service import BotService
 from pixi.cli.serve import serve_http
 from pixi.settings import load
 from tests.servers.scripted_openai import Reply, ScriptedOpenAI, Seen, finish, stream
@@ -52,14 +52,14 @@ class Here:
     Attributes:
         url: of the server.
         link: that lets one browser into the studio.
-        house: behind it.
+        service: behind it.
         model: that answers; `model.requests` is what was asked.
         stack: closes what is open when the test ends.
     """
 
     url: str
     link: str
-    house: Household
+    service: BotService
     model: ScriptedOpenAI
     stack: AsyncExitStack
 
@@ -126,9 +126,9 @@ async def serving_pages(
             encoding="utf-8",
         )
         settings = load(toml)
-        house = await stack.enter_async_context(open_household(settings, addons=list(addons)))
-        url, link = await serve_http(house, settings, stack)
-        yield Here(url, link, house, model, stack)
+        service = await stack.enter_async_context(open_service(settings, addons=list(addons)))
+        url, link = await serve_http(service, settings, stack)
+        yield Here(url, link, service, model, stack)
 
 
 @asynccontextmanager

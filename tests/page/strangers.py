@@ -1,4 +1,4 @@
-"""What strangers may write, a house in which they write it everywhere, and what tells whether it acts."""
+"""What strangers may write, a service in which they write it everywhere, and what tells whether it acts."""
 
 import json
 import logging
@@ -71,7 +71,7 @@ _CARDS = '''
 import json
 from pathlib import Path
 
-from pixi.core.card import Card, Field
+from pixi.core.message import Card, Field
 
 PAYLOADS = json.loads(Path(__file__).with_name("payloads.json").read_text())
 TYPES = ("spot_card", "spots_list", "tricklist_card", "trick_card", "spot_draft_confirmation")
@@ -241,7 +241,7 @@ def _documents(home: Path) -> None:
 
 
 def hostile(home: Path) -> dict[str, Any]:
-    """What makes a house of `serving_pages` hostile: personas, an addon, documents and a model of payloads.
+    """What makes a service of `serving_pages` hostile: personas, an addon, documents and a model of payloads.
 
     Nobody has said anything yet: `say_all` and `meet_all` do.
     """
@@ -298,17 +298,17 @@ ROOM = "discord:1:77:pixi"
 async def meet_all(here: Here) -> None:
     """Let people who are called as the payloads are say them in a room; remember, submit and log them."""
     key = "pixi_sk_" + "h" * 40
-    await here.house.store.add_key(ApiKey("app", digest_of(key), ("chat", "chat:on-behalf")))
+    await here.service.store.add_key(ApiKey("app", digest_of(key), ("chat", "chat:on-behalf")))
     async with aiohttp.ClientSession(headers={"Authorization": f"Bearer {key}"}) as http:
         for at in range(len(PAYLOADS)):
             who = PAYLOADS[at] if PAYLOADS[at] in ("__proto__", "constructor") else str(1000 + at)
             said = Message(
                 str(at), ROOM, Author(who, drawable(at)), flagged(at, 2000), 1.7e9 + at, group=True
             )
-            await here.house.receive(said, RecordingChannel())
-            await here.house.engine.settled()
+            await here.service.receive(said, RecordingChannel())
+            await here.service.engine.settled()
             fact = Memory(0, "Pixi", who, "discord:5", ROOM, "all", flagged(at, 400), 1.7e9 + at)
-            await here.house.store.remember(fact)
+            await here.service.store.remember(fact)
             words = flagged(at, 90)
             spot = {"name": words, "type": "street", "city": words, "state": words, "description": words}
             spot |= {"userId": f"u{at}"}

@@ -159,7 +159,7 @@ async def test_nothing_acts_in_the_widget(tmp_path: Path) -> None:
             await page.keyboard.press("Enter")
             await expect(page.locator(".said.own")).to_have_count(at + 1)
             await expect(page.locator(".said:not(.own):not([aria-busy=true]) .words")).to_have_count(at + 1)
-            await here.house.engine.settled()
+            await here.service.engine.settled()
         for _ in range(2):
             for kind in (".said.own", ".said:not(.own) .words", ".card"):
                 assert await all_of(page, kind) >= ALL, kind
@@ -186,7 +186,7 @@ async def test_nothing_acts_in_the_studio(tmp_path: Path) -> None:
         await meet_all(here)
         await say(here, "constructor", EMPTY, wait=False)
         web = address_of("web:local", "pixi", "constructor")
-        first = min(each.id for each in await here.house.store.turns(web, 100))
+        first = min(each.id for each in await here.service.store.turns(web, 100))
         screens = {
             f"live/{quote(web, safe='')}": set(sorted(ALL)[-19:]),
             f"live/{quote(ROOM, safe='')}": {max(ALL)},

@@ -130,8 +130,8 @@ async def test_it_is_paused_and_gone_through_step_by_step_by_keyboard(tmp_path: 
 async def test_words_of_a_talk_in_private_are_not_on_the_screen(tmp_path: Path) -> None:
     async with serving_pages(tmp_path, "[SEND: a secret answer]") as here:
         said = Message("1", "discord:1:78:pixi", Author("11", "Mo"), "a secret question", time.time())
-        await here.house.receive(said, RecordingChannel())
-        await here.house.engine.settled()
+        await here.service.receive(said, RecordingChannel())
+        await here.service.engine.settled()
         async with at_page(here.url, here.link) as page:
             await at_live(page, here)
             await expect(page.get_by_text("This talk is in private")).to_be_visible()
@@ -146,8 +146,8 @@ async def test_talks_are_filtered_by_who_answers_and_where(tmp_path: Path) -> No
     async with serving_pages(tmp_path, "[SEND: hi]", "[SEND: ho]") as here:
         await say(here, "here")
         said = Message("1", "discord:1:77:pixi", Author("11", "Mo"), "there", time.time(), group=True)
-        await here.house.receive(said, RecordingChannel())
-        await here.house.engine.settled()
+        await here.service.receive(said, RecordingChannel())
+        await here.service.engine.settled()
         async with at_page(here.url, here.link) as page:
             await at_live(page, here)
             talks = page.get_by_role("navigation", name="Talks").get_by_role("link")

@@ -11,7 +11,7 @@ import pytest
 from aiohttp.test_utils import make_mocked_request
 
 from pixi.channels.http import pages
-from pixi.channels.http.pages import Pages
+from pixi.channels.http.pages import StaticFiles
 
 FOLDER = Path(pages.__file__).parent / "page"
 SOURCES = sorted(
@@ -120,15 +120,15 @@ def test_a_document_asks_at_once_for_all_that_its_script_loads(page: str) -> Non
 )
 def test_a_document_asks_at_once_for_the_words_of_the_readers_language(accepted: str, language: str) -> None:
     request = make_mocked_request("GET", "/", {"Accept-Language": accepted})
-    answer = Pages().document(request, "talk/index.html")
+    answer = StaticFiles().document(request, "talk/index.html")
     assert isinstance(answer.body, bytes)
     preloads = re.findall(r'rel="preload" as="fetch" crossorigin href="([^"]+)"', answer.body.decode())
-    assert preloads == [f"{Pages().root}/words/talk/{language}.json"]
+    assert preloads == [f"{StaticFiles().root}/words/talk/{language}.json"]
 
 
 def packed(*names: str) -> int:
     """Bytes of files as they are sent."""
-    server = Pages()
+    server = StaticFiles()
     return sum(len(gzip.compress(server._body(name), mtime=0)) for name in names)
 
 

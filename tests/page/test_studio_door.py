@@ -23,7 +23,7 @@ def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @needs_chromium
 async def test_the_link_lets_one_browser_in_and_a_key_another(tmp_path: Path) -> None:
     async with serving_pages(tmp_path) as here:
-        await here.house.store.add_key(ApiKey("desk", digest_of(KEY), ("operate",)))
+        await here.service.store.add_key(ApiKey("desk", digest_of(KEY), ("operate",)))
         async with at_page(here.url, here.link) as page:
             await expect(page.get_by_role("link", name="Health")).to_be_visible()
             assert "link=" not in page.url
@@ -51,7 +51,7 @@ async def test_a_session_needs_its_word_and_a_key_that_holds(tmp_path: Path) -> 
     jar = aiohttp.CookieJar(unsafe=True)  # keeps cookies of addresses without a name, too
     async with serving_pages(tmp_path) as here, aiohttp.ClientSession(cookie_jar=jar) as http:
         door = f"{here.url}/api/studio/session"
-        await here.house.store.add_key(ApiKey("desk", digest_of(KEY), ("operate",)))
+        await here.service.store.add_key(ApiKey("desk", digest_of(KEY), ("operate",)))
         async with http.post(door, json={"key": KEY}) as answer:
             assert answer.status == 200
             csrf = (await answer.json())["csrf"]
@@ -63,7 +63,7 @@ async def test_a_session_needs_its_word_and_a_key_that_holds(tmp_path: Path) -> 
             assert answer.status == 403
         async with http.get(door) as answer:
             assert answer.status == 200
-        await here.house.store.revoke_key("desk", 0.0)
+        await here.service.store.revoke_key("desk", 0.0)
         async with http.get(door) as answer:
             assert answer.status == 401
 
@@ -76,7 +76,7 @@ async def test_only_keys_for_all_of_the_house_operate(
     tmp_path: Path, scopes: tuple[str, ...], personas: tuple[str, ...], status: int
 ) -> None:
     async with serving_pages(tmp_path) as here, aiohttp.ClientSession() as http:
-        await here.house.store.add_key(ApiKey("desk", digest_of(KEY), scopes, personas))
+        await here.service.store.add_key(ApiKey("desk", digest_of(KEY), scopes, personas))
         async with http.post(f"{here.url}/api/studio/session", json={"key": KEY}) as answer:
             assert answer.status == status
 

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from playwright.async_api import Page, expect
 
-from pixi.app.doctor.checks import Finding
+from pixi.app.doctor.servers import Finding
 from pixi.app.studio import health
-from pixi.mcp.state import Ready
+from pixi.mcp.offers import Ready
 from tests.mcp.scene import ROGUE
 from tests.page.browsing import Here, at_page, needs_chromium, serving_pages
 from tests.waiting import until
@@ -72,11 +72,11 @@ async def test_consent_is_given_to_what_was_seen(tmp_path: Path) -> None:
         return f'[mcp.baker]\ncommand = "{sys.executable}"\nargs = {args}\n'
 
     async with serving_pages(tmp_path, config=config()) as here:
-        await until(lambda: isinstance(here.house.reach.mcp_servers["baker"].state, Ready))
+        await until(lambda: isinstance(here.service.integrations.mcp_servers["baker"].state, Ready))
     async with screen(tmp_path, config("again")) as (page, here):
         await expect(page.get_by_text("waits for consent").first).to_be_visible()
         await page.get_by_role("button", name="See what changed").click()
         await expect(page.locator(".diff")).to_contain_text("words again")
         await page.get_by_role("button", name="Approve just this").click()
-        await until(lambda: isinstance(here.house.reach.mcp_servers["baker"].state, Ready))
+        await until(lambda: isinstance(here.service.integrations.mcp_servers["baker"].state, Ready))
         await expect(page.locator(".badge", has_text="ready")).to_be_visible()

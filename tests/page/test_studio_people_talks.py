@@ -34,8 +34,8 @@ def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @asynccontextmanager
-async def house(home: Path, config: str = "", more: str = "") -> AsyncIterator[Here]:
-    """A house in which two people said something, one of them in private, and facts are remembered."""
+async def service(home: Path, config: str = "", more: str = "") -> AsyncIterator[Here]:
+    """A service in which two people said something, one of them in private, and facts are remembered."""
     async with serving_pages(home, *[REPLY] * 3, config=f"{config}\n{FAST}{more}") as here:
         for number, (address, author, text) in enumerate(
             (
@@ -46,11 +46,11 @@ async def house(home: Path, config: str = "", more: str = "") -> AsyncIterator[H
             start=1,
         ):
             said = Message(str(number), address, author, text, 1.7e9 + number, group=address == ROOM)
-            await here.house.receive(said, RecordingChannel())
-            await here.house.engine.settled()
+            await here.service.receive(said, RecordingChannel())
+            await here.service.engine.settled()
         for number, text in enumerate(("Has a boat.", "Bakes <i>bread</i>."), start=1):
             fact = Memory(0, "Pixi", MO.id, "discord:5", ROOM, "all", text, 1.7e9 + number)
-            await here.house.store.remember(fact)
+            await here.service.store.remember(fact)
         yield here
 
 
@@ -64,7 +64,7 @@ async def studio(here: Here, screen: str, **options: object) -> AsyncIterator[Pa
 
 
 async def test_talks_are_found_and_read_and_private_ones_are_without_words(tmp_path: Path) -> None:
-    async with house(tmp_path) as here, studio(here, "talks") as page:
+    async with service(tmp_path) as here, studio(here, "talks") as page:
         rows = page.get_by_role("list", name="Talks").get_by_role("link")
         await expect(rows).to_have_count(2)
         await expect(rows.first).to_contain_text("In private")
@@ -92,11 +92,11 @@ async def test_a_search_goes_on_by_itself_until_something_is_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(talks, "_PORTIONS", 1)
-    async with house(tmp_path) as here:
+    async with service(tmp_path) as here:
         for number in range(5, 9):
             address = f"discord:1:{number}:pixi"
             said = Message(str(number), address, MO, "Nothing of it", 1.7e9 + number, group=True)
-            await here.house.store.receive(said)
+            await here.service.store.receive(said)
         async with studio(here, "talks?search=boat") as page:
             rows = page.get_by_role("list", name="Talks").get_by_role("link")
             await expect(rows).to_have_count(1)
@@ -106,11 +106,11 @@ async def test_a_search_goes_on_by_itself_until_something_is_found(
 
 
 async def test_a_talk_is_given_another_model_exported_and_reset(tmp_path: Path) -> None:
-    async with house(tmp_path) as here, studio(here, f"talks/{quote(ROOM, safe='')}") as page:
+    async with service(tmp_path) as here, studio(here, f"talks/{quote(ROOM, safe='')}") as page:
         await page.get_by_text("Who speaks here").click()
         await page.get_by_label("Model").last.select_option("fast")
         await expect(page.get_by_role("status").last).to_have_text("It holds from the next reply on")
-        assert here.house.place("discord:1:77:").model == "fast"
+        assert here.service.place("discord:1:77:").model == "fast"
         async with page.expect_download() as download:
             await page.get_by_role("button", name="Export").click()
         file = await (await download.value).path()
@@ -125,12 +125,12 @@ async def test_a_talk_is_given_another_model_exported_and_reset(tmp_path: Path) 
         await page.get_by_role("dialog").get_by_role("button", name="Reset").click()
         await expect(page.get_by_text("Where is the boat?")).to_have_count(0)
         await expect(page.get_by_role("heading", level=1)).to_have_text("Forgotten")
-        (first, _) = await here.house.store.turns(ROOM, 2)
+        (first, _) = await here.service.store.turns(ROOM, 2)
         assert first.lines == ()
 
 
 async def test_a_person_is_forgotten_once_the_name_was_typed(tmp_path: Path) -> None:
-    async with house(tmp_path) as here, studio(here, "people") as page:
+    async with service(tmp_path) as here, studio(here, "people") as page:
         await page.get_by_role("list", name="People").get_by_role("link").filter(has_text="Mo").click()
         await expect(page.get_by_role("heading", level=1)).to_have_text("Mo")
         await page.get_by_role("button", name="Forget").click()
@@ -142,13 +142,13 @@ async def test_a_person_is_forgotten_once_the_name_was_typed(tmp_path: Path) -> 
         await dialog.get_by_role("textbox").fill("Mo")
         await page.keyboard.press("Enter")
         await expect(dialog).to_contain_text("1 talk changed.")
-        assert await here.house.store.people(MO.id) == ()
+        assert await here.service.store.people(MO.id) == ()
         await dialog.get_by_role("button", name="Close").click()
         await expect(page.get_by_role("list", name="People").get_by_role("link")).to_have_count(1)
 
 
 async def test_a_fact_is_found_and_forgotten(tmp_path: Path) -> None:
-    async with house(tmp_path) as here, studio(here, "people/11") as page:
+    async with service(tmp_path) as here, studio(here, "people/11") as page:
         await page.get_by_role("link", name="2", exact=True).click()
         facts = page.get_by_role("list", name="Memory").get_by_role("listitem")
         await expect(facts).to_have_count(2)
@@ -158,13 +158,13 @@ async def test_a_fact_is_found_and_forgotten(tmp_path: Path) -> None:
         await facts.get_by_role("button", name="Forget").click()
         await page.get_by_role("dialog").get_by_role("button", name="Forget").click()
         await expect(page.get_by_text("Nothing is remembered")).to_be_visible()
-        (left,) = await here.house.store.memories(MO.id, "Pixi")
+        (left,) = await here.service.store.memories(MO.id, "Pixi")
         assert left.text == "Bakes <i>bread</i>."
 
 
 async def test_drafts_are_decided_by_keys(tmp_path: Path) -> None:
-    async with house(tmp_path, 'addons = ["companion"]') as here:
-        await here.house.store.add_key(ApiKey("app", digest_of(KEY), ("chat",)))
+    async with service(tmp_path, 'addons = ["companion"]') as here:
+        await here.service.store.add_key(ApiKey("app", digest_of(KEY), ("chat",)))
         async with aiohttp.ClientSession(headers={"Authorization": f"Bearer {KEY}"}) as http:
             for name in ("One", "<script>alert(2)</script>"):
                 spot = {"name": name, "type": "street", "city": "Wexcombe"}
@@ -190,7 +190,7 @@ async def test_drafts_are_decided_by_keys(tmp_path: Path) -> None:
 
 async def test_usage_is_told_by_what_one_asks_for(tmp_path: Path) -> None:
     limits = "[limits]\nperson_messages = 4\n"
-    async with house(tmp_path, more=limits) as here, studio(here, "usage") as page:
+    async with service(tmp_path, more=limits) as here, studio(here, "usage") as page:
         await expect(page.get_by_role("img", name="From")).to_be_visible()
         await expect(page.get_by_role("meter", name="2 of 4 messages today")).to_be_visible()
         await page.get_by_label("Added up by").select_option("persona")
@@ -204,7 +204,7 @@ async def test_usage_is_told_by_what_one_asks_for(tmp_path: Path) -> None:
 async def test_no_screen_is_wider_than_a_phone(tmp_path: Path, direction: str) -> None:
     wide = "document.documentElement.scrollWidth"
     phone = {"width": 360, "height": 740}
-    async with house(tmp_path) as here, studio(here, "talks", viewport=phone) as page:
+    async with service(tmp_path) as here, studio(here, "talks", viewport=phone) as page:
         for screen in SCREENS:
             await page.goto(f"{here.url}/studio/{screen}")
             await expect(page.get_by_role("heading", level=1)).to_be_visible()

@@ -33,7 +33,7 @@ async def desk(
     """The studio at the list of personas, watched for changes on the disk."""
     async with (
         serving_pages(folder, *replies, personas={"wren": text}) as here,
-        reloading(here.house, lambda: load(folder / "pixi.toml"), folder),
+        reloading(here.service, lambda: load(folder / "pixi.toml"), folder),
         at_page(here.url, here.link, **options) as page,
     ):
         await page.get_by_role("link", name="Personas").click()
@@ -65,12 +65,12 @@ async def test_a_text_is_checked_while_it_is_written_and_live_once_saved(tmp_pat
         await editor.press("Control+s")
         await expect(page.get_by_text("Saved, and live")).to_be_visible()
         assert file.read_text() == TEXT.replace("trolley", "cart")
-        assert here.house.personas["wren"].about == "pushes a cart"
+        assert here.service.personas["wren"].about == "pushes a cart"
         await editor.fill(TEXT.replace("about", "abuot"))
         await page.get_by_role("button", name="Save", exact=True).click()
         await expect(page.get_by_text("not live")).to_be_visible()
         await expect(page.get_by_role("alert")).to_contain_text("unknown key `abuot`")
-        assert here.house.personas["wren"].about == "pushes a cart"
+        assert here.service.personas["wren"].about == "pushes a cart"
 
 
 async def test_what_is_not_saved_answers_beside(tmp_path: Path) -> None:
@@ -195,7 +195,7 @@ async def test_a_database_is_searched_as_a_model_does(tmp_path: Path) -> None:
         await page.get_by_role("link", name="Databases").click()
         await page.get_by_role("link", name="trolley").click()
         await expect(page.get_by_text("1 file set aside").first).to_be_visible()
-        await until(lambda: here.house.library.databases["trolley"].state.finished)
+        await until(lambda: here.service.library.databases["trolley"].state.finished)
         await page.get_by_role("searchbox").fill("gingr")
         await page.get_by_role("button", name="Search").click()
         await expect(page.get_by_text("“gingr” was read as “ginger”.")).to_be_visible()

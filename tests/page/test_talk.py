@@ -24,7 +24,7 @@ KIT = "---\nname: Kit\nabout: skates\nlanguage: fa\n---\n\nYou are Kit.\n"
 CARDS = """
 from pixi.companion.cards import spot_card, spots_list
 from pixi.companion.data import Spot
-from pixi.core.card import Card, Field
+from pixi.core.message import Card, Field
 
 PLACE = {"city": "Venice", "state": "CA", "latitude": 1.5, "longitude": 2.5}
 SPOT = Spot(id="7", name="Harbor Bowl", kind="skatepark", rating=4.6, **PLACE)
@@ -419,7 +419,7 @@ async def test_who_is_not_known_enters_a_key(tmp_path: Path) -> None:
 
     key = "pixi_sk_" + "k" * 40
     async with serving_pages(tmp_path, "[SEND: hello]", http="local = false\n") as here:
-        await here.house.store.add_key(ApiKey("app", digest_of(key), ("chat",), ("pixi",)))
+        await here.service.store.add_key(ApiKey("app", digest_of(key), ("chat",), ("pixi",)))
         async with at_page(here.url, here.url) as page:
             await page.get_by_label("you need a key").fill("pixi_sk_wrong")
             await page.keyboard.press("Enter")

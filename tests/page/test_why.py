@@ -6,7 +6,7 @@ import aiohttp
 import pytest
 from playwright.async_api import expect
 
-from pixi.app.cast import read_cast
+from pixi.app.personas import read_personas
 from pixi.core.memory import Memory
 from tests.page.browsing import Here, at_page, needs_chromium, serving_pages
 from tests.servers.scripted_openai import finish, stream, usage
@@ -36,7 +36,7 @@ async def test_a_reply_is_explained_from_what_was_said_to_what_became_of_it(tmp_
     async with serving_pages(tmp_path, "[SEND: hello]", reply, personas={"pixi": PERSONA}) as here:
         await say(here, NASTY)
         fact = Memory(0, "Pixi", "web:local", "", "x", "one", f"likes green tea {NASTY}", 1.0)
-        await here.house.store.remember(fact)
+        await here.service.store.remember(fact)
         turn = await say(here, "which tea do I like?")
         async with at_page(here.url, here.link) as page:
             await expect(page.get_by_role("link", name="Health")).to_be_visible()
@@ -65,14 +65,14 @@ async def test_what_cannot_be_known_any_more_is_said_plainly(tmp_path: Path) -> 
         turn = await say(here, "my words")
         changed = PERSONA.replace("by the sea", "in the hills")
         (tmp_path / "personas" / "pixi.md").write_text(changed)
-        await here.house.change(here.house.settings, read_cast(here.house.settings))
+        await here.service.change(here.service.settings, read_personas(here.service.settings))
         async with at_page(here.url, here.link) as page:
             await expect(page.get_by_role("link", name="Health")).to_be_visible()
             await page.goto(f"{here.url}/studio/why/{turn}")
             told = page.locator(".certain")
             await expect(told).to_contain_text("Not all of this is as it was sent")
             await expect(told).to_contain_text("the persona’s file")
-            await here.house.forget("web:local")
+            await here.service.forget("web:local")
             await page.reload()
             await expect(told).to_contain_text("were forgotten")
             assert "my words" not in await page.content()

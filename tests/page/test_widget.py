@@ -43,7 +43,7 @@ PAYLOADS = (
 )
 
 ADDON = '''
-from pixi.core.card import Card, Field
+from pixi.core.message import Card, Field
 
 
 def setup(addon):
@@ -110,7 +110,7 @@ async def shop(
             site.pixi = here.url
             origins = (site.origin,) if lets_in else ("https://other.example",)
             key = ApiKey("shop", digest_of(PUBLIC), (), (), origins, signs="5a" * 32)
-            assert await here.house.store.add_key(key)
+            assert await here.service.store.add_key(key)
             yield here, site
     finally:
         await runner.cleanup()

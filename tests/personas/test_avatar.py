@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pixi.core.errors import ConfigError
-from pixi.personas.files import Loaded, load_persona, parse_persona
+from pixi.personas.files import LoadedPersona, load_persona, parse_persona
 
 
-def loaded(folder: Path, avatar: str) -> Loaded:
+def loaded(folder: Path, avatar: str) -> LoadedPersona:
     path = folder / "mo.md"
     path.write_text(f"---\nname: Mo\navatar: {avatar}\n---\nYou are Mo.\n", encoding="utf-8")
     return load_persona(path)

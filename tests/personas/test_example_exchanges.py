@@ -3,8 +3,7 @@
 import pytest
 
 from pixi.core.persona import Example
-from pixi.personas.examples import check_reply, read_exchanges
-from pixi.personas.sections import number_lines
+from pixi.personas.sections import check_reply, number_lines, read_exchanges
 
 
 def exchanges(text: str) -> list[Example]:

@@ -5,8 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pixi.core.untrusted import display_line
-from pixi.personas.entries import find_unfit, read_entries
-from pixi.personas.front_matter import KEYS, FrontMatter, read_front_matter
+from pixi.personas.front_matter import KEYS, FrontMatter, find_unfit, read_entries, read_front_matter
 
 
 def read(text: str, first_line: int = 1) -> FrontMatter:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from pixi.core.errors import ConfigError
 from pixi.core.persona import Example, Persona
-from pixi.personas.files import LARGEST, Loaded, load_persona, parse_persona, read_persona
+from pixi.personas.files import LARGEST, LoadedPersona, load_persona, parse_persona, read_persona
 from tests.steps import assert_linear
 
 WHOLE = """\
@@ -227,7 +227,7 @@ PIECES = [
 pieces = st.lists(st.sampled_from(PIECES) | st.text(max_size=8), max_size=16).map("".join)
 
 
-def outcome(text: str) -> Loaded | str:
+def outcome(text: str) -> LoadedPersona | str:
     """The persona, or the error's text; any other exception fails the test."""
     try:
         return parse_persona(text, Path("mo.md"))

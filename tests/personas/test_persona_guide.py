@@ -6,7 +6,7 @@ from pathlib import Path
 from pixi.core.language import BUILT_IN
 from pixi.personas.files import load_persona
 from pixi.personas.front_matter import KEYS
-from pixi.personas.shelf import Broken, list_personas
+from pixi.personas.shelf import BrokenPersona, list_personas
 
 GUIDE = (Path(__file__).parents[2] / "docs" / "personas.md").read_text(encoding="utf-8")
 
@@ -22,7 +22,7 @@ def test_the_whole_example_loads_without_a_remark(tmp_path: Path) -> None:
     assert [example.said for example in loaded.persona.examples][:2] == ["hello!", "who are you?"]
     path.write_text(text.replace("summon:", "sumon:"), encoding="utf-8")
     (found,) = list_personas([tmp_path])
-    assert isinstance(found, Broken)
+    assert isinstance(found, BrokenPersona)
     (fault,) = found.faults
     assert fault.removeprefix(f"{tmp_path}/") in GUIDE.replace("personas/mathilde", "mathilde")
 

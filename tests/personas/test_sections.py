@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pixi.personas.faults import Fault
-from pixi.personas.sections import EXAMPLES, IN_SHORT, Line, join, number_lines, read_sections
+from pixi.personas.front_matter import LintError
+from pixi.personas.sections import EXAMPLES, IN_SHORT, SourceLine, join, number_lines, read_sections
 
 
 def test_two_sections_are_taken_out_and_the_rest_stays_in_order() -> None:
@@ -13,7 +13,7 @@ def test_two_sections_are_taken_out_and_the_rest_stays_in_order() -> None:
     assert join(read.prompt) == "# Pixi\nart\n\n## Likes\n\ncats"
     assert join(read.examples) == "> hi"
     assert join(read.in_short) == "You."
-    assert read.examples[1] == Line(6, "> hi")
+    assert read.examples[1] == SourceLine(6, "> hi")
     assert read.remarks == ()
 
 
@@ -41,7 +41,7 @@ def test_code_is_no_heading() -> None:
 
 @pytest.mark.parametrize("name", [EXAMPLES, IN_SHORT])
 def test_a_section_that_stands_twice_is_a_fault(name: str) -> None:
-    with pytest.raises(Fault) as caught:
+    with pytest.raises(LintError) as caught:
         read_sections(f"## {name}\na\n## Other\nb\n## {name}\nc", 10)
     assert caught.value.line == 14
     assert f"`## {name}` stands on line 10 already" in caught.value.text
@@ -83,7 +83,7 @@ def test_a_fence_that_never_closes_is_told_where_it_opens() -> None:
 def test_no_line_is_lost_and_every_line_keeps_its_number(text: str, first_line: int) -> None:
     try:
         read = read_sections(text, first_line)
-    except Fault:
+    except LintError:
         return
     numbered, _ = number_lines(text, first_line)
     kept = {*read.prompt, *read.examples, *read.in_short}

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from pixi.core.errors import ConfigError
-from pixi.personas.files import Loaded
+from pixi.personas.files import LoadedPersona
 from pixi.personas.shelf import (
-    Broken,
+    BrokenPersona,
     find_persona,
     list_personas,
     persona_folders,
@@ -86,7 +86,9 @@ def test_in_one_folder_a_files_name_wins_and_a_namesake_is_told(own: Path) -> No
     put(own, "b.md", "mole")
     put(own, "mole.md", "Other", "by the file")
     assert find_persona("mole", [own]).prompt == "by the file"
-    remarks = {each.path.name: each.remarks for each in list_personas([own]) if isinstance(each, Loaded)}
+    remarks = {
+        each.path.name: each.remarks for each in list_personas([own]) if isinstance(each, LoadedPersona)
+    }
     assert remarks["a.md"] == remarks["mole.md"] == ()
     (remark,) = remarks["b.md"]
     assert remark.text == "`mole` is the name in a.md too: give one of them another."
@@ -99,8 +101,8 @@ def test_a_broken_file_is_listed_and_the_others_load(own: Path, other: Path) -> 
     put(own, "c.md", "C")
     put(other, "b.md", "B", "theirs")
     found = list_personas([own, other])
-    assert [type(each) for each in found] == [Loaded, Broken, Loaded]
-    assert found[1] == Broken(broken, (f"{broken}:2: unknown key `nmae`: do you mean `name`?",))
+    assert [type(each) for each in found] == [LoadedPersona, BrokenPersona, LoadedPersona]
+    assert found[1] == BrokenPersona(broken, (f"{broken}:2: unknown key `nmae`: do you mean `name`?",))
     assert complaint("b", own, other) == f"{broken}:2: unknown key `nmae`: do you mean `name`?"
     assert find_persona("c", [own, other]).name == "C"
 
@@ -137,7 +139,7 @@ def test_links_stay_in_their_folder(own: Path, other: Path) -> None:
     (own / "gone.md").symlink_to(own / "none.md")
     (own / "folder.md").mkdir()
     found = {each.path.name: each for each in list_personas([own])}
-    faults = {name: each.faults for name, each in found.items() if isinstance(each, Broken)}
+    faults = {name: each.faults for name, each in found.items() if isinstance(each, BrokenPersona)}
     assert faults == {
         "out.md": (f"{own / 'out.md'}: this link leads out of its folder; put the file itself there.",),
         "gone.md": (f"{own / 'gone.md'}: the link leads nowhere; check the path.",),
@@ -156,7 +158,7 @@ def test_a_file_name_that_is_not_utf8(own: Path) -> None:
     except OSError:
         pytest.skip("this file system holds only UTF-8 names")
     (found,) = list_personas([own])
-    assert isinstance(found, Loaded)
+    assert isinstance(found, LoadedPersona)
     assert found.persona.name == "caf\N{REPLACEMENT CHARACTER}"
     found.persona.origin.encode()
 

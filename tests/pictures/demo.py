@@ -10,7 +10,7 @@ from rich.segment import Segment
 from rich.style import Style
 
 from pixi.cli.demo_screen import draw
-from pixi.cli.demo_stage import SCENES, Stage, open_pancakes, play
+from pixi.cli.demo_stage import SCENES, DemoState, open_pancakes, play
 from tests.held_clock import hold
 from tests.pictures.terminal_svg import THEMES, Look, Screen, screen_of, svg
 
@@ -31,7 +31,7 @@ async def record() -> list[tuple[float, Screen]]:
         force_terminal=True,
         color_system="standard",
     )
-    stage = Stage()
+    stage = DemoState()
     screens: dict[float, Screen] = {}  # the last of each moment
     clock = asyncio.get_running_loop().time
 
@@ -50,7 +50,7 @@ async def record() -> list[tuple[float, Screen]]:
     return list(screens.items())
 
 
-def _rows(console: Console, stage: Stage) -> Iterator[list[tuple[str, Look]]]:
+def _rows(console: Console, stage: DemoState) -> Iterator[list[tuple[str, Look]]]:
     for line in console.render_lines(draw(stage, console), console.options):
         yield [(text, _look(style)) for text, style, _ in Segment.simplify(line)]
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from pixi.personas.shelf import shipped_folder
-from pixi.testing.discord import Message, User
+from pixi.testing.discord import FakeMessage, User
 from tests.end_to_end.bot import Scene, scene
 from tests.page.browsing import browsing
 
@@ -44,7 +44,7 @@ _COLOURS = ("#c2410c", "#0f766e", "#7c3aed")
 async def talk(there: Scene) -> None:
     """Have people talk, each answered before the next one writes."""
     sam, ada = there.discord.person("Sam"), there.discord.person("Ada")
-    async with there.bot(discord__home_channels=[there.room.id]) as house:
+    async with there.bot(discord__home_channels=[there.room.id]) as service:
         said: list[tuple[User, str]] = [
             (there.mo, "blueberry pancakes, first try!!"),
             (sam, "@Mo are you bringing the speakers tonight?"),
@@ -55,7 +55,7 @@ async def talk(there: Scene) -> None:
         for who, text in said:
             await there.room.say(who, text)
             asked += 2 if "how thin" in text else 1
-            await there.answered(house, asked)
+            await there.answered(service, asked)
 
 
 def page_of(there: Scene) -> str:
@@ -76,7 +76,7 @@ def page_of(there: Scene) -> str:
     )
 
 
-def _article(message: Message, face: str, *, same: bool) -> str:
+def _article(message: FakeMessage, face: str, *, same: bool) -> str:
     app = " <small>APP</small>" if message.author.bot else ""
     name = "" if same else f"<div><b>{escape(message.author.name)}</b>{app}</div>"
     text = escape(message.content)

@@ -15,7 +15,7 @@ from pixi.core.language import (
     Prose,
     Thought,
 )
-from pixi.core.written import read_again, written
+from pixi.core.reading import read_again, written
 from tests.conformance.reading import check_shape, merged, pieces_at, read
 from tests.properties.fragments import CANARY, FRAGMENTS, PEOPLE, may_hide_a_canary
 

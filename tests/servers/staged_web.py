@@ -9,8 +9,7 @@ from dataclasses import dataclass, field
 
 from aiohttp import web
 
-from pixi.fetching.connecting import Gate
-from pixi.fetching.lookups import Lookup
+from pixi.fetching.guard import Gate, Lookup
 from pixi.fetching.web import Web
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]

@@ -3,7 +3,7 @@
 import discord
 import pytest
 
-from pixi.testing.discord import Intent, LoopbackDiscord, Permission
+from pixi.testing.discord import GatewayIntents, LoopbackDiscord, Permission
 from tests.servers.clients import Bot, connected, heard, pointed_at, socket
 
 
@@ -33,7 +33,7 @@ async def test_an_identify_that_is_wrong_closes_with_its_code(
 ) -> None:
     async with LoopbackDiscord() as server:
         server.guild()
-        server.allow_intents(Intent(0))
+        server.allow_intents(GatewayIntents(0))
         server.gateway.settings.guilds_per_shard = 0 if code == 4011 else 10
         async with socket(server) as line:
             await line.identify(server.token, intents, **more)
@@ -82,7 +82,7 @@ async def test_content_is_kept_from_who_did_not_ask_for_it() -> None:
             ]
             assert messages[0].attachments == []
             assert messages[1].reference.resolved.content == ""
-        server.allow_intents(Intent(0))
+        server.allow_intents(GatewayIntents(0))
         async with connected(server, intents) as bot:  # then REST hides it too
             history = [each.content async for each in bot.channel(general.id).history(oldest_first=True)]
             assert history == ["", "", f"<@{server.bot.id}> for you", "my own"]

@@ -12,7 +12,7 @@ import aiohttp
 import discord
 import pytest
 
-from pixi.testing.discord import Channel, LoopbackDiscord, Permission
+from pixi.testing.discord import FakeChannel, LoopbackDiscord, Permission
 from tests.servers.clients import connected, rest
 
 Json = dict[str, Any]
@@ -372,7 +372,7 @@ async def test_a_route_can_be_limited_with_discords_headers() -> None:
         server.limit("POST", r"/messages$", 2, 60.0)
         async with rest(server) as session:
 
-            async def post(channel: Channel) -> tuple[int, Any, Json]:
+            async def post(channel: FakeChannel) -> tuple[int, Any, Json]:
                 path = f"/api/v10/channels/{channel.id}/messages"
                 async with session.post(path, json={"content": "x"}) as answer:
                     return answer.status, answer.headers, await answer.json()

@@ -4,7 +4,7 @@ from typing import Any
 
 import discord
 
-from pixi.testing.discord import Intent, LoopbackDiscord, Permission
+from pixi.testing.discord import GatewayIntents, LoopbackDiscord, Permission
 from tests.servers.clients import connected
 from tests.servers.test_loopback_rest import asked, code_of
 
@@ -50,7 +50,7 @@ async def test_a_search_is_refused_or_put_off() -> None:
         status, body = await asked(server, "GET", f"{path}?content=a")
         assert (status, body["code"]) == (202, 110_000)
         assert (await asked(server, "GET", f"{path}?content=a"))[0] == 200
-        server.allow_intents(Intent.GUILD_MEMBERS)
+        server.allow_intents(GatewayIntents.GUILD_MEMBERS)
         assert (await asked(server, "GET", f"{path}?content=a"))[0] == 403
 
 

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
-from pixi.testing.discord import Interaction, LoopbackDiscord, Message, Upload, User
+from pixi.testing.discord import FakeMessage, Interaction, LoopbackDiscord, Upload, User
 from tests.soak.ledger import Ledger, Question
 from tests.soak.town import Place, Town
 
@@ -131,7 +131,7 @@ class Folk:
             return [Upload("notes.txt", "text/plain", (self._words(80) + "\n").encode() * 3)]
         return [Upload("picture.png", "image/png", _PIXEL)] if chance < 0.07 else []
 
-    def _last_said(self, place: Place, persona: str) -> Message | None:
+    def _last_said(self, place: Place, persona: str) -> FakeMessage | None:
         """The last post there of that persona, if it is one of the last messages."""
         shown = persona.capitalize()
         newest = place.room.page(5)

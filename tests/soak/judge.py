@@ -10,8 +10,7 @@ from pathlib import Path
 from pixi.channels.discord.backend import parse_address
 from pixi.channels.discord.outgoing.channel import NOTICE
 from pixi.channels.discord.outgoing.delivery import POINTER
-from pixi.testing.discord import Channel as Room
-from pixi.testing.discord import Message, User
+from pixi.testing.discord import FakeChannel, FakeMessage, User
 from tests.soak.ledger import SORRY, Given, Ledger, Question
 
 _SHOWN = 60
@@ -73,7 +72,7 @@ class Judge:
             for mark in given.marks:
                 self._given[mark].append(given)
 
-    def judge(self, rooms: Iterable[Room]) -> Verdict:
+    def judge(self, rooms: Iterable[FakeChannel]) -> Verdict:
         """All rooms."""
         by_room: defaultdict[int, list[Question]] = defaultdict(list)
         for question in self._ledger.questions.values():
@@ -82,7 +81,7 @@ class Judge:
             self._room(room, by_room[room.id])
         return self._verdict
 
-    def _room(self, room: Room, questions: list[Question]) -> None:
+    def _room(self, room: FakeChannel, questions: list[Question]) -> None:
         posts = [each for each in (*room.messages, *room.deleted) if self._is_ours(each)]
         replies = self._replies(room, posts)
         self._look_for_doubles(room, posts)
@@ -99,12 +98,12 @@ class Judge:
         for persona, unanswered in left.items():
             self._notices(room, persona, unanswered, posts)
 
-    def _is_ours(self, message: Message) -> bool:
+    def _is_ours(self, message: FakeMessage) -> bool:
         return not message.interaction and (
             message.author is self._bot or message.application_id == self._application
         )
 
-    def _replies(self, room: Room, posts: list[Message]) -> defaultdict[str, list[Given]]:
+    def _replies(self, room: FakeChannel, posts: list[FakeMessage]) -> defaultdict[str, list[Given]]:
         """The replies that were posted to each question."""
         found: defaultdict[str, list[Given]] = defaultdict(list)
         for post in posts:
@@ -120,13 +119,15 @@ class Judge:
                     found[mark].append(given[0])
         return found
 
-    def _look_for_doubles(self, room: Room, posts: list[Message]) -> None:
+    def _look_for_doubles(self, room: FakeChannel, posts: list[FakeMessage]) -> None:
         texts = Counter(_without_pointer(each.content) for each in posts)
         for text, count in texts.items():
             if count > 1 and text not in (SORRY, NOTICE):
                 self._verdict.twice.append(f"{text[:_SHOWN]!r} stands {count} times in {room!r}")
 
-    def _notices(self, room: Room, persona: str, questions: list[Question], posts: list[Message]) -> None:
+    def _notices(
+        self, room: FakeChannel, persona: str, questions: list[Question], posts: list[FakeMessage]
+    ) -> None:
         """Questions without an answer: each turn of them was told of by exactly one notice, or needs none."""
         wanted, free = self._without_answer(room, persona, questions)
         text = SORRY if persona == "pixi" else NOTICE
@@ -142,7 +143,7 @@ class Judge:
         self._verdict.told += sum(len(turn) for turn in wanted if turn not in missing)
 
     def _without_answer(
-        self, room: Room, persona: str, questions: list[Question]
+        self, room: FakeChannel, persona: str, questions: list[Question]
     ) -> tuple[list[list[Question]], int]:
         """The turns of which people must have been told, and how many more there are of which they may."""
         by_turn: defaultdict[object, list[Question]] = defaultdict(list)
@@ -180,7 +181,7 @@ class Judge:
         given = self._ledger.latest.get(question.mark)
         return given is not None and given.reaction
 
-    def _lose(self, room: Room, wanted: list[list[Question]], count: int) -> None:
+    def _lose(self, room: FakeChannel, wanted: list[list[Question]], count: int) -> None:
         """Too few notices: nobody can tell which of the turns went without, so all are named."""
         for turn in wanted:
             for question in turn:
@@ -192,7 +193,7 @@ class Judge:
                 )
 
 
-def _told_about(turn: list[Question], notices: list[Message]) -> bool:
+def _told_about(turn: list[Question], notices: list[FakeMessage]) -> bool:
     """Whether a notice came after a turn began, or so shortly before that no other was due."""
     return any(notice.at > turn[0].asked - _NOTICE_SECONDS for notice in notices)
 

@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 
 from pixi.channels.discord.outgoing.channel import NOTICE
-from pixi.testing.discord import Channel as Room
-from pixi.testing.discord import Message
+from pixi.testing.discord import FakeChannel, FakeMessage
 
 SORRY = "oops, my head"
 """What Pixi says when its model fails. Edda has no words for it: then the bot gives a notice."""
@@ -33,8 +32,8 @@ class Question:
 
     mark: str
     persona: str
-    room: Room
-    message: Message
+    room: FakeChannel
+    message: FakeMessage
     asked: float = field(default_factory=time.monotonic)
     seen: float | None = None
     excused: str = ""
@@ -102,7 +101,7 @@ class Ledger:
         self.questions[question.mark] = question
         self._open[question.room.id][question.mark] = question
 
-    def open_in(self, room: Room) -> list[Question]:
+    def open_in(self, room: FakeChannel) -> list[Question]:
         """The questions there to which an answer may be on its way."""
         there = self._open[room.id]
         late = time.monotonic() - _PATIENCE

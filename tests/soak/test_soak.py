@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 from pixi.channels.discord.outgoing.channel import NOTICE
-from pixi.testing.discord import Channel as Room
-from pixi.testing.discord import LoopbackDiscord, Message, User
+from pixi.testing.discord import FakeChannel, FakeMessage, LoopbackDiscord, User
 from tests.pages import ROOT
 from tests.soak.judge import Judge, Turns, Verdict
 from tests.soak.ledger import SORRY, Ledger, Question
@@ -44,10 +43,10 @@ class Case:
     ledger: Ledger
     bot: User
     mo: User
-    room: Room
+    room: FakeChannel
     turns: dict[tuple[int, str, int], tuple[int | None, str]]
 
-    async def ask(self, mark: str, *, turn: int | None = None, finish: str = "stop") -> Message:
+    async def ask(self, mark: str, *, turn: int | None = None, finish: str = "stop") -> FakeMessage:
         message = await self.room.say(self.mo, f"pixi, {mark}")
         self.ledger.ask(Question(mark, "pixi", self.room, message))
         self.turns[self.room.id, "pixi", message.id] = (turn, finish)

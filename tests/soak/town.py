@@ -3,8 +3,7 @@
 import random
 from dataclasses import dataclass
 
-from pixi.testing.discord import Channel as Room
-from pixi.testing.discord import Guild, LoopbackDiscord, Permission, User
+from pixi.testing.discord import FakeChannel, Guild, LoopbackDiscord, Permission, User
 
 _PEOPLE = 120
 _DMS = 40
@@ -19,7 +18,7 @@ class Place:
         partner: who talks there alone with the bot; None: everybody talks there.
     """
 
-    room: Room
+    room: FakeChannel
     personas: tuple[str, ...]
     partner: User | None = None
 

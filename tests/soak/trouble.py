@@ -6,7 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Awaitable, Callable
 
-from pixi.testing.discord import Call, DropConnection, Fault, LoopbackDiscord
+from pixi.testing.discord import ApiCall, DropConnection, LoopbackDiscord, RefusedCall
 from tests.soak.ledger import Ledger
 
 _POSTS = r"/messages$|/reactions/|/webhooks/"
@@ -61,14 +61,14 @@ class Trouble:
         """Refuse nothing any more."""
         self._refused = 0.0
 
-    def _before(self, _: Call) -> None:
+    def _before(self, _: ApiCall) -> None:
         if self._chance.random() < self._refused:
             self.done["post refused"] += 1
             if self._chance.random() < 0.5:
                 raise DropConnection
-            raise Fault(self._chance.choice([500, 502, 503]), 0, "upstream connect error")
+            raise RefusedCall(self._chance.choice([500, 502, 503]), 0, "upstream connect error")
 
-    def _posted(self, call: Call, ledger: Ledger) -> None:
+    def _posted(self, call: ApiCall, ledger: Ledger) -> None:
         if isinstance(call.body, dict):
             ledger.posted(str(call.body.get("content", "")))
         # It took effect, and the bot never hears of it.
@@ -77,5 +77,5 @@ class Trouble:
             raise DropConnection
 
     @staticmethod
-    def _reacted(call: Call, ledger: Ledger) -> None:
+    def _reacted(call: ApiCall, ledger: Ledger) -> None:
         ledger.reacted(int(call.ids["message"]))

@@ -9,7 +9,7 @@ from pixi.core.deltas import Usage
 from pixi.core.language import Planned
 from pixi.core.lines import AssistantLine, UserLine
 from pixi.core.message import Author, Image, Message, Quoted
-from pixi.store.kept import ApiKey, Place, SentFile, Talk
+from pixi.store.kept import ApiKey, ChannelConfig, SentFile, Talk
 from pixi.store.statements import (
     branches,
     chosen,
@@ -71,8 +71,8 @@ def everything(db: Watched) -> None:
     records.turn_behind(db, "discord:1:", "900")
     records.turns(db, room, 3)
     records.tally(db, "discord:1:", 0.0)
-    chosen.set_place(db, "discord:1:7:", Place(home=True))
-    chosen.set_place(db, "discord:1:7:", Place())
+    chosen.set_place(db, "discord:1:7:", ChannelConfig(home=True))
+    chosen.set_place(db, "discord:1:7:", ChannelConfig())
     chosen.mark(db, {"discord:1:7:": 1})
     chosen.watermarks(db, "discord:")
     records.answer_to(db, room, "1")

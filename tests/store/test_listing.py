@@ -6,7 +6,7 @@ from pixi.core.deltas import Usage
 from pixi.core.lines import AssistantLine, UserLine
 from pixi.core.memory import Memory
 from pixi.core.message import Author, Message
-from pixi.core.spending import Spent
+from pixi.core.spending import UsageEntry
 from pixi.store.kept import Circle, FoundWords, Talk, TalkFilter, TurnSums
 from pixi.store.sql import SqlStore
 from pixi.store.statements import listing
@@ -139,7 +139,7 @@ async def test_a_long_talk_is_looked_through_in_portions(
 @everywhere
 async def test_everybody_is_listed_of_whom_something_is_kept(store: SqlStore) -> None:
     await talk_everywhere(store)
-    await store.spend([Spent(1, "99", messages=1), Spent(1, "", messages=1)])
+    await store.spend([UsageEntry(1, "99", messages=1), UsageEntry(1, "", messages=1)])
     told = await store.list_people("", 9)
     assert [person for _, person in told] == [USER.id, "12", "11", "99"]
     assert told[-1] == (0, "99")
@@ -198,6 +198,6 @@ async def test_turns_are_added_up_by_persona(store: SqlStore) -> None:
 
 @everywhere
 async def test_what_a_person_used_is_added_up_over_days(store: SqlStore) -> None:
-    await store.spend([Spent(day, "11", messages=day) for day in (1, 2, 3)])
+    await store.spend([UsageEntry(day, "11", messages=day) for day in (1, 2, 3)])
     assert (await store.used(3, "person", "11")).messages == 3
     assert (await store.used(3, "person", "11", since=2)).messages == 5

@@ -8,9 +8,8 @@ from pathlib import Path
 from pixi.core.deltas import Usage
 from pixi.core.lines import AssistantLine, Line, ToolCall, ToolLine, UserLine
 from pixi.core.memory import Memory
-from pixi.core.message import Author, Message
-from pixi.core.venue import Audience
-from pixi.core.written import SILENCE
+from pixi.core.message import Audience, Author, Message
+from pixi.core.reading import SILENCE
 from pixi.store.opening import open_store
 from pixi.store.sql import SqlStore
 from pixi.store.sqlite import SqliteStore, schema

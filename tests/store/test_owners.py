@@ -16,7 +16,7 @@ from pixi.core.errors import LeaseHeld, StoreOutdated
 from pixi.core.language import Planned
 from pixi.core.lines import AssistantLine, UserLine
 from pixi.core.message import Author, Message
-from pixi.core.spending import Spent
+from pixi.core.spending import UsageEntry
 from pixi.store.kept import Deed, PlannedCommand
 from pixi.store.opening import file_of, open_store
 from pixi.store.sql import SqlStore
@@ -109,7 +109,7 @@ async def test_a_slow_former_owner_writes_nothing(store: SqlStore, other: SqlSto
     ):
         with pytest.raises(StoreOutdated, match=f"Another process owns the conversation of turn {turn}"):
             await late
-    spent = [Spent(day=1, person="1", messages=1)]
+    spent = [UsageEntry(day=1, person="1", messages=1)]
     assert not await store.end_turn(turn, LINES, "stop", 1, Usage(), spent=spent, again=("1",))
     assert (await store.used(1, "person", "1")).messages == 1, "what was used is entered all the same"
     assert await other.load(ROOM) == before

@@ -17,8 +17,8 @@ from pixi.core.errors import StoreError, StoreOutdated
 from pixi.core.lines import AssistantLine, Line, ToolCall, ToolLine, UserLine
 from pixi.core.memory import Memory
 from pixi.core.message import Author, Image, Message, Quoted
+from pixi.core.reading import SILENCE
 from pixi.core.stamps import stamp
-from pixi.core.written import SILENCE
 from pixi.store.database import Cursor, Database
 from pixi.store.kept import Known, SavedConversation, UnfinishedTurn
 from pixi.store.sql import SqlStore

@@ -12,8 +12,8 @@ from pixi.core.errors import ConfigError, LeaseHeld, StoreError, StoreOutdated
 from pixi.core.lines import AssistantLine, UserLine
 from pixi.core.message import Author, Message
 from pixi.store.kept import Effect
-from pixi.store.postgres import connection as postgres_connection
 from pixi.store.postgres import session as postgres_session
+from pixi.store.postgres import store as postgres_connection
 from pixi.store.postgres.address import read_address
 from pixi.store.postgres.store import PostgresStore
 from tests.begun import begun
@@ -218,7 +218,7 @@ async def test_a_server_that_stays_away_is_told_and_waited_for_no_longer(
             "or mend the host and port in [store] url."
         }
         pauses: list[float] = []
-        monkeypatch.setattr("pixi.store.postgres.connection.time.sleep", pauses.append)
+        monkeypatch.setattr("pixi.store.postgres.store.time.sleep", pauses.append)
         with pytest.raises(StoreError, match="no server answers there"):
             await store.load("room")
         assert pauses == [], "it was waited for already"

@@ -14,9 +14,8 @@ from pixi.core.errors import ConfigError, StoreError
 from pixi.core.message import Author, Message
 from pixi.store.opening import open_existing, open_store
 from pixi.store.postgres import session as postgres_session
-from pixi.store.postgres.address import read_address
-from pixi.store.postgres.connection import PostgresConnection
-from pixi.store.postgres.faults import store_error
+from pixi.store.postgres.address import read_address, store_error
+from pixi.store.postgres.store import PostgresConnection
 from tests.servers.postgres import Postgres
 
 T = TypeVar("T")

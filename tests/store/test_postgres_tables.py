@@ -13,7 +13,7 @@ from pixi.core.errors import ConfigError
 from pixi.core.lines import AssistantLine, UserLine
 from pixi.core.memory import Memory
 from pixi.core.message import Author, Image, Message, Quoted
-from pixi.store.kept import Deed, Place, Talk
+from pixi.store.kept import ChannelConfig, Deed, Talk
 from pixi.store.postgres import schema as postgres_schema
 from pixi.store.postgres import session as postgres_session
 from pixi.store.postgres.store import PostgresStore
@@ -290,7 +290,7 @@ async def test_room_is_cleared_in_those_tables_alone_that_were_changed(
     await store.drop_memories([])
     before = cleared()
     assert {table for table, count in before.items() if not count} == {"pixi_version"}, "at first all of them"
-    await store.set_place("room", Place(home=True))
+    await store.set_place("room", ChannelConfig(home=True))
     await store.drop_memories([kept.id])
     after = cleared()
     assert {table for table in after if after[table] > before[table]} == {"memories", "places"}

@@ -9,7 +9,7 @@ import pytest
 from pixi.core.deltas import Usage
 from pixi.core.lines import AssistantLine, Line, UserLine
 from pixi.core.message import Author, Image, Message
-from pixi.store.kept import Effect, Place, Tally
+from pixi.store.kept import ChannelConfig, Effect, Tally
 from pixi.store.opening import open_store
 from pixi.store.sql import SqlStore
 from tests.begun import begun
@@ -120,16 +120,16 @@ async def test_the_tally_counts_tokens_and_the_known_costs(store: SqlStore) -> N
 async def test_what_people_chose_for_a_channel_is_kept(store: SqlStore, url: str) -> None:
     here, there = "discord:1:7:", "discord:1:8:"
     assert await store.places() == {}
-    chosen = Place(("pixi", "a, \"strange\" 'näme'"), "smart", home=True)
-    await store.set_place(here, Place(("ann",)))
+    chosen = ChannelConfig(("pixi", "a, \"strange\" 'näme'"), "smart", home=True)
+    await store.set_place(here, ChannelConfig(("ann",)))
     await store.set_place(here, chosen)
-    await store.set_place(there, Place(home=True))
+    await store.set_place(there, ChannelConfig(home=True))
     await store.reset(f"{here}pixi")
     again = await open_store(url)
-    assert await again.places() == {here: chosen, there: Place(home=True)}
+    assert await again.places() == {here: chosen, there: ChannelConfig(home=True)}
     await again.close()
-    await store.set_place(there, Place())
-    await store.set_place("discord:1:9:", Place())
+    await store.set_place(there, ChannelConfig())
+    await store.set_place("discord:1:9:", ChannelConfig())
     assert await store.places() == {here: chosen}
 
 

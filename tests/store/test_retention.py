@@ -3,7 +3,7 @@
 import time
 from pathlib import Path
 
-from pixi.app.upkeep import forget_old
+from pixi.app.retention import forget_old
 from pixi.core.deltas import Usage
 from pixi.core.lines import AssistantLine, UserLine
 from pixi.core.memory import Memory

@@ -13,9 +13,8 @@ from pixi.core.language import Planned
 from pixi.core.lines import AssistantLine, ToolCall, ToolLine, UserLine
 from pixi.core.message import Author, Image, Message
 from pixi.store.sqlite import schema
-from pixi.store.sqlite.connection import SqliteConnection
 from pixi.store.sqlite.salvage import carry_over
-from pixi.store.sqlite.store import SqliteStore
+from pixi.store.sqlite.store import SqliteConnection, SqliteStore
 from pixi.store.statements import inbox, journal
 from pixi.store.statements.rows import pack_line
 from pixi.store.tables import Tables

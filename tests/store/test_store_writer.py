@@ -9,7 +9,7 @@ import pytest
 
 from pixi.core.errors import StoreError
 from pixi.store.database import Database
-from pixi.store.sqlite.connection import SqliteConnection
+from pixi.store.sqlite.store import SqliteConnection
 from pixi.store.writer import Row, Writer
 
 

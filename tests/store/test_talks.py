@@ -8,7 +8,7 @@ import pytest
 from pixi.core.deltas import Usage
 from pixi.core.lines import AssistantLine, UserLine
 from pixi.core.message import Author, Message
-from pixi.store.kept import Answered, ApiKey, Talk
+from pixi.store.kept import AnsweredMessage, ApiKey, Talk
 from pixi.store.opening import open_store
 from pixi.store.sql import SqlStore
 from tests.begun import begun
@@ -139,7 +139,7 @@ async def said(store: SqlStore, name: str) -> None:
 async def test_a_message_leads_to_the_turn_that_answers_it(store: SqlStore) -> None:
     assert await store.answer_to(ROOM, "1") is None
     await said(store, "1")
-    assert await store.answer_to(ROOM, "1") == Answered("hi 1", None)
+    assert await store.answer_to(ROOM, "1") == AnsweredMessage("hi 1", None)
     assert await store.answer_to("http:ee:pixi", "1") is None
     turn = await begun(store, ROOM, 0, "pixi", ("1",))
     await store.intend(turn, 0, "send", "hello")
@@ -160,7 +160,7 @@ async def test_of_a_message_that_comes_due_again_the_later_turn_is_told(store: S
     await said(store, "1")
     first = await begun(store, ROOM, 0, "pixi", ("1",))
     assert await store.end_turn(first, (UserLine("> hi 1"),), "stop", 1, Usage(), again=("1",))
-    assert await store.answer_to(ROOM, "1") == Answered("hi 1", None), "it waits again"
+    assert await store.answer_to(ROOM, "1") == AnsweredMessage("hi 1", None), "it waits again"
     second = await begun(store, ROOM, 0, "pixi", ("1",))
     answered = await store.answer_to(ROOM, "1")
     assert answered is not None

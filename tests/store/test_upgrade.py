@@ -12,7 +12,7 @@ from pixi.core.deltas import Usage
 from pixi.core.language import Planned
 from pixi.core.lines import AssistantLine, ToolCall, ToolLine, UserLine
 from pixi.core.message import Author, Image, Message, Quoted
-from pixi.store.kept import Effect, Place, UnfinishedTurn
+from pixi.store.kept import ChannelConfig, Effect, UnfinishedTurn
 from pixi.store.sqlite import SqliteStore, schema
 
 ROOM = "discord:1:7:pixi"
@@ -180,7 +180,7 @@ async def test_what_people_chose_and_were_remembered_by_is_still_there(old: Path
         deed = (1, 5.0, 1.0, ROOM, "g", 1, "pixi", "11", "ban", "{}", "", "done")
         db.execute(f"INSERT INTO audit VALUES ({', '.join('?' * 12)})", deed)
     store = await SqliteStore.open(old)
-    assert await store.places() == {"discord:1:7:": Place(("ann",), home=True)}
+    assert await store.places() == {"discord:1:7:": ChannelConfig(("ann",), home=True)}
     assert await store.watermarks("") == {"discord:1:7:": 900}
     assert [memory.text for memory in await store.memories("11", "pixi")] == ["likes tea"]
     assert [record.deed.tool for record in await store.audit(9)] == ["ban"]

@@ -7,18 +7,26 @@ import pytest
 
 from pixi.core.deltas import Usage
 from pixi.core.message import Author, Message
-from pixi.core.spending import Payer, Spent, day_of, first_of_month, next_month, spent_on, way_of_searching
+from pixi.core.spending import (
+    UsageEntry,
+    UsageScope,
+    day_of,
+    first_of_month,
+    next_month,
+    spent_on,
+    way_of_searching,
+)
 from pixi.store.kept import Deed
 from pixi.store.sql import SqlStore
 from tests.begun import begun
 
 DAY = 20_500
-MO = Spent(
+MO = UsageEntry(
     DAY, "11", "discord:7", "discord:1", "gpt-5-mini", messages=1, usage=Usage(1_000, 400, 50), cost=0.01
 )
 ANN = replace(MO, person="12", writes=2)
 WAY = way_of_searching("searxng")
-DM = Spent(DAY, "11", "discord:9", "", "gpt-5-mini", messages=1, usage=Usage(10, 0, 5), unpriced=15)
+DM = UsageEntry(DAY, "11", "discord:9", "", "gpt-5-mini", messages=1, usage=Usage(10, 0, 5), unpriced=15)
 
 
 async def test_what_is_entered_is_added_up(store: SqlStore) -> None:
@@ -43,7 +51,7 @@ async def test_what_is_entered_is_added_up(store: SqlStore) -> None:
 
 async def test_where_nothing_was_used_the_sum_is_nothing(store: SqlStore) -> None:
     (nothing,) = await store.usage(0, DAY)
-    assert nothing == Spent()
+    assert nothing == UsageEntry()
     assert await store.usage(0, DAY, "day") == ()
     assert (await store.used(DAY, "person", "11")).is_nothing
 
@@ -172,6 +180,6 @@ def test_days_and_months(seconds: float, day: int, first: int, following: str) -
 
 
 def test_a_call_is_priced_or_is_not() -> None:
-    payer = Payer("11", "discord:7", "discord:1")
+    payer = UsageScope("11", "discord:7", "discord:1")
     assert spent_on(payer, "m", Usage(10, 0, 5), None).unpriced == 15
     assert (MO + ANN) - ANN == MO

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from pixi.text.normalising import clean, normalise
+from pixi.text.terms import clean, normalise
 
 
 @pytest.mark.parametrize(

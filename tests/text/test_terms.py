@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from pixi.knowledge.index import Index
-from pixi.text.normalising import normalise
-from pixi.text.terms import FUNCTION_WORDS, language_of, pieces
+from pixi.text.terms import FUNCTION_WORDS, language_of, normalise, pieces
 from tests.knowledge.index.building import ids, index_of
 
 

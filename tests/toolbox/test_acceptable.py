@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pixi.toolbox.acceptable import Unacceptable, accepted
+from pixi.toolbox.foreign_schema import UnusableSchema, accepted
 from tests.steps import steps_of
 from tests.toolbox.narrow import faults_of
 
@@ -68,7 +68,7 @@ def test_a_tool_without_arguments_has_an_empty_object(nothing: object) -> None:
     ],
 )
 def test_what_is_no_object_is_refused_and_says_why(schema: object, why: str) -> None:
-    with pytest.raises(Unacceptable, match=why):
+    with pytest.raises(UnusableSchema, match=why):
         accepted(schema)
 
 
@@ -198,7 +198,7 @@ def test_a_reference_in_a_circle_or_to_nowhere_ends(reference: str) -> None:
 
 
 def refused(schema: dict[str, Any]) -> None:
-    with pytest.raises(Unacceptable, match="too large"):
+    with pytest.raises(UnusableSchema, match="too large"):
         accepted(schema)
 
 
@@ -387,7 +387,7 @@ def test_whatever_comes_in_what_goes_out_keeps_the_rules(schema: object) -> None
         schema,
         {"type": "object", "properties": {"x": schema, "名": schema}, "$defs": {"a": schema}},
     ):
-        with suppress(Unacceptable):
+        with suppress(UnusableSchema):
             assert faults_of(accepted(whole).parameters) == []
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from pixi.addons.loading import Source, is_shipped, load_addon, named, personas_of
+from pixi.addons.loading import AddonSource, is_shipped, load_addon, named, personas_of
 from pixi.app.addons import load_all
 from pixi.channels.http.jwt import HostTokens
 from pixi.companion.addon import CompanionSettings
@@ -19,15 +19,13 @@ from pixi.core.persona import Persona
 from pixi.core.routes import AddonRoute, Caller, RouteError, RouteWrites
 from pixi.models.model import Traits
 from pixi.settings import load
-from pixi.settings.hidden import secrets_in
-from pixi.settings.secret import Secret
+from pixi.settings.secret import Secret, secrets_in
 from pixi.store.sqlite import SqliteStore
 from pixi.store.tables import Schema
 from pixi.testing import ScriptedModel
-from pixi.toolbox.addon import Addon, Brought
+from pixi.toolbox.addon import Addon, AddonExtras
 from pixi.toolbox.commands import CommandRegistry
-from pixi.toolbox.context import Context
-from pixi.toolbox.notices import Notice
+from pixi.toolbox.context import Context, Notice
 from pixi.toolbox.tools import Toolbox
 from tests.channels.http.served import served
 from tests.channels.http.test_jwt import AUDIENCE, ISSUER, RSA, jwks, token
@@ -95,9 +93,9 @@ def library(seen: list[BookSettings] | None = None) -> Callable[[Addon], None]:
     return setup
 
 
-def loaded(setup: Callable[[Addon], None]) -> Brought:
-    brought = Brought()
-    load_addon(Source("books", lambda: setup), CommandRegistry(), Toolbox(), brought)
+def loaded(setup: Callable[[Addon], None]) -> AddonExtras:
+    brought = AddonExtras()
+    load_addon(AddonSource("books", lambda: setup), CommandRegistry(), Toolbox(), brought)
     return brought
 
 
@@ -196,9 +194,9 @@ def test_an_addon_that_fails_brings_nothing() -> None:
         library()(addon)
         raise ValueError("no")
 
-    brought, tools = Brought(), Toolbox()
+    brought, tools = AddonExtras(), Toolbox()
     with pytest.raises(PixiError):
-        load_addon(Source("books", lambda: setup), CommandRegistry(), tools, brought)
+        load_addon(AddonSource("books", lambda: setup), CommandRegistry(), tools, brought)
     assert (brought.tables, brought.routes, tools.notices, list(tools)) == ([], [], [], [])
 
 
@@ -226,9 +224,11 @@ def settings_of(folder: Path, text: str, **environ: str) -> Any:
 
 def read_of(folder: Path, text: str, **environ: str) -> BookSettings:
     """What the addon reads."""
-    from pixi.app.addons import Reading
+    from pixi.app.addons import AddonSettingsReader
 
-    read: BookSettings = Reading(settings_of(folder, text, **environ), Toolbox())("books", BookSettings)
+    read: BookSettings = AddonSettingsReader(settings_of(folder, text, **environ), Toolbox())(
+        "books", BookSettings
+    )
     return read
 
 
@@ -242,13 +242,13 @@ def test_an_addon_has_settings_of_its_own(tmp_path: Path) -> None:
 
 
 def test_a_key_of_an_addon_is_hidden_though_it_is_plain_text(tmp_path: Path) -> None:
-    from pixi.app.addons import Reading
+    from pixi.app.addons import AddonSettingsReader
 
     settings = settings_of(tmp_path, '[addon.companion]\nkey = "canary-key"\ndata = "https://a.example"\n')
     assert "canary-key" in secrets_in(settings)
     assert "canary-key" not in repr(settings)
     toolbox = Toolbox()
-    Reading(settings, toolbox)("companion", CompanionSettings)
+    AddonSettingsReader(settings, toolbox)("companion", CompanionSettings)
     assert toolbox.mask.hide("by canary-key from addon.companion.key") == "by *** from addon.companion.key"
 
 

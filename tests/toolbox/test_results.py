@@ -16,10 +16,9 @@ import pytest
 from PIL import Image as Pillow
 from pydantic import BaseModel
 
-from pixi.core.card import Card, Field
 from pixi.core.errors import ToolError
-from pixi.core.masking import Mask
-from pixi.core.message import Image
+from pixi.core.masking import SecretRedactor
+from pixi.core.message import Card, Field, Image
 from pixi.toolbox.results import clipped, masked, parts_of, with_pictures_checked
 
 
@@ -121,7 +120,7 @@ SECRET = "canary-key-0123456789"
 @pytest.mark.parametrize("before", [0, 1, 50, 90, 95, 99, 100, 4_180, 4_190, 4_196, 4_200])
 @pytest.mark.parametrize("after", [0, 10, 100_000])
 def test_a_secret_passes_nowhere_not_even_cut_in_two(before: int, after: int) -> None:
-    mask = Mask()
+    mask = SecretRedactor()
     mask.learn([SECRET])
     told = clipped("x" * before + SECRET + "y" * after, 100, mask)
     assert not any(SECRET[:size] in told for size in range(4, len(SECRET) + 1))
@@ -129,8 +128,8 @@ def test_a_secret_passes_nowhere_not_even_cut_in_two(before: int, after: int) ->
 
 
 def test_what_looks_like_a_token_is_hidden_and_the_rest_is_whole() -> None:
-    assert clipped("key sk-abcdefghijklmnopqrst end", 1_000, Mask()) == "key *** end"
-    mask = Mask()
+    assert clipped("key sk-abcdefghijklmnopqrst end", 1_000, SecretRedactor()) == "key *** end"
+    mask = SecretRedactor()
     mask.learn([SECRET])
     card = Card(SECRET, f"a {SECRET}", (Field(SECRET, SECRET),), link=f"https://x.org/{SECRET}")
     assert SECRET not in json.dumps(masked(card, mask).plain)
@@ -141,7 +140,7 @@ def test_what_looks_like_a_token_is_hidden_and_the_rest_is_whole() -> None:
 
 
 def test_a_text_that_only_lost_a_secret_is_not_called_cut() -> None:
-    mask = Mask()
+    mask = SecretRedactor()
     mask.learn(["x" * 90])
     assert clipped("x" * 90 + "y" * 20, 100, mask) == "***" + "y" * 20
     assert clipped("a" * 5_000, 100, mask).endswith("the whole has 5000 characters]")

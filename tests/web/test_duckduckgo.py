@@ -3,9 +3,8 @@
 import pytest
 
 from pixi.core.errors import ConfigError
-from pixi.web.search import duckduckgo
-from pixi.web.search.duckduckgo import DuckDuckGo, region_of, require_ddgs
-from pixi.web.search.searching import Result, SearchError
+from pixi.web import search_engines
+from pixi.web.search_engines import DuckDuckGo, Result, SearchError, region_of, require_ddgs
 from tests.servers.model_faults import closed_port
 from tests.servers.scripted_duckduckgo import ScriptedDuckDuckGo, found, puzzle
 from tests.servers.scripted_openai import Hang, Reply, answer
@@ -71,7 +70,7 @@ async def test_whoever_is_sent_away_stays_away_for_a_while(monkeypatch: pytest.M
 
 
 async def test_a_server_that_hangs_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(duckduckgo, "_SECONDS", 0.2)
+    monkeypatch.setattr(search_engines, "_DUCKDUCKGO_SECONDS", 0.2)
     async with ScriptedDuckDuckGo(Reply((Hang(),))) as server:
         with pytest.raises(SearchError, match=r"within 0\.2 s"):
             await asked(server)
@@ -106,7 +105,7 @@ def test_the_region_is_that_of_the_language(language: str, region: str) -> None:
 
 async def test_a_missing_library_is_named_with_what_brings_it(monkeypatch: pytest.MonkeyPatch) -> None:
     require_ddgs()
-    monkeypatch.setattr(duckduckgo, "find_spec", lambda _: None)
+    monkeypatch.setattr(search_engines, "find_spec", lambda _: None)
     with pytest.raises(ConfigError, match=r'pip install "pixi-persona\[web\]"'):
         require_ddgs()
     with pytest.raises(SearchError, match=r'the operator mends it.*pip install "pixi-persona\[web\]"'):

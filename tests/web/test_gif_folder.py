@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from pixi.core.errors import ConfigError
-from pixi.web.gifs import folder as gif_folder
-from pixi.web.gifs.folder import GifFolder
-from pixi.web.gifs.gifs import GifError
+from pixi.web import gif_sources as gif_folder
+from pixi.web.gif_sources import GifError, GifFolder
 from tests.servers.scripted_gifs import frames, moving
 from tests.steps import steps_of
 

@@ -6,8 +6,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from pixi.fetching.web import Web
-from pixi.web.gifs.gifs import Found, GifError, Rating
-from pixi.web.gifs.services import GIPHY, KLIPY, RESULTS, Giphy, Klipy
+from pixi.web.gif_sources import GIPHY, KLIPY, RESULTS, FoundGif, GifError, Giphy, Klipy, Rating
 from tests.servers.scripted_gifs import KEY, ScriptedGifs, frames, gif_services
 
 BOTH = pytest.mark.parametrize("kind", [Klipy, Giphy])
@@ -138,11 +137,11 @@ async def test_an_answer_that_is_none_is_told(
 async def test_odd_items_are_passed_over(services: ScriptedGifs, web: Web) -> None:
     services.body = {"data": {"data": [{"slug": "../../x"}, {"slug": ""}, {}, {"slug": "ok", "title": None}]}}
     assert await Klipy(web, KEY, "pg", base=services.base).find("cat", "en") == (
-        Found("", "https://klipy.com/gifs/ok", ""),
+        FoundGif("", "https://klipy.com/gifs/ok", ""),
     )
     services.body = {"data": [{"id": "a/b"}, {"id": 7, "images": {}}, {"id": "x" * 99}]}
     assert await Giphy(web, KEY, "pg", base=services.base).find("cat", "en") == (
-        Found("", "https://giphy.com/gifs/7", ""),
+        FoundGif("", "https://giphy.com/gifs/7", ""),
     )
 
 
@@ -151,7 +150,9 @@ async def test_a_service_cannot_send_us_into_the_private_network(
     file: str, services: ScriptedGifs, web: Web
 ) -> None:
     with pytest.raises(GifError, match="could not be had"):
-        await Klipy(web, KEY, "pg", base=services.base).fetch(Found("cat", "https://klipy.com/gifs/x", file))
+        await Klipy(web, KEY, "pg", base=services.base).fetch(
+            FoundGif("cat", "https://klipy.com/gifs/x", file)
+        )
 
 
 async def test_what_is_no_picture_is_refused(services: ScriptedGifs, web: Web) -> None:

@@ -15,7 +15,7 @@ from aiohttp import web
 
 from pixi.documents import suffix_of
 from pixi.fetching.web import WebError
-from pixi.web.pages import PageLimits, Pages
+from pixi.web.pages import PageLimits, WebPageReader
 from tests.documents.test_office import line, pdf
 from tests.servers.staged_web import Stage, StagedWeb, served
 from tests.waiting import LIMIT, until
@@ -44,7 +44,7 @@ class Site:
         now: the clock, set by hand.
     """
 
-    pages: Pages
+    pages: WebPageReader
     url: str
     answers: dict[str, web.Response]
     asked: list[str]
@@ -72,7 +72,7 @@ async def site() -> AsyncIterator[Site]:
 
     stage = Stage()
     async with served({"/{path:.*}": handler}) as port, StagedWeb(stage) as fetching:
-        pages = Pages(fetching, PageLimits(), lambda: here.now)
+        pages = WebPageReader(fetching, PageLimits(), lambda: here.now)
         here = Site(pages, stage.put("kitchen.pixi-web.net", port), answers, asked)
         yield here
         await pages.close()

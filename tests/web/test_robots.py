@@ -8,7 +8,7 @@ from aiohttp import web
 from yarl import URL
 
 from pixi.fetching.web import Refused, WebError
-from pixi.web.robots import Robots
+from pixi.web.pages import Robots
 from tests.servers.staged_web import Stage, StagedWeb, served
 from tests.waiting import within
 

@@ -8,8 +8,7 @@ from urllib.parse import parse_qsl, urlsplit
 import pytest
 
 from pixi.fetching.web import Web
-from pixi.web.search.searching import Result, SearchError
-from pixi.web.search.searxng import SearXNG
+from pixi.web.search_engines import Result, SearchError, SearXNG
 from tests.servers.model_faults import closed_port
 from tests.servers.scripted_openai import Json, Reply, ScriptedOpenAI, answer, page
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from pixi.documents.files import SetAside
-from pixi.web.wikis.text import Text, text_of_html, text_of_marked, text_of_wikitext
+from pixi.web.wiki import WikiText, text_of_html, text_of_marked, text_of_wikitext
 from tests.waiting import within
 
 _TIMES = 6  # where the time grows with the square, each of these takes minutes
@@ -40,18 +40,18 @@ def test_marks_and_what_is_not_read_are_left_out() -> None:
     assert section.text == "A creeper hisses so. <!-- end"
 
 
-def marked(text: str) -> Text:
+def marked(text: str) -> WikiText:
     return text_of_marked(text, "Page")
 
 
-def wikitext(text: str) -> Text:
+def wikitext(text: str) -> WikiText:
     return text_of_wikitext(text, "Page")
 
 
-def html(text: str) -> Text:
+def html(text: str) -> WikiText:
     with pytest.raises(SetAside):
         text_of_html(text, "Page", lists_meanings=False)
-    return Text(())
+    return WikiText(())
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def html(text: str) -> Text:
     ],
 )
 async def test_a_page_that_is_made_to_take_long_does_not(
-    read: Callable[[str], Text], make: Callable[[], str]
+    read: Callable[[str], WikiText], make: Callable[[], str]
 ) -> None:
     async with within("the text of the page"):
         await asyncio.to_thread(read, make())

@@ -7,10 +7,9 @@ from types import SimpleNamespace
 import pytest
 
 from pixi.fetching.web import Fetched, Web
-from pixi.web.wikis import api as wiki_api
-from pixi.web.wikis.api import WikiError
-from pixi.web.wikis.walls import page_instead
-from pixi.web.wikis.wiki import Wiki
+from pixi.web import wiki_api
+from pixi.web.wiki import Wiki
+from pixi.web.wiki_api import WikiError, page_instead
 from tests.servers.scripted_openai import Reply, Seen, Wait, answer
 from tests.servers.scripted_wiki import Article, ScriptedWiki, challenge, lagged, refusal, web_page
 from tests.waiting import within

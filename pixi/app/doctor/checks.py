@@ -1,34 +1,39 @@
 """The checks of `pixi-persona doctor`, in the order of its report."""
 
+import os
 import sys
-from collections.abc import AsyncIterator, Callable
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import redirect_stdout
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from pixi.core.errors import ConfigError, ModelError, PixiError
+from pixi.app.doctor.servers import (
+    Finding,
+    check_discord,
+    check_embedding_model,
+    check_found_models,
+    check_gifs,
+    check_mcp,
+    check_model,
+    check_other_models,
+    check_web_pages,
+    check_web_search,
+    check_wikis,
+)
+from pixi.core.errors import ConfigError, PixiError, StoreError
+from pixi.core.spending import KINDS, UsageEntry, cost_of, day_of, first_of_month, next_month
+
+_SCOPES = (("each person", "person"), ("each channel", "channel"), ("each guild", "guild"))
 
 if TYPE_CHECKING:
-    from pixi.app.inspecting import Inspected
+    from pixi.app.databases import DatabaseState
     from pixi.core.persona import Persona
-    from pixi.personas.files import Loaded
-    from pixi.settings import ModelSettings, Settings
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One line of the report: `ok subject — text`, or `fail …` where `text` names the mend."""
-
-    ok: bool
-    subject: str
-    text: str
-
-    def __str__(self) -> str:
-        text = " ".join(self.text.split())  # an error may have a second line for its mend
-        return f"{'ok  ' if self.ok else 'fail'} {self.subject} — {text}"
+    from pixi.personas.files import LoadedPersona
+    from pixi.settings import Settings
+    from pixi.store.sql import SqlStore
 
 
 Check = Callable[["Settings"], AsyncIterator[Finding]]
@@ -48,7 +53,7 @@ async def check_settings(settings: "Settings") -> AsyncIterator[Finding]:
 async def check_key(settings: "Settings") -> AsyncIterator[Finding]:
     """Whether there is a key where one is needed. Whether it is accepted is seen with the model."""
     from pixi.app import runs_here
-    from pixi.settings.own_keys import key_name
+    from pixi.settings.model_choice import key_name
 
     model = settings.model
     if runs_here(model):
@@ -61,81 +66,13 @@ async def check_key(settings: "Settings") -> AsyncIterator[Finding]:
         yield Finding(True, "key", "none set; a server of your own may need none")
 
 
-async def check_model(settings: "Settings") -> AsyncIterator[Finding]:
-    """Whether the model is there to be asked, and each that stands by it."""
-    async for finding in _models_found("model", settings.model):
-        yield finding
-
-
-async def check_found_models(settings: "Settings") -> AsyncIterator[Finding]:
-    """Tell which models are there to be chosen: at servers of this machine, and for keys that are set."""
-    from pixi.app.doctor.models import look_for_models
-
-    for line in await look_for_models():
-        yield Finding(True, "found", line)
-    if not settings.model_is_set:
-        yield Finding(True, "found", "no model is set: `pixi-persona chat` on a terminal asks for one, once")
-
-
-async def check_other_models(settings: "Settings") -> AsyncIterator[Finding]:
-    """The same of the models that have a section of their own: that of the reader, and those by name."""
-    others = {"helper_model": settings.helper_model} | {
-        f"models.{name}": model for name, model in settings.models.items()
-    }
-    for subject, model in others.items():
-        if model != settings.model:
-            async for finding in _models_found(subject, model):
-                yield finding
-
-
-async def check_embedding_model(settings: "Settings") -> AsyncIterator[Finding]:
-    """Whether it turns a word into a vector; nothing where there is none."""
-    import asyncio
-
-    from pixi.app.doctor.models import LISTING_SECONDS
-    from pixi.app.library import open_embedder
-    from pixi.knowledge.vectors import require_numpy
-
-    chosen = settings.embedding_model
-    if chosen is None:
-        return
-    try:
-        require_numpy()
-        embedder = open_embedder(chosen)
-        try:
-            async with asyncio.timeout(LISTING_SECONDS):
-                (vector,) = await embedder.embed(["pancake"])
-        finally:
-            await embedder.close()
-    except TimeoutError:
-        yield Finding(False, "embedding_model", f"{chosen.base_url} sent no vector in {LISTING_SECONDS:g} s")
-    except (ModelError, ConfigError) as error:
-        yield Finding(False, "embedding_model", str(error))
-    else:
-        yield Finding(True, "embedding_model", f"{chosen.name}: vectors of {len(vector):,} dimensions")
-
-
-async def _models_found(subject: str, model: "ModelSettings") -> AsyncIterator[Finding]:
-    """A model, then those that are asked in its place, by their numbers."""
-    yield await _model_found(subject, model)
-    for number, stand_in in enumerate(model.fallback, start=1):
-        yield await _model_found(f"{subject}.fallback {number}", stand_in)
-
-
-async def _model_found(subject: str, model: "ModelSettings") -> Finding:
-    from pixi.app.doctor.models import look_at_model
-
-    fine, text = await look_at_model(model)
-    return Finding(fine, subject, text)
-
-
 async def check_personas(settings: "Settings") -> AsyncIterator[Finding]:
     """Check that each persona's file can be read and that it could answer; tell who answers by default.
 
     Of those that come with Pixi only the default one must find all that it names.
     """
     from pixi.app.checking import find_missing
-    from pixi.core.shortcomings import on_bundled
+    from pixi.core.persona import on_bundled
     from pixi.models.weights import SMOLLM2
     from pixi.personas.files import shown
     from pixi.personas.shelf import shipped_folder
@@ -158,20 +95,22 @@ async def check_personas(settings: "Settings") -> AsyncIterator[Finding]:
         yield Finding(True, "personas", f"{names}; {default.name} answers by default{more}{tiny}")
 
 
-def _find_personas(settings: "Settings") -> "tuple[list[Loaded], list[Loaded], Persona | None, list[str]]":
+def _find_personas(
+    settings: "Settings",
+) -> "tuple[list[LoadedPersona], list[LoadedPersona], Persona | None, list[str]]":
     """Read all personas: the fine ones, what can be read of broken ones, the default one, all faults."""
-    from pixi.app.cast import folders_of
-    from pixi.personas.files import Loaded, PersonaError, load_persona
-    from pixi.personas.shelf import Broken, find_persona, list_personas
+    from pixi.app.personas import folders_of
+    from pixi.personas.files import LoadedPersona, PersonaError, load_persona
+    from pixi.personas.shelf import BrokenPersona, find_persona, list_personas
 
     try:
         folders = folders_of(settings)
         found = list_personas(folders)
     except ConfigError as error:
         return [], [], None, [*error.faults]
-    loaded = [each for each in found if isinstance(each, Loaded)]
-    broken = [each.loaded for each in found if isinstance(each, Broken) and each.loaded is not None]
-    faults = [fault for each in found if isinstance(each, Broken) for fault in each.faults]
+    loaded = [each for each in found if isinstance(each, LoadedPersona)]
+    broken = [each.loaded for each in found if isinstance(each, BrokenPersona) and each.loaded is not None]
+    faults = [fault for each in found if isinstance(each, BrokenPersona) for fault in each.faults]
     default = None
     try:
         default = find_persona(settings.persona.default, folders)
@@ -187,8 +126,7 @@ def _find_personas(settings: "Settings") -> "tuple[list[Loaded], list[Loaded], P
 
 async def check_databases(settings: "Settings", progress: Tell = _silent) -> AsyncIterator[Finding]:
     """Whether each database can be read. A large one is read for a moment, not to its end."""
-    from pixi.app.inspecting import inspect_all
-    from pixi.app.library import shelved_databases
+    from pixi.app.databases import inspect_all, shelved_databases
 
     try:
         shelved = shelved_databases(settings)
@@ -199,7 +137,7 @@ async def check_databases(settings: "Settings", progress: Tell = _silent) -> Asy
         yield _database_found(each)
 
 
-def _database_found(each: "Inspected") -> Finding:
+def _database_found(each: "DatabaseState") -> Finding:
     from pixi.core.untrusted import display_line
 
     name = display_line(each.shelved.name)
@@ -222,27 +160,19 @@ def _database_found(each: "Inspected") -> Finding:
     return Finding(False, "databases", display_line(told, longest=1_000))
 
 
-async def check_confinement(settings: "Settings") -> AsyncIterator[Finding]:
-    """Check how the processes that read strangers' documents are confined, and who may read our keys."""
-    from pixi.app.doctor.confinement import look_at_confinement
-
-    for fine, subject, text in await look_at_confinement():
-        yield Finding(fine, subject, text)
-
-
 async def check_addons(settings: "Settings") -> AsyncIterator[Finding]:
     """Check that each addon registers what it brings, as at a start: its file is run."""
     if not settings.addons and not settings.addon:
         return
     from pixi.addons.loading import load_addon, named
-    from pixi.app.addons import Reading
+    from pixi.app.addons import AddonSettingsReader
     from pixi.toolbox import basics
     from pixi.toolbox.addon import Addon
     from pixi.toolbox.commands import CommandRegistry
     from pixi.toolbox.tools import Toolbox
 
     commands, tools = CommandRegistry(), Toolbox()
-    read = Reading(settings, tools)
+    read = AddonSettingsReader(settings, tools)
     basics.setup(Addon(commands, tools))
     for path in settings.addons:
         try:
@@ -257,79 +187,163 @@ async def check_addons(settings: "Settings") -> AsyncIterator[Finding]:
         yield Finding(False, "addons", remark)
 
 
-async def check_mcp(settings: "Settings") -> AsyncIterator[Finding]:
-    """What each MCP server runs, whether it starts, which tools it has, and what waits for consent."""
-    from pixi.app.doctor.mcp import look_at_mcp
+async def check_confinement(_: "Settings") -> AsyncIterator[Finding]:
+    """Check how the processes that read strangers' documents are confined, and who may read our keys.
 
-    for subject, fine, text in await look_at_mcp(settings):
-        yield Finding(fine, subject, text)
-
-
-async def check_web_pages(settings: "Settings") -> AsyncIterator[Finding]:
-    """Whether pages of the web can be read, where they are to be."""
-    pages = settings.web_pages
-    if not pages.read:
-        return
-    from pixi.app.reach.web_pages import check_installed
+    One such process is started and asked.
+    """
+    from pixi.documents import Readers
 
     try:
-        check_installed()
+        async with Readers(workers=1) as readers:
+            kept = await readers.confinement()
     except ConfigError as error:
-        yield Finding(False, "web_pages", str(error))
+        yield Finding(False, "readers", str(error))
+        return
+    fences = {"Landlock": bool(kept.landlock), "seccomp": kept.seccomp}
+    there = [name for name, holds in fences.items() if holds]
+    lacking = [name for name, holds in fences.items() if not holds]
+    if not lacking:
+        told = (
+            "documents are read by processes that the kernel keeps from everything else (Landlock, seccomp)"
+        )
+    elif sys.platform != "linux":
+        told = "documents are read by processes that Python keeps from files and the network; Linux does more"
     else:
-        robots = "robots.txt is heeded" if pages.robots else "robots.txt is not looked at"
-        yield Finding(True, "web_pages", f"read_page: pages of up to {pages.megabytes:g} MB; {robots}")
-
-
-async def check_web_search(settings: "Settings") -> AsyncIterator[Finding]:
-    """Who searches the web, if anybody is to."""
-    from pixi.app.doctor.web_search import look_at_web_search
-
-    found = await look_at_web_search(settings)
-    if found is not None:
-        yield Finding(found[0], "web_search", found[1])
-
-
-async def check_wikis(settings: "Settings") -> AsyncIterator[Finding]:
-    """Whether each wiki can be asked."""
-    from pixi.app.doctor.wikis import look_at_wikis
-
-    if settings.wiki:
-        async for fine, section, text in look_at_wikis(settings):
-            yield Finding(fine, section, text)
-
-
-async def check_gifs(settings: "Settings") -> AsyncIterator[Finding]:
-    """Whether there are pictures to be found, where they are wanted."""
-    from pixi.app.doctor.gifs import look_at_gifs
-
-    found = await look_at_gifs(settings)
-    if found is not None:
-        yield Finding(found[0], "gifs", found[1])
+        told = (
+            f"this kernel keeps processes that read documents by {' and '.join(there) or 'neither'}; without "
+            f"{' and '.join(lacking)}, a document that takes one over could do harm: see docs/databases.md"
+        )
+    # One of the two is what some systems have; nobody can mend it, so it is told and no fault.
+    yield Finding(bool(there) or sys.platform != "linux", "readers", told)
+    if hasattr(os, "geteuid") and os.geteuid() == 0:
+        root = "Pixi runs as root, so MCP servers do, and can read its keys; run it as a user of its own"
+        yield Finding(True, "user", root)
 
 
 async def check_store(settings: "Settings") -> AsyncIterator[Finding]:
-    """Whether the store can be opened and is whole. A missing file is not made."""
-    from pixi.app.doctor.store import look_at_store
+    """Whether the store can be opened and is whole, and what lies beside it. A missing file is not made."""
+    from pixi.store.opening import file_of, is_postgres, open_existing
 
-    async for fine, text in look_at_store(settings.store.url):
-        yield Finding(fine, "store", text)
+    url, told = settings.store.url, list[str]()
+    try:
+        store = await open_existing(url, told.append)
+        if store is not None:
+            name, trouble = store.name, await _store_trouble(store)
+            again = await open_existing(url, told.append) if trouble else None
+            if again is not None:  # a file is set aside by now, as any start would have done
+                await again.close()
+            if not told:
+                yield Finding(not trouble, "store", trouble or f"{name} is whole")
+        elif is_postgres(url):
+            from pixi.store.postgres.address import read_address
+
+            yield Finding(True, "store", f"{read_address(url)}: its tables will be made at the first talk")
+        elif (path := file_of(url)) is None:
+            yield Finding(True, "store", "in memory: talks are forgotten at the end")
+        else:
+            yield _store_to_be_made(path)
+    except PixiError as error:
+        yield Finding(False, "store", str(error))
+    for line in told:
+        yield Finding(False, "store", line)
+    for finding in _beside_the_store(url):
+        yield finding
+
+
+async def _store_trouble(store: "SqlStore") -> str:
+    """What is wrong with a store; "" where it is whole. Then it is closed."""
+    try:
+        await store.check()
+    except StoreError as error:
+        return str(error)
+    finally:
+        await store.close()
+    return ""
+
+
+def _beside_the_store(url: str) -> Iterator[Finding]:
+    """Files that were set aside, and a file that others may read."""
+    from pixi.store.opening import file_of, is_postgres
+    from pixi.store.sqlite.damage import set_aside_before
+
+    try:
+        path = None if is_postgres(url) else file_of(url)
+    except ConfigError:
+        return  # which was told
+    if path is None:
+        return
+    for file in set_aside_before(path):
+        told = f"{file} was set aside because it is damaged; delete it when you have what you need"
+        yield Finding(True, "store", told)
+    if os.name == "posix" and path.is_file() and path.stat().st_mode & 0o077:
+        yield Finding(False, "store", f"others on this machine may read {path}: chmod 600 {path}")
+
+
+def _store_to_be_made(path: Path) -> Finding:
+    if not path.parent.is_dir():
+        return Finding(False, "store", f"there is no folder {path.parent}; make it.")
+    if not os.access(path.parent, os.W_OK):
+        return Finding(False, "store", f"the folder {path.parent} may not be written; mend its permissions.")
+    return Finding(True, "store", f"{path} will be made at the first talk")
 
 
 async def check_limits(settings: "Settings") -> AsyncIterator[Finding]:
-    """What may be used, and how much of the month's dollars is gone."""
-    from pixi.app.doctor.limits import look_at_limits
+    """What may be used, how much of the month's dollars is gone, and what has no price."""
+    yield await _month_found(settings)
+    if days := "; ".join(_days(settings)):
+        yield Finding(True, "limits", f"in a day {days}")
+    if unknown := _unpriced(settings):
+        yield Finding(True, "limits", f"no price is known for {', '.join(unknown)}: see [prices]")
 
-    for fine, text in await look_at_limits(settings):
-        yield Finding(fine, "limits", text)
+
+async def _month_found(settings: "Settings") -> Finding:
+    stop, today = settings.limits.month_dollars, day_of(time.time())
+    try:
+        month = await _used(settings, today)
+    except PixiError:
+        return Finding(True, "limits", "what was used is not known: see the store")
+    if stop is None:
+        return Finding(True, "limits", f"{cost_of(month)} this month, and no stop is set (month_dollars)")
+    told = f"{cost_of(month)} of ${stop:,.2f} this month ({month.cost / stop:.0%})"
+    if month.cost < stop:
+        return Finding(True, "limits", told)
+    told += f": nobody is answered until {next_month(today)}; raise month_dollars to go on"
+    return Finding(False, "limits", told)
 
 
-async def check_discord(settings: "Settings") -> AsyncIterator[Finding]:
-    """Whether a bot could go on Discord; that it is not set up is no fault."""
-    from pixi.app.doctor.discord import look_at_discord
+async def _used(settings: "Settings", today: int) -> UsageEntry:
+    from pixi.store.opening import open_existing
 
-    for fine, text in await look_at_discord(settings):
-        yield Finding(fine, "discord", text)
+    store = await open_existing(settings.store.url, lambda _: None)  # what is wrong with it, `store` tells
+    if store is None:
+        return UsageEntry()
+    try:
+        (month,) = await store.usage(first_of_month(today), today)
+        return month
+    finally:
+        await store.close()
+
+
+def _days(settings: "Settings") -> Iterator[str]:
+    for words, scope in _SCOPES:
+        numbers = [(getattr(settings.limits, f"{scope}_{kind}"), kind) for kind in KINDS]
+        told = ", ".join(f"{number:,} {kind}" for number, kind in numbers if number is not None)
+        if told:
+            yield f"{words}: {told}"
+
+
+def _unpriced(settings: "Settings") -> list[str]:
+    """Names of models at servers whose price nobody told."""
+    from pixi.settings.model_choice import runs_here
+
+    models = [settings.model, *settings.models.values(), settings.helper_model]
+    every = [each for model in models for each in (model, *model.fallback)]
+    unknown = [each for each in every if each.prices is None and not runs_here(each)]
+    names = [each.name or "the only model there" for each in unknown]
+    if settings.embedding_model is not None and settings.embedding_model.prices is None:
+        names.append(settings.embedding_model.name)
+    return list(dict.fromkeys(names))
 
 
 def checks(progress: Tell = _silent) -> tuple[Check, ...]:

@@ -1,24 +1,330 @@
-"""Answers what MCP clients ask: lists, calls and prompts, in the words of the protocol."""
+"""What an MCP client is served: talks with personas and their databases, as tools."""
 
 import asyncio
 import json
+import re
 import secrets
-from collections.abc import AsyncGenerator, Mapping
-from contextlib import asynccontextmanager
+import time
+import uuid
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from dataclasses import dataclass, field
 from hashlib import blake2b
 from importlib.metadata import version
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+from weakref import WeakValueDictionary
 
 from mcp import types
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel.server import Server
 from mcp.shared.exceptions import MCPError
+from pydantic import Field
 
-from pixi.app.serving.served import Call, Served
-from pixi.app.serving.talks import Tell
-from pixi.core.errors import ToolError
-from pixi.core.masking import Mask
+from pixi.addons.knowledge import RESULTS, described, query_result, search_result
+from pixi.app.building import open_service
+from pixi.channels.gathering import GatheringChannel
+from pixi.channels.terminal.lines import OWN_SECONDS
+from pixi.core.deltas import ToolSchema
+from pixi.core.errors import PixiError, ToolError
+from pixi.core.masking import SecretRedactor
+from pixi.core.message import Author, Message
+from pixi.core.persona import Persona
+from pixi.core.prompt import fill
+from pixi.core.spending import Count
 from pixi.core.untrusted import clipped, prompt_name
+from pixi.settings import Settings
+from pixi.toolbox.arguments import checked
+from pixi.toolbox.safe_names import safe_names
+from pixi.toolbox.schema import Signature, signature_of
+
+if TYPE_CHECKING:
+    from pixi.app.databases import DatabasePool
+    from pixi.app.service import BotService
+    from pixi.knowledge.database import DirectoryDatabase
+
+LONGEST_MESSAGE = 8_000
+"""Characters."""
+
+_AT_ONCE = 8  # replies under way
+_TALK = re.compile(r"[0-9a-f]{32}")
+
+Tell = Callable[[str], None]
+
+
+class McpTalks:
+    """Opens all that answers when somebody first writes; `close` it.
+
+    Args:
+        settings: what the operator wants.
+        user: the name of the one who writes.
+        report: told what a person should know, in one line.
+        alone: it is one person in all talks; otherwise each talk is another's.
+    """
+
+    def __init__(self, settings: Settings, user: str, report: Tell, *, alone: bool) -> None:
+        self._settings = settings
+        self._user = user
+        self._alone = alone
+        self._report = report
+        self._service: asyncio.Future[BotService] | None = None
+        self._over = asyncio.Event()
+        self._keeping: asyncio.Task[None] | None = None
+        self._places = asyncio.Semaphore(_AT_ONCE)
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+
+    async def say(self, persona: str, text: str, talk: str, happens: Tell) -> Mapping[str, Any]:
+        """Say something to a persona; gives its answer as plain data.
+
+        Args:
+            persona: by the name of its file.
+            text: what is said.
+            talk: an earlier one that this goes on with, by what was given as `conversation`; "": a new one.
+            happens: told in a line what is being done.
+
+        Raises:
+            ToolError: there is no answer; says why.
+        """
+        if not text.strip():
+            raise ToolError("The message is empty: write something.")
+        if len(text) > LONGEST_MESSAGE:
+            raise ToolError(
+                f"The message has {len(text)} characters, and {LONGEST_MESSAGE} are taken at most."
+            )
+        if talk and not _TALK.fullmatch(talk):
+            raise ToolError("There is no such conversation: give what was given as `conversation`, or none.")
+        if self._places.locked():
+            raise ToolError(f"{_AT_ONCE} replies are being written already; try again in a moment.")
+        talk = talk or uuid.uuid4().hex
+        address = f"mcp:{talk}:{persona}"
+        lock = self._locks.setdefault(address, asyncio.Lock())
+        async with self._places, lock:
+            channel = await self._answered(persona, address, text, happens)
+        if channel.failure and not channel.messages:
+            raise ToolError(channel.failure)
+        answer = {"persona": persona, "conversation": talk, "messages": channel.messages}
+        answer |= {"reactions": channel.reactions, "finish": channel.finish}
+        return answer | ({"sources": channel.sources} if channel.sources else {})
+
+    async def close(self) -> None:
+        """Stop what is being written, and close what was opened."""
+        self._over.set()
+        if self._keeping is not None:
+            with suppress(PixiError):  # who asked was told
+                await self._keeping
+
+    async def _answered(self, persona: str, address: str, text: str, happens: Tell) -> GatheringChannel:
+        try:
+            service = await self._opened(happens)
+        except PixiError as error:
+            raise ToolError(f"Nobody can answer: {error}") from error
+        if persona not in service.persona_set.personas:
+            faults = " ".join(service.persona_set.faults)
+            raise ToolError(f"{persona} cannot answer: {faults or 'there is no such persona.'}")
+        channel = GatheringChannel(happens)
+        person = self._user if self._alone else address.split(":")[1]
+        author = Author(f"mcp:{person}", self._user)
+        message = Message(uuid.uuid4().hex, address, author, text, time.time())
+        try:
+            await service.engine.own(address, seconds=OWN_SECONDS)
+            await service.engine.receive(message, channel)
+            await service.engine.settled(address)
+        except asyncio.CancelledError:
+            await service.engine.stop(address)
+            raise
+        except PixiError as error:
+            raise ToolError(str(error)) from error
+        return channel
+
+    async def _opened(self, happens: Tell) -> "BotService":
+        """Return the service; a task of its own opens and closes it. It is tried anew where it failed."""
+        if self._service is None or (self._service.done() and self._service.exception() is not None):
+            happens("opening the model")
+            self._service = asyncio.get_running_loop().create_future()
+            self._keeping = asyncio.create_task(self._keep(self._service))
+        return await asyncio.shield(self._service)
+
+    async def _keep(self, opened: "asyncio.Future[BotService]") -> None:
+        try:
+            async with open_service(self._settings, report=self._report) as service:
+                opened.set_result(service)
+                await self._over.wait()
+        except PixiError as error:
+            if opened.done():
+                raise
+            opened.set_exception(error)
+            opened.exception()  # whoever waited may have gone
+        except BaseException:
+            if not opened.done():
+                opened.cancel()
+            raise
+
+
+Books = Callable[[], AbstractAsyncContextManager[Count]]
+"""Entered while a model is asked, and told what that used."""
+
+_MOST_RESULTS = 20
+_LONGEST_WORDS = 2_000  # of a search, a question, or a name of a person
+_LONGEST_ABOUT = 300
+_READY_SECONDS = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class ServedCall:
+    """One call of a client.
+
+    Attributes:
+        happens: told in a line what is being done.
+        talk: the conversation of this client, where it has one of its own.
+    """
+
+    happens: Tell
+    talk: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """A tool that is served."""
+
+    signature: Signature
+    function: Callable[..., Awaitable[Mapping[str, Any]]]
+    reads: bool
+
+    @property
+    def schema(self) -> ToolSchema:
+        """Return the tool as a client sees it."""
+        return self.signature.schema
+
+    async def call(self, call: ServedCall, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Carry it out.
+
+        Raises:
+            ToolError: the arguments do not fit, or it could not be done.
+        """
+        return await self.function(call, **checked(self.signature, arguments))
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """All that there is for clients.
+
+    Attributes:
+        tools: by name.
+        personas: by the names of their prompts.
+    """
+
+    tools: Mapping[str, Offer] = field(default_factory=dict)
+    personas: Mapping[str, Persona] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls, library: "DatabasePool", personas: Mapping[str, Persona], talks: McpTalks, books: Books
+    ) -> "Served":
+        """Offer the databases that are open, and these personas by the names of their files."""
+        offers = [
+            *(
+                offer
+                for name, database in library.databases.items()
+                for offer in _of_database(library, database, library.find(name).tool, books)
+            ),
+            *([_talk_to(personas, talks)] if personas else []),
+        ]
+        names = safe_names(personas)
+        return cls(
+            {offer.schema.name: offer for offer in offers},
+            {names[name]: persona for name, persona in personas.items()},
+        )
+
+    def prompt(self, name: str, user: str) -> str:
+        """Return the text of a persona, for a model that is to be it.
+
+        Raises:
+            ToolError: there is none of that name.
+        """
+        persona = self.personas.get(name)
+        if persona is None:
+            raise ToolError(f"There is no prompt {prompt_name(name)!r}. Prompts: {', '.join(self.personas)}.")
+        names = {"user": prompt_name(user[:_LONGEST_WORDS]) or "somebody", "char": persona.name}
+        return fill(persona.prompt, names | {"persona": persona.name})
+
+
+def _of_database(
+    library: "DatabasePool", database: "DirectoryDatabase", tool_name: str, books: Books
+) -> Iterator[Offer]:
+    """Return the tools of a database: its search, which needs no model, and its query."""
+
+    async def search(
+        call: ServedCall,
+        keyword: Annotated[
+            str, Field(description="a few words, in the language of the documents", max_length=_LONGEST_WORDS)
+        ],
+        limit: Annotated[int, Field(description="how many entries", ge=1, le=_MOST_RESULTS)] = RESULTS,
+    ) -> Mapping[str, Any]:
+        await _read(database)
+        return await search_result(database, keyword, limit)
+
+    async def query(
+        call: ServedCall,
+        query: Annotated[
+            str, Field(description="what you want to know, as a whole question", max_length=_LONGEST_WORDS)
+        ],
+        ids: Annotated[
+            list[int], Field(description="ids from the search; without any, the best that a search finds")
+        ] = [],  # noqa: B006 - pydantic copies it
+    ) -> Mapping[str, Any]:
+        await _read(database)
+        call.happens("looking for a model that reads")
+        try:
+            async with books() as count:
+                agent = await library.reader()
+                call.happens(f"reading what {database.title} says of that")
+                return await query_result(database, agent, query, ids, count, progress=call.happens)
+        except ToolError:
+            raise
+        except PixiError as error:
+            raise ToolError(f"Nobody can read it out: {error}") from error
+
+    search.__name__, query.__name__ = f"search_{tool_name}_database", f"query_{tool_name}_database"
+    search.__doc__ = (
+        f"Search {described(database)}\n\nGives ids, titles and snippets of entries; "
+        f"`{query.__name__}` reads whole entries."
+    )
+    query.__doc__ = (
+        f"Have entries of {database.title} read, and get back what they say about a question, word for word "
+        "and with its place."
+    )
+    yield Offer(signature_of(search), search, reads=True)
+    yield Offer(signature_of(query), query, reads=True)
+
+
+async def _read(database: "DirectoryDatabase") -> None:
+    """Wait a while for its files to be read; what is still missing then is told with the result."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_READY_SECONDS):
+            await database.ready()
+
+
+def _talk_to(personas: Mapping[str, Persona], talks: McpTalks) -> Offer:
+    who = Literal[tuple(personas)]  # type: ignore[valid-type]  # known only now
+
+    async def talk_to(
+        call: ServedCall,
+        persona: Annotated[Any, Field(description="who is to answer")],
+        message: Annotated[str, Field(description="what you say", max_length=LONGEST_MESSAGE)],
+        conversation: Annotated[
+            str, Field(description="to go on with an earlier talk: what it gave as `conversation`")
+        ] = "",
+    ) -> Mapping[str, Any]:
+        return await talks.say(persona, message, conversation or call.talk, call.happens)
+
+    talk_to.__annotations__["persona"] = Annotated[who, Field(description="who is to answer")]
+    about = "\n".join(f"- {name}: {_about(persona)}" for name, persona in personas.items())
+    talk_to.__doc__ = f"Say something to a persona, and get its answer.\n\n{about}"
+    return Offer(signature_of(talk_to), talk_to, reads=False)
+
+
+def _about(persona: Persona) -> str:
+    return clipped(" ".join(persona.about.split()) or persona.name, _LONGEST_ABOUT)
+
 
 _INSTRUCTIONS = (
     "Search a database first, then have its entries read for a question. With talk_to you get the answer of "
@@ -40,7 +346,7 @@ class Handlers:
         alone: there is one client, as long as the program runs.
     """
 
-    def __init__(self, served: Served, mask: Mask, *, alone: bool) -> None:
+    def __init__(self, served: Served, mask: SecretRedactor, *, alone: bool) -> None:
         self._served = served
         self._mask = mask
         self._alone = alone
@@ -88,7 +394,7 @@ class Handlers:
             )
         async with _progress(context, self._mask) as happens:
             try:
-                result = await offer.call(Call(happens, self._talk(context)), asked.arguments or {})
+                result = await offer.call(ServedCall(happens, self._talk(context)), asked.arguments or {})
             except ToolError as error:
                 text = types.TextContent(type="text", text=self._mask.redact(str(error)))
                 return types.CallToolResult(content=[text], is_error=True)
@@ -132,7 +438,7 @@ class Handlers:
 
 
 @asynccontextmanager
-async def _progress(context: Context, mask: Mask) -> AsyncGenerator[Tell, None]:
+async def _progress(context: Context, mask: SecretRedactor) -> AsyncGenerator[Tell, None]:
     """Send what is told within the block to the client, if it wants to know, in order and without waiting."""
     news: asyncio.Queue[str | None] = asyncio.Queue()
 
@@ -160,7 +466,7 @@ def _as_text(result: Mapping[str, Any]) -> str:
     return "\n\n".join(said) or "(no answer)"
 
 
-def _hidden(value: Any, mask: Mask) -> Any:
+def _hidden(value: Any, mask: SecretRedactor) -> Any:
     match value:
         case str():
             return mask.hide(value)

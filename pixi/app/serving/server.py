@@ -1,32 +1,315 @@
 """Serves Pixi to MCP clients: what there is, and how it is served over standard input and output."""
 
 import asyncio
+import os
+import socket
 import sys
-from collections.abc import AsyncGenerator, Callable
-from contextlib import aclosing, asynccontextmanager, redirect_stdout
+import threading
+from collections.abc import AsyncGenerator, Callable, Iterator
+from contextlib import aclosing, asynccontextmanager, contextmanager, redirect_stdout
+from dataclasses import dataclass
 from importlib.util import find_spec
+from ipaddress import IPv6Address, ip_address
+from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 
-from pixi.app.cast import folders_of
-from pixi.app.library import open_library
-from pixi.app.serving.output import Output, standard_output
-from pixi.app.serving.talks import Talks
-from pixi.channels.terminal_input import read_chunks
+import h11
+import uvicorn
+from mcp.server.transport_security import TransportSecuritySettings
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from pixi.app.databases import open_library
+from pixi.app.personas import folders_of
+from pixi.app.serving.handlers import McpTalks
+from pixi.channels.terminal.input import read_chunks
 from pixi.core.errors import ConfigError
-from pixi.core.masking import Mask
-from pixi.personas.files import Loaded
+from pixi.core.masking import SecretRedactor
+from pixi.personas.files import LoadedPersona
 from pixi.personas.shelf import list_personas
 from pixi.settings import Settings
-from pixi.settings.hidden import secrets_in
+from pixi.settings.secret import secrets_in
 
 if TYPE_CHECKING:
     from mcp.server.lowlevel.server import Server
+    from starlette.applications import Starlette
 
-    from pixi.app.serving.served import Books
+    from pixi.app.serving.handlers import Books
 
-_LONGEST_LINE = 4 * 1024 * 1024  # bytes of one message of a client
 
 Tell = Callable[[str], None]
+
+
+class Output:
+    """What writes messages, as far as the SDK asks a file for it.
+
+    A thread of its own writes. It is a daemon, so that a client that does not read keeps nobody from leaving.
+
+    Attributes:
+        idle: set while nothing is being written.
+    """
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._texts: SimpleQueue[tuple[bytes, asyncio.Future[None]]] = SimpleQueue()
+        self._loop = asyncio.get_running_loop()
+        self.idle = asyncio.Event()
+        self.idle.set()
+        threading.Thread(target=self._write, name="standard output", daemon=True).start()
+
+    async def write(self, text: str) -> None:
+        """Write a text, whole.
+
+        Raises:
+            OSError: nobody can read it any more.
+        """
+        done: asyncio.Future[None] = self._loop.create_future()
+        self.idle.clear()
+        self._texts.put((text.encode(), done))
+        try:
+            await done
+        finally:
+            self.idle.set()
+
+    async def flush(self) -> None:
+        """Do nothing: what was written is on its way."""
+
+    def _write(self) -> None:
+        while True:
+            data, done = self._texts.get()
+            error: OSError | None = None
+            try:
+                while data:
+                    data = data[os.write(self._descriptor, data) :]
+            except OSError as failed:
+                error = failed
+            try:
+                self._loop.call_soon_threadsafe(_end, done, error)
+            except RuntimeError:  # the loop is closed
+                return
+
+
+def _end(done: "asyncio.Future[None]", error: OSError | None) -> None:
+    if done.done():
+        return
+    if error is None:
+        done.set_result(None)
+    else:
+        done.set_exception(error)
+
+
+@contextmanager
+def standard_output() -> Iterator[Output]:
+    """Take standard output as long as the block lasts. Programs that are started print elsewhere too."""
+    own = os.dup(sys.stdout.fileno())
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    try:
+        yield Output(own)  # it is never closed: the thread may be stuck in it
+    finally:
+        os.dup2(own, sys.stdout.fileno())
+
+
+MOST_SESSIONS = 500
+"""Open at once; a client that wants another is told to come later. Each holds some 40 KB."""
+
+IDLE_SECONDS = 900.0
+"""After so long without a request and without an open stream a session ends."""
+
+MOST_CONNECTIONS = 256
+"""Open at once; more are closed before they say anything. Each takes a file descriptor."""
+
+REQUEST_SECONDS = 15.0
+"""How long a request may take to arrive, from the opening of its connection to its last byte."""
+
+ANSWER_SECONDS = 60.0
+"""How long a client may take to receive what was written. An answer is some MB at most."""
+
+_LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Where the server listens.
+
+    Attributes:
+        host: as the operator wrote it.
+        family: of the socket.
+        address: what the host was resolved to, as a socket is bound to it.
+    """
+
+    host: str
+    family: socket.AddressFamily
+    address: tuple[Any, ...]
+
+    @property
+    def shown(self) -> str:
+        """Return the host as it stands in a URL."""
+        return f"[{self.host}]" if ":" in self.host else self.host
+
+    def names(self) -> set[str]:
+        """Return every way in which a `Host` header may name the address, without the port."""
+        number = ip_address(str(self.address[0]).partition("%")[0])
+        names = {self.shown.lower(), f"[{number}]" if number.version == 6 else str(number)}
+        names.add(self.shown.encode("idna").decode("ascii").lower())  # as it was looked up
+        return names.union(_LOOPBACK) if number.is_loopback else names
+
+
+def resolve(host: str, port: int) -> Endpoint:
+    """Look a host up, once, and judge what comes of it: not its spelling, of which zero alone has dozens.
+
+    Raises:
+        ConfigError: there is no such host, or it would be listened on every network.
+    """
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM) if host else []
+    except (OSError, UnicodeError) as error:
+        raise _unusable(host, port, error) from None
+    if not found or any(_is_everywhere(each[4]) for each in found):
+        raise ConfigError(
+            f"--http {host or '…'} would listen on every network, and there is no password: name the one "
+            "address by which clients reach this computer."
+        )
+    family, _, _, _, address = found[0]
+    return Endpoint(host, family, address)
+
+
+async def serve_http(server: "Server[Any]", endpoint: Endpoint, report: Tell) -> None:
+    """Serve all clients at an address, until it is cancelled.
+
+    Raises:
+        ConfigError: the address cannot be listened on.
+    """
+
+    class SignalFreeServer(uvicorn.Server):
+        """Leave the signals to the program that runs it."""
+
+        @contextmanager
+        def capture_signals(self) -> Iterator[None]:
+            yield
+
+    with _listening(endpoint) as listener:
+        port = listener.getsockname()[1]
+        config = uvicorn.Config(
+            web_app(server, endpoint, port),
+            http=TimedProtocol,
+            log_config=None,
+            access_log=False,
+            timeout_graceful_shutdown=2,
+            lifespan="on",
+            ws="none",
+        )
+        web = SignalFreeServer(config)
+        serving = asyncio.create_task(web.serve(sockets=[listener]))
+        report(f"serving at http://{endpoint.shown}:{port}/mcp until Ctrl-C.")
+        try:
+            await asyncio.shield(serving)
+        finally:
+            web.should_exit = True
+            await asyncio.wait([serving])
+
+
+def web_app(server: "Server[Any]", endpoint: Endpoint, port: int) -> "Starlette":
+    """Build the web application that answers requests to its own name and port.
+
+    Every name is listed whole: a pattern for ports (`localhost:*`) is compared by its beginning alone.
+    """
+    hosts = [f"{name}:{port}" for name in endpoint.names()]
+    if port == 80:  # then clients leave it out
+        hosts += endpoint.names()
+    security = TransportSecuritySettings(
+        enable_dns_rebinding_protection=True,
+        allowed_hosts=hosts,
+        allowed_origins=[f"http://{host}" for host in hosts],
+    )
+    return server.streamable_http_app(
+        transport_security=security, session_idle_timeout=IDLE_SECONDS, max_sessions=MOST_SESSIONS
+    )
+
+
+class TimedProtocol(H11Protocol):
+    """Close a connection where a request, or the taking of an answer, lasts too long; uvicorn would wait.
+
+    uvicorn's own `timeout_keep_alive` runs between requests and ends with the first byte of the next one. So
+    this one runs whenever the client owes something, and more bytes do not prolong it. Connections are
+    aborted: `close` would wait until the client has taken all that was written.
+    """
+
+    _request: asyncio.TimerHandle | None = None  # runs while a request is owed or is coming
+    _answer: asyncio.TimerHandle | None = None  # runs while written bytes are not taken
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Begin to wait for a request, unless there are too many connections."""
+        super().connection_made(transport)
+        transport.set_write_buffer_limits(high=0)  # so that one byte that is not taken counts
+        if len(self.connections) > MOST_CONNECTIONS:
+            transport.close()
+        self._watch()
+
+    def data_received(self, data: bytes) -> None:
+        """Take what came of a request."""
+        super().data_received(data)
+        self._watch()
+
+    def on_response_complete(self) -> None:
+        """Go on to the next request, of which a part may have come already."""
+        super().on_response_complete()
+        self._watch()
+
+    def pause_writing(self) -> None:
+        """Begin to wait for the client to take what was written."""
+        super().pause_writing()
+        self._answer = self.loop.call_later(ANSWER_SECONDS, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        """End that wait: all was taken."""
+        _cancel(self._answer)
+        super().resume_writing()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Wait no more."""
+        _cancel(self._request)
+        _cancel(self._answer)
+        super().connection_lost(exc)
+
+    def _watch(self) -> None:
+        """Start the time of a request that is to come, or is coming; end it when all of it is there."""
+        if self.conn.their_state not in (h11.IDLE, h11.SEND_BODY):
+            _cancel(self._request)
+            self._request = None
+        elif self._request is None:
+            self._request = self.loop.call_later(REQUEST_SECONDS, self.transport.abort)
+
+
+def _cancel(timer: asyncio.TimerHandle | None) -> None:
+    if timer is not None:
+        timer.cancel()
+
+
+def _is_everywhere(address: tuple[Any, ...]) -> bool:
+    """Return True if a socket that is bound there listens on all networks."""
+    number = ip_address(str(address[0]).partition("%")[0])
+    if isinstance(number, IPv6Address) and number.ipv4_mapped is not None:
+        return number.ipv4_mapped.is_unspecified
+    return number.is_unspecified
+
+
+@contextmanager
+def _listening(endpoint: Endpoint) -> Iterator[socket.socket]:
+    try:
+        listener = socket.create_server(endpoint.address, family=endpoint.family)
+    except OSError as error:
+        raise _unusable(endpoint.host, endpoint.address[1], error) from None
+    with listener:
+        yield listener
+
+
+def _unusable(host: str, port: int, error: OSError | UnicodeError) -> ConfigError:
+    reason = str(error.strerror).partition(" (")[0] if isinstance(error, OSError) else "no name of a host"
+    return ConfigError(
+        f"--http {host}:{port}: cannot listen there ({reason}); choose another port or address."
+    )
+
+
+_LONGEST_LINE = 4 * 1024 * 1024  # bytes of one message of a client
 
 
 def require_sdk() -> None:
@@ -55,19 +338,18 @@ async def open_server(
     Raises:
         ConfigError: a folder of personas or databases is not there.
     """
-    from pixi.app.serving.handlers import Handlers
-    from pixi.app.serving.served import Served
+    from pixi.app.serving.handlers import Handlers, Served
 
     found = await asyncio.to_thread(list_personas, folders_of(settings))
-    personas = {each.path.stem: each.persona for each in found if isinstance(each, Loaded)}
+    personas = {each.path.stem: each.persona for each in found if isinstance(each, LoadedPersona)}
     for each in found:
-        if not isinstance(each, Loaded):
+        if not isinstance(each, LoadedPersona):
             for fault in each.faults:
                 report(fault)
-    talks = Talks(settings, user, report, alone=alone)
+    talks = McpTalks(settings, user, report, alone=alone)
     async with open_library(settings, reads=False, follow=True) as library:
         try:
-            mask = Mask()
+            mask = SecretRedactor()
             mask.learn(secrets_in(settings))
             yield Handlers(Served.of(library, personas, talks, books), mask, alone=alone).server()
         finally:

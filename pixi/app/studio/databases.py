@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from msgspec import Meta, Struct
 
-from pixi.app.household import Household
-from pixi.app.inspecting import Inspected, broken, inspect_open
-from pixi.app.library import folders_of, shelved_databases
+from pixi.app.databases import DatabaseState, broken, folders_of, inspect_open, shelved_databases
+from pixi.app.service import BotService
 from pixi.core.errors import ConfigError, PixiError, ToolError
 from pixi.core.routes import AddonRoute, Caller, RouteError
 from pixi.core.untrusted import display_path
@@ -87,9 +86,9 @@ class QueryRequest(Struct, forbid_unknown_fields=True):
     ids: Annotated[list[int], Meta(max_length=50)] = []
 
 
-def routes(house: Household) -> Sequence[AddonRoute]:
+def routes(service: BotService) -> Sequence[AddonRoute]:
     """Return the routes."""
-    screen = _DatabasesScreen(house)
+    screen = _DatabasesScreen(service)
     return (
         AddonRoute("GET", _LIST, screen.list, "List the databases", "operate", None, DatabaseList),
         AddonRoute(
@@ -117,12 +116,12 @@ def routes(house: Household) -> Sequence[AddonRoute]:
 class _DatabasesScreen:
     """Answers the routes. A database that somebody looks at is opened, and followed from then on."""
 
-    def __init__(self, house: Household) -> None:
-        self._house = house
+    def __init__(self, service: BotService) -> None:
+        self._service = service
 
     async def list(self, caller: Caller, asked: None) -> DatabaseList:
         """Answer with all databases."""
-        settings = self._house.settings
+        settings = self._service.settings
         try:
             shelved = await asyncio.to_thread(shelved_databases, settings)
             folder = display_path(folders_of(settings)[0])
@@ -142,7 +141,7 @@ class _DatabasesScreen:
         from pixi.addons.knowledge import query_result
 
         database = await self._opened(caller.path["name"])
-        if spent := await self._house.overspent():
+        if spent := await self._service.overspent():
             raise RouteError(429, "Spent", spent)
         told: deque[str] = deque(maxlen=1)
         more = asyncio.Event()
@@ -151,14 +150,14 @@ class _DatabasesScreen:
             told.append(line)
             more.set()
 
-        reader = await self._house.library.reader()
+        reader = await self._service.library.reader()
         work = asyncio.ensure_future(
             query_result(
                 database,
                 reader,
                 asked.question,
                 asked.ids,
-                self._house.engine.count,
+                self._service.engine.count,
                 seconds=math.inf,
                 progress=progress,
             )
@@ -185,7 +184,7 @@ class _DatabasesScreen:
         Raises:
             RouteError: there is none, or it cannot be opened.
         """
-        library = self._house.library
+        library = self._service.library
         try:
             found = await asyncio.to_thread(library.find, name)
         except ConfigError as error:
@@ -207,13 +206,13 @@ class _DatabasesScreen:
         state = database.state
         return self._told(inspected, state.done, state.total, finished=state.finished)
 
-    def _told(self, found: Inspected, done: int, total: int, *, finished: bool) -> DatabaseForm:
+    def _told(self, found: DatabaseState, done: int, total: int, *, finished: bool) -> DatabaseForm:
         form = found.to_json()
         faults = [SetAsideFile(**each) for each in form.pop("faults")]
         name = found.shelved.name.casefold()
         personas = [
             its
-            for its, persona in self._house.personas.items()
+            for its, persona in self._service.personas.items()
             if name in (each.casefold() for each in persona.databases)
         ]
         return DatabaseForm(

@@ -1,20 +1,124 @@
-"""The screen Health: what `doctor` says, how the process is doing, MCP servers, and the end of the log."""
+"""The screen of health: how the process is doing, what the checks of doctor find, and the end of the log."""
 
 import asyncio
+import logging
 import time
-from collections.abc import Sequence
-from contextlib import suppress
-from typing import Annotated
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from itertools import count
+from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct, convert, to_builtins
 
-from pixi.app.doctor.checks import Check, Finding, checks
-from pixi.app.household import Household
-from pixi.app.studio.log_tail import KEPT, Form, Level, tailing
+from pixi.app.doctor.checks import Check, checks
+from pixi.app.doctor.servers import Finding
+from pixi.app.health import vitals_of
+from pixi.app.logs import harmless_value, message_of, time_of, trace_of
+from pixi.app.service import BotService
 from pixi.app.studio.mcp import McpEntry, mcp_entries
-from pixi.app.vitals import vitals_of
+from pixi.core.masking import SecretRedactor
 from pixi.core.routes import AddonRoute, Caller
 from pixi.core.untrusted import escaped_lines
+
+KEPT = 1_000
+"""Lines."""
+
+_LONGEST = 20_000  # characters of a traceback or a message
+
+Level = Literal["debug", "info", "warning", "error", "critical"]
+Form = dict[str, Any]
+
+
+@dataclass(slots=True)
+class _Line:
+    """A line as it was logged; secrets in it are hidden where it is read, once."""
+
+    number: int
+    created: float
+    level: str
+    logger: str
+    message: str
+    traceback: str
+    _form: Form | None = None
+
+    def form(self, mask: SecretRedactor) -> Form:
+        """Return it as plain data."""
+        if self._form is None:
+            self._form = {
+                "time": time_of(self.created),
+                "level": self.level,
+                "logger": harmless_value(self.logger, mask),
+                "message": str(harmless_value(self.message, mask))[:_LONGEST],
+                "traceback": str(harmless_value(self.traceback, mask))[-_LONGEST:],
+                "number": self.number,
+            }
+            self.message = self.traceback = ""
+        return self._form
+
+
+class LogTail(logging.Handler):
+    """Keeps the last lines. Takes them from any thread.
+
+    Args:
+        mask: hides secrets in them.
+        told: given each line as it comes, while `followed` says that somebody wants it.
+    """
+
+    def __init__(
+        self, mask: SecretRedactor, told: Callable[[Form], None], followed: Callable[[], bool]
+    ) -> None:
+        super().__init__()
+        self._mask = mask
+        self._told = told
+        self._followed = followed
+        self._lines: deque[_Line] = deque(maxlen=KEPT)
+        self._numbers = count(1)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Keep a record, and tell of it."""
+        level, message, trace = record.levelname.lower(), message_of(record), trace_of(record)
+        line = _Line(next(self._numbers), record.created, level, record.name, message, trace)
+        self._lines.append(line)
+        if self._followed():
+            self._told(line.form(self._mask))
+
+    def lines(self, level: Level, name: str, words: str, limit: int) -> list[Form]:
+        """Give the last lines of at least a level, oldest first.
+
+        Args:
+            level: the least one.
+            name: what the name of the logger begins with.
+            words: what the line holds, in small or capital letters.
+            limit: how many at most.
+        """
+        least, wanted = logging.getLevelNamesMapping()[level.upper()], words.casefold()
+        found = [
+            form
+            for line in list(self._lines)
+            if logging.getLevelNamesMapping().get(line.level.upper(), 0) >= least
+            and line.logger.startswith(name)
+            and (form := line.form(self._mask))
+            and wanted in f"{form['message']}\n{form['traceback']}".casefold()
+        ]
+        return found[-limit:]
+
+
+@contextmanager
+def tailing(
+    mask: SecretRedactor, told: Callable[[Form], None], followed: Callable[[], bool]
+) -> Iterator[LogTail]:
+    """Keep the end of the log until the block is left; see `LogTail`."""
+    tail = LogTail(mask, told, followed)
+    root = logging.getLogger()
+    root.addHandler(tail)
+    try:
+        yield tail
+    finally:
+        root.removeHandler(tail)
+        tail.close()
+
 
 _HEALTH = "/api/studio/health"
 _CHECK_SECONDS = 120.0
@@ -102,12 +206,12 @@ class LogForm(Struct):
     kept: int
 
 
-def routes(house: Household) -> Sequence[AddonRoute]:
-    """Return the routes. From now on the end of the log is kept, until the house is closed."""
-    screen = _HealthScreen(house)
-    house.closing.push_async_callback(screen.close)
+def routes(service: BotService) -> Sequence[AddonRoute]:
+    """Return the routes. From now on the end of the log is kept, until the service is closed."""
+    screen = _HealthScreen(service)
+    service.closing.push_async_callback(screen.close)
     return (
-        AddonRoute("GET", _HEALTH, screen.health, "See how the house is doing", "operate", None, HealthForm),
+        AddonRoute("GET", _HEALTH, screen.health, "See how the bot is doing", "operate", None, HealthForm),
         AddonRoute(
             "POST", f"{_HEALTH}/doctor", screen.examine, "Check everything", "operate", None, DoctorForm
         ),
@@ -118,25 +222,25 @@ def routes(house: Household) -> Sequence[AddonRoute]:
 class _HealthScreen:
     """Answers the routes."""
 
-    def __init__(self, house: Household) -> None:
-        self._house = house
+    def __init__(self, service: BotService) -> None:
+        self._service = service
         self._loop = asyncio.get_running_loop()
         self._doctor = DoctorForm(False, 0, 0, [], None)
         self._run: asyncio.Task[None] | None = None
-        self._tail = house.closing.enter_context(
-            tailing(house.mask, self._tell_line, lambda: house.hub.followed)
+        self._tail = service.closing.enter_context(
+            tailing(service.mask, self._tell_line, lambda: service.hub.followed)
         )
 
     async def health(self, caller: Caller, asked: None) -> HealthForm:
         """Answer with how everything is now."""
-        house, pulse = self._house, self._house.pulse
+        service, pulse = self._service, self._service.pulse
         vitals = VitalsForm(
-            version=house.version,
+            version=service.version,
             lag_ms=round(pulse.lag * 1_000, 1),
             longest_lag_ms=round(pulse.longest * 1_000, 1),
-            **vitals_of(house.engine, house.up_seconds),
+            **vitals_of(service.engine, service.up_seconds),
         )
-        return HealthForm(vitals, self._doctor, await mcp_entries(house))
+        return HealthForm(vitals, self._doctor, await mcp_entries(service))
 
     async def examine(self, caller: Caller, asked: None) -> DoctorForm:
         """Begin to check everything, unless that is under way."""
@@ -161,7 +265,7 @@ class _HealthScreen:
     async def _check(self, every: Sequence[Check]) -> None:
         """Run the checks in a thread with a loop of its own: what is answered meanwhile waits for none."""
         begun: list[tuple[asyncio.AbstractEventLoop, asyncio.Task[None] | None]] = []
-        settings = self._house.settings
+        settings = self._service.settings
 
         def tell(findings: Sequence[Finding], *, done: bool) -> None:
             self._loop.call_soon_threadsafe(self._found, findings, done)
@@ -188,7 +292,7 @@ class _HealthScreen:
             self._tell_doctor()
 
     def _found(self, findings: Sequence[Finding], done: bool) -> None:
-        redact = self._house.mask.redact
+        redact = self._service.mask.redact
         for each in findings:
             text = escaped_lines(redact(" ".join(each.text.split())))
             self._doctor.findings.append(FindingForm(each.ok, each.subject, text))
@@ -196,8 +300,8 @@ class _HealthScreen:
         self._tell_doctor()
 
     def _tell_doctor(self) -> None:
-        self._house.hub.publish("health", to_builtins(self._doctor))
+        self._service.hub.publish("health", to_builtins(self._doctor))
 
     def _tell_line(self, line: Form) -> None:
         with suppress(RuntimeError):  # the loop is closed: nobody looks on any more
-            self._loop.call_soon_threadsafe(self._house.hub.publish, "log", line)
+            self._loop.call_soon_threadsafe(self._service.hub.publish, "log", line)

@@ -1,16 +1,25 @@
-"""What happens right now: one stream of events for all screens, and the talks that are or were active."""
+"""The screens of what happens now: the talks that go on, their events, and what waits for an answer."""
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Mapping, Sequence
 from contextlib import aclosing
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 from msgspec import Meta, Struct
 
-from pixi.app.studio.privacy import is_private, may_read, private_among
+from pixi.app.studio.rows import (
+    AuthorRow,
+    author_row,
+    hidden_among,
+    is_private,
+    may_read,
+    private_among,
+    readable,
+)
 from pixi.core.routes import AddonRoute, Caller
 
 if TYPE_CHECKING:
-    from pixi.app.household import Household
+    from pixi.app.service import BotService
 
 _BARE = {
     "turn_start": ("model", "began"),
@@ -67,13 +76,13 @@ class LiveTalks(Struct):
     talks: list[LiveRow]
 
 
-def routes(house: "Household") -> Sequence[AddonRoute]:
-    """Return the ways in to the screen; from now on the hub of the house looks on at the engine's turns."""
-    house.engine.settings.observer = house.hub.observe
+def routes(service: "BotService") -> Sequence[AddonRoute]:
+    """Return the ways in to the screen; from now on the hub of the service looks on at the engine's turns."""
+    service.engine.settings.observer = service.hub.observe
 
     async def live(caller: Caller, _: None) -> LiveTalks:
-        private = await private_among(house.store, [talk.conversation for talk in house.hub.talks])
-        hides = not house.settings.studio.private
+        private = await private_among(service.store, [talk.conversation for talk in service.hub.talks])
+        hides = not service.settings.studio.private
         return LiveTalks(
             [
                 LiveRow(
@@ -81,12 +90,12 @@ def routes(house: "Household") -> Sequence[AddonRoute]:
                     private=talk.conversation in private,
                     hidden=hides and talk.conversation in private,
                 )
-                for talk in house.hub.talks
+                for talk in service.hub.talks
             ]
         )
 
     def events(caller: Caller, asked: EventsQuery) -> AsyncGenerator[Mapping[str, Any], None]:
-        return _events(house, caller, asked)
+        return _events(service, caller, asked)
 
     return [
         AddonRoute(
@@ -110,14 +119,14 @@ def routes(house: "Household") -> Sequence[AddonRoute]:
 
 
 async def _events(
-    house: "Household", caller: Caller, asked: EventsQuery
+    service: "BotService", caller: Caller, asked: EventsQuery
 ) -> AsyncGenerator[Mapping[str, Any], None]:
     """Yield what happens; words of a talk in private only where it alone was asked for, and may be read."""
     kinds = [kind for each in asked.kinds.split(",") if (kind := each.strip())]
     readable: dict[str, bool] = {}
     if asked.conversation:
-        readable[asked.conversation] = await may_read(house, caller, asked.conversation, "live")
-    following = house.hub.follow(kinds, conversation=asked.conversation, persona=asked.persona)
+        readable[asked.conversation] = await may_read(service, caller, asked.conversation, "live")
+    following = service.hub.follow(kinds, conversation=asked.conversation, persona=asked.persona)
     async with aclosing(following) as forms:
         async for form in forms:
             if form["kind"] != "turn":
@@ -126,7 +135,7 @@ async def _events(
             address = form["conversation"]
             begins = form.get("event") == "turn_start"  # of a first message more is on record by then
             if address not in readable or (begins and not readable[address]):
-                readable[address] = not await is_private(house.store, address)
+                readable[address] = not await is_private(service.store, address)
             if readable[address]:
                 yield form
             elif bare := _without_words(form):
@@ -138,3 +147,79 @@ def _without_words(form: Mapping[str, Any]) -> dict[str, Any] | None:
         return None
     names = ("kind", "event", "conversation", "persona", "turn", "at", "step", *_BARE[form["event"]])
     return {name: form[name] for name in names} | {"hidden": True}
+
+
+_QUEUE = "/api/studio/queue"
+_DRAFTS = "/api/spots/drafts"
+
+
+class DraftDecision(Struct, forbid_unknown_fields=True):
+    """What is told to whoever submitted a draft."""
+
+    reason: Annotated[str, Meta(max_length=2_000)] = ""
+
+
+class QuestionRow(Struct):
+    """A question that waits for the person's answer.
+
+    Attributes:
+        arguments: what the tool would be given, as lines; "" where that is hidden.
+        expires: when an answer no longer counts.
+        person: who is asked; None where that is hidden.
+    """
+
+    id: str
+    conversation: str
+    persona: str
+    person: AuthorRow | None
+    tool: str
+    does: str
+    arguments: str
+    expires: float
+    hidden: bool
+
+
+class QueueShown(Struct):
+    """What waits. `drafts`: the companion is there, and tells of its drafts at `/api/studio/queue/drafts`."""
+
+    questions: list[QuestionRow]
+    drafts: bool
+
+
+def queue_routes(service: "BotService") -> Sequence[AddonRoute]:
+    """Return the routes of the screen, those of the companion's drafts among them."""
+    of_drafts = [_of_operators(route) for route in service.routes if route.path.startswith(_DRAFTS)]
+
+    async def queue(caller: Caller, asked: None) -> QueueShown:
+        open_ones = service.engine.asked
+        hidden = await hidden_among(service, {each.conversation for each in open_ones})
+        rows = [
+            QuestionRow(
+                each.question.nonce,
+                readable(each.conversation),
+                readable(each.persona),
+                None if each.conversation in hidden else author_row(each.person),
+                each.question.tool,
+                readable(each.question.does),
+                "" if each.conversation in hidden else readable(each.question.arguments),
+                each.expires,
+                hidden=each.conversation in hidden,
+            )
+            for each in open_ones
+        ]
+        return QueueShown(rows, bool(of_drafts))
+
+    return (AddonRoute("GET", _QUEUE, queue, "List what waits", "operate", None, QueueShown), *of_drafts)
+
+
+def _of_operators(route: AddonRoute) -> AddonRoute:
+    """A route of the companion as one of the studio, where operators decide and name nobody else."""
+    path, decides = _QUEUE + route.path.removeprefix("/api/spots"), route.request
+    if route.method == "GET" or decides is None:
+        return replace(route, path=path, scope="operate")
+
+    async def answer(caller: Caller, asked: DraftDecision) -> Any:
+        decided = route.answer(caller, decides(reason=asked.reason))
+        return await decided if isinstance(decided, Awaitable) else None
+
+    return replace(route, path=path, scope="operate", request=DraftDecision, answer=answer)

@@ -4,16 +4,13 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from pixi.app.approving import changed_tools, told_changes
-from pixi.app.household import Household
-from pixi.app.mcp_settings import lock_of, places, require_sdk
+from pixi.app.mcp_integration import changed_tools, lock_of, places, require_sdk, told_changes
+from pixi.app.service import BotService
 from pixi.core.errors import ConfigError, PixiError
 from pixi.core.routes import AddonRoute, Caller, RouteError
 from pixi.core.untrusted import escaped_lines
-from pixi.mcp.lock import Lock, kept
-from pixi.mcp.offers import ForeignTool
-from pixi.mcp.state import Broken, Closed, Ready, Starting, State, Waiting
-from pixi.mcp.where import Where, visible
+from pixi.mcp.lock import LockFile, kept
+from pixi.mcp.offers import Broken, Closed, ForeignTool, Ready, Starting, State, Waiting, Where, visible
 
 _ONE = "/api/studio/mcp/{name}"
 
@@ -72,9 +69,9 @@ class ConsentRequest(Struct, forbid_unknown_fields=True):
     tools: dict[str, str] = {}
 
 
-def routes(house: Household) -> Sequence[AddonRoute]:
+def routes(service: BotService) -> Sequence[AddonRoute]:
     """Return the routes."""
-    screen = _McpConsent(house)
+    screen = _McpConsent(service)
     approve = f"{_ONE}/approve"
     return (
         AddonRoute("GET", _ONE, screen.waiting, "See what waits for consent", "operate", None, McpWaiting),
@@ -82,15 +79,15 @@ def routes(house: Household) -> Sequence[AddonRoute]:
     )
 
 
-async def mcp_entries(house: Household) -> list[McpEntry]:
+async def mcp_entries(service: BotService) -> list[McpEntry]:
     """Tell of each server that the settings name."""
-    if not house.settings.mcp:
+    if not service.settings.mcp:
         return []
     try:
-        wheres = places(house.settings)
+        wheres = places(service.settings)
     except ConfigError as error:
-        return [McpEntry(name, "", "broken", str(error), [], []) for name in house.settings.mcp]
-    servers = house.reach.mcp_servers
+        return [McpEntry(name, "", "broken", str(error), [], []) for name in service.settings.mcp]
+    servers = service.integrations.mcp_servers
     entries = []
     for name, where in wheres.items():
         server = servers.get(name)
@@ -102,7 +99,7 @@ async def mcp_entries(house: Household) -> list[McpEntry]:
                 name,
                 where.shown,
                 type(state).__name__.lower(),
-                escaped_lines(house.mask.redact(_why(state))),
+                escaped_lines(service.mask.redact(_why(state))),
                 [visible(tool.name) for tool in tools],
                 [visible(tool.name) for tool in changed],
             )
@@ -121,8 +118,8 @@ def _why(state: State) -> str:
 class _McpConsent:
     """Answers the routes. A server is started to be asked for its tools, but only as it was approved."""
 
-    def __init__(self, house: Household) -> None:
-        self._house = house
+    def __init__(self, service: BotService) -> None:
+        self._service = service
 
     async def waiting(self, caller: Caller, asked: None) -> McpWaiting:
         """Answer with what waits."""
@@ -148,8 +145,8 @@ class _McpConsent:
             return waiting
         return McpWaiting(name, False, "", waiting.now, waiting.mark, [])
 
-    def _place(self, name: str) -> tuple[Where, Lock]:
-        settings = self._house.settings
+    def _place(self, name: str) -> tuple[Where, LockFile]:
+        settings = self._service.settings
         try:
             require_sdk()
             where = places(settings).get(name)
@@ -174,7 +171,7 @@ class _McpConsent:
                 return McpWaiting(name, True, visible(approved.shown), where.shown, where.mark, []), ()
             changed = await changed_tools(name, where, approved)
         except PixiError as error:
-            detail = escaped_lines(self._house.mask.redact(str(error)))
+            detail = escaped_lines(self._service.mask.redact(str(error)))
             raise RouteError(409, "The server cannot be asked", detail) from error
         tools = [ToolChange(tool.name, kept(tool).mark, told_changes(tool, approved)) for tool in changed]
         return McpWaiting(name, bool(changed), "", where.shown, where.mark, tools), changed

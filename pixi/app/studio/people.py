@@ -1,4 +1,4 @@
-"""People: who is known, how much is kept of each, their export, and forgetting them."""
+"""The screens of people: who is known, what is kept of them, what personas remember, and forgetting."""
 
 import time
 from collections.abc import Sequence
@@ -6,27 +6,30 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from msgspec import Meta, Struct
 
-from pixi.app.forgetting import forget_beside
-from pixi.app.studio.privacy import hidden_among, may_read, private_among
+from pixi.app.retention import forget_beside
 from pixi.app.studio.rows import (
     LONGEST_CURSOR,
     PersonRow,
     TalkRow,
     cursor_of,
+    hidden_among,
+    may_read,
+    names_of_personas,
     person_row,
     place_behind,
+    private_among,
     readable,
     readable_data,
     talk_row,
+    words_in,
 )
 from pixi.core.errors import PixiError
-from pixi.core.figures import as_row
 from pixi.core.routes import AddonRoute, Caller, RouteError
-from pixi.core.spending import Payer, day_of, first_of_month
+from pixi.core.spending import UsageScope, as_row, day_of, first_of_month
 from pixi.store.kept import Known, TalkFilter
 
 if TYPE_CHECKING:
-    from pixi.app.household import Household
+    from pixi.app.service import BotService
 
 _PEOPLE, _PERSON = "/api/studio/people", "/api/studio/people/{id}"
 _TALKS = 100  # of a person that are listed
@@ -87,7 +90,7 @@ class ForgottenShown(Struct):
     left: list[str]
 
 
-def routes(house: "Household") -> Sequence[AddonRoute]:
+def routes(service: "BotService") -> Sequence[AddonRoute]:
     """Return the routes of the screen."""
 
     async def listed(caller: Caller, asked: PeopleQuery) -> PeopleShown:
@@ -96,26 +99,26 @@ def routes(house: "Household") -> Sequence[AddonRoute]:
         except PixiError as error:
             raise RouteError(422, "No such page", str(error)) from error
         after = None if place is None else (int(place[0]), place[1])
-        found = await house.store.list_people(asked.search, asked.limit, after)
-        rows = [person_row(known) for _, person in found for known in await house.store.people(person)]
+        found = await service.store.list_people(asked.search, asked.limit, after)
+        rows = [person_row(known) for _, person in found for known in await service.store.people(person)]
         return PeopleShown(rows, cursor_of(*found[-1]) if len(found) == asked.limit else "")
 
     async def person(caller: Caller, asked: None) -> PersonShown:
-        return await _shown(house, await _known(house, caller))
+        return await _shown(service, await _known(service, caller))
 
     async def export(caller: Caller, asked: None) -> dict[str, Any]:
-        known = await _known(house, caller)
-        return await _export(house, caller, known.id)
+        known = await _known(service, caller)
+        return await _export(service, caller, known.id)
 
     async def forget(caller: Caller, asked: ForgetRequest) -> ForgottenShown:
-        known = await _known(house, caller)
+        known = await _known(service, caller)
         names = {readable(name).strip() for name in (known.id, *known.names)}
         if asked.name.strip() not in names:
             raise RouteError(
                 422, "Another name", "The name is not theirs: write it as it is shown, or their id."
             )
-        changed = await house.forget(known.id)
-        return ForgottenShown(changed, await forget_beside(house.settings, house.store, known.id))
+        changed = await service.forget(known.id)
+        return ForgottenShown(changed, await forget_beside(service.settings, service.store, known.id))
 
     return (
         AddonRoute("GET", _PEOPLE, listed, "List people", "operate", PeopleQuery, PeopleShown),
@@ -133,20 +136,20 @@ def routes(house: "Household") -> Sequence[AddonRoute]:
     )
 
 
-async def _known(house: "Household", caller: Caller) -> Known:
+async def _known(service: "BotService", caller: Caller) -> Known:
     """The person whose id is in the path: a name is not enough here."""
     wanted = caller.path["id"]
-    found = next((each for each in await house.store.people(wanted) if each.id == wanted), None)
+    found = next((each for each in await service.store.people(wanted) if each.id == wanted), None)
     if found is None:
         raise RouteError(404, "No such person", "Nothing is kept of anybody of that id.")
     return found
 
 
-async def _shown(house: "Household", known: Known) -> PersonShown:
-    store, today = house.store, day_of(time.time())
+async def _shown(service: "BotService", known: Known) -> PersonShown:
+    store, today = service.store, day_of(time.time())
     talks = await store.list_talks(TalkFilter(person=known.id), _TALKS)
     addresses = [talk.address for talk in talks]
-    private, hidden = await private_among(store, addresses), await hidden_among(house, addresses)
+    private, hidden = await private_among(store, addresses), await hidden_among(service, addresses)
     month = await store.used(today, "person", known.id, since=first_of_month(today))
     return PersonShown(
         person_row(known),
@@ -156,19 +159,19 @@ async def _shown(house: "Household", known: Known) -> PersonShown:
         as_row(month, "person") | {"person": readable(known.id)},
         [
             ShareRow(each.scope, each.kind, each.used, each.limit)
-            for each in await house.engine.shares(Payer(person=known.id))
+            for each in await service.engine.shares(UsageScope(person=known.id))
         ],
     )
 
 
-async def _export(house: "Household", caller: Caller, person: str) -> dict[str, Any]:
+async def _export(service: "BotService", caller: Caller, person: str) -> dict[str, Any]:
     """All that is kept of a person; of talks in private without the words, unless operators may read them.
 
     `withheld` tells which these are. Whoever sits at the machine gets them by `pixi-persona export`.
     """
-    kept = await house.store.export(person)
+    kept = await service.store.export(person)
     withheld = {
-        address for address in _addresses(kept) if not await may_read(house, caller, address, "export")
+        address for address in _addresses(kept) if not await may_read(service, caller, address, "export")
     }
     if withheld:
         kept["conversations"] = [
@@ -208,3 +211,92 @@ def _counted(talk: dict[str, Any]) -> dict[str, Any]:
         "address": talk["address"],
         **{part: len(talk[part]) for part in ("messages", "answers", "quoted_by_others")},
     }
+
+
+_MEMORIES, _MEMORY = "/api/studio/memories", "/api/studio/memories/{id}"
+
+
+class MemoriesQuery(Struct):
+    """Which facts: of a person (by id), of a persona (by name), in which words stand. `after`: `next`."""
+
+    person: Annotated[str, Meta(max_length=300)] = ""
+    persona: Annotated[str, Meta(max_length=200)] = ""
+    search: Annotated[str, Meta(max_length=200)] = ""
+    after: Annotated[int, Meta(ge=1, le=2**53)] | None = None
+
+
+class MemoryRow(Struct):
+    """A fact.
+
+    Attributes:
+        name: of the person, as they wrote last; "": not known.
+        text: "" where it is hidden.
+        told: when.
+        conversation: where.
+        audience: who could read that talk: `one` person, `some` members of the guild, or `all`.
+        hidden: it was told in private, and operators are not shown it.
+    """
+
+    id: int
+    persona: str
+    person: str
+    name: str
+    text: str
+    told: float
+    conversation: str
+    guild: str
+    audience: str
+    hidden: bool
+
+
+class MemoriesShown(Struct):
+    """Facts, the latest first.
+
+    Attributes:
+        next: for `after`, to go on; None: there are no more.
+        personas: the names of those who can be asked for.
+    """
+
+    memories: list[MemoryRow]
+    next: int | None
+    personas: list[str]
+
+
+def memory_routes(service: "BotService") -> Sequence[AddonRoute]:
+    """Return the routes of the screen."""
+
+    async def listed(caller: Caller, asked: MemoriesQuery) -> MemoriesShown:
+        words = words_in(asked.search)
+        facts, left = await service.store.list_memories(asked.person, asked.persona, words, asked.after)
+        hidden = await hidden_among(service, {each.conversation for each in facts})
+        names = await service.store.names_of({each.person for each in facts})
+        rows = [
+            MemoryRow(
+                each.id,
+                readable(each.persona),
+                readable(each.person),
+                readable(names[each.person]),
+                "" if each.conversation in hidden else readable(each.text),
+                each.told,
+                readable(each.conversation),
+                each.guild,
+                each.audience,
+                hidden=each.conversation in hidden,
+            )
+            for each in facts
+            if not (words and each.conversation in hidden)
+        ]
+        return MemoriesShown(rows, left, names_of_personas(service))
+
+    async def forget(caller: Caller, asked: None) -> None:
+        number = caller.path["id"]
+        if not number.isascii() or not number.isdigit() or len(number) > 15:
+            raise RouteError(404, "No such memory", "The id of a memory is a number.")
+        await service.store.drop_memories([int(number)])
+
+    return (
+        AddonRoute(
+            "GET", _MEMORIES, listed, "List what is remembered", "operate", MemoriesQuery, MemoriesShown
+        ),
+        AddonRoute("DELETE", _MEMORY, forget, "Forget one thing that is remembered", "operate"),
+    )

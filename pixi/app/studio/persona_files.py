@@ -1,9 +1,6 @@
-"""The files of personas as pages read and write them: by names of the cast alone, and whole or not at all.
+"""The files of personas for operators: read, saved without losing what others wrote, and their commits."""
 
-A page never names a path. What it saves must rest on the text that lies there now, told by its digest:
-what somebody changed on the disk meanwhile is never overwritten. Links are not followed.
-"""
-
+import asyncio
 import hashlib
 import os
 import re
@@ -16,11 +13,14 @@ from importlib.resources import files as resources
 from pathlib import Path
 from secrets import token_hex
 
-from pixi.app.cast import folders_of
+import msgspec
+
+from pixi.app.personas import folders_of
 from pixi.core.errors import ConfigError
 from pixi.core.routes import RouteError
-from pixi.personas.avatar import FORMATS
-from pixi.personas.files import LARGEST, Loaded, shown
+from pixi.core.untrusted import escaped_lines
+from pixi.personas.files import LARGEST, LoadedPersona, shown
+from pixi.personas.front_matter import FORMATS
 from pixi.personas.shelf import Found, list_personas
 from pixi.settings import Settings
 
@@ -194,7 +194,7 @@ def create_file(settings: Settings, name: str, like: str = "") -> Path:
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_LINK, 0o644)
         with open(handle, "wb") as file:
             file.write(text.encode("utf-8"))
-        if isinstance(found, Loaded):
+        if isinstance(found, LoadedPersona):
             _copy_picture(Path(found.persona.avatar), found.path.parent, folder)
     return path
 
@@ -246,3 +246,95 @@ def _alike(one: Sequence[str], other: Sequence[str]) -> int:
     """How many lines both begin with."""
     pairs = enumerate(zip(one, other, strict=False))
     return next((place for place, (mine, theirs) in pairs if mine != theirs), min(len(one), len(other)))
+
+
+_SECONDS = 5.0
+_MOST_BYTES = 400_000
+_MOST_COMMITS = 50
+_COMMIT = re.compile("[0-9a-f]{40}([0-9a-f]{24})?")
+_SWITCHED_OFF = (
+    "core.hooksPath=/dev/null",
+    "core.fsmonitor=false",
+    "core.pager=cat",
+    "core.attributesFile=/dev/null",
+    "diff.external=",
+    "log.showSignature=false",
+)
+_PLAIN = ("--no-ext-diff", "--no-textconv", "--no-color", "--no-show-signature", "--no-notes")
+
+
+class Commit(msgspec.Struct):
+    """A commit that changed the file. `at`: seconds since the epoch."""
+
+    id: str
+    at: float
+    author: str
+    subject: str
+
+
+async def commits_of(path: Path) -> list[Commit]:
+    """List the commits that changed a file, the newest first; none where git does not know it."""
+    told = await _git(path, "log", f"-n{_MOST_COMMITS}", "--format=%H%x00%at%x00%an%x00%s%x1e", *_PLAIN)
+    found = []
+    for record in told.split("\x1e"):
+        parts = record.strip("\n").split("\0")
+        if len(parts) == 4 and parts[1].isdecimal():
+            found.append(Commit(parts[0], float(parts[1]), *map(escaped_lines, parts[2:])))
+    return found
+
+
+async def diff_of(path: Path, commit: str) -> str:
+    """Return what a commit changed in a file, as a unified diff.
+
+    Raises:
+        RouteError: there is no such commit.
+    """
+    told = ""
+    if _COMMIT.fullmatch(commit):
+        told = await _git(path, "log", "-n1", "-p", "--format=", *_PLAIN, "--end-of-options", commit)
+    if not told:
+        raise RouteError(404, "No such commit", "The history of this file has no such commit.")
+    return escaped_lines(told.strip("\n"))
+
+
+async def _git(path: Path, command: str, *flags: str) -> str:
+    """Run git over a file, as far as time and room go; "" where it has nothing to say."""
+    program = shutil.which("git")
+    if program is None:
+        return ""
+    settings = [word for each in _SWITCHED_OFF for word in ("-c", each)]
+    words = ["--no-pager", "--literal-pathspecs", *settings, command, *flags, "--", path.name]
+    environment = {name: os.environ[name] for name in ("HOME", "PATH", "SYSTEMROOT") if name in os.environ}
+    quiet = {
+        "GIT_OPTIONAL_LOCKS": "0",
+        "GIT_TERMINAL_PROMPT": "0",
+        "GIT_NO_LAZY_FETCH": "1",
+        "GIT_ALLOW_PROTOCOL": "none",  # whatever the repository allows; older ones fetch what they lack
+        "GIT_ASKPASS": "",
+        "LC_ALL": "C.UTF-8",
+    }
+    try:
+        process = await asyncio.create_subprocess_exec(
+            program,
+            *words,
+            cwd=path.parent,
+            env=environment | quiet,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.DEVNULL,
+        )
+    except OSError:
+        return ""
+    assert process.stdout is not None
+    told = b""
+    try:
+        async with asyncio.timeout(_SECONDS):
+            while len(told) < _MOST_BYTES and (piece := await process.stdout.read(65_536)):
+                told += piece
+    except TimeoutError:
+        told = b""
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.wait()
+    return told[:_MOST_BYTES].decode("utf-8", "replace")

@@ -8,12 +8,12 @@ from dataclasses import replace
 from secrets import token_hex
 from typing import Any
 
-from pixi.app.household import Household
+from pixi.app.service import BotService
 from pixi.channels.http.feed import SILENCE, HttpChannel
 from pixi.core.errors import ConfigError, PixiError
+from pixi.core.events import TurnReport
 from pixi.core.message import Author, Message
 from pixi.core.persona import Persona
-from pixi.core.report import TurnReport
 from pixi.core.routes import Caller, RouteError
 from pixi.core.spending import Budgets
 from pixi.engine.context import Role
@@ -24,19 +24,19 @@ _MOST_TALKS = 4
 
 
 class DraftTalk:
-    """One talk: an engine of its own, with commands and tools of the house, and a store in memory.
+    """One talk: an engine of its own, with commands and tools of the service, and a store in memory.
 
     It goes for nobody, so that nothing is remembered of it, and tools that change something are not offered.
 
     Args:
-        house: whose model and tools are used, and in whose books it is entered what that costs.
+        service: whose model and tools are used, and in whose books it is entered what that costs.
         persona: who answers; may be set anew before each message.
     """
 
-    def __init__(self, house: Household, persona: Persona) -> None:
+    def __init__(self, service: BotService, persona: Persona) -> None:
         self.persona = persona
-        self._house = house
-        self._model = house.model
+        self._service = service
+        self._model = service.model
         self._address = f"studio:draft:{token_hex(8)}"
         self._channel = HttpChannel(visitors=True)
         self._report: TurnReport | None = None
@@ -44,13 +44,13 @@ class DraftTalk:
         self._engine = Engine(
             model=self._model,
             persona=persona,
-            cast=lambda _: Role(self.persona, self._model),
+            resolver=lambda _: Role(self.persona, self._model),
             on_turn=self._enter,
-            look_up=house.library.look_up,
+            look_up=service.library.look_up,
         )
-        self._engine.commands, self._engine.tools = house.engine.commands, house.engine.tools
+        self._engine.commands, self._engine.tools = service.engine.commands, service.engine.tools
         self._engine.settings = replace(
-            house.engine.settings, budgets=Budgets(), gather_seconds=0.0, observer=None
+            service.engine.settings, budgets=Budgets(), gather_seconds=0.0, observer=None
         )
 
     async def say(self, text: str) -> AsyncGenerator[dict[str, Any], None]:
@@ -96,14 +96,14 @@ class DraftTalk:
 
     def _enter(self, report: TurnReport) -> None:
         self._report = report
-        self._house.engine.count(report.model, report.usage, self._model.traits.prices)
+        self._service.engine.count(report.model, report.usage, self._model.traits.prices)
 
 
 class DraftTalks:
     """The talks that go on beside editors, by the names that pages gave them."""
 
-    def __init__(self, house: Household) -> None:
-        self._house = house
+    def __init__(self, service: BotService) -> None:
+        self._service = service
         self._talks: OrderedDict[tuple[str, str], DraftTalk] = OrderedDict()
 
     async def at(self, caller: Caller, name: str, persona: Persona) -> DraftTalk:
@@ -112,13 +112,13 @@ class DraftTalks:
         Raises:
             RouteError: the persona cannot answer here, or this month's money is spent.
         """
-        house = self._house
+        service = self._service
         try:
-            house.library.check(persona)
-            await house.library.want(persona.databases)
-            house.library.register(house.engine.addon)
-            house.engine.check(persona)
-            spent = await house.overspent()
+            service.library.check(persona)
+            await service.library.want(persona.databases)
+            service.library.register(service.engine.addon)
+            service.engine.check(persona)
+            spent = await service.overspent()
         except ConfigError as error:
             raise RouteError(422, "It cannot answer so", str(error)) from error
         except PixiError as error:
@@ -128,7 +128,7 @@ class DraftTalks:
         key = (caller.person, name)
         talk = self._talks.get(key)
         if talk is None:
-            talk = self._talks[key] = DraftTalk(house, persona)
+            talk = self._talks[key] = DraftTalk(service, persona)
         talk.persona = persona
         self._talks.move_to_end(key)
         while len(self._talks) > _MOST_TALKS:

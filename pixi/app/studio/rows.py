@@ -3,7 +3,8 @@
 Times are seconds since the epoch. Names and texts are strangers' words.
 """
 
-from collections.abc import Sequence
+import json
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
@@ -12,10 +13,12 @@ from pixi.channels.http.access import LOCAL, VISITOR
 from pixi.core.errors import PixiError
 from pixi.core.message import Author
 from pixi.core.untrusted import clipped
-from pixi.store.kept import Known, ListedTalk
+from pixi.store.kept import Deed, Known, ListedTalk
 
 if TYPE_CHECKING:
-    from pixi.app.household import Household
+    from pixi.app.service import BotService
+    from pixi.core.routes import Caller
+    from pixi.store.store import Store
 
 LONGEST_CURSOR = 1_000
 _BEGINNING = 120  # characters of a message
@@ -149,9 +152,9 @@ def person_row(known: Known) -> PersonRow:
     )
 
 
-def names_of_personas(house: "Household") -> list[str]:
+def names_of_personas(service: "BotService") -> list[str]:
     """Return the names of the personas there are, each once."""
-    return sorted({readable(each.name) for each in house.personas.values()}, key=str.casefold)
+    return sorted({readable(each.name) for each in service.personas.values()}, key=str.casefold)
 
 
 def words_in(search: str) -> Sequence[str]:
@@ -193,3 +196,58 @@ def place_behind(cursor: str) -> tuple[float, str] | None:
         return float(number), name
     except ValueError:
         raise PixiError(f"{cursor[:60]!r} is no place in a list; send `next` as it came.") from None
+
+
+# Whose words are these: which talks are in private, and who may read them on the pages for operators.
+#
+# In private is every talk that nobody but one person reads besides the persona: direct messages, talks of
+# visitors and of users of an application, and of programs that speak MCP. The talks of whoever sits at this
+# machine are the operator's own. Of a talk of which too little is on record it is not known who reads it: it
+# counts as private.
+
+
+OPENED = "studio.open"
+"""What the opening of a talk in private is called in the record of what was done."""
+
+_TERMINAL = "terminal:"
+
+
+async def private_among(store: "Store", conversations: Iterable[str]) -> frozenset[str]:
+    """Return those of these conversations that are in private."""
+    wanted = {each for each in conversations if not each.startswith(_TERMINAL)}
+    circles = await store.circles(wanted)
+    return frozenset(
+        address for address, circle in circles.items() if not (circle.group or circle.person == LOCAL)
+    )
+
+
+async def is_private(store: "Store", conversation: str) -> bool:
+    """Return True if a conversation is in private."""
+    return bool(await private_among(store, [conversation]))
+
+
+async def hidden_among(service: "BotService", conversations: Iterable[str]) -> frozenset[str]:
+    """Return those of these conversations whose words operators are not shown, by the settings."""
+    if service.settings.studio.private:
+        return frozenset()
+    return await private_among(service.store, conversations)
+
+
+async def may_read(service: "BotService", caller: "Caller", conversation: str, what: str) -> bool:
+    """Return True if an operator may read a conversation; that a private one was opened is put on record.
+
+    Args:
+        service: has the settings and the store.
+        caller: the operator.
+        conversation: its address.
+        what: is opened, for the record: `messages`, `export`, `live`, `why` or the like.
+    """
+    if not await is_private(service.store, conversation):
+        return True
+    if not service.settings.studio.private:
+        return False
+    persona = service.role(conversation).persona.name
+    given = json.dumps({"what": what})
+    deed = Deed(conversation, "", 0, persona, caller.person, OPENED, given)
+    await service.store.audit_end(await service.store.audit_begin(deed), "done", 0.0)
+    return True

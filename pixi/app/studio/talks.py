@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from msgspec import Meta, Struct
 
-from pixi.app.studio.privacy import hidden_among, may_read, private_among
 from pixi.app.studio.rows import (
     LONGEST_CURSOR,
     AuthorRow,
@@ -14,30 +13,33 @@ from pixi.app.studio.rows import (
     TalkRow,
     author_row,
     cursor_of,
+    hidden_among,
+    may_read,
     names_of_personas,
     place_behind,
+    private_among,
     readable,
     readable_data,
     talk_row,
     words_in,
 )
 from pixi.channels.http.talks import acts_of, messages_reacted_to
+from pixi.core.conversation import notes_in
 from pixi.core.errors import PixiError
 from pixi.core.events import to_json
 from pixi.core.message import Message
-from pixi.core.notes import notes_in
 from pixi.core.routes import AddonRoute, Caller, RouteError
-from pixi.store.kept import FoundWords, ListedTalk, Place, TalkFilter, TurnRecord
+from pixi.store.kept import ChannelConfig, FoundWords, ListedTalk, TalkFilter, TurnRecord
 from pixi.store.statements.branches import trunk
 
 if TYPE_CHECKING:
-    from pixi.app.household import Household
+    from pixi.app.service import BotService
 
 _TALKS, _TALK = "/api/studio/talks", "/api/studio/talks/{address}"
 _PORTIONS = 300  # of talks that are looked through for words, for one request; the next goes on from there
 _AT_ONCE = 200  # turns that are read at once for an export
 _EXCERPT = 160  # characters
-_HOUSE = ("discord:", "http:", "mcp:")  # talks whose model the house chooses
+_HOSTED = ("discord:", "http:", "mcp:")  # talks whose model the service chooses
 
 
 class TalksQuery(Struct):
@@ -172,32 +174,32 @@ class TalkShown(Struct):
     branches: list[str]
 
 
-def routes(house: "Household") -> Sequence[AddonRoute]:
+def routes(service: "BotService") -> Sequence[AddonRoute]:
     """Return the routes of the screen."""
 
     async def listed(caller: Caller, asked: TalksQuery) -> TalksShown:
-        return await _listed(house, asked)
+        return await _listed(service, asked)
 
     async def talk(caller: Caller, asked: TurnsQuery) -> TalkShown:
-        listed = await _known(house, caller)
-        reads = await may_read(house, caller, listed.address, "messages")
-        return await _shown(house, listed, asked.before, asked.limit, reads=reads)
+        listed = await _known(service, caller)
+        reads = await may_read(service, caller, listed.address, "messages")
+        return await _shown(service, listed, asked.before, asked.limit, reads=reads)
 
     async def export(caller: Caller, asked: None) -> TalkShown:
-        listed = await _known(house, caller)
-        if not await may_read(house, caller, listed.address, "export"):
+        listed = await _known(service, caller)
+        if not await may_read(service, caller, listed.address, "export"):
             raise RouteError(403, "In private", "This talk is in private; see [studio] private.")
-        shown = await _shown(house, listed, None, _AT_ONCE, reads=True)
+        shown = await _shown(service, listed, None, _AT_ONCE, reads=True)
         while shown.more:
-            earlier = await _shown(house, listed, shown.turns[0].id, _AT_ONCE, reads=True)
+            earlier = await _shown(service, listed, shown.turns[0].id, _AT_ONCE, reads=True)
             shown.turns, shown.more = earlier.turns + shown.turns, earlier.more
         return shown
 
     async def reset(caller: Caller, asked: None) -> None:
-        await house.reset((await _whole(house, caller)).address)
+        await service.reset((await _whole(service, caller)).address)
 
     async def choose(caller: Caller, asked: PlaceChoice) -> PlaceShown:
-        return await _choose(house, (await _whole(house, caller)).address, asked)
+        return await _choose(service, (await _whole(service, caller)).address, asked)
 
     return (
         AddonRoute("GET", _TALKS, listed, "List talks of all channels", "operate", TalksQuery, TalksShown),
@@ -216,17 +218,17 @@ def routes(house: "Household") -> Sequence[AddonRoute]:
     )
 
 
-async def _known(house: "Household", caller: Caller) -> ListedTalk:
+async def _known(service: "BotService", caller: Caller) -> ListedTalk:
     """The talk that a path names."""
-    found = await house.store.listed_talk(caller.path["address"])
+    found = await service.store.listed_talk(caller.path["address"])
     if found is None:
         raise RouteError(404, "No such talk", "Nothing was said in a talk of that address.")
     return found
 
 
-async def _whole(house: "Household", caller: Caller) -> ListedTalk:
+async def _whole(service: "BotService", caller: Caller) -> ListedTalk:
     """The same, and no branch."""
-    found = await _known(house, caller)
+    found = await _known(service, caller)
     if trunk(found.address) != found.address:
         raise RouteError(422, "A branch", "This was taken out of a talk: change that talk, and it follows.")
     return found
@@ -235,19 +237,19 @@ async def _whole(house: "Household", caller: Caller) -> ListedTalk:
 # The list.
 
 
-async def _listed(house: "Household", asked: TalksQuery) -> TalksShown:
+async def _listed(service: "BotService", asked: TalksQuery) -> TalksShown:
     wanted = _filter(asked)
     try:
         after = place_behind(asked.after)
     except PixiError as error:
         raise RouteError(422, "No such page", str(error)) from error
     words, rows, left = words_in(asked.search), list[TalkRow](), _PORTIONS
-    personas = names_of_personas(house)
+    personas = names_of_personas(service)
     while True:
-        page = await house.store.list_talks(wanted, asked.limit, after)
+        page = await service.store.list_talks(wanted, asked.limit, after)
         addresses = [talk.address for talk in page]
-        private = await private_among(house.store, addresses)
-        hidden = await hidden_among(house, addresses)
+        private = await private_among(service.store, addresses)
+        hidden = await hidden_among(service, addresses)
         for talk in page:
             after = (talk.last, talk.address)
             secret, unseen = talk.address in private, talk.address in hidden
@@ -255,7 +257,7 @@ async def _listed(house: "Household", asked: TalksQuery) -> TalksShown:
             if words and not _names(talk, words, hidden=unseen):
                 if unseen:
                     continue
-                found, looked = await _look(house, talk.address, words, secret=secret)
+                found, looked = await _look(service, talk.address, words, secret=secret)
                 left -= looked
             if not words or found is not None or _names(talk, words, hidden=unseen):
                 rows.append(talk_row(talk, private=secret, hidden=unseen, found=found))
@@ -285,12 +287,12 @@ def _names(talk: ListedTalk, words: Sequence[str], *, hidden: bool) -> bool:
 
 
 async def _look(
-    house: "Household", address: str, words: Sequence[str], *, secret: bool
+    service: "BotService", address: str, words: Sequence[str], *, secret: bool
 ) -> tuple[FoundRow | None, int]:
     """Look for words in a talk; gives where they are, and how many portions were looked through."""
     looked, before = 0, None
     while True:
-        found = await house.store.find_words(address, words, before)
+        found = await service.store.find_words(address, words, before)
         looked += 1
         if found.turn is not None:
             return _found(found, found.turn, words, secret=secret), looked
@@ -314,9 +316,9 @@ def _found(found: FoundWords, turn: int, words: Sequence[str], *, secret: bool) 
 
 
 async def _shown(
-    house: "Household", listed: ListedTalk, before: int | None, limit: int, *, reads: bool
+    service: "BotService", listed: ListedTalk, before: int | None, limit: int, *, reads: bool
 ) -> TalkShown:
-    store, address = house.store, listed.address
+    store, address = service.store, listed.address
     records = await store.turns(address, limit + 1, before)
     chosen = records[-limit:]
     said = await store.messages_of([each.id for each in chosen], overheard=True) if reads else {}
@@ -327,8 +329,8 @@ async def _shown(
     private = bool(await private_among(store, [address]))
     return TalkShown(
         talk_row(listed, private=private, hidden=not reads),
-        _place(house, address),
-        [turn async for turn in _turns(house, chosen, said, reads=reads)],
+        _place(service, address),
+        [turn async for turn in _turns(service, chosen, said, reads=reads)],
         [_said(each) for each in waiting],
         more=len(records) > len(chosen),
         branches=[readable(each) for each in await store.branches(address)],
@@ -336,13 +338,13 @@ async def _shown(
 
 
 async def _turns(
-    house: "Household", records: Sequence[TurnRecord], said: dict[int, tuple[Message, ...]], *, reads: bool
+    service: "BotService", records: Sequence[TurnRecord], said: dict[int, tuple[Message, ...]], *, reads: bool
 ) -> AsyncIterator[TurnRow]:
     for record in records:
         messages, events = said.get(record.id, ()), list[dict[str, Any]]()
         if reads:
             meant = [each.id for each in messages if each.addressed]
-            earlier = await messages_reacted_to(house.store, record)
+            earlier = await messages_reacted_to(service.store, record)
             events = [to_json(each) for each in acts_of(record, meant[-1] if meant else "", earlier)]
         yield TurnRow(
             id=record.id,
@@ -376,48 +378,48 @@ def _said(message: Message) -> SaidRow:
 # Who speaks there.
 
 
-def _place(house: "Household", address: str) -> PlaceShown:
-    place = house.place(house.chosen_at(address))
+def _place(service: "BotService", address: str) -> PlaceShown:
+    place = service.place(service.chosen_at(address))
     return PlaceShown(
         list(place.personas),
         place.model,
         place.home,
-        _can_choose(house, address),
-        [PersonaChoice(name, each.name) for name, each in house.personas.items()],
-        list(house.models),
+        _can_choose(service, address),
+        [PersonaChoice(name, each.name) for name, each in service.personas.items()],
+        list(service.models),
     )
 
 
-def _can_choose(house: "Household", address: str) -> list[str]:
+def _can_choose(service: "BotService", address: str) -> list[str]:
     """What can be chosen for a talk: where the bot wears one persona's face, a guild has one for all."""
-    if trunk(address) != address or not address.startswith(_HOUSE):
+    if trunk(address) != address or not address.startswith(_HOSTED):
         return []
-    is_channel = address.startswith("discord:") and house.rules.faces != "profile"
+    is_channel = address.startswith("discord:") and service.rules.faces != "profile"
     return ["persona", "model"] if is_channel else ["model"]
 
 
-async def _choose(house: "Household", address: str, asked: PlaceChoice) -> PlaceShown:
-    can = _can_choose(house, address)
+async def _choose(service: "BotService", address: str, asked: PlaceChoice) -> PlaceShown:
+    can = _can_choose(service, address)
     if (asked.personas is not None or asked.home is not None) and "persona" not in can:
         raise RouteError(409, "Not here", "Who speaks in this talk is not chosen for it alone.")
     if asked.model is not None and "model" not in can:
-        raise RouteError(409, "Not here", "The model of this talk is not the house's to choose.")
-    unknown = [name for name in asked.personas or () if name not in house.personas]
+        raise RouteError(409, "Not here", "The model of this talk is not the service's to choose.")
+    unknown = [name for name in asked.personas or () if name not in service.personas]
     if unknown:
-        known = ", ".join(house.personas)
+        known = ", ".join(service.personas)
         raise RouteError(422, "No such persona", f"There is no persona {unknown[0]!r}. There is: {known}.")
-    if asked.model and asked.model not in house.models:
-        known = ", ".join(house.models)
+    if asked.model and asked.model not in service.models:
+        known = ", ".join(service.models)
         raise RouteError(422, "No such model", f"There is no model {asked.model!r}. There is: {known}.")
-    at = house.chosen_at(address)
-    now = house.place(at)
-    usual = asked.model == house.models[0]
-    await house.set_place(
+    at = service.chosen_at(address)
+    now = service.place(at)
+    usual = asked.model == service.models[0]
+    await service.set_place(
         at,
-        Place(
+        ChannelConfig(
             now.personas if asked.personas is None else tuple(dict.fromkeys(asked.personas)),
             now.model if asked.model is None else "" if usual else asked.model,
             now.home if asked.home is None else asked.home,
         ),
     )
-    return _place(house, address)
+    return _place(service, address)

@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from msgspec import Meta, Struct
 
 from pixi.app.studio.rows import readable, readable_data
-from pixi.core.figures import as_row, every_day
 from pixi.core.routes import AddonRoute, Caller
-from pixi.core.spending import DAY_SECONDS, KINDS, SCOPES, Spent, day_of, next_month
+from pixi.core.spending import DAY_SECONDS, KINDS, SCOPES, UsageEntry, as_row, day_of, every_day, next_month
 
 if TYPE_CHECKING:
-    from pixi.app.household import Household
+    from pixi.app.service import BotService
 
 _MOST_SHARES = 10  # of each limit, whoever used most of it first
 
@@ -66,31 +65,31 @@ class UsageShown(Struct):
     shares: list[UsedShare]
 
 
-def routes(house: "Household") -> Sequence[AddonRoute]:
+def routes(service: "BotService") -> Sequence[AddonRoute]:
     """Return the route of the screen."""
 
     async def usage(caller: Caller, asked: UsageQuery) -> UsageShown:
-        return await _usage(house, asked)
+        return await _usage(service, asked)
 
     return (
         AddonRoute("GET", "/api/studio/usage", usage, "See what was used", "operate", UsageQuery, UsageShown),
     )
 
 
-async def _usage(house: "Household", asked: UsageQuery) -> UsageShown:
-    store, today = house.store, day_of(time.time())
+async def _usage(service: "BotService", asked: UsageQuery) -> UsageShown:
+    store, today = service.store, day_of(time.time())
     first = today - asked.days + 1
     by_day = await store.usage(first, today, "day")
     if asked.by == "persona":
-        rows = await _by_persona(house, first, today)
+        rows = await _by_persona(service, first, today)
     elif asked.by == "day":
         rows = [as_row(row, "day") for row in by_day]
     else:
         rows = [as_row(row, asked.by) for row in await store.usage(first, today, asked.by)]
-    shares = await _shares(house, today)
+    shares = await _shares(service, today)
     people = {str(row["person"]) for row in rows if row.get("person")}
     people |= {each.name for each in shares if each.scope == "person"}
-    bill = await house.engine.bill()
+    bill = await service.engine.bill()
     of_month = {name: value for name, value in as_row(bill.month, "day").items() if name != "day"}
     return UsageShown(
         asked.by,
@@ -102,8 +101,8 @@ async def _usage(house: "Household", asked: UsageQuery) -> UsageShown:
     )
 
 
-async def _by_persona(house: "Household", first: int, today: int) -> list[dict[str, object]]:
-    found = await house.store.usage_by_persona(first * DAY_SECONDS, (today + 1) * DAY_SECONDS)
+async def _by_persona(service: "BotService", first: int, today: int) -> list[dict[str, object]]:
+    found = await service.store.usage_by_persona(first * DAY_SECONDS, (today + 1) * DAY_SECONDS)
     return [
         {
             "persona": persona,
@@ -118,14 +117,14 @@ async def _by_persona(house: "Household", first: int, today: int) -> list[dict[s
     ]
 
 
-async def _shares(house: "Household", today: int) -> list[UsedShare]:
+async def _shares(service: "BotService", today: int) -> list[UsedShare]:
     """How much was used today of all that is limited."""
     told: list[UsedShare] = []
     for scope in reversed(SCOPES):
-        allowance = house.settings.limits.budgets.of(scope)
+        allowance = service.settings.limits.budgets.of(scope)
         if not allowance.is_bounded:
             continue
-        used: Sequence[Spent] = await house.store.usage(today, today, scope)
+        used: Sequence[UsageEntry] = await service.store.usage(today, today, scope)
         for kind in KINDS:
             limit = allowance.of(kind)
             if limit is None:

@@ -11,21 +11,21 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct, field
 
 from pixi.app.looking_back import RebuiltRequest, look_back
-from pixi.app.studio.privacy import may_read
+from pixi.app.studio.rows import may_read
 from pixi.core.citing import sources_in
 from pixi.core.deltas import ToolSchema
+from pixi.core.forgetting import LinePart, parts_of
 from pixi.core.language import NOTE, REACT, SEND, CommandEnded
 from pixi.core.lines import AssistantLine, Line, ToolLine, UserLine
-from pixi.core.masking import Mask
+from pixi.core.masking import SecretRedactor
 from pixi.core.message import Message
+from pixi.core.reading import read_again, written
 from pixi.core.routes import AddonRoute, Caller, RouteError
 from pixi.core.tokens import estimate, estimate_all, estimate_tools
-from pixi.core.unstamping import LinePart, parts_of
-from pixi.core.written import read_again, written
 from pixi.store.kept import Effect
 
 if TYPE_CHECKING:
-    from pixi.app.household import Household
+    from pixi.app.service import BotService
 
 
 class WhyPart(Struct):
@@ -175,20 +175,20 @@ class WhyAnswer(Struct):
     raw: list[str] = field(default_factory=list)
 
 
-def routes(house: "Household") -> Sequence[AddonRoute]:
+def routes(service: "BotService") -> Sequence[AddonRoute]:
     """Return the way in to the screen."""
 
     async def answer(caller: Caller, _: None) -> WhyAnswer:
         number = caller.path["turn"]
         made = (
-            await look_back(house.engine, house.store, int(number))
+            await look_back(service.engine, service.store, int(number))
             if number.isdecimal() and len(number) < 19
             else None
         )
         if made is None:
             raise RouteError(404, "No such turn", f"There is no turn {number[:20]} that has ended.")
-        readable = await may_read(house, caller, made.looked_back.trunk, "why")
-        return await why(house, made) if readable else figures(made, hidden=True)
+        readable = await may_read(service, caller, made.looked_back.trunk, "why")
+        return await why(service, made) if readable else figures(made, hidden=True)
 
     return [
         AddonRoute(
@@ -231,10 +231,10 @@ def figures(made: RebuiltRequest, *, hidden: bool) -> WhyAnswer:
     )
 
 
-async def why(house: "Household", made: RebuiltRequest) -> WhyAnswer:
+async def why(service: "BotService", made: RebuiltRequest) -> WhyAnswer:
     """Return all that is known of a turn."""
     told = figures(made, hidden=False)
-    record, mask = made.looked_back.record, house.engine.tools.mask
+    record, mask = made.looked_back.record, service.engine.tools.mask
     told.prefix = [_line(line, mask) for line in made.prefix]
     told.commands = [
         WhyCommand(each.name, each.form, each.description, list(each.choices))
@@ -245,7 +245,7 @@ async def why(house: "Household", made: RebuiltRequest) -> WhyAnswer:
     if made.said is None:
         return told
     told.summary = None if made.summary is None else _line(made.summary, mask)
-    messages = await house.store.messages_of([turn.id for turn in made.window])
+    messages = await service.store.messages_of([turn.id for turn in made.window])
     told.history = [
         WhyTurn(turn.id, [_line(line, mask, _last(messages.get(turn.id, ()))) for line in turn.lines])
         for turn in made.window
@@ -256,7 +256,7 @@ async def why(house: "Household", made: RebuiltRequest) -> WhyAnswer:
         WhyRequest(step, len(request.lines), estimate_all(request.lines), bool(request.tools))
         for step, request in enumerate(made.requests(), 1)
     ]
-    told.reminders = await _reminders(house, made, mask)
+    told.reminders = await _reminders(service, made, mask)
     told.acts = _acts(made, mask)
     told.sources = [WhySource(each.title, each.url) for each in sources_in(_notes(made))]
     told.tokens = {
@@ -266,7 +266,7 @@ async def why(house: "Household", made: RebuiltRequest) -> WhyAnswer:
         "said": estimate(made.said),
         "reply": estimate_all(record.lines[1:]),
     }
-    told.raw = house.hub.text_of(record.conversation, record.id)
+    told.raw = service.hub.text_of(record.conversation, record.id)
     return told
 
 
@@ -275,7 +275,7 @@ def _last(messages: Sequence[Message]) -> str:
     return messages[-1].text if messages else ""
 
 
-def _line(line: Line, mask: Mask, said: str = "") -> WhyLine:
+def _line(line: Line, mask: SecretRedactor, said: str = "") -> WhyLine:
     told = WhyLine("system", mask.hide(line.text), estimate(line))
     match line:
         case UserLine(text, images):
@@ -291,11 +291,11 @@ def _line(line: Line, mask: Mask, said: str = "") -> WhyLine:
     return told
 
 
-def _tool(tool: ToolSchema, mask: Mask) -> WhyTool:
+def _tool(tool: ToolSchema, mask: SecretRedactor) -> WhyTool:
     return WhyTool(tool.name, mask.hide(tool.description), tool.parameters, estimate_tools([tool]))
 
 
-async def _reminders(house: "Household", made: RebuiltRequest, mask: Mask) -> list[WhyReminder]:
+async def _reminders(service: "BotService", made: RebuiltRequest, mask: SecretRedactor) -> list[WhyReminder]:
     """What came to mind, and for which words: found anew, in what is remembered now."""
     if made.said is None:
         return []
@@ -303,7 +303,7 @@ async def _reminders(house: "Household", made: RebuiltRequest, mask: Mask) -> li
     parts = [part for part in whole if part.kind in ("memory", "notice", "document")]
     persona = made.session.role.persona.name
     known = {
-        part.person: [memory.text for memory in await house.store.memories(part.person, persona)]
+        part.person: [memory.text for memory in await service.store.memories(part.person, persona)]
         for part in parts
         if part.kind == "memory"
     }
@@ -355,7 +355,7 @@ def _notes(made: RebuiltRequest) -> Iterator[str]:
     return (command.argument for command in _commands(made) if command.name == NOTE)
 
 
-def _acts(made: RebuiltRequest, mask: Mask) -> list[WhyAct]:
+def _acts(made: RebuiltRequest, mask: SecretRedactor) -> list[WhyAct]:
     """What became of each command, in order; then what commands and tools did that no command shows."""
     names = made.session.capabilities.names
     left: dict[tuple[bool, int], list[Effect]] = {}  # by the number of the command; of a tool each by itself
@@ -378,7 +378,7 @@ def _is_of(command: CommandEnded, key: tuple[bool, int], effects: Sequence[Effec
     return kind == command.name if {kind, command.name} & {SEND, REACT} else command.name != NOTE
 
 
-def _act(command: str, effects: Sequence[Effect], mask: Mask) -> WhyAct:
+def _act(command: str, effects: Sequence[Effect], mask: SecretRedactor) -> WhyAct:
     worst = next((each.outcome for each in effects if each.outcome != "done"), "done")
     text = mask.hide("".join(each.payload for each in effects))
     return WhyAct(command, effects[0].kind, text, worst or "unknown", len(effects))

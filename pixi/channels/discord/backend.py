@@ -11,9 +11,9 @@ from pixi.core.channel import Channel, OpenChannel
 from pixi.core.errors import PixiError
 from pixi.core.message import Message
 from pixi.core.persona import Persona
-from pixi.core.spending import Payer, Share, Spent
+from pixi.core.spending import QuotaUsage, UsageEntry, UsageScope
 from pixi.settings.discord_rules import Rules
-from pixi.store.kept import Place, Tally
+from pixi.store.kept import ChannelConfig, Tally
 from pixi.store.store import Store
 
 _KIND = "discord"
@@ -78,10 +78,10 @@ class BotStatus:
     up_seconds: float
     talking: int
     today: Tally
-    month: Spent
+    month: UsageEntry
     month_dollars: float | None
-    shares: tuple[Share, ...]
-    searches: tuple[Spent, ...] = ()
+    shares: tuple[QuotaUsage, ...]
+    searches: tuple[UsageEntry, ...] = ()
 
 
 class BotBackend(Protocol):
@@ -140,10 +140,10 @@ class BotBackend(Protocol):
 
     # What people chose for a channel. `channel` is an `ConversationAddress` without a persona.
 
-    def place(self, channel: str) -> Place:
+    def place(self, channel: str) -> ChannelConfig:
         """Return what holds there; the default where nobody chose."""
 
-    async def set_place(self, channel: str, place: Place) -> None:
+    async def set_place(self, channel: str, place: ChannelConfig) -> None:
         """Keep what somebody chose."""
 
     # Records.
@@ -151,14 +151,14 @@ class BotBackend(Protocol):
     async def forget(self, person: str) -> int:
         """Forget a person everywhere; gives how many conversations changed."""
 
-    async def status(self, payer: Payer) -> BotStatus:
+    async def status(self, payer: UsageScope) -> BotStatus:
         """Tell how the program is doing, and what is left for who asks."""
 
 
 # What people chose for a channel.
 
 
-def channel_config(backend: BotBackend, bot: int, where: Sequence[int]) -> Place:
+def channel_config(backend: BotBackend, bot: int, where: Sequence[int]) -> ChannelConfig:
     """Return what holds in a channel: the first choice that somebody made for it or what it belongs to.
 
     Where no personas were chosen there, those chosen for what it belongs to are in it.
@@ -170,7 +170,7 @@ def channel_config(backend: BotBackend, bot: int, where: Sequence[int]) -> Place
             there are any.
     """
     places = [backend.place(str(ConversationAddress(bot, each))) for each in where]
-    place = next((place for place in places if place != Place()), Place())
+    place = next((place for place in places if place != ChannelConfig()), ChannelConfig())
     personas = next((each.personas for each in places if each.personas), ())
     return replace(place, personas=personas)
 

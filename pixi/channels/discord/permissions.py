@@ -12,7 +12,7 @@ from pixi.channels.discord.incoming.message import IncomingMessage
 from pixi.channels.discord.places import ChannelInfo, channel_ids, guild_id_of, guild_in, own_member, roles_of
 from pixi.channels.discord.requests import UNKNOWN_MEMBER, UNKNOWN_USER, DiscordRefused, send_request
 from pixi.core.errors import ChannelError
-from pixi.core.venue import Rights
+from pixi.core.message import Rights
 from pixi.settings.discord_rules import Requester, Rules, is_admin, may_talk
 
 if TYPE_CHECKING:

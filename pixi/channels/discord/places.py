@@ -8,8 +8,8 @@ import discord
 from discord.http import Route
 
 from pixi.channels.discord.formatting import one_line
-from pixi.core.spending import Payer
-from pixi.core.venue import Audience, Venue
+from pixi.core.message import Audience, Venue
+from pixi.core.spending import UsageScope
 
 if TYPE_CHECKING:
     from discord.abc import GuildChannel, MessageableChannel, PrivateChannel
@@ -148,11 +148,11 @@ def venue_of(channel: "MessageableChannel") -> Venue:
     return Venue(payer.guild, _audience(channel), payer.channel)
 
 
-def payer_in(channel: "AnyChannel", person: str) -> Payer:
+def payer_in(channel: "AnyChannel", person: str) -> UsageScope:
     """Tell on whose account something is used in a channel; a thread counts to its parent."""
     guild = guild_id_of(channel)
     parent = channel.parent_id if isinstance(channel, discord.Thread) else channel.id
-    return Payer(person, f"{_PLATFORM}:{parent}", f"{_PLATFORM}:{guild}" if guild is not None else "")
+    return UsageScope(person, f"{_PLATFORM}:{parent}", f"{_PLATFORM}:{guild}" if guild is not None else "")
 
 
 def _audience(channel: "MessageableChannel") -> Audience:

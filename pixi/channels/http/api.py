@@ -12,7 +12,7 @@ from pathlib import Path
 from aiohttp import web
 
 from pixi.channels.carried import words_of
-from pixi.channels.http.access import Access, Principal, address_of, bearer_of, joint_digest
+from pixi.channels.http.access import PLAIN, Access, Principal, Problem, address_of, bearer_of, joint_digest
 from pixi.channels.http.attachments import MOST, attachments_in
 from pixi.channels.http.backend import Backend
 from pixi.channels.http.bodies import (
@@ -35,13 +35,11 @@ from pixi.channels.http.bodies import (
     VisitorRequest,
 )
 from pixi.channels.http.faces import ag_ui, ai_sdk
-from pixi.channels.http.faces.adaptive import adaptive
+from pixi.channels.http.faces.messages import adaptive
 from pixi.channels.http.faces.native import NativeStream, whole
 from pixi.channels.http.feed import SILENCE, Form, HttpChannel, Protocol
 from pixi.channels.http.files import Files
-from pixi.channels.http.limits import Limits, network_of
 from pixi.channels.http.operators import Operators
-from pixi.channels.http.problems import PLAIN, Problem
 from pixi.channels.http.requests import (
     decoded,
     has_messages,
@@ -55,8 +53,8 @@ from pixi.channels.http.requests import (
 )
 from pixi.channels.http.shown import ShownPictures
 from pixi.channels.http.streams import Events, Face, Told, read_body, write_stream
-from pixi.channels.http.talks import Instead, Place, Talks, id_with_run
-from pixi.channels.http.visitors import Visitors
+from pixi.channels.http.talks import Instead, TalkAddress, Talks, id_with_run
+from pixi.channels.http.visitors import HttpLimits, Visitors, network_of
 from pixi.core.persona import Persona
 from pixi.settings.http_rules import HttpRules
 from pixi.store.kept import SentFile
@@ -89,7 +87,7 @@ class Api:
         rules: HttpRules,
         *,
         visitors: Visitors,
-        limits: Limits,
+        limits: HttpLimits,
         files: Files,
         shown: ShownPictures,
     ) -> None:
@@ -195,7 +193,7 @@ class Api:
         key = key_of(request)
         message_id = f"idem:{joint_digest(principal.id, key)}" if key else uuid.uuid4().hex
         name = asked.conversation or (joint_digest("talk", message_id) if key else uuid.uuid4().hex)
-        place = Place(principal, self._persona(principal, asked.persona), name)
+        place = TalkAddress(principal, self._persona(principal, asked.persona), name)
         replaces = None
         if asked.replaces:
             replaces = partial(self._talks.in_place_of, place.address, message_id, asked.replaces)
@@ -224,7 +222,7 @@ class Api:
         request[PLAIN] = True
         asked = decoded(body, ai_sdk.UiRequest)
         principal = await self.who(request, asked.userId or "", asked.userName or "")
-        place = Place(principal, self._persona(principal, asked.persona), asked.id)
+        place = TalkAddress(principal, self._persona(principal, asked.persona), asked.id)
         are_adaptive, protocol = wants_adaptive(request), protocol_of(request, "ai-sdk")
         pauses = protocol == "ai-sdk-6"
         last = asked.messages[-1]
@@ -244,7 +242,7 @@ class Api:
         )
 
     async def _replaced(
-        self, place: Place, asked: ai_sdk.UiRequest, message_id: str, text: str
+        self, place: TalkAddress, asked: ai_sdk.UiRequest, message_id: str, text: str
     ) -> Instead | None:
         """What a message is said in place of, where it is to be answered anew, or was edited."""
         answered = await self._backend.store.answer_to(place.address, message_id)
@@ -264,7 +262,7 @@ class Api:
         props = asked.forwardedProps or ag_ui.Forwarded()
         principal = await self.who(request, props.userId or "", props.userName or "")
         persona = queried(request, PersonaQuery).persona or props.persona
-        place = Place(principal, self._persona(principal, persona), asked.threadId)
+        place = TalkAddress(principal, self._persona(principal, persona), asked.threadId)
         if asked.resume:
             verdicts = ag_ui.verdicts_of(asked.resume)
             channel = self._talks.answer(place, verdicts)
@@ -286,7 +284,7 @@ class Api:
         return await write_stream(request, face, events)
 
     async def _branched(
-        self, place: Place, client_id: str, message_id: str, seen: Collection[str]
+        self, place: TalkAddress, client_id: str, message_id: str, seen: Collection[str]
     ) -> Instead | None:
         """What is said anew where a client's talk is another, unless it is the same run again."""
         if await self._backend.store.answer_to(place.address, message_id) is not None:
@@ -360,10 +358,10 @@ class Api:
         )
         return json_answer(PersonasAnswer(self._shown(principal), self._default(principal), can))
 
-    def _told(self, place: Place, are_adaptive: bool) -> Told:
+    def _told(self, place: TalkAddress, are_adaptive: bool) -> Told:
         return partial(self.as_told, place=place, are_adaptive=are_adaptive)
 
-    def as_told(self, form: Form, place: Place, are_adaptive: bool) -> Form:
+    def as_told(self, form: Form, place: TalkAddress, are_adaptive: bool) -> Form:
         """An event that names talk and persona as the client does, with cards in the form that it wants."""
         match form["event"]:
             case "turn_start":
@@ -446,7 +444,7 @@ class Api:
             raise Problem(404, "No such persona", f"There is no persona of that name. There is: {known}.")
         return wanted
 
-    async def place(self, request: web.Request) -> Place:
+    async def place(self, request: web.Request) -> TalkAddress:
         """The talk that a path names, of whoever asks.
 
         Raises:
@@ -458,7 +456,7 @@ class Api:
         kept = await self._backend.store.talk(principal.id, name, query.persona or "")
         if kept is None or not principal.knows(kept.persona):
             raise Problem(404, "No such conversation", "You have no conversation of that name.")
-        return Place(principal, kept.persona, name)
+        return TalkAddress(principal, kept.persona, name)
 
 
 def _wants_no_answer(request: web.Request) -> bool:

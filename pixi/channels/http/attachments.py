@@ -18,15 +18,14 @@ from urllib.parse import unquote, unquote_to_bytes, urlsplit
 
 from yarl import URL
 
-from pixi.channels.carried import Carried, told_picture, told_size, told_text, why_not_shown
+from pixi.channels.carried import Attached, told_picture, told_size, told_text, why_not_shown
+from pixi.channels.http.access import Problem
 from pixi.channels.http.bodies import Attachment
-from pixi.channels.http.files import Files, shown_name
-from pixi.channels.http.problems import Problem
-from pixi.channels.http.sniffing import PICTURES, SUFFIXES, Sniffer
+from pixi.channels.http.files import PICTURES, SUFFIXES, Files, Sniffer, shown_name
 from pixi.core.errors import ConfigError
 from pixi.core.message import Image
-from pixi.documents import Limits, Readers, SetAside
-from pixi.documents.formats.markup import as_markdown
+from pixi.documents import FileLimits, Readers, SetAside
+from pixi.documents.formats.text import as_markdown
 from pixi.fetching.web import Web, WebError
 from pixi.models.pictures import PictureError, fit_for_model
 
@@ -35,7 +34,9 @@ MOST = 8
 
 _PICTURES = 4  # that are shown of one message
 _SIDE = 1_024  # pixels of the longer side of a picture that is shown
-_READING = Limits(seconds=8.0, megabytes=768, unpacked_bytes=64_000_000, characters=5_000_000, records=5_000)
+_READING = FileLimits(
+    seconds=8.0, megabytes=768, unpacked_bytes=64_000_000, characters=5_000_000, records=5_000
+)
 _FETCH_SECONDS = 10.0
 _TOGETHER_SECONDS = 20.0  # for all documents of one message
 
@@ -76,7 +77,7 @@ class Attachments:
             await self._readers.close()
         await self._web.close()
 
-    async def read(self, asked: Sequence[Attachment], person: str, *, sees: bool) -> Carried:
+    async def read(self, asked: Sequence[Attachment], person: str, *, sees: bool) -> Attached:
         """Read what goes with a message; what cannot be read is named, with the reason.
 
         Args:
@@ -104,7 +105,7 @@ class Attachments:
                 blocks.append(await self._document(name, media_type, content, deadline))
             else:
                 blocks.append(f'[file "{name}", {told_size(size)}, not read]')
-        return Carried("\n".join(blocks), tuple(images))
+        return Attached("\n".join(blocks), tuple(images))
 
     async def _found(self, asked: Attachment, person: str) -> tuple[str, str, int, Path | bytes]:
         """The name, the type and the size of a file, and where it lies or what is in it."""

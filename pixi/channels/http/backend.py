@@ -6,7 +6,7 @@ from typing import Protocol
 from pixi.core.channel import Channel, OpenChannel
 from pixi.core.message import Message
 from pixi.core.persona import Persona
-from pixi.core.spending import Bill, Payer, Share
+from pixi.core.spending import QuotaUsage, UsageReport, UsageScope
 from pixi.store.store import Store
 
 
@@ -72,11 +72,11 @@ class Backend(Protocol):
         """Forget a person everywhere; gives how many conversations changed."""
         ...
 
-    async def shares(self, payer: Payer) -> Sequence[Share]:
+    async def shares(self, payer: UsageScope) -> Sequence[QuotaUsage]:
         """What was used today of all that is limited for somebody where they are."""
         ...
 
-    async def bill(self) -> Bill:
+    async def bill(self) -> UsageReport:
         """What everybody used today and in this month."""
         ...
 

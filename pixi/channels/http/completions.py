@@ -12,38 +12,34 @@ from urllib.parse import unquote
 from aiohttp import web
 
 from pixi.channels.carried import words_of
-from pixi.channels.http.access import Principal, address_of, joint_digest
+from pixi.channels.http.access import Principal, Problem, address_of, joint_digest
 from pixi.channels.http.backend import Backend
 from pixi.channels.http.bodies import Attachment
 from pixi.channels.http.completion_requests import (
+    Append,
+    Begin,
+    Branch,
     ChatCompletionRequest,
+    ClientLine,
+    KeptTalk,
+    KeptTurn,
     RefusedRequest,
+    Transient,
     body_of,
     read_request,
+    reconcile,
+    reconcile_named,
 )
 from pixi.channels.http.faces.chat_completions import (
     ChatCompletionStream,
-    Wishes,
+    CompletionOptions,
     error_body,
     text_events,
     whole_answer,
 )
 from pixi.channels.http.jwt import ForwardedUsers
-from pixi.channels.http.problems import Problem
-from pixi.channels.http.reconciling import (
-    Append,
-    Begin,
-    Branch,
-    KeptTalk,
-    KeptTurn,
-    Said,
-    Transient,
-    reconcile,
-    reconcile_named,
-)
-from pixi.channels.http.streams import write_stream
-from pixi.channels.http.talks import KEPT_TURNS, Instead, Place, Talks, recorded_events
-from pixi.channels.http.tasks import Task, answer_by_rule, task_of
+from pixi.channels.http.streams import Task, answer_by_rule, task_of, write_stream
+from pixi.channels.http.talks import KEPT_TURNS, Instead, TalkAddress, Talks, recorded_events
 from pixi.core.message import Author, Quoted
 from pixi.settings.http_rules import HttpRules
 from pixi.store.kept import Talk
@@ -77,7 +73,7 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 class _Turn:
     """What a persona is to answer, see `Talks.begin`. `cut`: the turn in place of which it is said."""
 
-    place: Place
+    place: TalkAddress
     message_id: str
     cut: int | None
     text: str
@@ -160,7 +156,7 @@ class Completions:
                 raise self._no_model(asked.model, asker)
             if task := task_of(request.headers, asked.last, asked.body):
                 events = _at_once(text_events(await self._task(task, asked)))
-                return await self._answer(request, asked, events, Wishes())
+                return await self._answer(request, asked, events, CompletionOptions())
             if asked.json:
                 raise RefusedRequest(
                     400,
@@ -171,7 +167,7 @@ class Completions:
             turn, mark = await self._turn(request, asker, asked)
         except RefusedRequest as refused:
             return refused.response()
-        wishes = Wishes(
+        wishes = CompletionOptions(
             silence=self._settings.silence,
             reactions=self._settings.reactions,
             notes=self._settings.notes,
@@ -191,7 +187,7 @@ class Completions:
         request: web.Request,
         asked: ChatCompletionRequest,
         events: AsyncGenerator[Sequence[Event], None],
-        wishes: Wishes,
+        wishes: CompletionOptions,
         stop: Callable[[int], Awaitable[None]] | None = None,
     ) -> web.StreamResponse:
         answer_id, created = f"chatcmpl-{uuid.uuid4().hex}", int(time.time())
@@ -278,7 +274,7 @@ class Completions:
         files = (f"{each.id}{each.url}" for each in asked.files)
         person, persona = asker.id, asked.model
         mark = joint_digest(person, persona, name, key, asked.last, *said, *files)
-        told: tuple[Said, ...] = ()
+        told: tuple[ClientLine, ...] = ()
         async with self._choosing:
             if (talk := await self._same(person, persona, mark, key)) is None:
                 message_id = f"idem:{joint_digest(person, persona, key or uuid.uuid4().hex)}"
@@ -300,7 +296,9 @@ class Completions:
         if asked.system and self._settings.system == "note":
             quoted.append(Quoted("told:app", Author("web:app", "the app"), asked.system[:_LONGEST_TOLD]))
         name, message_id, instead = talk
-        return _Turn(Place(asker, persona, name), message_id, instead, asked.last, quoted, asked.files), mark
+        return _Turn(
+            TalkAddress(asker, persona, name), message_id, instead, asked.last, quoted, asked.files
+        ), mark
 
     async def _say(self, turn: _Turn) -> AsyncGenerator[Sequence[Event], None]:
         """Say what is asked; yield the events of the turn, up to its end."""
@@ -354,7 +352,7 @@ class Completions:
         """A talk as a program has it that takes text alone."""
         records = await self._store.turns(talk.address, KEPT_TURNS)
         asked = await self._store.messages_of([record.id for record in records])
-        wishes = Wishes(silence="", reactions=self._settings.reactions)
+        wishes = CompletionOptions(silence="", reactions=self._settings.reactions)
         turns: list[KeptTurn] = []
         for record in records:
             events = await recorded_events(self._store, record, "")
@@ -382,7 +380,7 @@ class Completions:
             await self._backend.stop(address)
 
 
-def _author(said: Said, asker: Principal) -> Author | None:
+def _author(said: ClientLine, asker: Principal) -> Author | None:
     """Who said a line that a program tells; None: the persona."""
     return Author(asker.id, asker.name) if said.role == "user" else None
 

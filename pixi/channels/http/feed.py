@@ -19,7 +19,7 @@ from pixi.channels.http.access import is_of_visitor
 from pixi.core.channel import Channel, Question
 from pixi.core.errors import ChannelError, PixiError
 from pixi.core.events import Grew, Noted, Numbering, Performed, Sent, TurnEvent, Verdict
-from pixi.core.picture import Abilities, Picture
+from pixi.core.message import Abilities, Picture
 
 RING = 2_000
 """Events of one talk that are kept. A reply of 500 words has some 700."""

@@ -5,8 +5,7 @@ store before it has its place in the folder. So whatever lies there and is not i
 is swept away: at the start, every half minute, and by whoever has a person forgotten.
 
 Nothing of what a sender says of a file is believed. Its type is told by its bytes, a picture is drawn anew
-(where it was taken is gone then), and its name is a text that is shown, never a path.
-"""
+(where it was taken is gone then), and its name is a text that is shown, never a path."""
 
 import asyncio
 import hashlib
@@ -16,7 +15,7 @@ import re
 import time
 import uuid
 from collections import Counter
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
@@ -28,9 +27,7 @@ from aiohttp import BodyPartReader, web
 from aiohttp.http_exceptions import HttpProcessingError
 
 from pixi.channels.http import streams
-from pixi.channels.http.access import joint_digest
-from pixi.channels.http.problems import Problem
-from pixi.channels.http.sniffing import PICTURES, SUFFIXES, Sniffer
+from pixi.channels.http.access import Problem, joint_digest
 from pixi.core.errors import StoreError
 from pixi.core.untrusted import prompt_name
 from pixi.models.pictures import PictureError, fit_for_model
@@ -38,6 +35,80 @@ from pixi.settings.http_rules import HttpRules
 from pixi.store.kept import SentFile
 from pixi.store.opening import file_of, is_postgres
 from pixi.store.store import Store
+
+PICTURES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
+"""What is drawn anew."""
+
+TEXT = "text/plain"
+UNKNOWN = "application/octet-stream"
+
+SUFFIXES: Mapping[str, str] = {
+    "application/pdf": ".pdf",
+    "application/vnd.openxmlformats-officedocument.wordprocessingml.document": ".docx",
+    "application/epub+zip": ".epub",
+    "text/html": ".html",
+    TEXT: ".txt",
+}
+"""Of what a model can be told as text, the suffix by which a reader of documents knows it."""
+
+_WORD = b"word/document.xml"
+_EPUB = b"mimetypeapplication/epub+zip"
+_ENDS = 65_536  # bytes at either end of a file that are looked at; a zip lists what it holds at its end
+_BYTE_ORDER = (b"\xff\xfe", b"\xfe\xff")
+_NOT_IN_TEXT = bytes(set(range(32)) - set(b"\t\n\f\r\x1b")) + b"\x7f"
+
+
+class Sniffer:
+    """Looks at a file as it comes.
+
+    Attributes:
+        size: bytes until now.
+    """
+
+    def __init__(self) -> None:
+        self.size = 0
+        self._begin = b""
+        self._end = b""
+        self._is_text = True
+
+    def feed(self, piece: bytes) -> None:
+        """Look at the next bytes."""
+        if len(self._begin) < _ENDS:
+            self._begin += piece[: _ENDS - len(self._begin)]
+        self._end = (self._end + piece)[-_ENDS:]
+        if self._is_text and not self._begin.startswith(_BYTE_ORDER):
+            self._is_text = len(piece.translate(None, _NOT_IN_TEXT)) == len(piece)
+        self.size += len(piece)
+
+    @property
+    def media_type(self) -> str:
+        """What it is, once all of it has come."""
+        begin = self._begin
+        if begin.startswith(b"\x89PNG\r\n\x1a\n"):
+            return "image/png"
+        if begin.startswith(b"\xff\xd8\xff"):
+            return "image/jpeg"
+        if begin.startswith((b"GIF87a", b"GIF89a")):
+            return "image/gif"
+        if begin.startswith(b"RIFF") and begin[8:12] == b"WEBP":
+            return "image/webp"
+        if begin.startswith(b"PK\x03\x04"):
+            return self._packed()
+        if b"%PDF-" in begin[:1_024]:
+            return "application/pdf"
+        if not self._is_text:
+            return UNKNOWN
+        start = begin[:1_024].removeprefix(b"\xef\xbb\xbf").lstrip().lower()
+        return "text/html" if start.startswith((b"<!doctype html", b"<html")) else TEXT
+
+    def _packed(self) -> str:
+        """A zip is not opened here: what it holds is told by the names at its ends."""
+        if _EPUB in self._begin[:200]:
+            return "application/epub+zip"
+        if _WORD in self._begin or _WORD in self._end:
+            return next(kind for kind, suffix in SUFFIXES.items() if suffix == ".docx")
+        return "application/zip"
+
 
 T = TypeVar("T")
 

@@ -11,7 +11,7 @@ from contextlib import aclosing
 from aiohttp import web
 
 from pixi.channels.carried import carried_by, words_of
-from pixi.channels.http.access import LOCAL, Principal
+from pixi.channels.http.access import LOCAL, Principal, Problem
 from pixi.channels.http.api import Api
 from pixi.channels.http.backend import Backend
 from pixi.channels.http.bodies import (
@@ -38,22 +38,20 @@ from pixi.channels.http.bodies import (
     UsageAnswer,
     UserQuery,
 )
-from pixi.channels.http.faces.adaptive import adaptive
+from pixi.channels.http.faces.messages import adaptive
 from pixi.channels.http.faces.native import NativeStream
 from pixi.channels.http.feed import SILENCE, Feed, Form
-from pixi.channels.http.problems import Problem
 from pixi.channels.http.requests import decoded, json_answer, queried
 from pixi.channels.http.shown import OfMessage, ShownPictures
 from pixi.channels.http.streams import read_body, write_stream
-from pixi.channels.http.talks import Place, Talks, acts_of, messages_reacted_to
-from pixi.core.card import card_json
+from pixi.channels.http.talks import TalkAddress, Talks, acts_of, messages_reacted_to
 from pixi.core.citing import sources_in
 from pixi.core.events import Pictured, Reacted, Sent, Shown, to_json
 from pixi.core.language import NOTE
 from pixi.core.lines import AssistantLine
-from pixi.core.message import Message
-from pixi.core.spending import Payer, Spent
-from pixi.core.written import read_again
+from pixi.core.message import Message, card_json
+from pixi.core.reading import read_again
+from pixi.core.spending import UsageEntry, UsageScope
 from pixi.store.kept import Alternative, TurnRecord
 
 _ALL_TALKS = 10_000
@@ -192,7 +190,7 @@ class TalkHistory:
         return await write_stream(request, face, self._of_talk(feed, begin, place, bool(asked_for.cards)))
 
     async def _of_talk(
-        self, feed: Feed, begin: int | None, place: Place, are_adaptive: bool
+        self, feed: Feed, begin: int | None, place: TalkAddress, are_adaptive: bool
     ) -> AsyncGenerator[list[Form], None]:
         """Yield the events of a talk, each with the place behind it; None: where to begin is not known."""
         yield [SILENCE]
@@ -258,7 +256,7 @@ class TalkHistory:
     async def usage(self, request: web.Request) -> web.StreamResponse:
         """Tell what the caller used today of what is limited; operators are told of everybody."""
         person = await self._api.who(request, queried(request, UserQuery).userId or "")
-        shares = await self._backend.shares(Payer(person.id))
+        shares = await self._backend.shares(UsageScope(person.id))
         told = UsageAnswer([DayShare(each.scope, each.kind, each.used, each.limit) for each in shares])
         if person.id == LOCAL or person.may("operate"):
             bill = await self._backend.bill()
@@ -297,7 +295,7 @@ class _Told:
         siblings: see `TalkHistory._siblings`.
     """
 
-    def __init__(self, place: Place, shown: ShownPictures, *, are_adaptive: bool) -> None:
+    def __init__(self, place: TalkAddress, shown: ShownPictures, *, are_adaptive: bool) -> None:
         self.messages: list[TalkMessage] = []
         self.turns: list[ToldTurn] = []
         self.elsewhere: list[ShownReaction] = []
@@ -375,5 +373,5 @@ def _sources(record: TurnRecord) -> Iterable[CitedPage]:
     return (CitedPage(each.title, each.url) for each in sources_in(notes))
 
 
-def _sum(spent: Spent) -> Sum:
+def _sum(spent: UsageEntry) -> Sum:
     return Sum(spent.messages, spent.tokens, spent.cost)

@@ -19,7 +19,7 @@ from typing import Any
 
 import aiohttp
 
-from pixi.channels.http.problems import Problem
+from pixi.channels.http.access import Problem
 from pixi.core.errors import ConfigError
 
 _ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")

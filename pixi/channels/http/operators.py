@@ -16,12 +16,11 @@ from dataclasses import dataclass
 
 from aiohttp import web
 
-from pixi.channels.http.access import LOCAL, Access, Principal, digest_of
+from pixi.channels.http.access import LOCAL, Access, Principal, Problem, digest_of
 from pixi.channels.http.bodies import Done, SessionAnswer, SessionRequest
-from pixi.channels.http.limits import Limits
-from pixi.channels.http.problems import Problem
 from pixi.channels.http.requests import decoded, json_answer
 from pixi.channels.http.streams import read_body
+from pixi.channels.http.visitors import HttpLimits
 
 LINK_SECONDS = 600.0
 """How long a link lets somebody in."""
@@ -38,7 +37,7 @@ _READING = ("GET", "HEAD")
 
 
 @dataclass(frozen=True, slots=True)
-class Session:
+class OperatorSession:
     """One browser of an operator.
 
     Attributes:
@@ -65,12 +64,14 @@ class Operators:
         clock: the monotonic time in seconds.
     """
 
-    def __init__(self, access: Access, limits: Limits, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, access: Access, limits: HttpLimits, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._access = access
         self._limits = limits
         self._clock = clock
         self._links: dict[str, float] = {}  # until when each link that was not used lets somebody in
-        self._sessions: OrderedDict[str, Session] = OrderedDict()  # by the cookie, oldest first
+        self._sessions: OrderedDict[str, OperatorSession] = OrderedDict()  # by the cookie, oldest first
 
     def new_link(self) -> str:
         """Return the token of a link that lets one browser in."""
@@ -145,15 +146,17 @@ class Operators:
                 "a new one, or enter a key: pixi-persona keys add NAME --scopes operate",
             )
 
-    def _open(self, person: Principal, digest: str = "") -> Session:
+    def _open(self, person: Principal, digest: str = "") -> OperatorSession:
         expires = self._clock() + SESSION_SECONDS
-        session = Session(secrets.token_urlsafe(32), secrets.token_urlsafe(32), person, digest, expires)
+        session = OperatorSession(
+            secrets.token_urlsafe(32), secrets.token_urlsafe(32), person, digest, expires
+        )
         self._sessions[session.cookie] = session
         while len(self._sessions) > _MOST_SESSIONS:
             self._sessions.popitem(last=False)
         return session
 
-    async def _session(self, request: web.Request) -> Session:
+    async def _session(self, request: web.Request) -> OperatorSession:
         """The session of the browser that asks; one of a key lasts as long as the key."""
         session = self._sessions.get(request.cookies.get(COOKIE, ""))
         if (
@@ -172,7 +175,7 @@ class Operators:
 
 
 def _require_all(person: Principal) -> None:
-    """See that somebody may operate; who may talk to some personas alone does not see all of the house."""
+    """See that somebody may operate; who may talk to some personas alone does not see all of the service."""
     person.require("operate")
     if person.personas:
         raise Problem(
@@ -183,5 +186,5 @@ def _require_all(person: Principal) -> None:
         )
 
 
-def _told(session: Session) -> web.Response:
+def _told(session: OperatorSession) -> web.Response:
     return json_answer(SessionAnswer(session.person.name, session.csrf))

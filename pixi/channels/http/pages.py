@@ -1,12 +1,4 @@
-"""The pages for browsers: the talk, the studio, and the files that they are made of.
-
-The files are served as they lie in the folder `page`; nothing is built. All of them but the three documents
-go by a path that holds the digest of the whole folder, so that a browser keeps them for ever and never mixes
-those of two versions. Documents are asked for anew each time.
-
-Everything that pages show comes from strangers. So scripts, styles and connections are those of this server
-alone, no text ever becomes a script, and no other page may frame one of ours, but where an operator named it.
-"""
+"""Pages: served from memory, and one of them in the frame of another site."""
 
 import gzip
 import hashlib
@@ -17,7 +9,9 @@ from pathlib import Path
 
 from aiohttp import web
 
-from pixi.channels.http.problems import Problem
+from pixi.channels.http.access import PLAIN, Problem
+from pixi.channels.http.backend import Backend
+from pixi.channels.http.visitors import Visitors
 
 _FOLDER = Path(__file__).parent / "page"
 _KINDS = {
@@ -47,7 +41,7 @@ PUBLIC_PATHS = ("/page/", "/widget.js")
 """What pages of all origins may load: the files of a page hold nothing that is anybody's."""
 
 
-class Pages:
+class StaticFiles:
     """Serves the files of a folder from memory.
 
     Args:
@@ -163,3 +157,38 @@ class Pages:
 
 def _for_all() -> dict[str, str]:
     return {"Access-Control-Allow-Origin": "*", "Cross-Origin-Resource-Policy": "cross-origin"}
+
+
+_FRAMES = ("iframe", "frame")
+
+
+class Embeds:
+    """Serves the page in the frame.
+
+    Args:
+        pages: has it.
+        visitors: knows publishable keys.
+        backend: knows personas.
+    """
+
+    def __init__(self, pages: StaticFiles, visitors: Visitors, backend: Backend) -> None:
+        self._pages = pages
+        self._visitors = visitors
+        self._backend = backend
+
+    async def page(self, request: web.Request) -> web.StreamResponse:
+        """Answer with the page for a persona, to be framed by pages of the key alone.
+
+        Raises:
+            Problem: 401, the key does not hold; 403, it would stand in no frame; 404, there is no such
+                persona for it.
+        """
+        request[PLAIN] = True  # it is a person who reads it
+        # Browsers without this header are held to `frame-ancestors` all the same.
+        if request.headers.get("Sec-Fetch-Dest", _FRAMES[0]) not in _FRAMES:
+            raise Problem(403, "Only in a frame", "This page stands in frames of others; see docs/widget.md.")
+        key = await self._visitors.found(request.query.get("key", ""))
+        persona = request.match_info["persona"]
+        if persona not in self._backend.personas or (key.personas and persona not in key.personas):
+            raise Problem(404, "No such persona", "There is no persona of that name for this key.")
+        return self._pages.document(request, "talk/embed.html", key.origins)

@@ -7,10 +7,9 @@ from typing import Any, TypeVar, cast, get_args
 import msgspec
 from aiohttp import web
 
-from pixi.channels.http.access import MOST_CHARACTERS
+from pixi.channels.http.access import MOST_CHARACTERS, Problem
 from pixi.channels.http.bodies import MOST_LETTERS, Attachment, ChatQuery, ProtocolQuery
 from pixi.channels.http.feed import Protocol
-from pixi.channels.http.problems import Problem
 
 T = TypeVar("T")
 

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 from aiohttp import web
 
-from pixi.channels.http.access import LOCAL
+from pixi.channels.http.access import LOCAL, Problem
 from pixi.channels.http.api import Api
 from pixi.channels.http.bodies import (
     ApprovalRequest,
@@ -48,7 +48,6 @@ from pixi.channels.http.faces.ag_ui import RunInput
 from pixi.channels.http.faces.ai_sdk import UiRequest
 from pixi.channels.http.faces.sse import PlainStream
 from pixi.channels.http.history import TalkHistory
-from pixi.channels.http.problems import Problem
 from pixi.channels.http.requests import decoded, json_answer, key_of, queried
 from pixi.channels.http.shown import ShownPictures
 from pixi.channels.http.streams import kept_alive, read_body, write_stream

@@ -23,22 +23,19 @@ import msgspec
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
-from pixi.channels.http.access import VISITING, Access
+from pixi.channels.http.access import PLAIN, VISITING, Access, Problem
 from pixi.channels.http.api import Api
 from pixi.channels.http.attachments import Attachments
 from pixi.channels.http.backend import Backend
 from pixi.channels.http.completions import Completions
-from pixi.channels.http.embedding import Embeds
 from pixi.channels.http.files import Files
 from pixi.channels.http.history import TalkHistory
 from pixi.channels.http.jwt import ForwardedUsers, HostTokens
-from pixi.channels.http.limits import Limits
-from pixi.channels.http.pages import PUBLIC_PATHS, Pages
-from pixi.channels.http.problems import PLAIN, Problem
+from pixi.channels.http.pages import PUBLIC_PATHS, Embeds, StaticFiles
 from pixi.channels.http.routes import Route, routes_of, routes_of_addons
 from pixi.channels.http.shown import ShownPictures
 from pixi.channels.http.talks import Talks
-from pixi.channels.http.visitors import Visitors
+from pixi.channels.http.visitors import HttpLimits, Visitors
 from pixi.core.errors import ConfigError, PixiError
 from pixi.core.routes import AddonRoute
 from pixi.fetching.web import Web
@@ -102,7 +99,7 @@ class HttpServer:
         self._backend = backend
         self._rules = rules
         self._files = Files(backend.store, files, rules)
-        limits = Limits(rules)
+        limits = HttpLimits(rules)
         fetching = web_of_strangers or Web()
         self._shown = ShownPictures(fetching, backend.store)
         self._talks = Talks(
@@ -156,7 +153,7 @@ class HttpServer:
             options = {"allow_head": False} if each.method == "GET" and each.streams else {}
             self._app.router.add_routes([web.route(each.method, each.path, each.handler, **options)])
         self._app.router.add_routes([web.route(*each) for each in v1.routes()])
-        self._app.router.add_routes(_page_routes(Pages(), visitors, backend))
+        self._app.router.add_routes(_page_routes(StaticFiles(), visitors, backend))
         self._app.on_response_prepare.append(self._sign)
 
     @asynccontextmanager
@@ -281,7 +278,7 @@ class HttpServer:
             response.headers["Access-Control-Expose-Headers"] = _TOLD_HEADERS
 
 
-def _page_routes(pages: Pages, visitors: Visitors, backend: Backend) -> list[web.RouteDef]:
+def _page_routes(pages: StaticFiles, visitors: Visitors, backend: Backend) -> list[web.RouteDef]:
     """What browsers load. It is no part of the API."""
     return [
         web.get("/", _page(pages, "talk/index.html")),
@@ -301,7 +298,7 @@ def _plain(answer: Callable[[web.Request], web.StreamResponse]) -> Handler:
     return handle
 
 
-def _page(pages: Pages, name: str) -> Handler:
+def _page(pages: StaticFiles, name: str) -> Handler:
     return _plain(lambda request: pages.document(request, name))
 
 

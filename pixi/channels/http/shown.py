@@ -19,8 +19,8 @@ from typing import Any
 
 from aiohttp import web
 
+from pixi.channels.http.access import Problem
 from pixi.channels.http.feed import Form
-from pixi.channels.http.problems import Problem
 from pixi.core.message import Image
 from pixi.fetching.web import Web, WebError
 from pixi.models.pictures import PictureError, redrawn

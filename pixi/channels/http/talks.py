@@ -16,16 +16,14 @@ from contextlib import aclosing
 from dataclasses import dataclass, replace
 from urllib.parse import quote
 
-from pixi.channels.carried import Carried, carried_by, words_of
-from pixi.channels.http.access import Principal, address_of
+from pixi.channels.carried import Attached, carried_by, words_of
+from pixi.channels.http.access import Principal, Problem, address_of
 from pixi.channels.http.attachments import Attachments
 from pixi.channels.http.backend import Backend
 from pixi.channels.http.bodies import Attachment
 from pixi.channels.http.feed import Channels, Form, HttpChannel
-from pixi.channels.http.limits import Limits
-from pixi.channels.http.problems import Problem
+from pixi.channels.http.visitors import HttpLimits
 from pixi.core import language
-from pixi.core.card import card_from_record
 from pixi.core.channel import Channel
 from pixi.core.events import (
     Numbering,
@@ -40,9 +38,8 @@ from pixi.core.events import (
     TurnStarted,
 )
 from pixi.core.language import REACT
-from pixi.core.message import Author, Message, Quoted
-from pixi.core.picture import from_record
-from pixi.store.kept import Answered, Effect, Talk, TurnRecord, id_of_act
+from pixi.core.message import Author, Message, Quoted, card_from_record, from_record
+from pixi.store.kept import AnsweredMessage, Effect, Talk, TurnRecord, id_of_act
 from pixi.store.store import Store
 
 _COMMAND = re.compile(r"\[[A-Z][A-Z0-9_ ]*: (.+)\]", re.DOTALL)  # for which a picture was shown
@@ -52,7 +49,7 @@ KEPT_TURNS = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class TalkAddress:
     """A talk: whose, with whom, and under which name."""
 
     person: Principal
@@ -82,7 +79,7 @@ class Instead:
     message: Message | None = None
 
 
-class Reply:
+class TalkReply:
     """What comes in answer to one message.
 
     Attributes:
@@ -173,7 +170,7 @@ class Talks:
         backend: Backend,
         *,
         turns_per_person: int,
-        limits: Limits,
+        limits: HttpLimits,
         attachments: Attachments,
     ) -> None:
         self.channels = Channels()
@@ -186,7 +183,7 @@ class Talks:
 
     async def begin(
         self,
-        place: Place,
+        place: TalkAddress,
         text: str,
         message_id: str,
         quoted: Sequence[Quoted] = (),
@@ -195,7 +192,7 @@ class Talks:
         is_new: bool = False,
         answers: bool = True,
         replaces: Callable[[], Awaitable[Instead | None]] | None = None,
-    ) -> Reply:
+    ) -> TalkReply:
         """Say something; returns once it is on record.
 
         In one talk one thing is said at a time, so that the same request finds what came of the first one.
@@ -234,12 +231,12 @@ class Talks:
             self._limits.message(person)
             now = time.time()
             channel.answers = answers
-            reply = Reply(channel, message_id)
+            reply = TalkReply(channel, message_id)
             author = Author(person.id, person.name)
             self._talking[person.id] += not channel.feed.waiting
             channel.feed.waiting += 1
             try:
-                carried = Carried()
+                carried = Attached()
                 if attachments:
                     sees = self._backend.sees(address)
                     carried = await self._attachments.read(attachments, person.id, sees=sees)
@@ -349,7 +346,7 @@ class Talks:
         if channel is not None:
             channel.show(TalkChanged())
 
-    def answer(self, place: Place, verdicts: Mapping[str, bool]) -> HttpChannel:
+    def answer(self, place: TalkAddress, verdicts: Mapping[str, bool]) -> HttpChannel:
         """Answer the questions with these ids, whichever wait for this person; gives where they were asked.
 
         Raises:
@@ -383,7 +380,7 @@ class Talks:
         await asyncio.gather(*self._watching, return_exceptions=True)
         await self._attachments.close()
 
-    async def _again(self, address: str, answered: Answered, text: str, message_id: str) -> Reply:
+    async def _again(self, address: str, answered: AnsweredMessage, text: str, message_id: str) -> TalkReply:
         if text and answered.text is not None and words_of(answered.text) != words_of(text):
             raise Problem(
                 422,
@@ -406,14 +403,14 @@ class Talks:
                 )
         if turn and turn.finish:
             recorded = await recorded_events(store, turn, message_id)
-            return Reply(channel, message_id, recorded, known=True)
-        return Reply(channel, message_id, known=True, turn=turn.id if turn else 0)
+            return TalkReply(channel, message_id, recorded, known=True)
+        return TalkReply(channel, message_id, known=True, turn=turn.id if turn else 0)
 
     async def open_channel(self, address: str) -> Channel:
         """Return the channel of a talk that an earlier process left."""
         return self.channels.at(address)
 
-    async def _watch(self, address: str, channel: HttpChannel, person: str, reply: Reply) -> None:
+    async def _watch(self, address: str, channel: HttpChannel, person: str, reply: TalkReply) -> None:
         try:
             await self._backend.settled(address)
         finally:
@@ -426,9 +423,9 @@ class Talks:
             self._talking -= Counter({person: 1})  # nobody stays at none
 
 
-def _carried_by(message: Message) -> Carried:
+def _carried_by(message: Message) -> Attached:
     """What a message on record carries."""
-    return Carried(message.text[len(words_of(message.text)) :].lstrip("\n"), message.images)
+    return Attached(message.text[len(words_of(message.text)) :].lstrip("\n"), message.images)
 
 
 def id_with_run(client_id: str, run: str) -> str:

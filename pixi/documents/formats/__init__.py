@@ -9,20 +9,19 @@ from functools import cache
 from importlib import import_module
 
 from pixi.documents import files
-from pixi.documents.document import Document
-from pixi.documents.files import Original, SetAside
+from pixi.documents.files import Document, Original, SetAside
 
 Tell = Callable[[str], None]
 Reader = Callable[[Original, Tell], Iterable[Document]]
 
 _READERS = {
-    ("markup", "read_markdown"): files.MARKDOWN,
-    ("markup", "read_restructured"): files.RESTRUCTURED,
-    ("plain", "read"): files.PLAIN,
+    ("text", "read_markdown"): files.MARKDOWN,
+    ("text", "read_restructured"): files.RESTRUCTURED,
+    ("text", "read"): files.PLAIN,
     ("html", "read"): files.HTML,
-    ("json_files", "read"): files.JSON,
-    ("json_files", "read_lines"): files.JSON_LINES,
-    ("json_files", "read_packed"): files.ZST,
+    ("records", "read"): files.JSON,
+    ("records", "read_lines"): files.JSON_LINES,
+    ("records", "read_packed"): files.ZST,
     ("records", "read_table"): files.TABLES,
     ("office", "read_pdf"): files.PDF,
     ("office", "read_word"): files.WORD,

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
-from pixi.documents.document import Document, Section
-from pixi.documents.files import Original, SetAside
-from pixi.documents.formats import Tell, markup, plain
+from pixi.documents.files import Document, Original, Section, SetAside
+from pixi.documents.formats import Tell
 from pixi.documents.formats.html import charset_in, closed_elements, is_hidden, page_of, without_lines
 from pixi.documents.formats.office import read_pdf
-from pixi.documents.formats.plain import decoded
+from pixi.documents.formats.text import decoded, document_of, sections
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
@@ -74,10 +73,10 @@ def _feed(body: bytes, charset: str) -> Document:
     try:
         root = fromstring(_without_declaration(text))
     except (ParseError, ValueError, RecursionError):
-        return Document("", "", tuple(plain.sections(text)))
+        return Document("", "", tuple(sections(text)))
     items = [each for each in root.iter() if _tag(each) in _ITEMS][:_MOST]
     if not items:
-        return Document("", "", tuple(plain.sections(text)))
+        return Document("", "", tuple(sections(text)))
     title = next((each for each in root.iter() if _tag(each) == "title"), None)
     return Document("", _told_by(title), tuple(_items(items)))
 
@@ -147,7 +146,7 @@ def _page(text: str, url: str, tell: Tell) -> Document:
     main = _main_text(text, url) if len(text) <= _LONGEST else ""
     if not main or (len(main) < _ENOUGH and len(main) * 2 < size):
         return whole
-    found = markup.document_of(main)
+    found = document_of(main)
     title = whole.title or found.title
     return replace(found, title=title, sections=without_lines(found))
 
@@ -201,6 +200,6 @@ def read(original: Original, tell: Tell) -> Iterable[Document]:
         case "feed":
             return (_feed(body, label.charset),)
         case "markdown":
-            return (markup.document_of(decoded(body, label.charset)),)
+            return (document_of(decoded(body, label.charset)),)
         case _:
-            return (Document("", "", tuple(plain.sections(decoded(body, label.charset)))),)
+            return (Document("", "", tuple(sections(decoded(body, label.charset)))),)

@@ -5,11 +5,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from pixi.documents.document import Document, Section
-from pixi.documents.files import Original, SetAside
+from pixi.documents.files import Document, Original, Section, SetAside
 from pixi.documents.formats import Tell
-from pixi.documents.formats.markup import Heading, outlined
-from pixi.documents.formats.plain import decoded
+from pixi.documents.formats.text import Heading, decoded, outlined
 
 if TYPE_CHECKING:
     from selectolax.lexbor import LexborNode
@@ -66,7 +64,7 @@ def charset_in(data: bytes) -> str:
 
 
 @dataclass
-class Page:
+class HtmlLines:
     """The lines of a page, and which of them are headings.
 
     Attributes:
@@ -97,7 +95,7 @@ def without_lines(document: Document) -> tuple[Section, ...]:
     return tuple(replace(section, line=0) for section in document.sections)
 
 
-def page_of(text: str) -> Page:
+def page_of(text: str) -> HtmlLines:
     """Read a page, HTML or XHTML.
 
     Raises:
@@ -172,7 +170,7 @@ class _Writer:
     """Writes down what is met on the way."""
 
     def __init__(self) -> None:
-        self.page = Page()
+        self.page = HtmlLines()
         self._inline: list[str] = []
         self._pre = 0
         self._cells = 0  # depth of cells: in them, nothing begins a line

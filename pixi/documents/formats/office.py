@@ -9,12 +9,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, BinaryIO
 from urllib.parse import unquote, urldefrag
 
-from pixi.documents.document import Document, Section
-from pixi.documents.files import BROKEN, Limits, Original, SetAside, mib
+from pixi.documents.files import BROKEN, Document, FileLimits, Original, Section, SetAside, mib
 from pixi.documents.formats import Tell
-from pixi.documents.formats.html import Page, closed_elements, page_of
-from pixi.documents.formats.markup import BETWEEN_HEADINGS, Heading, outlined
-from pixi.documents.formats.plain import decoded
+from pixi.documents.formats.html import HtmlLines, closed_elements, page_of
+from pixi.documents.formats.text import BETWEEN_HEADINGS, Heading, decoded, outlined
 
 if TYPE_CHECKING:
     from docx.document import Document as WordDocument
@@ -54,7 +52,7 @@ def opened(file: BinaryIO, kind: str) -> Iterator[zipfile.ZipFile]:
         raise SetAside(f"is broken, or no {kind}; save it anew") from None
 
 
-def check_unpacked(archive: zipfile.ZipFile, limits: Limits) -> None:
+def check_unpacked(archive: zipfile.ZipFile, limits: FileLimits) -> None:
     """See that everything inside comes to no more than it may. Nobody unpacks more than is declared.
 
     Raises:
@@ -201,7 +199,7 @@ class _Book:
         title: of the book; "" where it is not told.
     """
 
-    def __init__(self, archive: zipfile.ZipFile, limits: Limits) -> None:
+    def __init__(self, archive: zipfile.ZipFile, limits: FileLimits) -> None:
         self._archive = archive
         self._left = limits.unpacked_bytes
         self._limits = limits
@@ -211,7 +209,7 @@ class _Book:
         titles = [element.text for element in self._parts if element.name == "title" and element.text]
         self.title = titles[0] if titles else ""
 
-    def pages(self, tell: Tell) -> Iterator[tuple[str, Page]]:
+    def pages(self, tell: Tell) -> Iterator[tuple[str, HtmlLines]]:
         """Yield the chapters, each with the name that the table of contents has for it."""
         items = {part.attribute("id"): part for part in self._parts if part.name == "item"}
         names = self._names(items.values())

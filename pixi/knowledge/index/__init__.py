@@ -2,7 +2,6 @@
 
 from pixi.knowledge.index.evidence import Excerpt
 from pixi.knowledge.index.index import Candidates, Index, Passage
-from pixi.knowledge.index.query import Scored
-from pixi.knowledge.index.vocabulary import IndexDamaged
+from pixi.knowledge.index.query import IndexDamaged, Scored
 
 __all__ = ["Candidates", "Excerpt", "Index", "IndexDamaged", "Passage", "Scored"]

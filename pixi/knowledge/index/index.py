@@ -12,13 +12,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, Self, cast
 
 from pixi.knowledge.entry import Entry, Found, Hit, Source
-from pixi.knowledge.index.evidence import Excerpt, Judge, in_order, question_in
-from pixi.knowledge.index.passages import Stretch, passages_of
-from pixi.knowledge.index.query import ParsedQuery, QueryParser, Scored, ranked
-from pixi.knowledge.index.vocabulary import IndexDamaged, Vocabulary, reading, writing
-from pixi.text.normalising import clean, normalise
+from pixi.knowledge.index.evidence import Excerpt, Judge, Stretch, in_order, passages_of, question_in
+from pixi.knowledge.index.query import (
+    IndexDamaged,
+    ParsedQuery,
+    QueryParser,
+    Scored,
+    WordIndex,
+    ranked,
+    reading,
+    writing,
+)
 from pixi.text.snippets import Cutter
-from pixi.text.terms import Analysis, language_of, pieces
+from pixi.text.terms import Analysis, clean, language_of, normalise, pieces
 
 if TYPE_CHECKING:
     import tantivy
@@ -81,7 +87,7 @@ class Index:
     What a search sees is the last commit: a change is seen whole or not at all.
     """
 
-    def __init__(self, folder: Path, index: "tantivy.Index", vocabulary: Vocabulary, following: int) -> None:
+    def __init__(self, folder: Path, index: "tantivy.Index", vocabulary: WordIndex, following: int) -> None:
         self._folder = folder
         self._index = index
         self._schema = index.schema
@@ -115,7 +121,7 @@ class Index:
             )
         import tantivy
 
-        vocabulary = Vocabulary.open(folder / "vocabulary")
+        vocabulary = WordIndex.open(folder / "vocabulary")
         with reading():
             index = tantivy.Index.open(str(folder / "passages"))
         return cls(folder, index, vocabulary, following)
@@ -126,7 +132,7 @@ class Index:
 
         for part in ("vocabulary", "passages"):
             (folder / part).mkdir(parents=True, exist_ok=True)
-        vocabulary = Vocabulary.make(folder / "vocabulary")
+        vocabulary = WordIndex.make(folder / "vocabulary")
         builder = tantivy.SchemaBuilder()
         for name in ("number", "entry", "ordinal"):
             builder.add_integer_field(name, indexed=True, fast=True)

@@ -20,7 +20,7 @@ from pixi.knowledge.retrieval.findings import (
     Findings,
     quoted_from,
 )
-from pixi.knowledge.retrieval.passages import MOST_CHARACTERS, Passages, narrowed
+from pixi.knowledge.retrieval.passages import MOST_CHARACTERS, Passages, narrowed, sentences_of
 from pixi.knowledge.retrieval.reader import (
     NO_TEXT,
     EntryReader,
@@ -29,9 +29,8 @@ from pixi.knowledge.retrieval.reader import (
     instruction,
     silent,
 )
-from pixi.knowledge.retrieval.sentences import sentences_of
 from pixi.models.model import Model
-from pixi.text.normalising import normalise
+from pixi.text.terms import normalise
 
 _log = logging.getLogger("pixi.knowledge")
 

@@ -63,7 +63,7 @@ def _told(source: Source) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class SourceSpan:
     """A stretch of an entry: the entry and its section by their numbers from 0, and the characters in it."""
 
     entry: int
@@ -71,13 +71,13 @@ class Place:
     start: int
     end: int
 
-    def overlaps(self, other: "Place") -> bool:
+    def overlaps(self, other: "SourceSpan") -> bool:
         """Return True if they have characters in common."""
         same = (self.entry, self.section) == (other.entry, other.section)
         return same and self.start < other.end and other.start < self.end
 
 
-def quoted_from(entries: Sequence[Entry], place: Place) -> Fact:
+def quoted_from(entries: Sequence[Entry], place: SourceSpan) -> Fact:
     """Return what stands at a place."""
     entry = entries[place.entry]
     section = entry.sections[place.section]
@@ -100,7 +100,7 @@ _USED = "(SELECT coalesce(max(used), 0) + 1 FROM answers)"
 class Answer:
     """What a question came to: places among its entries, most telling first; see `Findings` for the rest."""
 
-    found: tuple[Place, ...]
+    found: tuple[SourceSpan, ...]
     dropped: int = 0
     note: str = ""
 
@@ -191,7 +191,7 @@ def _read(body: str, entries: Sequence[Entry]) -> Answer | None:
     """Return an answer as it was written; None where it is none, or not of these entries."""
     try:
         places, dropped, note = json.loads(body)
-        found = tuple(Place(*map(int, place)) for place in places)
+        found = tuple(SourceSpan(*map(int, place)) for place in places)
         answer = Answer(found, int(dropped), str(note))
     except (ValueError, TypeError, IndexError):
         return None

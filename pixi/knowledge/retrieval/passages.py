@@ -1,19 +1,174 @@
-"""Finds what of some entries is most like a question, by words alone: for when no helper model reads them."""
+"""The sentences of entries by their numbers, and those that a question is about."""
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import accumulate
 from math import log
 
-from pixi.documents.document import Section
+from pixi.core.lines import UserLine
+from pixi.core.tokens import estimate
+from pixi.documents.files import Section
 from pixi.knowledge.entry import Entry
-from pixi.knowledge.retrieval.findings import Place
-from pixi.knowledge.retrieval.sentences import Sentence
+from pixi.knowledge.retrieval.findings import SourceSpan
 from pixi.text.lists import word_list
-from pixi.text.normalising import normalise
 from pixi.text.relevance import QueryTerms
-from pixi.text.terms import pieces
+from pixi.text.terms import normalise, pieces
+
+LONGEST = 600
+"""Characters of a sentence; what is longer (a table, a list without stops) is cut where it best can be."""
+
+_LONGEST_HEADING = 200
+
+# Full stops of scripts that write no blank after them, and those that are only one before a blank.
+_STOP = re.compile(r"[。！？｡।॥۔؟]+[\"'”’»」』）)\]]*|[.!?…]+[\"'”’»」』）)\]*_]*(?=\s|[\u2e80-\u9fff]|$)|\n")
+_ABBREVIATION = re.compile(
+    r"(?:^|[\s(\[\"'“‘.])(?:[^\W\d_]|[A-Z]\.[A-Z]|mr|mrs|ms|dr|prof|sr|jr|st|vs|e\.g|i\.e|cf|fig|figs|eq|no|nos|vol|"
+    r"pp|approx|ca|al|inc|ltd|co|corp|dept|gen|col|lt|capt|rev|hon|mt|jan|feb|mar|apr|jun|jul|aug|sep|sept|oct|nov|"
+    r"dec|z\.B|bzw|nr|hrsg|т\.е|т\.д|г|гг|др)\.$",
+    re.IGNORECASE,
+)
+_NEW_BLOCK = re.compile(r"[ \t]*(?:\n|[-*+•·–]\s|#{1,6}\s|>|\||(?:\d{1,3}|[a-zA-Z])[.)]\s|```|$)")
+_HEADING = re.compile(r"[ \t]*(?:#{1,6}\s|\||```)")
+_WEAK_STOP = re.compile(r"\n|[;；؛:：]|[,，、،]|\s")
+
+
+def sentences(text: str) -> Iterator[tuple[int, int]]:
+    """Yield where the sentences of a text begin and end, without blanks round them, in order.
+
+    A line break ends a sentence where a new block begins: a list item, a heading, a table's row, a blank
+    line. Elsewhere it may only be the width of somebody's screen.
+    """
+    start = 0
+    for stop in _STOP.finditer(text):
+        if _ends(text, start, stop):
+            yield from _trimmed(text, start, stop.end())
+            start = stop.end()
+    yield from _trimmed(text, start, len(text))
+
+
+def _ends(text: str, start: int, stop: re.Match[str]) -> bool:
+    mark = stop[0]
+    if mark == "\n":
+        return bool(_NEW_BLOCK.match(text, stop.end())) or bool(_HEADING.match(text, start))
+    if mark[0] not in ".…":
+        return True
+    follows = text[stop.end() : stop.end() + 12].lstrip(" \t")
+    if follows[:1].islower():
+        return False
+    before = text[max(start, stop.start() - 8) : stop.start() + 1]
+    if mark == "." and _ABBREVIATION.search(before):
+        # `J. Smith` goes on; a single letter may also end a sentence, but hardly before a line's end.
+        return follows[:1] in ("", "\n")
+    # `1. First step`: the number of a list item ends nothing.
+    return not (mark == "." and text[start : stop.start()].strip().isdecimal())
+
+
+def _trimmed(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
+    while end - start > LONGEST:
+        cut = _cut(text, start)
+        yield from _trimmed(text, start, cut)
+        start = cut
+    while start < end and text[start].isspace():
+        start += 1
+    while end > start and text[end - 1].isspace():
+        end -= 1
+    if start < end:
+        yield start, end
+
+
+def _cut(text: str, start: int) -> int:
+    """Return where to cut a sentence that is too long: at the best mark in the second half of `LONGEST`."""
+    best: dict[str, int] = {}
+    for found in _WEAK_STOP.finditer(text, start + LONGEST // 2, start + LONGEST):
+        kind = (
+            "\n" if found[0] == "\n" else ";" if found[0] in ";；؛:：" else " " if found[0].isspace() else ","
+        )
+        best[kind] = found.end()
+    return next((best[kind] for kind in "\n;, " if kind in best), start + LONGEST)
+
+
+@dataclass(frozen=True, slots=True)
+class Sentence:
+    """A sentence of an entry. `text` is one line, whatever the entry holds."""
+
+    place: SourceSpan
+    text: str
+
+
+def sentences_of(entries: Sequence[Entry]) -> list[Sentence]:
+    """Return all sentences of the entries, in reading order. Takes some 0.1 s for a million characters."""
+    return [
+        Sentence(SourceSpan(number, at, start, end), " ".join(section.text[start:end].split()))
+        for number, entry in enumerate(entries)
+        for at, section in enumerate(entry.sections)
+        for start, end in sentences(section.text)
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class PromptPart:
+    """What a helper reads at once.
+
+    Attributes:
+        numbers: of its sentences, from 0, rising; a sentence has the same number in every part.
+        text: the sentences, one a line behind its number, which counts from 1; each document and section
+            begins with its name.
+    """
+
+    numbers: tuple[int, ...]
+    text: str
+
+
+def parts_of(
+    entries: Sequence[Entry], known: Sequence[Sentence], chosen: Iterable[int], tokens: int
+) -> list[PromptPart]:
+    """Cut sentences into parts.
+
+    Args:
+        entries: that the sentences are of.
+        known: all sentences of the entries.
+        chosen: the numbers of those to cut, rising.
+        tokens: of a part at most, estimated; one sentence alone may have more.
+    """
+    parts: list[PromptPart] = []
+    numbers: list[int] = []
+    lines: list[str] = []
+    room, above = tokens, (-1, "")
+    for number in chosen:
+        place, shown = known[number].place, f"[{number + 1}] {known[number].text}"
+        heading = _heading(entries, place)
+        here, cost = (place.entry, heading), tokens_in(shown)
+        if numbers and cost + (here != above) * tokens_in(heading) > room:
+            parts.append(PromptPart(tuple(numbers), "\n".join(lines)))
+            numbers, lines, room, above = [], [], tokens, (-1, "")
+        if here != above:
+            lines += ["", heading] if lines else [heading]
+            room -= tokens_in(heading)
+            above = here
+        numbers.append(number)
+        lines.append(shown)
+        room -= cost
+    if numbers:
+        parts.append(PromptPart(tuple(numbers), "\n".join(lines)))
+    return parts
+
+
+def _heading(entries: Sequence[Entry], place: SourceSpan) -> str:
+    entry = entries[place.entry]
+    section = entry.sections[place.section].heading
+    told = f"{entry.title} › {section}" if section and section != entry.title else entry.title
+    return f"Document: {' '.join(told.split())[:_LONGEST_HEADING]}"
+
+
+def tokens_in(text: str) -> int:
+    """Return the tokens of a line of text, estimated from its characters."""
+    return estimate(UserLine(text)) - _EMPTY
+
+
+_EMPTY = estimate(UserLine("")) - 1
+
 
 MOST_CHARACTERS = 1_000_000
 """That are looked at for one question: half a second's work, and as much as a helper is given to read."""
@@ -24,7 +179,7 @@ _PASSAGE = 320  # characters that a passage is filled up to
 _SAMPLE = 400  # sentences that tell the language
 _CHANCE = 0.2  # what a run of characters counts that stands nowhere: mostly it is parts of two words
 
-_Rated = tuple[float, Place]
+_Rated = tuple[float, SourceSpan]
 
 
 class Passages:
@@ -51,7 +206,7 @@ class Passages:
             self._weights[term] = weight * chance * log(1 + len(texts) / (1 + counts[term]))
         self._rated = self._rate()
 
-    def best(self, most: int) -> list[Place]:
+    def best(self, most: int) -> list[SourceSpan]:
         """Return passages that hold most of the question's telling words, best first.
 
         None where none holds enough.
@@ -59,7 +214,7 @@ class Passages:
         least = (_LEAST_OF_RUNS if self._runs else _LEAST) * sum(self._weights.values())
         return _apart([each for each in self._rated if each[0] >= least], most)
 
-    def nearest(self, most: int) -> list[Place]:
+    def nearest(self, most: int) -> list[SourceSpan]:
         """Return passages that hold any word of the question, best first, or else the first of each entry.
 
         None only where the entries hold no text.
@@ -97,7 +252,7 @@ class Passages:
         rated.sort(key=lambda each: (-each[0], each[1].entry, each[1].section, each[1].start))
         return [each for each in rated if each[0]]
 
-    def _above(self, place: Place) -> frozenset[str]:
+    def _above(self, place: SourceSpan) -> frozenset[str]:
         entry = self._entries[place.entry]
         return self._held_by(normalise(f"{entry.title} {entry.sections[place.section].heading}"))
 
@@ -113,8 +268,8 @@ class Passages:
             last += 1
         return last
 
-    def _beginnings(self) -> list[Place]:
-        places: dict[int, Place] = {}
+    def _beginnings(self) -> list[SourceSpan]:
+        places: dict[int, SourceSpan] = {}
         for number, sentence in enumerate(self._sentences):
             end = self._sentences[self._last(number)].place.end
             places.setdefault(sentence.place.entry, replace(sentence.place, end=end))
@@ -126,9 +281,9 @@ def _is_run(term: str) -> bool:
     return any(kind != "word" for kind, *_ in pieces(term))
 
 
-def _apart(rated: Sequence[_Rated], most: int) -> list[Place]:
+def _apart(rated: Sequence[_Rated], most: int) -> list[SourceSpan]:
     """Return the first of those that stand in each other's place."""
-    kept: list[Place] = []
+    kept: list[SourceSpan] = []
     for _, place in rated:
         if len(kept) == most:
             break

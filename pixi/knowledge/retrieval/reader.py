@@ -17,10 +17,9 @@ from pixi.core.prompt import fill
 from pixi.core.spending import Count, counted
 from pixi.core.untrusted import clipped, display_line
 from pixi.knowledge.entry import Entry
-from pixi.knowledge.retrieval.findings import NOT_IN_WHAT_WAS_READ, NOT_THERE, Answer, Place
-from pixi.knowledge.retrieval.passages import Passages
-from pixi.knowledge.retrieval.replies import LONGEST_REPLY, quoted, read_reply, runs_on
-from pixi.knowledge.retrieval.sentences import (
+from pixi.knowledge.retrieval.findings import NOT_IN_WHAT_WAS_READ, NOT_THERE, Answer, SourceSpan
+from pixi.knowledge.retrieval.passages import (
+    Passages,
     PromptPart,
     Sentence,
     parts_of,
@@ -28,6 +27,7 @@ from pixi.knowledge.retrieval.sentences import (
     sentences_of,
     tokens_in,
 )
+from pixi.knowledge.retrieval.replies import LONGEST_REPLY, quoted, read_reply, runs_on
 from pixi.models.model import Model
 
 Reporter = Callable[[str], None]
@@ -330,9 +330,9 @@ class EntryReader:
             found = chosen
         return found[:MOST_FACTS]
 
-    def _together(self, numbers: Sequence[int]) -> list[Place]:
+    def _together(self, numbers: Sequence[int]) -> list[SourceSpan]:
         """Return the places of sentences, those that follow each other as one, where the first of them is."""
-        places: list[Place] = []
+        places: list[SourceSpan] = []
         left = dict.fromkeys(numbers)
         while left:
             first = last = next(iter(left))
@@ -370,9 +370,9 @@ def _ranked(reads: Sequence[_Read]) -> list[int]:
     return [number for rank in ranks for number in rank if number is not None]
 
 
-def _within(found: Sequence[Place]) -> tuple[Place, ...]:
+def _within(found: Sequence[SourceSpan]) -> tuple[SourceSpan, ...]:
     """Return as many of the first as have room."""
-    kept: list[Place] = []
+    kept: list[SourceSpan] = []
     room = _CHARACTERS
     for place in found:
         room -= place.end - place.start

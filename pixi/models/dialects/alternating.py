@@ -39,14 +39,14 @@ class Side:
 
 
 @dataclass(frozen=True, slots=True)
-class Talk:
+class AlternatingTurns:
     """A prompt: what stands before the talk, and its sides in turn. The first of them is the user's."""
 
     system: str
     sides: tuple[Side, ...]
 
 
-def talk_of(request: Request, form: Literal["native", "text", "off"], *, vision: bool) -> Talk:
+def talk_of(request: Request, form: Literal["native", "text", "off"], *, vision: bool) -> AlternatingTurns:
     """The talk that the lines of a request amount to.
 
     Args:
@@ -61,7 +61,7 @@ def talk_of(request: Request, form: Literal["native", "text", "off"], *, vision:
     sides = _joined(lines[begins:], native=form == "native", vision=vision)
     if not sides or sides[0].role == "model":
         sides.insert(0, Side("user", (_BEFORE,)))
-    return Talk(whole(system), tuple(_matched(sides)))
+    return AlternatingTurns(whole(system), tuple(_matched(sides)))
 
 
 def object_in(arguments: str) -> JsonObject:

@@ -22,7 +22,7 @@ from pixi.core.deltas import Cited, Finished, Request, ToolSchema, Usage
 from pixi.core.lines import ToolCall, ToolLine
 from pixi.core.message import Image
 from pixi.models import faults
-from pixi.models.dialects.alternating import Piece, Side, Talk, object_in, talk_of
+from pixi.models.dialects.alternating import AlternatingTurns, Piece, Side, object_in, talk_of
 from pixi.models.dialects.dialect import Dialect, ProviderState, ReplyReader, merged
 from pixi.models.dialects.prompt import JsonObject, Quirk, Style, tool_form
 from pixi.models.error_body import Complaint, ErrorField
@@ -39,7 +39,7 @@ _NAMELESS = "no reason is told"
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class AnthropicCallState:
     """What the provider wants back for a call.
 
     Attributes:
@@ -51,7 +51,7 @@ class Kept:
     tools: Sequence[JsonObject]
 
 
-KeptOf = Callable[[str], Kept | None]
+KeptOf = Callable[[str], AnthropicCallState | None]
 
 
 class Anthropic(Dialect):
@@ -71,7 +71,7 @@ class Anthropic(Dialect):
     heeds = frozenset({Quirk.NO_TOOLS, Quirk.NO_SEARCH, Quirk.NO_PICTURES, Quirk.NO_SCHEMA})
 
     def __init__(self) -> None:
-        self._kept: ProviderState[Kept] = ProviderState()
+        self._kept: ProviderState[AnthropicCallState] = ProviderState()
 
     def address(self, base: yarl.URL, model: str) -> yarl.URL:
         """Return where a reply is asked for."""
@@ -143,7 +143,7 @@ def _tool(tool: ToolSchema) -> JsonObject:
     return {"name": tool.name, "description": tool.description, "input_schema": tool.parameters}
 
 
-def _called(talk: Talk, kept: KeptOf) -> list[JsonObject]:
+def _called(talk: AlternatingTurns, kept: KeptOf) -> list[JsonObject]:
     """The tools of a talk in which some were called: those of the last call, or what is known of them."""
     calls = [call for side in talk.sides for call in side.calls]
     if calls and (keepsake := kept(calls[-1].id)) is not None:
@@ -242,7 +242,7 @@ class _Message(msgspec.Struct, gc=False):
     usage: _Usage | None = None
 
 
-class Event(msgspec.Struct, gc=False):
+class AnthropicEvent(msgspec.Struct, gc=False):
     """One event; those of other types have nothing that is looked at."""
 
     type: str = ""
@@ -287,7 +287,7 @@ class _Block:
         return whole
 
 
-class MessageReader(ReplyReader[Event]):
+class MessageReader(ReplyReader[AnthropicEvent]):
     """Reads the events of a Messages stream; see `ReplyReader`.
 
     Args:
@@ -295,8 +295,8 @@ class MessageReader(ReplyReader[Event]):
         kept: takes what the server wants back with its calls.
     """
 
-    def __init__(self, server: Server, fields: JsonObject, kept: ProviderState[Kept]) -> None:
-        super().__init__(server, Event)
+    def __init__(self, server: Server, fields: JsonObject, kept: ProviderState[AnthropicCallState]) -> None:
+        super().__init__(server, AnthropicEvent)
         self._fields = fields
         self._kept = kept
         self._written: list[JsonObject] = []  # before the last pause
@@ -336,7 +336,7 @@ class MessageReader(ReplyReader[Event]):
             for block in (*self._written, *self._whole_blocks())
             if block.get("type") not in ("text", "tool_use")
         ]
-        self._kept.keep([call.id for call in calls], Kept(wanted, _tools_in(self._fields)))
+        self._kept.keep([call.id for call in calls], AnthropicCallState(wanted, _tools_in(self._fields)))
         cut = self._stop_reason in ("max_tokens", "model_context_window_exceeded")
         self._deltas += [*calls, Finished("length" if cut else "stop", self._used + self._counted())]
 
@@ -345,7 +345,7 @@ class MessageReader(ReplyReader[Event]):
         blocks = [self._blocks[index].whole() for index in sorted(self._blocks)]
         return [block for block in blocks if block.get("type") != "text" or block.get("text")]
 
-    def _take(self, event: Event) -> None:
+    def _take(self, event: AnthropicEvent) -> None:
         match event.type:
             case "content_block_delta" if event.delta is not None:
                 self._take_delta(event.index, event.delta)

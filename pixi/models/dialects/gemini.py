@@ -20,7 +20,7 @@ from pixi.core.errors import ModelError
 from pixi.core.lines import ToolCall
 from pixi.core.message import Image
 from pixi.models import faults
-from pixi.models.dialects.alternating import Side, Talk, object_in, talk_of
+from pixi.models.dialects.alternating import AlternatingTurns, Side, object_in, talk_of
 from pixi.models.dialects.dialect import Dialect, ProviderState, ReplyReader, distinct_id, merged
 from pixi.models.dialects.prompt import JsonObject, Quirk, Style, tool_form
 from pixi.models.error_body import Complaint, ErrorField
@@ -43,7 +43,7 @@ _SIGNATURE_MISSED = "MISSING_THOUGHT_SIGNATURE"
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class GeminiCallState:
     """What the provider wants back for a call.
 
     Attributes:
@@ -55,7 +55,7 @@ class Kept:
     part: JsonObject
 
 
-KeptOf = Callable[[str], Kept | None]
+KeptOf = Callable[[str], GeminiCallState | None]
 
 
 class Gemini(Dialect):
@@ -83,7 +83,7 @@ class Gemini(Dialect):
     )
 
     def __init__(self) -> None:
-        self._kept: ProviderState[Kept] = ProviderState()
+        self._kept: ProviderState[GeminiCallState] = ProviderState()
 
     def address(self, base: yarl.URL, model: str) -> yarl.URL:
         """Return where a reply is asked for."""
@@ -179,7 +179,7 @@ def _config(request: Request, style: Style, quirks: Collection[Quirk]) -> JsonOb
     return config
 
 
-def _contents(talk: Talk, kept: KeptOf, *, signed: bool) -> list[JsonObject]:
+def _contents(talk: AlternatingTurns, kept: KeptOf, *, signed: bool) -> list[JsonObject]:
     contents: list[JsonObject] = []
     for side in talk.sides:
         told = [_told(piece) for piece in side.pieces if isinstance(piece, str | Image)]
@@ -293,7 +293,7 @@ class ContentReader(ReplyReader[ContentChunk]):
         kept: takes what the server wants back with its calls.
     """
 
-    def __init__(self, server: Server, kept: ProviderState[Kept]) -> None:
+    def __init__(self, server: Server, kept: ProviderState[GeminiCallState]) -> None:
         super().__init__(server, ContentChunk)
         self._kept = kept
         self._spoke = False
@@ -315,7 +315,7 @@ class ContentReader(ReplyReader[ContentChunk]):
         for part in self._calls:
             asked = _function_call(part)
             call_id = distinct_id(str(asked.get("id") or ""), taken)
-            self._kept.keep([call_id], Kept(tuple(self._before), part))
+            self._kept.keep([call_id], GeminiCallState(tuple(self._before), part))
             arguments = json.dumps(asked.get("args") or {}, ensure_ascii=False)
             self._deltas.append(ToolCall(call_id, str(asked.get("name") or ""), arguments))
         self._deltas.append(Finished("length" if self._reason in _CUT else "stop", self._counted()))

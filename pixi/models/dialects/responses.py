@@ -253,7 +253,7 @@ class Response(msgspec.Struct, gc=False):
     incomplete_details: Incomplete | None = None
 
 
-class Event(Response, gc=False):
+class ResponseEvent(Response, gc=False):
     """One event. Without a `type` it is a response by itself, or an error."""
 
     type: str = ""
@@ -280,7 +280,7 @@ class _Call:
     whole: str = ""
 
 
-class ResponseReader(ReplyReader[Event]):
+class ResponseReader(ReplyReader[ResponseEvent]):
     """Reads the events of a stream of the Responses API; see `ReplyReader`.
 
     Args:
@@ -288,7 +288,7 @@ class ResponseReader(ReplyReader[Event]):
     """
 
     def __init__(self, server: Server, sealed: Sealed) -> None:
-        super().__init__(server, Event)
+        super().__init__(server, ResponseEvent)
         self._sealed = sealed
         self._reason = ""
         self._thoughts: list[JsonObject] = []
@@ -311,7 +311,7 @@ class ResponseReader(ReplyReader[Event]):
         cut = self._reason == "max_output_tokens"
         self._deltas.append(Finished("length" if cut else "stop", self._counted()))
 
-    def _take(self, event: Event) -> None:
+    def _take(self, event: ResponseEvent) -> None:
         self.understood += 1
         match event.type:
             case "response.output_text.delta" | "response.refusal.delta":

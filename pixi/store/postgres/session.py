@@ -14,8 +14,7 @@ from psycopg.types.numeric import Int8Dumper
 from psycopg.types.string import StrDumperUnknown
 
 from pixi.core.errors import ConfigError
-from pixi.store.postgres.address import Address
-from pixi.store.postgres.faults import is_not_ready, opening_error
+from pixi.store.postgres.address import Address, is_not_ready, opening_error
 from pixi.store.postgres.schema import FIRST_VERSION, MIGRATIONS, TABLES
 from pixi.store.sqlite.faults import later_version
 from pixi.store.sqlite.schema import APPLICATION

@@ -1,14 +1,301 @@
 """The store in a PostgreSQL database, for those who have a server."""
 
 import asyncio
-from functools import partial
-from typing import ClassVar, Self
+import re
+import time
+from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache, partial
+from typing import Any, ClassVar, Self, TypeVar
+from uuid import uuid4
 
-from pixi.store.postgres.address import read_address
-from pixi.store.postgres.connection import PostgresConnection, has_tables
-from pixi.store.postgres.schema import ID, TEXT
+import psycopg
+
+from pixi.core.errors import StoreError
+from pixi.store.postgres.address import Address, is_locked, is_lost, opening_error, read_address, store_error
+from pixi.store.postgres.schema import ID, TABLES, TEXT
+from pixi.store.postgres.session import (
+    Session,
+    connect,
+    end_session,
+    hold_owner,
+    is_owner_held,
+    lock,
+    migrate,
+    open_session,
+    process_of,
+    version_of,
+    without_nul,
+)
 from pixi.store.sql import SqlStore
 from pixi.store.writer import Writer
+
+T = TypeVar("T")
+
+AWAY_SECONDS = 30.0
+"""How long work waits for a server that is gone: longer than a restart, shorter than a turn may take."""
+_PAUSES = (0.02, 0.05, 0.1, 0.2, 0.5)  # seconds between two attempts to connect; the last, over and over
+_ATTEMPTS = 3  # at the same work, where the connection goes each time: it may be the work that is to blame
+_READING = b"BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY"
+
+
+class _CutOff(Exception):
+    """The connection was lost, and nothing was kept."""
+
+    def __init__(self, error: psycopg.Error) -> None:
+        self.error = error
+
+
+class _Unsure(StoreError):
+    """Nobody knows whether it was kept: it is not to be carried out again."""
+
+
+class PostgresConnection:
+    """`Connection` to a server that may go away and come back."""
+
+    errors = (psycopg.Error,)
+
+    def __init__(self, session: Session, address: Address) -> None:
+        self._session = session
+        self._process = process_of(session)
+        self._address = address
+        self.owner = 0
+        self._name = uuid4().hex  # under which this process notes what it wrote
+        self._batch = 0
+        self._away = False  # whether it was waited for in vain
+        # Tables in which there may be room to clear: at first all, for what the last process left behind.
+        self._with_room = set(TABLES - {"pixi_version"})
+
+    @classmethod
+    def open(cls, address: Address) -> "PostgresConnection":
+        """Connect, and make the tables or bring them to the present version.
+
+        Raises:
+            ConfigError: it cannot be done. What is there is left as it is.
+        """
+        session = open_session(address)
+        try:
+            migrate(session, address)
+            session.execute("DELETE FROM writers WHERE seen < now() - interval '7 days'")
+            return cls(session, address)
+        except psycopg.Error as error:
+            session.close()
+            raise opening_error(error, address) from None
+        except BaseException:
+            session.close()
+            raise
+
+    def execute(self, statement: str, values: Sequence[Any] = ()) -> psycopg.Cursor[Any]:
+        """See `Database.execute`."""
+        self._note_room(statement)
+        return self._session.execute(_in_its_words(statement), values, binary=True)
+
+    def executemany(self, statement: str, rows: Iterable[Sequence[Any]]) -> None:
+        """See `Database.executemany`."""
+        self._note_room(statement)
+        with self._session.cursor() as cursor:
+            cursor.executemany(_in_its_words(statement), rows)
+
+    def as_kept(self, text: str) -> str:
+        """See `Connection.as_kept`."""
+        return without_nul(text)
+
+    def _note_room(self, statement: str) -> None:
+        if table := _changed(statement):
+            self._with_room.add(table)
+
+    def become_owner(self) -> None:
+        """See `Connection.become_owner`."""
+        if self.owner:
+            return
+        try:
+            self.transact(self._own, writes=True)
+        except BaseException:
+            self.owner = 0
+            raise
+
+    def _own(self) -> None:
+        for (other,) in self.execute("SELECT id FROM owners").fetchall():
+            if not self.is_alive(other):  # killed, and nobody came to its conversations since
+                self.execute("DELETE FROM owners WHERE id = ?", (other,))
+        (number,) = self.execute("INSERT INTO owners DEFAULT VALUES RETURNING id").fetchone() or (0,)
+        hold_owner(self._session, self._address, number)  # before anybody can know the number
+        self.owner = number  # at once: a connection that is lost in the midst of the commit takes it again
+
+    def is_alive(self, owner: int) -> bool:
+        """See `Connection.is_alive`."""
+        return owner == self.owner or is_owner_held(self._session, self._address, owner)
+
+    def transact(self, work: Callable[[], T], *, writes: bool) -> T:
+        """See `Connection.transact`."""
+        left = _ATTEMPTS
+        while True:
+            self._reach()
+            try:
+                return self._attempt(work, writes=writes)
+            except _CutOff as cut:
+                left -= 1
+                if not left:
+                    raise cut.error from None
+
+    def _attempt(self, work: Callable[[], T], *, writes: bool) -> T:
+        try:
+            self._session.execute(self._beginning() if writes else _READING)
+            done = work()
+        except BaseException as error:
+            self._roll_back()
+            if isinstance(error, psycopg.Error) and self._is_gone(error):
+                raise _CutOff(error) from None
+            raise
+        try:
+            self._session.execute("COMMIT")
+        except psycopg.Error as error:
+            if not self._is_gone(error):
+                raise
+            if writes and not self._was_kept():
+                raise _CutOff(error) from None
+        return done
+
+    def _beginning(self) -> bytes:
+        """In one go: the lock, and a note of what is written, which is kept or lost with it.
+
+        An id of the transaction would not do: after a crash a server may give it to somebody else's.
+        """
+        self._batch += 1
+        return (
+            f"BEGIN; {lock(self._address)};"
+            f" INSERT INTO writers (name, batch) VALUES ('{self._name}', {self._batch})"
+            " ON CONFLICT (name) DO UPDATE SET batch = excluded.batch, seen = now()"
+        ).encode()
+
+    def _was_kept(self) -> bool:
+        """Whether the commit happened that was cut off. The lock says that it is not still under way."""
+        for _ in range(_ATTEMPTS):
+            try:
+                self._reach()
+                with self._session.transaction():
+                    self._session.execute(lock(self._address).encode())
+                    found = self.execute("SELECT batch FROM writers WHERE name = ?", (self._name,)).fetchone()
+                return found == (self._batch,)
+            except psycopg.Error as error:
+                self._is_gone(error)
+        raise _Unsure(f"The store {self._address} was cut off while it saved; see that the server is well.")
+
+    def _roll_back(self) -> None:
+        try:
+            self._session.execute("ROLLBACK")
+        except psycopg.Error:  # it is undone with the connection, too
+            self._session.close()
+
+    def _is_gone(self, error: psycopg.Error) -> bool:
+        """Whether the connection is lost; then it is closed."""
+        if is_lost(error):
+            self._session.close()
+        return self._session.closed
+
+    def _reach(self) -> None:
+        """Connect again where the connection was lost; wait for the server, but once only if it stays away.
+
+        Raises:
+            psycopg.Error: it is not to be reached.
+        """
+        if not self._session.closed:
+            return
+        deadline = time.monotonic() + (0 if self._away else AWAY_SECONDS)
+        pauses = iter(_PAUSES)
+        while self._session.closed:
+            try:
+                self._connect()
+            except psycopg.Error:
+                pause = next(pauses, _PAUSES[-1])
+                self._away = time.monotonic() + pause > deadline
+                if self._away:
+                    raise
+                time.sleep(pause)
+        self._away = False
+
+    def _connect(self) -> None:
+        session = connect(self._address)
+        try:
+            end_session(session, self._process)
+            if self.owner:  # its lock went with the connection; whoever saw that may own what it owned
+                hold_owner(session, self._address, self.owner)
+            self._process = process_of(session)
+        except BaseException:
+            session.close()
+            raise
+        self._session.close()
+        self._session = session
+
+    def complaint(self, error: Exception) -> StoreError:
+        """See `Connection.complaint`."""
+        return store_error(error, self._address)
+
+    def stops_all(self, error: Exception) -> bool:
+        """See `Connection.stops_all`."""
+        if isinstance(error, psycopg.Error):
+            return self._session.closed or is_locked(error)
+        return isinstance(error, _Unsure)
+
+    def sweep(self) -> None:
+        """See `Connection.sweep`. Where it cannot be done, the server does it in its own time."""
+        try:
+            self._reach()
+            tables = ", ".join(sorted(self._with_room))
+            if tables:
+                with self._session.patient():
+                    self._session.execute(f"VACUUM (SKIP_LOCKED, INDEX_CLEANUP ON) {tables}".encode())
+            self._with_room.clear()
+        except psycopg.Error as error:
+            self._is_gone(error)
+
+    def check(self) -> None:
+        """See `Connection.check`. The server finds damage in what it reads, if it keeps checksums."""
+        version_of(self._session, self._address)
+        with self._session.patient():
+            for table in sorted(TABLES):
+                self.execute(f"SELECT count(whole) FROM {table} AS whole").fetchone()
+
+    def close(self) -> None:
+        """See `Connection.close`."""
+        try:
+            if not self._session.closed:
+                self._session.execute("DELETE FROM writers WHERE name = %s", (self._name,))
+                if self.owner:
+                    self._session.execute("DELETE FROM owners WHERE id = %s", (self.owner,))
+                    # The server would do it, but a moment after whoever waits for this process looks.
+                    self._session.execute("SELECT pg_advisory_unlock_all()")
+        except psycopg.Error:  # the note of a process that ended is of no use; others clear it away
+            pass
+        finally:
+            self._session.close()
+
+
+def has_tables(address: Address) -> bool:
+    """Whether a database holds the tables already. Nothing is made.
+
+    Raises:
+        ConfigError: it cannot be opened, or is not ours.
+    """
+    session = open_session(address)
+    try:
+        return version_of(session, address) > 0
+    except psycopg.Error as error:
+        raise opening_error(error, address) from None
+    finally:
+        session.close()
+
+
+@lru_cache(maxsize=1_000)
+def _changed(statement: str) -> str:
+    """The table in which a statement leaves room; "" for none."""
+    found = re.match(r"(?:DELETE FROM|UPDATE|INSERT INTO (?=.* DO UPDATE )) *(\w+)", statement)
+    return found[1] if found else ""
+
+
+@lru_cache(maxsize=1_000)
+def _in_its_words(statement: str) -> bytes:
+    """A statement as the driver wants it: `%s` for a value."""
+    return statement.replace("%", "%%").replace("?", "%s").encode()
 
 
 class PostgresStore(SqlStore):

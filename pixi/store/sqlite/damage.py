@@ -11,7 +11,7 @@ from datetime import datetime
 from pathlib import Path
 
 from pixi.core.errors import ConfigError
-from pixi.store.sqlite import owner, schema
+from pixi.store.sqlite import faults, schema
 from pixi.store.sqlite.faults import Damaged, opening_error
 from pixi.store.sqlite.salvage import carry_over, is_readable
 from pixi.store.sqlite.schema import APPLICATION, MIGRATIONS, connect, names_in
@@ -191,7 +191,7 @@ def _set_aside(path: Path, found: Identity, tell: Tell) -> None:
                     leftover.unlink(missing_ok=True)
             for ending in ("-suspect", "-lock"):
                 _beside(path, ending).unlink(missing_ok=True)
-            owner.remove_all(path)
+            faults.remove_all(path)
     except sqlite3.Error as error:
         if identity(path) != found:
             return  # the lock went with the file

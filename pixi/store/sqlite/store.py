@@ -1,13 +1,126 @@
 """The store in an SQLite file, which is the default."""
 
+import sqlite3
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import ClassVar, Self
+from typing import ClassVar, Self, TypeVar
 
+from pixi.core.errors import StoreError
 from pixi.store.sql import SqlStore
-from pixi.store.sqlite.connection import SqliteConnection
-from pixi.store.sqlite.damage import Tell
+from pixi.store.sqlite import faults
+from pixi.store.sqlite.damage import Tell, identity, open_whole, suspect
+from pixi.store.sqlite.faults import is_busy, is_suspicious, store_error
+from pixi.store.sqlite.salvage import is_readable
+from pixi.store.sqlite.schema import empty_wal
 from pixi.store.writer import Writer
+
+T = TypeVar("T")
+
+
+class SqliteConnection:
+    """`Connection` over one file, or in memory."""
+
+    errors = (sqlite3.Error,)
+
+    def __init__(self, connection: sqlite3.Connection, path: Path | None) -> None:
+        self._connection = connection
+        self._path = path
+        self._file = None if path is None else identity(path)
+        self.owner = 0
+        self._lock: sqlite3.Connection | None = None  # of the owner; a store in memory has no other
+        # Not wrapped: a statement costs less than a call in Python does.
+        self.execute = connection.execute
+        self.executemany = connection.executemany
+
+    @classmethod
+    def open(cls, path: Path | None, tell: Tell) -> "SqliteConnection":
+        """Open the file; None: a store in memory. See `open_whole`."""
+        return cls(open_whole(path, tell), path)
+
+    def as_kept(self, text: str) -> str:
+        """See `Connection.as_kept`."""
+        return text
+
+    def become_owner(self) -> None:
+        """See `Connection.become_owner`."""
+        if self.owner:
+            return
+        try:
+            self.owner = self.transact(self._own, writes=True)
+        finally:
+            if not self.owner and self._lock is not None:  # it was not kept: others may get the number
+                self._lock.close()
+                self._lock = None
+
+    def _own(self) -> int:
+        for (other,) in self.execute("SELECT id FROM owners").fetchall():
+            if not self.is_alive(other):  # killed, and nobody came to its conversations since
+                self.execute("DELETE FROM owners WHERE id = ?", (other,))
+        (number,) = self.execute("INSERT INTO owners DEFAULT VALUES RETURNING id").fetchone()
+        if self._path is not None:  # before anybody can know the number
+            self._lock = faults.hold(self._path, number)
+        return int(number)
+
+    def is_alive(self, number: int) -> bool:
+        """See `Connection.is_alive`."""
+        return number == self.owner or (self._path is not None and faults.is_held(self._path, number))
+
+    def transact(self, work: Callable[[], T], *, writes: bool) -> T:
+        """See `Connection.transact`."""
+        if writes and self._path is not None and identity(self._path) != self._file:
+            raise StoreError(  # what is written to a file without a name is lost at the end
+                f"The store {self._path} is no longer where it was: put it back, or start Pixi again."
+            )
+        self.execute("BEGIN IMMEDIATE" if writes else "BEGIN")
+        try:
+            done = work()
+            self.execute("COMMIT")
+        finally:
+            if self._connection.in_transaction:
+                self.execute("ROLLBACK")
+        return done
+
+    def complaint(self, error: Exception) -> StoreError:
+        """See `Connection.complaint`."""
+        if self._path is not None and is_suspicious(error):
+            suspect(self._path)
+        return store_error(error, str(self._path or ":memory:"))
+
+    def stops_all(self, error: Exception) -> bool:
+        """See `Connection.stops_all`."""
+        return is_busy(error)
+
+    def sweep(self) -> None:
+        """See `Connection.sweep`."""
+        empty_wal(self._connection)
+
+    def check(self) -> None:
+        """See `Connection.check`."""
+        if self.execute("PRAGMA integrity_check(1)").fetchone() == ("ok",) and is_readable(self._connection):
+            return
+        if self._path is not None:
+            suspect(self._path)
+        raise StoreError(
+            f"The store {self._path} is damaged: stop all that use it and start again; then it is set aside, "
+            "and what can be read is carried over."
+        )
+
+    def close(self) -> None:
+        """See `Connection.close`."""
+        try:
+            if self._lock is not None:
+                self.transact(self._disown, writes=True)
+        except (sqlite3.Error, StoreError):  # the next owner clears it away
+            pass
+        finally:
+            if self._lock is not None and self._path is not None:
+                faults.release(self._path, self.owner, self._lock)
+            self._connection.close()
+
+    def _disown(self) -> None:
+        self.execute("DELETE FROM owners WHERE id = ?", (self.owner,))
+
 
 MEMORY = ":memory:"
 

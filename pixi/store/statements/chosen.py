@@ -4,22 +4,22 @@ import json
 from collections.abc import Mapping
 
 from pixi.store.database import Database
-from pixi.store.kept import Place
+from pixi.store.kept import ChannelConfig
 from pixi.store.statements.inbox import under
 
 
-def places(db: Database) -> dict[str, Place]:
+def places(db: Database) -> dict[str, ChannelConfig]:
     """What people chose, by the channel's address."""
     found = db.execute("SELECT address, personas, model, home FROM places ORDER BY address")
     return {
-        address: Place(tuple(json.loads(personas)), model, bool(home))
+        address: ChannelConfig(tuple(json.loads(personas)), model, bool(home))
         for address, personas, model, home in found
     }
 
 
-def set_place(db: Database, address: str, place: Place) -> None:
+def set_place(db: Database, address: str, place: ChannelConfig) -> None:
     """Keep what people chose for a channel; the default place is not kept."""
-    if place == Place():
+    if place == ChannelConfig():
         db.execute("DELETE FROM places WHERE address = ?", (address,))
         return
     db.execute(

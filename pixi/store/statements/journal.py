@@ -12,7 +12,7 @@ from pixi.core.events import Finish
 from pixi.core.language import Planned
 from pixi.core.lines import Line
 from pixi.core.message import Message
-from pixi.core.spending import Spent
+from pixi.core.spending import UsageEntry
 from pixi.store.database import Connection, Database
 from pixi.store.framing import Framing
 from pixi.store.kept import (
@@ -332,7 +332,7 @@ class Ending:
     usage: Usage
     cost: float | None = None
     model: str | None = None
-    spent: tuple[Spent, ...] = ()
+    spent: tuple[UsageEntry, ...] = ()
     window: Bounds | None = None
     again: tuple[str, ...] = ()
     framing: Framing | None = None

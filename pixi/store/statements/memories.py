@@ -6,7 +6,7 @@ from typing import Any, get_args
 
 from pixi.core.errors import StoreError
 from pixi.core.memory import Memory, those_that_say_the_same
-from pixi.core.venue import Audience
+from pixi.core.message import Audience
 from pixi.store.database import Database
 from pixi.store.statements.inbox import LAST_TURN
 from pixi.store.statements.rows import OVERTAKEN

@@ -4,10 +4,10 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from pixi.core.forgetting import Telltale, telling_words, tells_of, without
+from pixi.core.forgetting import PersonMatcher, telling_words, tells_of, without
 from pixi.core.lines import AssistantLine, Line, ToolCall, ToolLine, UserLine
 from pixi.core.message import Message
-from pixi.core.written import SILENCE
+from pixi.core.reading import SILENCE
 from pixi.store.database import Database
 from pixi.store.statements import branches, files, memories, pictures, talks, windows
 from pixi.store.statements.auditing import forget_in_audit, forget_words_in_audit
@@ -166,7 +166,7 @@ def _forget_mentions(db: Database, conversation: str, whole: _Part, parts: Colle
             heard.append(line.text)
         elif turn not in parts:
             said[turn] += [line.text, *(call.arguments for call in _calls(line))]
-    telltale = Telltale(whole.names, telling_words(whole.words, heard))
+    telltale = PersonMatcher(whole.names, telling_words(whole.words, heard))
     telling = [turn for turn, texts in said.items() if telltale.is_in("\n".join(texts))]
     changes = _Changes()
     for turn, lines in _lines_of(db, telling).items():

@@ -3,10 +3,10 @@
 from collections.abc import Callable, Iterable
 
 from pixi.store.database import Database
-from pixi.store.statements.rows import Row, digests_in
+from pixi.store.statements.rows import EncodedValue, digests_in
 
 
-def keep(db: Database, conversation: str, row: Row) -> None:
+def keep(db: Database, conversation: str, row: EncodedValue) -> None:
     """Keep those that a row names."""
     for digest, data in row.pictures.items():
         db.execute(

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pixi.core.deltas import Usage
 from pixi.core.message import Message
 from pixi.store.database import Database
-from pixi.store.kept import Alternative, Answered, Tally, TurnRecord
+from pixi.store.kept import Alternative, AnsweredMessage, Tally, TurnRecord
 from pixi.store.statements import branches, pictures
 from pixi.store.statements.inbox import under
 from pixi.store.statements.journal import effects_of
@@ -41,7 +41,7 @@ def turns(db: Database, conversation: str, limit: int, before: int | None = None
     return tuple(record_of(db, turn) for (turn,) in reversed(found))
 
 
-def answer_to(db: Database, conversation: str, message_id: str) -> Answered | None:
+def answer_to(db: Database, conversation: str, message_id: str) -> AnsweredMessage | None:
     """A message that came, and the turn that answers it, or did; None: it never came."""
     found = db.execute(
         "SELECT body, CASE again WHEN 0 THEN NULL ELSE coalesce(again, turn) END FROM messages"
@@ -52,7 +52,7 @@ def answer_to(db: Database, conversation: str, message_id: str) -> Answered | No
         return None
     body, turn = found
     text = None if body is None else unpack_message(body, 0, _no_bytes).text
-    return Answered(text, None if turn is None else record_of(db, turn))
+    return AnsweredMessage(text, None if turn is None else record_of(db, turn))
 
 
 def messages_of(

@@ -29,7 +29,7 @@ _Pictured = TypeVar("_Pictured", Message, UserLine, ToolLine)
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class EncodedValue:
     """A value ready to be written. `pictures` are those that `body` names, by digest."""
 
     body: bytes
@@ -52,7 +52,7 @@ def unpack_text(body: object) -> str:
     return body.decode("utf-8", "surrogatepass")
 
 
-def pack_message(message: Message) -> Row:
+def pack_message(message: Message) -> EncodedValue:
     """The row of a message. Its number, and that it comes due again, have columns of their own."""
     return _pack(replace(message, images=()) if message.images else message, message.images)
 
@@ -134,7 +134,7 @@ def kind_of(line: Line) -> str:
             assert_never(line)
 
 
-def pack_line(line: Line) -> Row:
+def pack_line(line: Line) -> EncodedValue:
     """The row of a line."""
     if isinstance(line, UserLine | ToolLine):
         return _pack(replace(line, images=()) if line.images else line, line.images)
@@ -169,14 +169,16 @@ def unpack_framing(body: bytes) -> Framing | None:
         return None
 
 
-def _pack(value: Message | Line, images: tuple[Image, ...]) -> Row:
+def _pack(value: Message | Line, images: tuple[Image, ...]) -> EncodedValue:
     digests = [hashlib.sha256(image.data).hexdigest() for image in images]
     fields = msgspec.to_builtins(value)
     fields.pop("number", None)
     fields.pop("again", None)
     if images:
         fields["images"] = [[image.media_type, digest] for image, digest in zip(images, digests, strict=True)]
-    return Row(_packed(fields), {digest: image.data for image, digest in zip(images, digests, strict=True)})
+    return EncodedValue(
+        _packed(fields), {digest: image.data for image, digest in zip(images, digests, strict=True)}
+    )
 
 
 def _packed(fields: dict[str, object]) -> bytes:

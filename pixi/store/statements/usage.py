@@ -5,7 +5,7 @@ from operator import itemgetter
 from typing import Any
 
 from pixi.core.deltas import Usage
-from pixi.core.spending import Part, Scope, Spent, date_of
+from pixi.core.spending import Part, Scope, UsageEntry, date_of
 from pixi.store.database import Database
 from pixi.store.statements.many import marks, portions, select_many
 from pixi.store.statements.rows import OVERTAKEN
@@ -20,18 +20,18 @@ _ADDED = ", ".join(f"{name} = usage.{name} + excluded.{name}" for name in _FIGUR
 _SUMS = ", ".join(f"coalesce(sum({name}), 0)" for name in _FIGURES)
 
 
-def spend(db: Database, spent: Iterable[Spent]) -> None:
+def spend(db: Database, spent: Iterable[UsageEntry]) -> None:
     """Enter what was used. What was used in a turn that `forget` overtook was used by nobody."""
     entries = list(spent)
     asked = f"SELECT id FROM turns WHERE generation = {OVERTAKEN} AND id IN ({{}})"
     overtaken = {turn for (turn,) in select_many(db, asked, {each.turn for each in entries if each.turn})}
-    sums: dict[tuple[int, str, str, str, str], Spent] = {}
+    sums: dict[tuple[int, str, str, str, str], UsageEntry] = {}
     for each in entries:
         person, channel = each.person, each.channel
         if each.turn in overtaken:
             person, channel = "", channel if each.guild else ""
         key = each.day, _text(person), _text(channel), _text(each.guild), _text(each.model)
-        sums[key] = sums.get(key, Spent()) + each
+        sums[key] = sums.get(key, UsageEntry()) + each
     # In the same order everywhere, so that two processes never wait for each other's rows.
     for portion in portions(sorted(sums.items(), key=itemgetter(0))):
         db.execute(
@@ -56,7 +56,7 @@ def spend(db: Database, spent: Iterable[Spent]) -> None:
         )
 
 
-def used(db: Database, day: int, scope: Scope, name: str, since: int | None = None) -> Spent:
+def used(db: Database, day: int, scope: Scope, name: str, since: int | None = None) -> UsageEntry:
     """What a person, a channel or a guild used on a day; `since`: and from that day on."""
     found = db.execute(
         f"SELECT {_SUMS} FROM usage WHERE day BETWEEN ? AND ? AND {scope} = ?",
@@ -65,7 +65,7 @@ def used(db: Database, day: int, scope: Scope, name: str, since: int | None = No
     return _spent((), found.fetchone())
 
 
-def usage(db: Database, first: int, last: int, by: Sequence[Part]) -> tuple[Spent, ...]:
+def usage(db: Database, first: int, last: int, by: Sequence[Part]) -> tuple[UsageEntry, ...]:
     """What was used from one day to another, both included, added up by these parts and in their order."""
     columns = ", ".join(by)
     grouped = f" GROUP BY {columns} ORDER BY {columns}" if by else ""
@@ -114,7 +114,7 @@ def told_of_usage(db: Database, person: str) -> list[dict[str, object]]:
     return [_told(_spent(("day", "channel", "model"), row)) for row in found.fetchall()]
 
 
-def _told(spent: Spent) -> dict[str, object]:
+def _told(spent: UsageEntry) -> dict[str, object]:
     return {
         "day": date_of(spent.day).isoformat(),
         "channel": spent.channel,
@@ -129,11 +129,11 @@ def _told(spent: Spent) -> dict[str, object]:
     }
 
 
-def _spent(by: Sequence[Part], row: Sequence[Any]) -> Spent:
+def _spent(by: Sequence[Part], row: Sequence[Any]) -> UsageEntry:
     """A row of these parts and all figures. PostgreSQL gives sums of whole numbers as decimals."""
     place = dict(zip(by, row, strict=False))
     messages, writes, prompt, cached, completion, searches, unpriced, cost = row[len(by) :]
-    return Spent(
+    return UsageEntry(
         **place,
         messages=int(messages),
         writes=int(writes),

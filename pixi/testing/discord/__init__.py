@@ -1,15 +1,13 @@
 """A Discord in this process, by Discord's documents: REST, gateway, files, people, and their moods."""
 
-from pixi.testing.discord.calls import Call, Hook
-from pixi.testing.discord.channels import Channel, Typing
-from pixi.testing.discord.faults import DropConnection, Fault
+from pixi.testing.discord.calls import ApiCall, DropConnection, Hook, RefusedCall
+from pixi.testing.discord.channels import FakeChannel, Typing
 from pixi.testing.discord.guilds import Guild
-from pixi.testing.discord.intents import PRIVILEGED, Intent
+from pixi.testing.discord.ids import PRIVILEGED, GatewayIntents
 from pixi.testing.discord.interactions import Interaction
-from pixi.testing.discord.messages import Attachment, Message, Upload
-from pixi.testing.discord.permissions import ALL, EVERYONE, Permission
+from pixi.testing.discord.messages import FakeAttachment, FakeMessage, Upload
 from pixi.testing.discord.server import BOT_MAY, LoopbackDiscord
-from pixi.testing.discord.users import Emoji, Member, Role, Sticker, User
+from pixi.testing.discord.users import ALL, EVERYONE, Emoji, FakeRole, Member, Permission, Sticker, User
 from pixi.testing.discord.webhooks import Webhook
 
 __all__ = [
@@ -17,21 +15,21 @@ __all__ = [
     "BOT_MAY",
     "EVERYONE",
     "PRIVILEGED",
-    "Attachment",
-    "Call",
-    "Channel",
+    "ApiCall",
     "DropConnection",
     "Emoji",
-    "Fault",
+    "FakeAttachment",
+    "FakeChannel",
+    "FakeMessage",
+    "FakeRole",
+    "GatewayIntents",
     "Guild",
     "Hook",
-    "Intent",
     "Interaction",
     "LoopbackDiscord",
     "Member",
-    "Message",
     "Permission",
-    "Role",
+    "RefusedCall",
     "Sticker",
     "Typing",
     "Upload",

@@ -10,11 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from aiohttp import BodyPartReader, web
 
-from pixi.testing.discord.calls import Call
-from pixi.testing.discord.faults import Form, Json, fault, invalid, snowflake
-from pixi.testing.discord.mentioning import Allowed
+from pixi.testing.discord.calls import ApiCall, Form, Json, fault, invalid, snowflake
 from pixi.testing.discord.messages import Upload
-from pixi.testing.discord.writing import Draft
+from pixi.testing.discord.writing import Allowed, MessageDraft
 
 if TYPE_CHECKING:
     from pixi.testing.discord.world import World
@@ -27,8 +25,8 @@ KINDS = {"users", "roles", "everyone"}
 _WITHOUT_BODY = frozenset({"GET", "DELETE", "HEAD"})
 
 
-async def read(request: web.Request, call: Call) -> None:
-    """Put the body into the call. Raises `Fault` for a kind or a form that Discord does not take."""
+async def read(request: web.Request, call: ApiCall) -> None:
+    """Put the body into the call. Raises `RefusedCall` for a kind or a form that Discord does not take."""
     if not request.can_read_body:
         return
     kind = request.content_type
@@ -53,7 +51,7 @@ def _json(data: bytes) -> Any:
         raise fault(50109) from None
 
 
-async def _parts(request: web.Request, call: Call) -> None:
+async def _parts(request: web.Request, call: ApiCall) -> None:
     total = 0
     fields: Json = {}
     async for part in await request.multipart():
@@ -80,8 +78,8 @@ async def _parts(request: web.Request, call: Call) -> None:
     call.files = tuple(upload.name for upload in call.uploads.values())
 
 
-def fields_of(call: Call) -> Json:
-    """The body as an object. Raises `Fault`."""
+def fields_of(call: ApiCall) -> Json:
+    """The body as an object. Raises `RefusedCall`."""
     if call.body is None:
         return {}
     if not isinstance(call.body, dict):
@@ -89,11 +87,11 @@ def fields_of(call: Call) -> Json:
     return call.body
 
 
-def draft_of(call: Call, world: World, body: Json | None = None) -> Draft:
-    """A message that is to be sent, checked. Raises `Fault` with every field that is wrong."""
+def draft_of(call: ApiCall, world: World, body: Json | None = None) -> MessageDraft:
+    """A message that is to be sent, checked. Raises `RefusedCall` with every field that is wrong."""
     fields = fields_of(call) if body is None else body
     form = Form()
-    draft = Draft(tts=fields.get("tts") is True, flags=int(fields.get("flags") or 0) & SETTABLE_FLAGS)
+    draft = MessageDraft(tts=fields.get("tts") is True, flags=int(fields.get("flags") or 0) & SETTABLE_FLAGS)
     draft.content = content_of(fields, form)
     _nonce(fields, form, draft)
     draft.files = files_of(call, fields, form)
@@ -106,7 +104,7 @@ def draft_of(call: Call, world: World, body: Json | None = None) -> Draft:
 
 
 def _sticker(given: object, world: World) -> Json:
-    """One of the stickers that the bot can send. Raises `Fault`."""
+    """One of the stickers that the bot can send. Raises `RefusedCall`."""
     number = snowflake(given, "sticker_ids")
     found = (guild.stickers.get(number) for guild in world.guilds.values())
     sticker = next((each for each in found if each is not None and each.available), None)
@@ -126,7 +124,7 @@ def content_of(fields: Json, form: Form) -> str:
     return content.strip()
 
 
-def _nonce(fields: Json, form: Form, draft: Draft) -> None:
+def _nonce(fields: Json, form: Form, draft: MessageDraft) -> None:
     nonce = fields.get("nonce")
     if nonce is None:
         return
@@ -236,7 +234,7 @@ def allowed_of(fields: Json, form: Form) -> Allowed:
     return Allowed(frozenset(parse), ids["users"], ids["roles"], replied)
 
 
-def files_of(call: Call, fields: Json, form: Form) -> list[Upload]:
+def files_of(call: ApiCall, fields: Json, form: Form) -> list[Upload]:
     """Files that came along, described by `attachments` where that names them."""
     if len(call.uploads) > MOST_FILES:
         form.wrong(("attachments",), "BASE_TYPE_MAX_LENGTH", "Must be 10 or fewer in length.")

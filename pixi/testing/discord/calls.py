@@ -1,22 +1,168 @@
-"""Requests that came, and what a test does at the point of one."""
+"""Calls of the REST interface: as they came, what refuses them, and their rate limits."""
 
 from __future__ import annotations
 
+import hashlib
 import inspect
+import math
 import re
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from pixi.testing.discord.faults import DropConnection, Fault, Json
-
 if TYPE_CHECKING:
     from pixi.testing.discord.world import World
 
+Json = dict[str, Any]
+
+
+class RefusedCall(Exception):
+    """A request is refused with Discord's body."""
+
+    def __init__(
+        self,
+        status: int,
+        code: int,
+        message: str,
+        *,
+        errors: Json | None = None,
+        headers: dict[str, str] | None = None,
+        body: Json | None = None,
+    ) -> None:
+        super().__init__(f"{status} {code} {message}")
+        self.status = status
+        self.code = code
+        self.message = message
+        self.headers = headers or {}
+        self._errors = errors
+        self._body = body
+
+    @property
+    def body(self) -> Json:
+        """What is answered."""
+        if self._body is not None:
+            return self._body
+        body: Json = {"message": self.message, "code": self.code}
+        return body | {"errors": self._errors} if self._errors else body
+
+
+class DropConnection(Exception):
+    """Raised in a hook: the connection is closed and nothing is answered."""
+
+
+_KNOWN: dict[int, tuple[int, str]] = {
+    10003: (404, "Unknown Channel"),
+    10004: (404, "Unknown Guild"),
+    10007: (404, "Unknown Member"),
+    10008: (404, "Unknown Message"),
+    10011: (404, "Unknown Role"),
+    10013: (404, "Unknown User"),
+    10014: (400, "Unknown Emoji"),
+    10015: (404, "Unknown Webhook"),
+    10062: (404, "Unknown interaction"),
+    10063: (404, "Unknown application command"),
+    20028: (429, "The write action you are performing on the channel has hit the write rate limit"),
+    30007: (400, "Maximum number of webhooks reached (15)"),
+    30010: (403, "Maximum number of reactions reached (20)"),
+    30032: (400, "Maximum number of application commands reached (100)"),
+    40005: (413, "Request entity too large"),
+    40060: (400, "Interaction has already been acknowledged."),
+    50001: (403, "Missing Access"),
+    50003: (403, "Cannot execute action on a DM channel"),
+    50005: (403, "Cannot edit a message authored by another user"),
+    50006: (400, "Cannot send an empty message"),
+    50007: (403, "Cannot send messages to this user"),
+    50008: (400, "Cannot send messages in a non-text channel"),
+    50013: (403, "Missing Permissions"),
+    50016: (
+        400,
+        "Provided too few or too many messages to delete. "
+        "Must provide at least 2 and fewer than 100 messages to delete",
+    ),
+    50021: (403, "Cannot execute action on a system message"),
+    50024: (400, "Cannot execute action on this channel type"),
+    50027: (401, "Invalid Webhook Token"),
+    50034: (400, "You can only bulk delete messages that are under 14 days old."),
+    50041: (400, "Invalid API version provided"),
+    50081: (400, "Invalid sticker sent"),
+    50083: (400, "Thread is archived"),
+    50109: (400, "The request body contains invalid JSON."),
+    160002: (403, "Cannot reply without permission to read message history"),
+    160004: (400, "A thread has already been created for this message"),
+}
+
+
+def fault(code: int) -> RefusedCall:
+    """The error with one of Discord's codes."""
+    status, message = _KNOWN[code]
+    return RefusedCall(status, code, message)
+
+
+def unauthorized() -> RefusedCall:
+    """The token is missing or wrong."""
+    return RefusedCall(401, 0, "401: Unauthorized")
+
+
+def no_such_route() -> RefusedCall:
+    """Nothing is at that path."""
+    return RefusedCall(404, 0, "404: Not Found")
+
+
+class Form:
+    """What is wrong with a body; `check` refuses it with everything that was found.
+
+    A place is the way to a field: `("embeds", 0, "title")`.
+    """
+
+    def __init__(self) -> None:
+        self._errors: Json = {}
+
+    def wrong(self, place: tuple[str | int, ...], code: str, message: str) -> None:
+        """Note that a field is wrong."""
+        here = self._errors
+        for step in place:
+            here = here.setdefault(str(step), {})
+        here.setdefault("_errors", []).append({"code": code, "message": message})
+
+    def longest(self, place: tuple[str | int, ...], value: object, limit: int) -> None:
+        """A text may have `limit` characters."""
+        if isinstance(value, str) and len(value) > limit:
+            self.wrong(place, "BASE_TYPE_MAX_LENGTH", f"Must be {limit} or fewer in length.")
+
+    def within(self, place: tuple[str | int, ...], value: object, low: int, high: int) -> None:
+        """A text or a list has from `low` to `high` parts."""
+        if not isinstance(value, str | list) or not low <= len(value) <= high:
+            self.wrong(place, "BASE_TYPE_BAD_LENGTH", f"Must be between {low} and {high} in length.")
+
+    def check(self) -> None:
+        """Raises `RefusedCall` when anything is wrong."""
+        if self._errors:
+            raise RefusedCall(400, 50035, "Invalid Form Body", errors=self._errors)
+
+
+def invalid(place: tuple[str | int, ...], code: str, message: str) -> RefusedCall:
+    """A form with one wrong field."""
+    form = Form()
+    form.wrong(place, code, message)
+    try:
+        form.check()
+    except RefusedCall as fault:
+        return fault
+    raise AssertionError("A form with an error passed.")
+
+
+def snowflake(value: object, name: str) -> int:
+    """An id from a path or a body. Raises `RefusedCall`."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) <= 20:
+        return int(value)
+    raise invalid((name,), "NUMBER_TYPE_COERCE", f'Value "{value}" is not snowflake.')
+
 
 @dataclass(eq=False)
-class Call:
+class ApiCall:
     """A request to the REST interface.
 
     Attributes:
@@ -49,7 +195,7 @@ class Call:
         return f"<{self.method} {self.path} → {self.status}>"
 
 
-Callback = Callable[[Call], Awaitable[None] | None]
+Callback = Callable[[ApiCall], Awaitable[None] | None]
 
 
 @dataclass(eq=False)
@@ -60,7 +206,7 @@ class Hook:
     path: re.Pattern[str]
     callback: Callback
     times: int | None
-    hits: list[Call] = field(default_factory=list)
+    hits: list[ApiCall] = field(default_factory=list)
     _home: list[Hook] = field(default_factory=list, repr=False)
 
     def remove(self) -> None:
@@ -68,7 +214,7 @@ class Hook:
         if self in self._home:
             self._home.remove(self)
 
-    def meets(self, call: Call) -> bool:
+    def meets(self, call: ApiCall) -> bool:
         """Whether the request is meant."""
         return self.method in {"*", call.method} and self.path.search(call.path) is not None
 
@@ -86,8 +232,8 @@ class Hooks:
         home.append(hook)
         return hook
 
-    async def run(self, home: list[Hook], call: Call) -> None:
-        """Do what was set up for the request. Raises what a hook raises: `Fault`, `DropConnection`."""
+    async def run(self, home: list[Hook], call: ApiCall) -> None:
+        """Do what was set up for the request. Raises what a hook raises: `RefusedCall`, `DropConnection`."""
         for hook in tuple(home):
             if not hook.meets(call) or hook not in home:
                 continue
@@ -102,12 +248,153 @@ class Hooks:
 def refusal(status: int, code: int = 0, message: str = "", body: Json | None = None) -> Callback:
     """A callback that refuses."""
 
-    def refuse(call: Call) -> None:
-        raise Fault(status, code, message or f"{status}: refused by a test", body=body)
+    def refuse(call: ApiCall) -> None:
+        raise RefusedCall(status, code, message or f"{status}: refused by a test", body=body)
 
     return refuse
 
 
-def drop(call: Call) -> None:
+def drop(call: ApiCall) -> None:
     """A callback that closes the connection without an answer."""
     raise DropConnection
+
+
+# What bots meet at Discord's usual limits: (method, route, requests, seconds).
+USUAL = (
+    ("POST", r"^/channels/\d+/messages$", 5, 5.0),
+    ("PATCH", r"^/channels/\d+/messages/\d+$", 5, 5.0),
+    ("DELETE", r"^/channels/\d+/messages/\d+$", 5, 1.0),
+    ("GET", r"^/channels/\d+/messages$", 5, 5.0),
+    ("PUT", r"/reactions/", 1, 0.25),
+    ("DELETE", r"/reactions/", 1, 0.25),
+    ("POST", r"/typing$", 5, 5.0),
+    ("POST", r"^/webhooks/", 5, 2.0),
+    ("PATCH", r"/members/@me$", 10, 10.0),
+)
+GENEROUS = (1_000_000, 1.0)
+NOT_GLOBAL = ("/interactions/", "/webhooks/")
+
+
+@dataclass(slots=True)
+class _Window:
+    began: float
+    used: int = 0
+
+
+@dataclass(eq=False)
+class Limit:
+    """A limit that a test set: `limit` requests in `seconds`, for each top-level resource by itself."""
+
+    method: str
+    path: re.Pattern[str]
+    limit: int
+    seconds: float
+    scope: str = "user"
+    hash: str = ""
+    windows: dict[str, _Window] = field(default_factory=dict)
+
+    def meets(self, call: ApiCall) -> bool:
+        """Whether the request counts."""
+        return self.method in {"*", call.method} and self.path.search(call.path) is not None
+
+
+class RateLimits:
+    """Every limit; `refused` counts the answers with 429."""
+
+    def __init__(self) -> None:
+        self.refused = 0
+        self._limits: list[Limit] = []
+        self._whole: Limit | None = None
+        self._hashes: dict[tuple[str, str], str] = {}
+
+    def add(self, method: str, path: str, limit: int, seconds: float, scope: str = "user") -> Limit:
+        """Set a limit; the latest that fits a request counts."""
+        one = Limit(method.upper(), re.compile(path), limit, seconds, scope, _hash(f"{method} {path}"))
+        self._limits.insert(0, one)
+        return one
+
+    def remove(self, limit: Limit) -> None:
+        """Lift a limit."""
+        if limit in self._limits:
+            self._limits.remove(limit)
+
+    def everything(self, limit: int, seconds: float) -> None:
+        """Set the global limit."""
+        self._whole = Limit("*", re.compile(""), limit, seconds, "global")
+
+    def pass_(self, call: ApiCall) -> dict[str, str]:
+        """Count a request; gives the headers. Raises `RefusedCall` with 429."""
+        if self._whole is not None and not call.path.startswith(NOT_GLOBAL):
+            now = time.monotonic()
+            window = _window(self._whole, "", now)
+            if window.used >= self._whole.limit:
+                self.refused += 1
+                raise too_many(_left(self._whole, window, now), is_global=True)
+            window.used += 1
+        limit = next((one for one in self._limits if one.meets(call)), None)
+        if limit is None:
+            return self._generous(call)
+        now = time.monotonic()
+        window = _window(limit, major(call), now)
+        left = _left(limit, window, now)
+        headers = _headers(limit.limit, limit.limit - window.used - 1, left, limit.hash)
+        if window.used >= limit.limit:
+            self.refused += 1
+            raise too_many(left, scope=limit.scope, headers=headers | {"X-RateLimit-Remaining": "0"})
+        window.used += 1
+        return headers
+
+    def _generous(self, call: ApiCall) -> dict[str, str]:
+        key = call.method, call.route
+        if key not in self._hashes:
+            self._hashes[key] = _hash(" ".join(key))
+        return _headers(GENEROUS[0], GENEROUS[0] - 1, GENEROUS[1], self._hashes[key])
+
+
+def major(call: ApiCall) -> str:
+    """The top-level resource of a request: channel, guild, or webhook with its token."""
+    ids = call.ids
+    token = ids.get("token", "") if "webhook" in ids else ""
+    return f"{ids.get('channel') or ids.get('guild') or ids.get('webhook') or ''}:{token}"
+
+
+def too_many(
+    seconds: float, *, is_global: bool = False, scope: str = "user", headers: dict[str, str] | None = None
+) -> RefusedCall:
+    """The answer 429."""
+    all_headers = (headers or {}) | {
+        "Retry-After": str(math.ceil(seconds)),
+        "X-RateLimit-Scope": "global" if is_global else scope,
+        "Via": "1.1 google",
+    }
+    if is_global:
+        all_headers["X-RateLimit-Global"] = "true"
+    shared = scope == "shared"
+    message = "The resource is being rate limited." if shared else "You are being rate limited."
+    body: Json = {"message": message, "retry_after": round(seconds, 3), "global": is_global}
+    return RefusedCall(429, 0, message, headers=all_headers, body=body)
+
+
+def _window(limit: Limit, key: str, now: float) -> _Window:
+    window = limit.windows.get(key)
+    if window is None or now - window.began >= limit.seconds:
+        window = limit.windows[key] = _Window(now)
+    return window
+
+
+def _left(limit: Limit, window: _Window, now: float) -> float:
+    return max(0.001, window.began + limit.seconds - now)
+
+
+def _headers(limit: int, remaining: int, left: float, bucket: str) -> dict[str, str]:
+    return {
+        "X-RateLimit-Limit": str(limit),
+        "X-RateLimit-Remaining": str(max(0, remaining)),
+        "X-RateLimit-Reset": f"{time.time() + left:.3f}",
+        "X-RateLimit-Reset-After": f"{left:.3f}",
+        "X-RateLimit-Bucket": bucket,
+    }
+
+
+def _hash(text: str) -> str:
+    return hashlib.md5(text.encode()).hexdigest()

@@ -9,13 +9,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from pixi.testing.discord import writing
-from pixi.testing.discord.intents import Intent
-from pixi.testing.discord.mentioning import Allowed
-from pixi.testing.discord.messages import FileGiven, Message, Reaction, uploads
-from pixi.testing.discord.permissions import NONE, Permission
-from pixi.testing.discord.users import Role, User
+from pixi.testing.discord.ids import GatewayIntents
+from pixi.testing.discord.messages import FakeMessage, FileGiven, Reaction, uploads
+from pixi.testing.discord.users import NONE, FakeRole, Permission, User
 from pixi.testing.discord.webhooks import Webhook, new_webhook
-from pixi.testing.discord.writing import Draft
+from pixi.testing.discord.writing import Allowed, MessageDraft
 
 if TYPE_CHECKING:
     from pixi.testing.discord.guilds import Guild
@@ -36,7 +34,7 @@ class Typing:
 
 
 @dataclass(eq=False)
-class Channel:
+class FakeChannel:
     """A channel of a guild, a thread (its `parent` is a channel or a forum), or a DM.
 
     Attributes:
@@ -51,7 +49,7 @@ class Channel:
     type: int
     name: str = ""
     guild: Guild | None = None
-    parent: Channel | None = None
+    parent: FakeChannel | None = None
     recipients: tuple[User, ...] = ()
     overwrites: dict[int, tuple[Permission, Permission]] = field(default_factory=dict)
     topic: str | None = None
@@ -67,10 +65,10 @@ class Channel:
     message_count: int = 0
     thread_members: dict[int, float] = field(default_factory=dict)
     typings: list[Typing] = field(default_factory=list)
-    deleted: list[Message] = field(default_factory=list)
+    deleted: list[FakeMessage] = field(default_factory=list)
     gone: bool = False
-    pins: list[tuple[Message, float]] = field(default_factory=list)
-    _messages: dict[int, Message] = field(default_factory=dict)
+    pins: list[tuple[FakeMessage, float]] = field(default_factory=list)
+    _messages: dict[int, FakeMessage] = field(default_factory=dict)
     _order: list[int] = field(default_factory=list)
 
     @property
@@ -101,7 +99,7 @@ class Channel:
     # Looking.
 
     @property
-    def messages(self) -> list[Message]:
+    def messages(self) -> list[FakeMessage]:
         """Those that can be read now, oldest first."""
         return [self._messages[each] for each in self._order]
 
@@ -113,13 +111,13 @@ class Channel:
             each.content for each in self.messages if each.author is mine[0] or each.application_id == mine[1]
         ]
 
-    def find(self, message_id: int) -> Message | None:
+    def find(self, message_id: int) -> FakeMessage | None:
         """A message by its id."""
         return self._messages.get(message_id)
 
     def page(
         self, limit: int, *, before: int | None = None, after: int | None = None, around: int | None = None
-    ) -> list[Message]:
+    ) -> list[FakeMessage]:
         """A stretch of messages, newest first, as Discord cuts it."""
         order = self._order
         if around is not None:
@@ -136,7 +134,7 @@ class Channel:
 
     # Keeping.
 
-    def keep(self, message: Message) -> None:
+    def keep(self, message: FakeMessage) -> None:
         """Put a message where its id belongs."""
         self._messages[message.id] = message
         if self._order and message.id < self._order[-1]:
@@ -144,7 +142,7 @@ class Channel:
         else:
             self._order.append(message.id)
 
-    def forget(self, message: Message) -> None:
+    def forget(self, message: FakeMessage) -> None:
         """Take a message out."""
         if self._messages.pop(message.id, None) is None:
             return
@@ -163,13 +161,13 @@ class Channel:
         person: User,
         text: str = "",
         *,
-        reply_to: Message | None = None,
+        reply_to: FakeMessage | None = None,
         ping: bool = True,
         attachments: Sequence[FileGiven] = (),
         embeds: Sequence[Mapping[str, object]] = (),
         stickers: Sequence[str] = (),
         age: float = 0.0,
-    ) -> Message:
+    ) -> FakeMessage:
         """Somebody writes. Who is mentioned follows from `<@id>` in the text; `ping`: replies alert too.
 
         Args:
@@ -179,7 +177,7 @@ class Channel:
         """
         if self.guild is not None and person.id not in self.guild.members:
             self.guild.join(person)
-        draft = Draft(
+        draft = MessageDraft(
             content=text,
             files=uploads(attachments),
             embeds=[dict(embed) for embed in embeds],
@@ -191,35 +189,35 @@ class Channel:
         )
         return writing.write(self.world, self, person, draft, age=age)
 
-    async def forward(self, person: User, message: Message) -> Message:
+    async def forward(self, person: User, message: FakeMessage) -> FakeMessage:
         """Somebody forwards a message to here."""
         if self.guild is not None and person.id not in self.guild.members:
             self.guild.join(person)
-        return writing.write(self.world, self, person, Draft(forwards=message))
+        return writing.write(self.world, self, person, MessageDraft(forwards=message))
 
-    async def system(self, person: User, kind: int = 7, text: str = "") -> Message:
+    async def system(self, person: User, kind: int = 7, text: str = "") -> FakeMessage:
         """Discord itself writes about somebody: 7 a join, 6 a pin, 8 a boost."""
-        return writing.write(self.world, self, person, Draft(content=text, type=kind))
+        return writing.write(self.world, self, person, MessageDraft(content=text, type=kind))
 
-    async def edit(self, message: Message, text: str) -> None:
+    async def edit(self, message: FakeMessage, text: str) -> None:
         """Its author edits a message."""
         writing.rewrite(self.world, message, text)
 
-    async def touch(self, message: Message, embeds: Sequence[Mapping[str, object]] = ()) -> None:
+    async def touch(self, message: FakeMessage, embeds: Sequence[Mapping[str, object]] = ()) -> None:
         """Discord adds the preview of a link: an update that nobody wrote."""
         message.embeds = [dict(embed) for embed in embeds]
         self.world.tell_message("MESSAGE_UPDATE", message)
         self.world.changed()
 
-    async def delete(self, *messages: Message) -> None:
+    async def delete(self, *messages: FakeMessage) -> None:
         """Messages are deleted; several at once as a bulk."""
         writing.remove(self.world, *messages)
 
-    async def react(self, person: User, message: Message, emoji: str) -> None:
+    async def react(self, person: User, message: FakeMessage, emoji: str) -> None:
         """Somebody reacts: with an emoji, or `:name:` of the guild's."""
         writing.add_reaction(self.world, message, person, self._reaction(emoji))
 
-    async def unreact(self, person: User, message: Message, emoji: str) -> None:
+    async def unreact(self, person: User, message: FakeMessage, emoji: str) -> None:
         """Somebody takes a reaction back."""
         reaction = self._reaction(emoji)
         writing.drop_reaction(self.world, message, person, str(reaction.id or reaction.name))
@@ -239,10 +237,14 @@ class Channel:
     def webhook(self, name: str = "Captain Hook") -> Webhook:
         """A webhook that is not the bot's."""
         hook = new_webhook(self.world, self, name, owner=None)
-        self.world.tell("WEBHOOKS_UPDATE", self, {}, Intent.GUILD_WEBHOOKS, Intent.GUILD_WEBHOOKS)
+        self.world.tell(
+            "WEBHOOKS_UPDATE", self, {}, GatewayIntents.GUILD_WEBHOOKS, GatewayIntents.GUILD_WEBHOOKS
+        )
         return hook
 
-    def overwrite(self, target: User | Role, *, allow: Permission = NONE, deny: Permission = NONE) -> None:
+    def overwrite(
+        self, target: User | FakeRole, *, allow: Permission = NONE, deny: Permission = NONE
+    ) -> None:
         """Allow and deny somebody something here; nothing of both: take the overwrite away."""
         saw = self.world.sees(self)
         if allow or deny:
@@ -260,7 +262,7 @@ class Channel:
         self.world.tell_channel("THREAD_UPDATE" if self.is_thread else "CHANNEL_UPDATE", self)
         self.world.changed()
 
-    def pin(self, message: Message) -> None:
+    def pin(self, message: FakeMessage) -> None:
         """Pin a message."""
         self.pins.append((message, time.time()))
 
@@ -284,7 +286,7 @@ class Channel:
         *,
         tags: Sequence[str] = (),
         attachments: Sequence[FileGiven] = (),
-    ) -> Channel:
+    ) -> FakeChannel:
         """Somebody posts in a forum; the post is a thread, whose first message has its id."""
         if self.guild is None or not self.is_forum:
             raise ValueError(f"{self.name} is no forum.")
@@ -294,7 +296,7 @@ class Channel:
         )
         thread.started_by_message = True
         writing.write(
-            self.world, thread, person, Draft(text, files=uploads(attachments)), message_id=thread.id
+            self.world, thread, person, MessageDraft(text, files=uploads(attachments)), message_id=thread.id
         )
         return thread
 

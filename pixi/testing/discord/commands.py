@@ -6,10 +6,9 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pixi.testing.discord import bodies, lean
-from pixi.testing.discord.calls import Call
-from pixi.testing.discord.faults import Form, Json, fault, invalid, snowflake
-from pixi.testing.discord.routing import Answer, Route, guild_of
+from pixi.testing.discord import bodies, gateway
+from pixi.testing.discord.calls import ApiCall, Form, Json, fault, invalid, snowflake
+from pixi.testing.discord.routing import ApiAnswer, ApiRoute, guild_of
 
 if TYPE_CHECKING:
     from pixi.testing.discord.world import World
@@ -57,7 +56,7 @@ _NAME = re.compile(r"^[-_'\w\u0900-\u097f\u0e00-\u0e7f]{1,32}$")
 
 
 @dataclass(eq=False, slots=True)
-class Command:
+class FakeCommand:
     """A command as it was registered."""
 
     id: int
@@ -103,10 +102,10 @@ class Commands:
     """Those of the application: everywhere (None), and by guild."""
 
     def __init__(self, world: World) -> None:
-        self.by_guild: dict[int | None, dict[tuple[int, str], Command]] = {None: {}}
+        self.by_guild: dict[int | None, dict[tuple[int, str], FakeCommand]] = {None: {}}
         self._world = world
 
-    def put(self, body: Json, guild_id: int | None) -> tuple[Command, bool]:
+    def put(self, body: Json, guild_id: int | None) -> tuple[FakeCommand, bool]:
         """Register one; one of the same name and type is replaced. Tells whether it is new."""
         home = self.by_guild.setdefault(guild_id, {})
         key = int(body.get("type") or CHAT), str(body["name"])
@@ -114,22 +113,22 @@ class Commands:
         if known is None and sum(1 for kind, _ in home if kind == key[0]) >= MOST[key[0]]:
             raise fault(30032)
         ids = self._world.ids
-        command = Command(known.id if known else ids.next(), guild_id, dict(body), ids.next())
+        command = FakeCommand(known.id if known else ids.next(), guild_id, dict(body), ids.next())
         home[key] = command
         self._world.changed()
         return command, known is None
 
-    def all(self, guild_id: int | None) -> list[Command]:
+    def all(self, guild_id: int | None) -> list[FakeCommand]:
         """Those that are registered everywhere, or in a guild."""
         return list(self.by_guild.get(guild_id, {}).values())
 
-    def find(self, name: str, kind: int, guild_id: int | None) -> Command | None:
+    def find(self, name: str, kind: int, guild_id: int | None) -> FakeCommand | None:
         """What somebody sees under a name: of the guild first."""
         own = self.by_guild.get(guild_id, {}).get((kind, name)) if guild_id else None
         return own or self.by_guild[None].get((kind, name))
 
-    def by_id(self, command_id: int, guild_id: int | None) -> Command:
-        """One by its id. Raises `Fault`."""
+    def by_id(self, command_id: int, guild_id: int | None) -> FakeCommand:
+        """One by its id. Raises `RefusedCall`."""
         for command in self.all(guild_id):
             if command.id == command_id:
                 return command
@@ -231,18 +230,18 @@ def _length(body: Json) -> int:
     return size + sum(_length(option) for option in body.get("options") or [])
 
 
-def _home(world: World, call: Call) -> int | None:
+def _home(world: World, call: ApiCall) -> int | None:
     if snowflake(call.ids["application"], "application_id") != world.application_id:
         raise fault(50001)
     return guild_of(world, call).id if "guild" in call.ids else None
 
 
-def listing(world: World, call: Call) -> object:
+def listing(world: World, call: ApiCall) -> object:
     """The registered commands."""
     return [each.payload(world) for each in world.commands.all(_home(world, call))]
 
 
-def create(world: World, call: Call) -> object:
+def create(world: World, call: ApiCall) -> object:
     """Register a command, or replace it."""
     home = _home(world, call)
     body = bodies.fields_of(call)
@@ -250,10 +249,10 @@ def create(world: World, call: Call) -> object:
     check(body, form)
     form.check()
     command, new = world.commands.put(body, home)
-    return Answer(201 if new else 200, command.payload(world))
+    return ApiAnswer(201 if new else 200, command.payload(world))
 
 
-def overwrite(world: World, call: Call) -> object:
+def overwrite(world: World, call: ApiCall) -> object:
     """Register these commands and no others."""
     home = _home(world, call)
     given = call.body
@@ -264,7 +263,7 @@ def overwrite(world: World, call: Call) -> object:
     for at, body in enumerate(given):
         check(body, form, (at,))
         if world.lean:
-            lean.check_options(body.get("options"))
+            gateway.check_options(body.get("options"))
         key = int(body.get("type") or CHAT), str(body.get("name"))
         if key in seen:
             message = "Application command names must be unique"
@@ -277,13 +276,13 @@ def overwrite(world: World, call: Call) -> object:
     return [world.commands.put(body, home)[0].payload(world) for body in given]
 
 
-def one(world: World, call: Call) -> object:
+def one(world: World, call: ApiCall) -> object:
     """A single command."""
     command_id = snowflake(call.ids["command"], "command_id")
     return world.commands.by_id(command_id, _home(world, call)).payload(world)
 
 
-def edit(world: World, call: Call) -> object:
+def edit(world: World, call: ApiCall) -> object:
     """Change a command."""
     home = _home(world, call)
     command = world.commands.by_id(snowflake(call.ids["command"], "command_id"), home)
@@ -297,7 +296,7 @@ def edit(world: World, call: Call) -> object:
     return command.payload(world)
 
 
-def delete(world: World, call: Call) -> object:
+def delete(world: World, call: ApiCall) -> object:
     """Take a command away."""
     home = _home(world, call)
     command = world.commands.by_id(snowflake(call.ids["command"], "command_id"), home)
@@ -310,11 +309,11 @@ ROUTES = [
     route
     for home in _HOMES
     for route in (
-        Route("GET", home, listing),
-        Route("POST", home, create),
-        Route("PUT", home, overwrite),
-        Route("GET", home + "/{command}", one),
-        Route("PATCH", home + "/{command}", edit),
-        Route("DELETE", home + "/{command}", delete),
+        ApiRoute("GET", home, listing),
+        ApiRoute("POST", home, create),
+        ApiRoute("PUT", home, overwrite),
+        ApiRoute("GET", home + "/{command}", one),
+        ApiRoute("PATCH", home + "/{command}", edit),
+        ApiRoute("DELETE", home + "/{command}", delete),
     )
 ]

@@ -5,20 +5,143 @@ from __future__ import annotations
 import asyncio
 import json
 import time
+import zlib
 from collections import deque
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 from aiohttp import WSMsgType, web
 
-from pixi.testing.discord.faults import Json
-from pixi.testing.discord.hub import Session
-from pixi.testing.discord.intents import KNOWN, PRIVILEGED, Intent
-from pixi.testing.discord.lean import OneByOne
-from pixi.testing.discord.wire import Plain, Wire, wire
+from pixi.testing.discord.calls import Form, Json, RefusedCall
+from pixi.testing.discord.hub import GatewaySession
+from pixi.testing.discord.ids import KNOWN, PRIVILEGED, GatewayIntents
 
 if TYPE_CHECKING:
     from pixi.testing.discord.world import World
+
+_TAKEN = frozenset({"name", "description", "type", "required", "choices", "value", "options"})
+"""What an option of a slash command may hold there."""
+
+
+def message(payload: Json) -> Json:
+    """A message as REST and the gateway give it."""
+    payload.setdefault("thread", None)
+    payload["interaction"] = payload["poll"] = None
+    if found := payload.get("reactions"):
+        payload["reactions"] = [{"count": each["count"], "emoji": each["emoji"]} for each in found]
+    return payload
+
+
+def fetched(payload: Json) -> Json:
+    """A message that was asked for by its id."""
+    del payload["mentions"]
+    return payload
+
+
+def updated(payload: Json) -> Json:
+    """A message that was edited."""
+    author = {key: value for key, value in payload["author"].items() if key != "id"}
+    return payload | {"author": author}
+
+
+def member(payload: Json) -> Json:
+    """A membership: its roles are told whole."""
+    payload["roles"] = [{"id": role, "name": "a role"} for role in payload["roles"]]
+    return payload
+
+
+def check_options(options: object) -> None:
+    """Raises `RefusedCall`: an option of a slash command has a field that is not known there."""
+    form = Form()
+    for at, option in enumerate(options if isinstance(options, list) else ()):
+        if set(option) - _TAKEN:
+            form.wrong(("options", at), "BASE_TYPE_BAD", "must NOT have additional properties")
+    form.check()
+
+
+def no_webhook() -> RefusedCall:
+    """What executing a webhook gives; nothing is posted."""
+    return RefusedCall(500, 0, "Internal Server Error")
+
+
+class OneByOne:
+    """Each message of the gateway is a stream, or a frame, of its own."""
+
+    def __init__(self, compress: str) -> None:
+        self._zstd = compress == "zstd-stream"
+
+    def pack(self, data: bytes) -> bytes:
+        """Nothing goes on in the next one."""
+        if not self._zstd:
+            return zlib.compress(data)
+        blocks = [data[start : start + (1 << 17)] for start in range(0, len(data), 1 << 17)]
+        packed = [
+            ((len(block) << 3) | (at == len(blocks) - 1)).to_bytes(3, "little") + block
+            for at, block in enumerate(blocks)
+        ]
+        return b"\x28\xb5\x2f\xfd\x00\x38" + b"".join(packed)
+
+
+class SocketWire(Protocol):
+    """Turns an event into what one websocket message holds."""
+
+    def pack(self, data: bytes) -> bytes | str:
+        """Text is sent as text, bytes as a binary message."""
+        ...
+
+
+class Plain:
+    """No compression of the transport."""
+
+    def __init__(self) -> None:
+        self.by_payload = False
+
+    def pack(self, data: bytes) -> bytes | str:
+        """Long payloads are compressed one by one, where the client asked for it."""
+        return zlib.compress(data) if self.by_payload and len(data) > 4096 else data.decode()
+
+
+class ZlibStream:
+    """One zlib stream per connection, flushed after each event."""
+
+    def __init__(self) -> None:
+        self._stream = zlib.compressobj(1)
+
+    def pack(self, data: bytes) -> bytes:
+        """Ends with 00 00 ff ff."""
+        return self._stream.compress(data) + self._stream.flush(zlib.Z_SYNC_FLUSH)
+
+
+class ZstdStream:
+    """One zstd frame per connection, of raw blocks: a true stream that needs no library (RFC 8878)."""
+
+    _HEADER = b"\x28\xb5\x2f\xfd" + b"\x00" + b"\x38"  # magic; no size, no checksum; a window of 128 KB
+    _BLOCK = 128 * 1024
+
+    def __init__(self) -> None:
+        self._begun = False
+
+    def pack(self, data: bytes) -> bytes:
+        """The frame goes on: no block is the last one."""
+        parts = [] if self._begun else [self._HEADER]
+        self._begun = True
+        for start in range(0, len(data), self._BLOCK):
+            block = data[start : start + self._BLOCK]
+            parts += [(len(block) << 3).to_bytes(3, "little"), block]
+        return b"".join(parts)
+
+
+def wire(compress: str | None) -> Plain | ZlibStream | ZstdStream:
+    """The one that `compress` in the gateway's address names. Raises `ValueError`."""
+    match compress:
+        case None | "":
+            return Plain()
+        case "zlib-stream":
+            return ZlibStream()
+        case "zstd-stream":
+            return ZstdStream()
+    raise ValueError(f"{compress!r} is no compression.")
+
 
 DISPATCH, HEARTBEAT, IDENTIFY, PRESENCE, VOICE, RESUME = 0, 1, 2, 3, 4, 6
 RECONNECT, REQUEST_MEMBERS, INVALID_SESSION, HELLO, ACK = 7, 8, 9, 10, 11
@@ -27,7 +150,7 @@ LONGEST_PAYLOAD = 4096
 SENDS_PER_MINUTE = 120
 
 
-class Settings:
+class GatewaySettings:
     """What a test can set of the gateway.
 
     Attributes:
@@ -54,8 +177,8 @@ class Gateway:
     """Takes connections."""
 
     def __init__(self, world: World) -> None:
-        self.settings = Settings()
-        self.connections: set[Connection] = set()
+        self.settings = GatewaySettings()
+        self.connections: set[GatewayConnection] = set()
         self.presences: list[Json] = []
         self.identifies = 0
         self.resumes = 0
@@ -73,7 +196,7 @@ class Gateway:
             return web.Response(status=503, text="no healthy upstream")
         socket = web.WebSocketResponse(max_msg_size=1 << 20, autoping=True, timeout=1.0)
         await socket.prepare(request)
-        connection = Connection(self, socket, request)
+        connection = GatewayConnection(self, socket, request)
         self.connections.add(connection)
         try:
             await connection.run()
@@ -91,17 +214,17 @@ class Gateway:
         return True
 
 
-class Connection:
+class GatewayConnection:
     """One websocket."""
 
     def __init__(self, gateway: Gateway, socket: web.WebSocketResponse, request: web.Request) -> None:
-        self.session: Session | None = None
+        self.session: GatewaySession | None = None
         self.heartbeats: list[float] = []
         self._gateway = gateway
         self._world = gateway.world
         self._socket = socket
         self._request = request
-        self._wire: Wire = wire(None)
+        self._wire: SocketWire = wire(None)
         self._queue: deque[bytes] = deque()
         self._filled = asyncio.Event()
         self._close_with: tuple[int, str] | None = None
@@ -255,7 +378,7 @@ class Connection:
         intents = body.get("intents")
         if not isinstance(intents, int) or intents & ~int(KNOWN):
             return self.close(4013, "Invalid intent(s).")
-        if Intent(intents) & PRIVILEGED & ~world.privileged:
+        if GatewayIntents(intents) & PRIVILEGED & ~world.privileged:
             return self.close(4014, "Disallowed intent(s).")
         if not isinstance(body.get("properties"), dict):
             return self.close(4002, "Error while decoding payload.")
@@ -272,7 +395,7 @@ class Connection:
         if isinstance(self._wire, Plain):
             self._wire.by_payload = body.get("compress") is True
         resume_url = f"{self._gateway.url}/resume"
-        self.session = world.hub.begin(shard, shards, Intent(intents), self, resume_url)
+        self.session = world.hub.begin(shard, shards, GatewayIntents(intents), self, resume_url)
         return None
 
     def _resume(self, body: Json) -> None:
@@ -288,13 +411,13 @@ class Connection:
             self.say(INVALID_SESSION, False)
         return None
 
-    def _members(self, session: Session, body: Json) -> None:
+    def _members(self, session: GatewaySession, body: Json) -> None:
         guild = self._world.guilds.get(int(body.get("guild_id") or 0))
         if guild is None or not session.has(guild.id):
             return
         query, limit = body.get("query"), int(body.get("limit") or 0)
         wanted = body.get("user_ids")
-        if wanted is None and not query and not session.intents & Intent.GUILD_MEMBERS:
+        if wanted is None and not query and not session.intents & GatewayIntents.GUILD_MEMBERS:
             return  # all members need the intent
         if wanted is not None:
             ids = [int(each) for each in (wanted if isinstance(wanted, list) else [wanted])]

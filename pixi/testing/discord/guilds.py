@@ -17,14 +17,12 @@ from pixi.testing.discord.channels import (
     PUBLIC_THREAD,
     TEXT,
     VOICE,
-    Channel,
+    FakeChannel,
 )
-from pixi.testing.discord.intents import Intent
-from pixi.testing.discord.mentioning import SILENT
-from pixi.testing.discord.messages import THREAD_CREATED, THREAD_STARTER, Message
-from pixi.testing.discord.permissions import EVERYONE, NONE, Permission
-from pixi.testing.discord.users import Emoji, Member, Role, Sticker, User
-from pixi.testing.discord.writing import Draft, write
+from pixi.testing.discord.ids import GatewayIntents
+from pixi.testing.discord.messages import THREAD_CREATED, THREAD_STARTER, FakeMessage
+from pixi.testing.discord.users import EVERYONE, NONE, Emoji, FakeRole, Member, Permission, Sticker, User
+from pixi.testing.discord.writing import SILENT, MessageDraft, write
 
 if TYPE_CHECKING:
     from pixi.testing.discord.world import World
@@ -42,18 +40,18 @@ class Guild:
     owner: User
     locale: str = "en-US"
     members: dict[int, Member] = field(default_factory=dict)
-    roles: dict[int, Role] = field(default_factory=dict)
-    channels: dict[int, Channel] = field(default_factory=dict)
-    threads: dict[int, Channel] = field(default_factory=dict)
+    roles: dict[int, FakeRole] = field(default_factory=dict)
+    channels: dict[int, FakeChannel] = field(default_factory=dict)
+    threads: dict[int, FakeChannel] = field(default_factory=dict)
     emojis: dict[int, Emoji] = field(default_factory=dict)
     stickers: dict[int, Sticker] = field(default_factory=dict)
-    bot_role: Role = field(init=False)
+    bot_role: FakeRole = field(init=False)
 
     def __post_init__(self) -> None:
-        self.roles[self.id] = Role(self.id, "@everyone", EVERYONE)
+        self.roles[self.id] = FakeRole(self.id, "@everyone", EVERYONE)
 
     @property
-    def everyone(self) -> Role:
+    def everyone(self) -> FakeRole:
         """The role that all have; it has the guild's id."""
         return self.roles[self.id]
 
@@ -66,9 +64,9 @@ class Guild:
 
     def role(
         self, name: str, permissions: Permission = NONE, *, mentionable: bool = False, bot: bool = False
-    ) -> Role:
+    ) -> FakeRole:
         """Add a role."""
-        role = Role(
+        role = FakeRole(
             self.world.ids.next(),
             name,
             Permission(permissions),
@@ -80,7 +78,7 @@ class Guild:
         self.world.tell_guild("GUILD_ROLE_CREATE", self, {"role": role.payload()})
         return role
 
-    def change_role(self, role: Role, permissions: Permission) -> None:
+    def change_role(self, role: FakeRole, permissions: Permission) -> None:
         """Give a role other permissions."""
         role.permissions = Permission(permissions)
         self.world.tell_guild("GUILD_ROLE_UPDATE", self, {"role": role.payload()})
@@ -89,7 +87,7 @@ class Guild:
         self,
         person: User,
         *,
-        roles: Sequence[Role] = (),
+        roles: Sequence[FakeRole] = (),
         nick: str | None = None,
         permissions: Permission = NONE,
     ) -> Member:
@@ -108,7 +106,7 @@ class Guild:
         if permissions:
             member.roles.append(self.role(f"{person.name}'s here", permissions))
         event = "GUILD_MEMBER_UPDATE" if known else "GUILD_MEMBER_ADD"
-        self.world.tell_guild(event, self, member.payload(), Intent.GUILD_MEMBERS)
+        self.world.tell_guild(event, self, member.payload(), GatewayIntents.GUILD_MEMBERS)
         self.world.changed()
         return member
 
@@ -123,7 +121,7 @@ class Guild:
             return
         self.members.pop(person.id, None)
         payload = {"user": person.payload()}
-        self.world.tell_guild("GUILD_MEMBER_REMOVE", self, payload, Intent.GUILD_MEMBERS)
+        self.world.tell_guild("GUILD_MEMBER_REMOVE", self, payload, GatewayIntents.GUILD_MEMBERS)
 
     def silence(self, person: User, until: float) -> None:
         """Give somebody a timeout, to a moment in seconds since 1970."""
@@ -132,7 +130,7 @@ class Guild:
 
     def tell_member(self, member: Member) -> None:
         """Tell that somebody changed here; of itself the bot hears without an intent."""
-        intent = Intent(0) if member.user is self.world.bot else Intent.GUILD_MEMBERS
+        intent = GatewayIntents(0) if member.user is self.world.bot else GatewayIntents.GUILD_MEMBERS
         self.world.tell_guild("GUILD_MEMBER_UPDATE", self, member.payload(), intent)
         self.world.changed()
 
@@ -152,7 +150,9 @@ class Guild:
 
     def _tell_emojis(self) -> None:
         every = [each.payload() for each in self.emojis.values()]
-        self.world.tell_guild("GUILD_EMOJIS_UPDATE", self, {"emojis": every}, Intent.GUILD_EXPRESSIONS)
+        self.world.tell_guild(
+            "GUILD_EMOJIS_UPDATE", self, {"emojis": every}, GatewayIntents.GUILD_EXPRESSIONS
+        )
 
     def sticker(
         self,
@@ -176,7 +176,9 @@ class Guild:
 
     def _tell_stickers(self) -> None:
         every = [each.payload(self.id) for each in self.stickers.values()]
-        self.world.tell_guild("GUILD_STICKERS_UPDATE", self, {"stickers": every}, Intent.GUILD_EXPRESSIONS)
+        self.world.tell_guild(
+            "GUILD_STICKERS_UPDATE", self, {"stickers": every}, GatewayIntents.GUILD_EXPRESSIONS
+        )
 
     def emoji_named(self, name: str) -> Emoji | None:
         """An emoji by its name."""
@@ -190,13 +192,13 @@ class Guild:
         kind: str = "text",
         *,
         topic: str | None = None,
-        parent: Channel | None = None,
+        parent: FakeChannel | None = None,
         nsfw: bool = False,
         deny_bot: Permission = NONE,
         deny_everyone: Permission = NONE,
-    ) -> Channel:
+    ) -> FakeChannel:
         """Add a channel: text, voice, category, news or forum."""
-        channel = Channel(
+        channel = FakeChannel(
             self.world,
             self.world.ids.next(),
             KINDS[kind],
@@ -217,7 +219,7 @@ class Guild:
 
     def forum(
         self, name: str = "questions", *, tags: Sequence[str] = (), topic: str | None = None
-    ) -> Channel:
+    ) -> FakeChannel:
         """Add a forum."""
         forum = self.channel(name, "forum", topic=topic)
         forum.tags = {self.world.ids.next(): tag for tag in tags}
@@ -227,14 +229,14 @@ class Guild:
 
     def thread(
         self,
-        parent: Channel,
+        parent: FakeChannel,
         name: str = "thread",
         *,
         owner: User | None = None,
-        starter: Message | None = None,
+        starter: FakeMessage | None = None,
         private: bool = False,
         members: Sequence[User] = (),
-    ) -> Channel:
+    ) -> FakeChannel:
         """Open a thread, at a message of its parent if one is named."""
         owner = owner or (starter.author if starter else self.owner)
         thread = self.open_thread(parent, name, owner=owner, starter=starter, private=private)
@@ -244,17 +246,17 @@ class Guild:
 
     def open_thread(
         self,
-        parent: Channel,
+        parent: FakeChannel,
         name: str,
         *,
         owner: User,
-        starter: Message | None = None,
+        starter: FakeMessage | None = None,
         private: bool = False,
         tags: Sequence[int] = (),
-    ) -> Channel:
+    ) -> FakeChannel:
         """Open a thread as Discord does, with the messages that Discord itself writes about it."""
         kind = PRIVATE_THREAD if private else NEWS_THREAD if parent.type == NEWS else PUBLIC_THREAD
-        thread = Channel(
+        thread = FakeChannel(
             self.world,
             starter.id if starter else self.world.ids.next(),
             kind,
@@ -273,9 +275,11 @@ class Guild:
         if starter is not None:
             starter.thread = thread
             self.world.tell_message("MESSAGE_UPDATE", starter)
-            write(self.world, thread, owner, Draft(type=THREAD_STARTER, answers=starter, allowed=SILENT))
+            write(
+                self.world, thread, owner, MessageDraft(type=THREAD_STARTER, answers=starter, allowed=SILENT)
+            )
         elif not private and not parent.is_forum:
-            write(self.world, parent, owner, Draft(content=name, type=THREAD_CREATED))
+            write(self.world, parent, owner, MessageDraft(content=name, type=THREAD_CREATED))
         self.world.changed()
         return thread
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Protocol
 import msgspec
 
 from pixi.testing.discord import payloads
-from pixi.testing.discord.faults import Json
-from pixi.testing.discord.intents import LIMITED_FLAGS, Intent
+from pixi.testing.discord.calls import Json
+from pixi.testing.discord.ids import LIMITED_FLAGS, GatewayIntents
 
 if TYPE_CHECKING:
     from pixi.testing.discord.guilds import Guild
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _encode = msgspec.json.Encoder().encode
 
 
-class Line(Protocol):
+class OpenSocket(Protocol):
     """A connection that is open."""
 
     def send(self, data: bytes) -> None:
@@ -37,7 +37,7 @@ class Line(Protocol):
 
 
 @dataclass(eq=False)
-class Session:
+class GatewaySession:
     """What one IDENTIFY began. It outlives its connection, so that it can be resumed.
 
     Attributes:
@@ -48,9 +48,9 @@ class Session:
     id: str
     shard: int
     shards: int
-    intents: Intent
+    intents: GatewayIntents
     kept: deque[tuple[int, bytes]]
-    line: Line | None = None
+    line: OpenSocket | None = None
     last: int = 0
     guilds: set[int] = field(default_factory=set)
 
@@ -85,13 +85,19 @@ class Hub:
     """
 
     def __init__(self, world: World) -> None:
-        self.sessions: dict[str, Session] = {}
+        self.sessions: dict[str, GatewaySession] = {}
         self.keeps = 10_000
         self.resumable = True
         self._world = world
 
     def dispatch(
-        self, event: str, payload: Json, guild_id: int | None, intent: Intent, *, bare: Json | None = None
+        self,
+        event: str,
+        payload: Json,
+        guild_id: int | None,
+        intent: GatewayIntents,
+        *,
+        bare: Json | None = None,
     ) -> None:
         """Tell every session that should know. `bare` is for those without the intent to read content."""
         whole = stripped = None
@@ -100,17 +106,21 @@ class Hub:
                 continue
             if not session.has(guild_id) or (guild_id is not None and guild_id not in session.guilds):
                 continue
-            if bare is not None and not session.intents & Intent.MESSAGE_CONTENT:
+            if bare is not None and not session.intents & GatewayIntents.MESSAGE_CONTENT:
                 stripped = stripped or _encode(bare)
                 session.push(event, stripped)
             else:
                 whole = whole or _encode(payload)
                 session.push(event, whole)
 
-    def begin(self, shard: int, shards: int, intents: Intent, line: Line, resume_url: str) -> Session:
+    def begin(
+        self, shard: int, shards: int, intents: GatewayIntents, line: OpenSocket, resume_url: str
+    ) -> GatewaySession:
         """A session begins: READY, and the guilds one after the other."""
         self._forget_stale(shard, shards)
-        session = Session(secrets.token_hex(16), shard, shards, intents, deque(maxlen=self.keeps), line)
+        session = GatewaySession(
+            secrets.token_hex(16), shard, shards, intents, deque(maxlen=self.keeps), line
+        )
         self.sessions[session.id] = session
         guilds = [guild for guild in self._world.guilds.values() if session.has(guild.id)]
         flags = sum(flag for one, flag in LIMITED_FLAGS.items() if one & self._world.privileged)
@@ -145,15 +155,15 @@ class Hub:
             if session.has(guild.id):
                 self._open(session, guild, new=guild.id not in session.guilds)
 
-    def _open(self, session: Session, guild: Guild, *, new: bool = False) -> None:
+    def _open(self, session: GatewaySession, guild: Guild, *, new: bool = False) -> None:
         session.guilds.add(guild.id)
-        if session.intents & Intent.GUILDS:
-            everybody = bool(session.intents & Intent.GUILD_PRESENCES)
+        if session.intents & GatewayIntents.GUILDS:
+            everybody = bool(session.intents & GatewayIntents.GUILD_PRESENCES)
             payload = payloads.guild_create(guild, self._world, everybody=everybody)
             payload |= {} if new else {"unavailable": False}
             session.push("GUILD_CREATE", _encode(payload))
 
-    def resume(self, session_id: str, number: int, line: Line) -> Session | None:
+    def resume(self, session_id: str, number: int, line: OpenSocket) -> GatewaySession | None:
         """Go on with a session: what it missed is sent, then RESUMED. None: it cannot be."""
         session = self.sessions.get(session_id)
         missed = session.since(number) if session and self.resumable else None
@@ -176,15 +186,15 @@ class Hub:
                 for _, raw in list(session.kept)[-count:]:
                     session.line.send(raw)
 
-    def chosen(self, shard: int | None) -> list[Session]:
+    def chosen(self, shard: int | None) -> list[GatewaySession]:
         """Sessions of one shard, or all."""
         return [one for one in self.sessions.values() if shard is None or one.shard == shard]
 
-    def live(self) -> list[Session]:
+    def live(self) -> list[GatewaySession]:
         """Those that are connected."""
         return [one for one in self.sessions.values() if one.line is not None]
 
-    def end(self, session: Session) -> None:
+    def end(self, session: GatewaySession) -> None:
         """It is over; nobody can resume it."""
         self.sessions.pop(session.id, None)
 

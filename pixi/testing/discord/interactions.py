@@ -12,12 +12,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from pixi.testing.discord import payloads
-from pixi.testing.discord.channels import Channel
-from pixi.testing.discord.commands import CHAT, GROUP, MESSAGE, SUBCOMMAND, USER, Command
-from pixi.testing.discord.faults import Json
-from pixi.testing.discord.messages import EPHEMERAL, Message
-from pixi.testing.discord.permissions import Permission, in_channel
-from pixi.testing.discord.users import Role, User
+from pixi.testing.discord.calls import Json
+from pixi.testing.discord.channels import FakeChannel
+from pixi.testing.discord.commands import CHAT, GROUP, MESSAGE, SUBCOMMAND, USER, FakeCommand
+from pixi.testing.discord.messages import EPHEMERAL, FakeMessage
+from pixi.testing.discord.users import FakeRole, Permission, User, in_channel
 from pixi.testing.discord.world import LIMIT
 
 if TYPE_CHECKING:
@@ -28,7 +27,7 @@ LOADING = 1 << 7
 PATIENCE = 3.0
 LIFE = 15 * 60.0
 
-OptionValue = str | int | float | bool | User | Role | Channel
+OptionValue = str | int | float | bool | User | FakeRole | FakeChannel
 
 
 @dataclass(eq=False)
@@ -50,13 +49,13 @@ class Interaction:
     token: str
     type: int
     person: User
-    channel: Channel
+    channel: FakeChannel
     payload: Json
-    command: Command | None = None
-    source: Message | None = None
+    command: FakeCommand | None = None
+    source: FakeMessage | None = None
     response: int | None = None
-    original: Message | None = None
-    followups: list[Message] = field(default_factory=list)
+    original: FakeMessage | None = None
+    followups: list[FakeMessage] = field(default_factory=list)
     choices: list[Json] = field(default_factory=list)
     modal: Json | None = None
     at: float = field(default_factory=time.monotonic)
@@ -116,12 +115,12 @@ def begin(
     world: World,
     kind: int,
     person: User,
-    channel: Channel,
+    channel: FakeChannel,
     data: Json,
     *,
     locale: str | None = None,
-    command: Command | None = None,
-    source: Message | None = None,
+    command: FakeCommand | None = None,
+    source: FakeMessage | None = None,
 ) -> Interaction:
     """Tell the bot that somebody did something."""
     guild = channel.guild
@@ -162,11 +161,11 @@ def begin(
     return interaction
 
 
-def _bits(channel: Channel, user: User) -> str:
+def _bits(channel: FakeChannel, user: User) -> str:
     return str(int(in_channel(channel, user)))
 
 
-def usable(world: World, name: str, kind: int, person: User, channel: Channel) -> Command:
+def usable(world: World, name: str, kind: int, person: User, channel: FakeChannel) -> FakeCommand:
     """The command that somebody sees under a name.
 
     Raises `LookupError` where there is none, and `PermissionError` where it is not theirs to use.
@@ -200,12 +199,12 @@ def usable(world: World, name: str, kind: int, person: User, channel: Channel) -
 def typed(
     world: World,
     person: User,
-    channel: Channel,
+    channel: FakeChannel,
     line: str,
     options: Mapping[str, OptionValue],
     *,
     focused: str | None = None,
-) -> tuple[Command, Json]:
+) -> tuple[FakeCommand, Json]:
     """The data of a typed command; `line` is its name, and the names of subcommands after it."""
     name, *path = line.split()
     command = usable(world, name, CHAT, person, channel)
@@ -244,7 +243,7 @@ def _option(known: list[Json], name: str) -> Json:
     raise LookupError(f"There is no option {name!r}; there are {[one['name'] for one in known]}.")
 
 
-def _value(value: OptionValue, option: Json, channel: Channel, resolved: Json) -> object:
+def _value(value: OptionValue, option: Json, channel: FakeChannel, resolved: Json) -> object:
     if isinstance(value, User):
         resolved.setdefault("users", {})[str(value.id)] = value.payload()
         member = channel.guild.members.get(value.id) if channel.guild else None
@@ -252,10 +251,10 @@ def _value(value: OptionValue, option: Json, channel: Channel, resolved: Json) -
             more = {"permissions": _bits(channel, value)}
             resolved.setdefault("members", {})[str(value.id)] = member.payload(user=False) | more
         return str(value.id)
-    if isinstance(value, Role):
+    if isinstance(value, FakeRole):
         resolved.setdefault("roles", {})[str(value.id)] = value.payload()
         return str(value.id)
-    if isinstance(value, Channel):
+    if isinstance(value, FakeChannel):
         whole = payloads.channel(value, value.world) | {"permissions": "0"}
         resolved.setdefault("channels", {})[str(value.id)] = whole
         return str(value.id)
@@ -268,7 +267,7 @@ def _value(value: OptionValue, option: Json, channel: Channel, resolved: Json) -
     return value
 
 
-def on_message(world: World, person: User, message: Message, name: str) -> tuple[Command, Json]:
+def on_message(world: World, person: User, message: FakeMessage, name: str) -> tuple[FakeCommand, Json]:
     """The data of a command in the menu of a message."""
     command = usable(world, name, MESSAGE, person, message.channel)
     data: Json = {
@@ -281,7 +280,9 @@ def on_message(world: World, person: User, message: Message, name: str) -> tuple
     return command, data
 
 
-def on_person(world: World, person: User, channel: Channel, target: User, name: str) -> tuple[Command, Json]:
+def on_person(
+    world: World, person: User, channel: FakeChannel, target: User, name: str
+) -> tuple[FakeCommand, Json]:
     """The data of a command in the menu of somebody."""
     command = usable(world, name, USER, person, channel)
     resolved: Json = {"users": {str(target.id): target.payload()}}
@@ -300,7 +301,7 @@ def on_person(world: World, person: User, channel: Channel, target: User, name: 
 def promised(interaction: Interaction, flags: int) -> None:
     """The bot thinks; its message is to come."""
     world = interaction.world
-    interaction.original = Message(
+    interaction.original = FakeMessage(
         world.ids.next(),
         interaction.channel,
         world.bot,

@@ -1,24 +1,25 @@
-"""Routes of messages: writing, reading, editing, deleting, reacting, typing."""
+"""Routes of messages, and the search among them."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import emoji as emojis
 
-from pixi.testing.discord import bodies, lean, payloads, writing
-from pixi.testing.discord.calls import Call
-from pixi.testing.discord.channels import WRITABLE, Channel, Typing
-from pixi.testing.discord.faults import Form, Json, fault, invalid, snowflake
-from pixi.testing.discord.mentioning import Allowed
-from pixi.testing.discord.messages import EPHEMERAL, WRITTEN, Message, Reaction, attach
-from pixi.testing.discord.permissions import Permission as P
-from pixi.testing.discord.permissions import in_channel, may_send
-from pixi.testing.discord.routing import Route, message_in, need, number, visible
-from pixi.testing.discord.writing import Draft
+from pixi.testing.discord import bodies, gateway, payloads, writing
+from pixi.testing.discord.calls import ApiCall, Form, Json, fault, invalid, snowflake
+from pixi.testing.discord.channels import WRITABLE, FakeChannel, Typing
+from pixi.testing.discord.ids import GatewayIntents, moment
+from pixi.testing.discord.messages import EPHEMERAL, WRITTEN, FakeMessage, Reaction, attach
+from pixi.testing.discord.routing import ApiAnswer, ApiRoute, guild_of, message_in, need, number, visible
+from pixi.testing.discord.users import Permission as P
+from pixi.testing.discord.users import in_channel, may_send
+from pixi.testing.discord.writing import Allowed, MessageDraft
 
 if TYPE_CHECKING:
+    from pixi.testing.discord.guilds import Guild
     from pixi.testing.discord.world import World
 
 MOST_REACTIONS = 20
@@ -26,7 +27,7 @@ SUPPRESS_EMBEDS = 1 << 2
 TWO_WEEKS = 14 * 86_400
 
 
-def create(world: World, call: Call) -> object:
+def create(world: World, call: ApiCall) -> object:
     """Write a message."""
     channel = visible(world, call)
     may_write(world, channel)
@@ -49,13 +50,13 @@ def create(world: World, call: Call) -> object:
     return _created(message, world)
 
 
-def _created(message: Message, world: World) -> Json:
+def _created(message: FakeMessage, world: World) -> Json:
     payload = payloads.message(message, world)
     return payload | {"nonce": message.nonce} if message.nonce is not None else payload
 
 
-def may_write(world: World, channel: Channel) -> None:
-    """Raises `Fault` when the bot cannot write there."""
+def may_write(world: World, channel: FakeChannel) -> None:
+    """Raises `RefusedCall` when the bot cannot write there."""
     if channel.type not in WRITABLE:
         raise fault(50008)
     if not may_send(channel, world.bot):
@@ -66,8 +67,8 @@ def may_write(world: World, channel: Channel) -> None:
         raise fault(50083)
 
 
-def refer(world: World, channel: Channel, draft: Draft, given: object) -> None:
-    """Point the draft at the message that it answers or forwards. Raises `Fault`."""
+def refer(world: World, channel: FakeChannel, draft: MessageDraft, given: object) -> None:
+    """Point the draft at the message that it answers or forwards. Raises `RefusedCall`."""
     if given is None:
         return
     if not isinstance(given, dict):
@@ -101,7 +102,7 @@ def refer(world: World, channel: Channel, draft: Draft, given: object) -> None:
     draft.answers = answered
 
 
-def page(world: World, call: Call) -> object:
+def page(world: World, call: ApiCall) -> object:
     """A stretch of messages, newest first; without the right to read history there are none."""
     channel = visible(world, call)
     limit = number(call, "limit", 50, 1, 100)
@@ -120,16 +121,16 @@ def page(world: World, call: Call) -> object:
     return [world.readable(one, payloads.message(one, world)) for one in found]
 
 
-def one(world: World, call: Call) -> object:
+def one(world: World, call: ApiCall) -> object:
     """A single message."""
     channel = visible(world, call)
     need(world, channel, P.READ_MESSAGE_HISTORY)
     message = message_in(channel, call)
     payload = world.readable(message, payloads.message(message, world))
-    return lean.fetched(payload) if world.lean else payload
+    return gateway.fetched(payload) if world.lean else payload
 
 
-def edit(world: World, call: Call) -> object:
+def edit(world: World, call: ApiCall) -> object:
     """Edit a message of the bot's."""
     channel = visible(world, call)
     message = message_in(channel, call)
@@ -147,8 +148,8 @@ def edit(world: World, call: Call) -> object:
     return payloads.message(message, world)
 
 
-def change(world: World, message: Message, call: Call, fields: Json) -> None:
-    """Give a message what a body says; what it leaves out stays. Raises `Fault`."""
+def change(world: World, message: FakeMessage, call: ApiCall, fields: Json) -> None:
+    """Give a message what a body says; what it leaves out stays. Raises `RefusedCall`."""
     form = Form()
     content = bodies.content_of(fields, form) if "content" in fields else None
     embeds = bodies.embeds_of(fields, form) if "embeds" in fields else message.embeds
@@ -170,7 +171,7 @@ def change(world: World, message: Message, call: Call, fields: Json) -> None:
     writing.rewrite(world, message, text, allowed)
 
 
-def delete(world: World, call: Call) -> object:
+def delete(world: World, call: ApiCall) -> object:
     """Delete a message: an own one, or with the right to manage."""
     channel = visible(world, call)
     message = message_in(channel, call)
@@ -182,7 +183,7 @@ def delete(world: World, call: Call) -> object:
     return None
 
 
-def bulk_delete(world: World, call: Call) -> object:
+def bulk_delete(world: World, call: ApiCall) -> object:
     """Delete several messages at once."""
     channel = visible(world, call)
     if channel.guild is None:
@@ -200,7 +201,7 @@ def bulk_delete(world: World, call: Call) -> object:
     return None
 
 
-def typing(world: World, call: Call) -> object:
+def typing(world: World, call: ApiCall) -> object:
     """The bot begins to type."""
     channel = visible(world, call)
     may_write(world, channel)
@@ -209,7 +210,7 @@ def typing(world: World, call: Call) -> object:
     return None
 
 
-def react(world: World, call: Call) -> object:
+def react(world: World, call: ApiCall) -> object:
     """The bot reacts."""
     channel = visible(world, call)
     need(world, channel, P.READ_MESSAGE_HISTORY)
@@ -223,8 +224,8 @@ def react(world: World, call: Call) -> object:
     return None
 
 
-def emoji_of(world: World, channel: Channel, given: str) -> Reaction:
-    """The emoji in the path: itself, or `name:id` of one that the bot can use. Raises `Fault`."""
+def emoji_of(world: World, channel: FakeChannel, given: str) -> Reaction:
+    """The emoji in the path: itself, or `name:id` of one that the bot can use. Raises `RefusedCall`."""
     _, separator, emoji_id = given.rpartition(":")
     if not separator:
         if not emojis.is_emoji(given) and not emojis.is_emoji(given + "\ufe0f"):
@@ -239,7 +240,7 @@ def emoji_of(world: World, channel: Channel, given: str) -> Reaction:
     return Reaction(emoji.name, emoji.id, emoji.animated)
 
 
-def unreact(world: World, call: Call) -> object:
+def unreact(world: World, call: ApiCall) -> object:
     """Take a reaction away: the bot's own, or with the right to manage somebody's."""
     channel = visible(world, call)
     message = message_in(channel, call)
@@ -254,7 +255,7 @@ def unreact(world: World, call: Call) -> object:
     return None
 
 
-def reactors(world: World, call: Call) -> object:
+def reactors(world: World, call: ApiCall) -> object:
     """Who reacted with an emoji."""
     channel = visible(world, call)
     message = message_in(channel, call)
@@ -271,15 +272,145 @@ def reactors(world: World, call: Call) -> object:
 _MESSAGES = "/channels/{channel}/messages"
 _REACTION = _MESSAGES + "/{message}/reactions/{emoji}"
 ROUTES = [
-    Route("POST", _MESSAGES, create),
-    Route("GET", _MESSAGES, page),
-    Route("POST", _MESSAGES + "/bulk-delete", bulk_delete),
-    Route("GET", _MESSAGES + "/{message}", one),
-    Route("PATCH", _MESSAGES + "/{message}", edit),
-    Route("DELETE", _MESSAGES + "/{message}", delete),
-    Route("POST", "/channels/{channel}/typing", typing),
-    Route("PUT", _REACTION + "/@me", react),
-    Route("DELETE", _REACTION + "/@me", unreact),
-    Route("DELETE", _REACTION + "/{user}", unreact),
-    Route("GET", _REACTION, reactors),
+    ApiRoute("POST", _MESSAGES, create),
+    ApiRoute("GET", _MESSAGES, page),
+    ApiRoute("POST", _MESSAGES + "/bulk-delete", bulk_delete),
+    ApiRoute("GET", _MESSAGES + "/{message}", one),
+    ApiRoute("PATCH", _MESSAGES + "/{message}", edit),
+    ApiRoute("DELETE", _MESSAGES + "/{message}", delete),
+    ApiRoute("POST", "/channels/{channel}/typing", typing),
+    ApiRoute("PUT", _REACTION + "/@me", react),
+    ApiRoute("DELETE", _REACTION + "/@me", unreact),
+    ApiRoute("DELETE", _REACTION + "/{user}", unreact),
+    ApiRoute("GET", _REACTION, reactors),
+]
+
+
+MOST_CHANNELS = 500
+LONGEST_CONTENT = 1024
+READ = P.VIEW_CHANNEL | P.READ_MESSAGE_HISTORY
+
+
+def search(world: World, call: ApiCall) -> object:
+    """The messages of a guild that match, as far as the bot may read them, in groups of one."""
+    guild = guild_of(world, call)
+    if not world.privileged & GatewayIntents.MESSAGE_CONTENT:
+        raise fault(50001)
+    limit, offset = number(call, "limit", 25, 1, 25), number(call, "offset", 0, 0, 9975)
+    content = call.query.get("content", "")
+    if len(content) > LONGEST_CONTENT:
+        raise invalid(("content",), "BASE_TYPE_MAX_LENGTH", "Must be 1024 or fewer in length.")
+    channels, authors = _ids(call, "channel_id"), _ids(call, "author_id")
+    if len(channels) > MOST_CHANNELS:
+        raise invalid(("channel_id",), "BASE_TYPE_BAD_LENGTH", "Must be between 1 and 500 in length.")
+    if world.index_waits:
+        world.index_waits -= 1
+        body = {"message": "Index not yet available. Try again later", "code": 110000}
+        return ApiAnswer(202, body | {"documents_indexed": 0, "retry_after": 0.02})
+    before, after = _bound(call, "max_id"), _bound(call, "min_id")
+    words = content.casefold().split()
+    found = [
+        message
+        for channel in _readable(world, guild, channels, adult=call.query.get("include_nsfw") == "true")
+        for message in channel.messages
+        if (not authors or message.author.id in authors)
+        and (not before or message.id < before)
+        and message.id > after
+        and all(word in message.content.casefold() for word in words)
+        and (words or authors)
+    ]
+    found.sort(key=lambda message: -message.id)
+    return _answer(world, found, offset, limit)
+
+
+def _answer(world: World, found: list[FakeMessage], offset: int, limit: int) -> object:
+    chosen = found[offset : offset + limit]
+    threads = {message.channel.id: message.channel for message in chosen if message.channel.is_thread}
+    mine = [each for each in threads.values() if world.bot.id in each.thread_members]
+    messages = [payloads.message(message, world) | {"hit": True} for message in chosen]
+    for each in messages:
+        each.pop("reactions", None)
+    return {
+        "analytics_id": "0",
+        "doing_deep_historical_index": False,
+        "total_results": len(found),
+        "messages": [[each] for each in messages],
+        "threads": [payloads.channel(each, world) for each in threads.values()],
+        "members": [payloads.thread_member(each, world.bot) for each in mine],
+    }
+
+
+def _readable(world: World, guild: Guild, channels: set[int], *, adult: bool) -> Iterator[FakeChannel]:
+    """Channels and threads that the bot may read; one that is named means its threads too."""
+    for each in (*guild.channels.values(), *guild.threads.values()):
+        room = each.parent if each.is_thread and each.parent else each
+        if channels and not {each.id, room.id} & channels:
+            continue
+        if in_channel(each, world.bot) & READ == READ and (adult or not room.nsfw):
+            yield each
+
+
+def pins(world: World, call: ApiCall) -> object:
+    """The pinned messages of a channel, the last pinned first."""
+    channel = visible(world, call)
+    limit = number(call, "limit", 50, 1, 50)
+    if channel.type not in WRITABLE:
+        raise fault(50008)
+    if not in_channel(channel, world.bot) & P.READ_MESSAGE_HISTORY:
+        return {"items": [], "has_more": False}
+    before = call.query.get("before", "9")
+    found = [
+        {"pinned_at": moment(at), "message": world.readable(message, payloads.message(message, world))}
+        for message, at in reversed(channel.pins)
+        if moment(at) < before
+    ]
+    return {"items": found[:limit], "has_more": len(found) > limit}
+
+
+def old_pins(world: World, call: ApiCall) -> object:
+    """The same, as it was asked for before there were pages."""
+    found = pins(world, call)
+    return [each["message"] for each in found["items"]]  # type: ignore[index]
+
+
+def members_named(world: World, call: ApiCall) -> object:
+    """Members whose name or nickname begins so."""
+    guild = guild_of(world, call)
+    wanted = call.query.get("query", "").casefold()
+    if not wanted:
+        raise invalid(("query",), "BASE_TYPE_REQUIRED", "This field is required")
+    found = [
+        member.payload()
+        for member in guild.members.values()
+        if any(
+            name and name.casefold().startswith(wanted)
+            for name in (member.nick, member.user.display, member.user.name)
+        )
+    ]
+    return found[: number(call, "limit", 1, 1, 1000)]
+
+
+def thread_member(world: World, call: ApiCall) -> object:
+    """Whether somebody follows a thread."""
+    thread = visible(world, call)
+    user = world.users.get(snowflake(call.ids["user"], "user_id"))
+    if not thread.is_thread or user is None or user.id not in thread.thread_members:
+        raise fault(10007)
+    return payloads.thread_member(thread, user)
+
+
+def _ids(call: ApiCall, name: str) -> set[int]:
+    return {snowflake(value, name) for key, value in call.pairs if key == name}
+
+
+def _bound(call: ApiCall, name: str) -> int:
+    return snowflake(call.query[name], name) if name in call.query else 0
+
+
+SEARCH_ROUTES = [
+    ApiRoute("GET", "/guilds/{guild}/messages/search", search),
+    ApiRoute("GET", "/guilds/{guild}/members/search", members_named),
+    ApiRoute("GET", "/channels/{channel}/messages/pins", pins),
+    ApiRoute("GET", "/channels/{channel}/pins", old_pins),
+    ApiRoute("GET", "/channels/{channel}/thread-members/{user}", thread_member),
 ]

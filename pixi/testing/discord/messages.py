@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 
 from PIL import Image
 
-from pixi.testing.discord.faults import Json
+from pixi.testing.discord.calls import Json
 from pixi.testing.discord.ids import time_of
 
 if TYPE_CHECKING:
-    from pixi.testing.discord.channels import Channel
+    from pixi.testing.discord.channels import FakeChannel
     from pixi.testing.discord.users import User
     from pixi.testing.discord.webhooks import Webhook
 
@@ -56,7 +56,7 @@ def uploads(files: Iterable[FileGiven]) -> list[Upload]:
 
 
 @dataclass(eq=False, slots=True)
-class Attachment:
+class FakeAttachment:
     """A file on a message, to be had under `path`."""
 
     id: int
@@ -93,13 +93,13 @@ class Attachment:
         return payload
 
 
-def attach(upload: Upload, channel_id: int, attachment_id: int) -> Attachment:
+def attach(upload: Upload, channel_id: int, attachment_id: int) -> FakeAttachment:
     """Take a file in: its name is made safe for an address, and an image is measured."""
     name = re.sub(r"[^\w.\-]", "_", upload.name, flags=re.ASCII).strip(".") or "unknown"
     kind = upload.type or mimetypes.guess_type(upload.name)[0] or "application/octet-stream"
     path = f"/attachments/{channel_id}/{attachment_id}/{name}"
     pixels = _measured(upload.data) if kind.startswith("image/") else None
-    return Attachment(attachment_id, upload, kind, path, pixels)
+    return FakeAttachment(attachment_id, upload, kind, path, pixels)
 
 
 def _measured(data: bytes) -> tuple[int, int] | None:
@@ -164,7 +164,7 @@ class Reference:
 
 
 @dataclass(eq=False, slots=True)
-class Message:
+class FakeMessage:
     """A message.
 
     Attributes:
@@ -177,7 +177,7 @@ class Message:
     """
 
     id: int
-    channel: Channel
+    channel: FakeChannel
     author: User
     content: str
     type: int = 0
@@ -189,13 +189,13 @@ class Message:
     users_pinged: list[User] = field(default_factory=list)
     roles_pinged: list[int] = field(default_factory=list)
     everyone_pinged: bool = False
-    attachments: list[Attachment] = field(default_factory=list)
+    attachments: list[FakeAttachment] = field(default_factory=list)
     embeds: list[Json] = field(default_factory=list)
     components: list[Json] = field(default_factory=list)
     stickers: list[Json] = field(default_factory=list)
     found: dict[str, Reaction] = field(default_factory=dict)
     reference: Reference | None = None
-    answered: Message | None = None
+    answered: FakeMessage | None = None
     snapshots: list[Json] = field(default_factory=list)
     webhook: Webhook | None = None
     webhook_id: int | None = None
@@ -203,7 +203,7 @@ class Message:
     avatar_url: str | None = None
     application_id: int | None = None
     interaction: Json | None = None
-    thread: Channel | None = None
+    thread: FakeChannel | None = None
     deleted: bool = False
     edits: list[str] = field(default_factory=list)
 

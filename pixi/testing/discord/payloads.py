@@ -6,14 +6,14 @@ import hashlib
 import time
 from typing import TYPE_CHECKING
 
-from pixi.testing.discord import lean
-from pixi.testing.discord.faults import Json
+from pixi.testing.discord import gateway
+from pixi.testing.discord.calls import Json
 from pixi.testing.discord.ids import moment, time_of
-from pixi.testing.discord.messages import CONTEXT_MENU_REPLY, REPLY, THREAD_STARTER, Message
-from pixi.testing.discord.permissions import in_channel, in_guild
+from pixi.testing.discord.messages import CONTEXT_MENU_REPLY, REPLY, THREAD_STARTER, FakeMessage
+from pixi.testing.discord.users import in_channel, in_guild
 
 if TYPE_CHECKING:
-    from pixi.testing.discord.channels import Channel
+    from pixi.testing.discord.channels import FakeChannel
     from pixi.testing.discord.guilds import Guild
     from pixi.testing.discord.users import User
     from pixi.testing.discord.world import World
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 ANSWERING = frozenset({REPLY, THREAD_STARTER, CONTEXT_MENU_REPLY})
 
 
-def message(one: Message, world: World, *, nested: bool = False) -> Json:
+def message(one: FakeMessage, world: World, *, nested: bool = False) -> Json:
     """A message as REST gives it."""
     payload: Json = {
         "id": str(one.id),
@@ -60,10 +60,10 @@ def message(one: Message, world: World, *, nested: bool = False) -> Json:
         payload["referenced_message"] = message(there, world, nested=True) if there else None
     if one.thread is not None and not nested:
         payload["thread"] = channel(one.thread, world)
-    return lean.message(payload) if world.lean else payload
+    return gateway.message(payload) if world.lean else payload
 
 
-def author(one: Message) -> Json:
+def author(one: FakeMessage) -> Json:
     """Who wrote it: a webhook is shown as it called itself."""
     if one.webhook is None:
         return one.author.payload()
@@ -75,14 +75,14 @@ def author(one: Message) -> Json:
     return shown
 
 
-def _mentioned(user: User, one: Message) -> Json:
+def _mentioned(user: User, one: FakeMessage) -> Json:
     guild = one.channel.guild
     member = guild.members.get(user.id) if guild else None
     payload = user.payload()
     return payload | {"member": member.payload(user=False)} if member else payload
 
 
-def message_event(one: Message, world: World, *, nonce: bool = False) -> Json:
+def message_event(one: FakeMessage, world: World, *, nonce: bool = False) -> Json:
     """A message as the gateway gives it: it tells the guild and the author's membership too."""
     payload = message(one, world)
     guild = one.channel.guild
@@ -91,7 +91,7 @@ def message_event(one: Message, world: World, *, nonce: bool = False) -> Json:
         member = guild.members.get(one.author.id)
         if member is not None and one.webhook is None:
             told = member.payload(user=False)
-            payload["member"] = lean.member(told) if world.lean else told
+            payload["member"] = gateway.member(told) if world.lean else told
     payload["channel_type"] = one.channel.type
     if nonce and one.nonce is not None:
         payload["nonce"] = one.nonce
@@ -114,7 +114,7 @@ def without_content(payload: Json) -> Json:
     return bare
 
 
-def channel(one: Channel, world: World) -> Json:
+def channel(one: FakeChannel, world: World) -> Json:
     """A channel, thread or DM."""
     payload: Json = {
         "id": str(one.id),
@@ -158,11 +158,11 @@ def channel(one: Channel, world: World) -> Json:
     return payload
 
 
-def _kind(one: Channel, target: int) -> int:
+def _kind(one: FakeChannel, target: int) -> int:
     return 0 if one.guild and target in one.guild.roles else 1
 
 
-def _thread(one: Channel, world: World) -> Json:
+def _thread(one: FakeChannel, world: World) -> Json:
     payload: Json = {
         "owner_id": str(one.owner.id if one.owner else world.bot.id),
         "message_count": max(0, one.message_count - 1 if one.started_by_message else one.message_count),
@@ -184,7 +184,7 @@ def _thread(one: Channel, world: World) -> Json:
     return payload
 
 
-def thread_member(one: Channel, user: User) -> Json:
+def thread_member(one: FakeChannel, user: User) -> Json:
     """That somebody follows a thread."""
     return {
         "id": str(one.id),

@@ -1,35 +1,37 @@
-"""Routes of the bot itself, guilds, channels, threads and members."""
+"""Routes of channels, threads and guilds."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pixi.testing.discord import bodies, lean, payloads
-from pixi.testing.discord.calls import Call
-from pixi.testing.discord.channels import Channel
-from pixi.testing.discord.faults import Form, Json, fault, snowflake
-from pixi.testing.discord.intents import LIMITED_FLAGS, Intent
-from pixi.testing.discord.permissions import Permission as P
+from pixi.testing.discord import bodies, gateway, payloads, writing
+from pixi.testing.discord.calls import ApiCall, Form, Json, fault, invalid, snowflake
+from pixi.testing.discord.channels import FakeChannel
+from pixi.testing.discord.ids import LIMITED_FLAGS, GatewayIntents
+from pixi.testing.discord.messages import FakeMessage
 from pixi.testing.discord.routing import (
-    Route,
+    ApiAnswer,
+    ApiRoute,
     guild_of,
+    message_in,
     need,
     need_in_guild,
     number,
     visible,
 )
+from pixi.testing.discord.users import Permission as P
 
 if TYPE_CHECKING:
     from pixi.testing.discord.users import User
     from pixi.testing.discord.world import World
 
 
-def gateway(world: World, call: Call) -> object:
+def gateway_url(world: World, call: ApiCall) -> object:
     """Where the gateway is."""
     return {"url": world.origin.replace("http", "ws", 1)}
 
 
-def gateway_bot(world: World, call: Call) -> object:
+def gateway_bot(world: World, call: ApiCall) -> object:
     """The same, with what a bot should know."""
     settings = world.gateway.settings
     return {
@@ -44,13 +46,13 @@ def gateway_bot(world: World, call: Call) -> object:
     }
 
 
-def me(world: World, call: Call) -> object:
+def me(world: World, call: ApiCall) -> object:
     """The bot."""
     more: Json = {"verified": True, "mfa_enabled": True, "locale": "en-US", "flags": 0, "email": None}
     return world.bot.payload() | more | {"banner": None, "accent_color": None}
 
 
-def edit_me(world: World, call: Call) -> object:
+def edit_me(world: World, call: ApiCall) -> object:
     """Change the bot's name or avatar."""
     fields = bodies.fields_of(call)
     if fields.get("username"):
@@ -64,7 +66,7 @@ def edit_me(world: World, call: Call) -> object:
     return me(world, call)
 
 
-def user(world: World, call: Call) -> object:
+def user(world: World, call: ApiCall) -> object:
     """Anybody."""
     found = world.users.get(snowflake(call.ids["user"], "user_id"))
     if found is None:
@@ -72,7 +74,7 @@ def user(world: World, call: Call) -> object:
     return found.payload()
 
 
-def application(world: World, call: Call) -> object:
+def application(world: World, call: ApiCall) -> object:
     """The application that the bot belongs to; its flags tell which privileged intents are on."""
     flags = sum(flag for intent, flag in LIMITED_FLAGS.items() if intent & world.privileged)
     return {
@@ -97,7 +99,7 @@ def application(world: World, call: Call) -> object:
     }
 
 
-def my_guilds(world: World, call: Call) -> object:
+def my_guilds(world: World, call: ApiCall) -> object:
     """The guilds that the bot is in, with what it may do there."""
     limit = number(call, "limit", 200, 1, 200)
     after = snowflake(call.query.get("after", "0"), "after")
@@ -108,7 +110,7 @@ def my_guilds(world: World, call: Call) -> object:
     return [payloads.partial_guild(each, world) for each in guilds[:limit]]
 
 
-def open_dm(world: World, call: Call) -> object:
+def open_dm(world: World, call: ApiCall) -> object:
     """Open a DM with somebody; it is the same one each time."""
     other = world.users.get(snowflake(bodies.fields_of(call).get("recipient_id"), "recipient_id"))
     if other is None:
@@ -118,16 +120,16 @@ def open_dm(world: World, call: Call) -> object:
     return payloads.channel(dm_with(world, other), world)
 
 
-def dm_with(world: World, person: User) -> Channel:
+def dm_with(world: World, person: User) -> FakeChannel:
     """The DM of the bot and somebody."""
     channel = world.dms.get(person.id)
     if channel is None:
-        channel = Channel(world, world.ids.next(), 1, recipients=(person, world.bot))
+        channel = FakeChannel(world, world.ids.next(), 1, recipients=(person, world.bot))
         world.dms[person.id] = world.channels[channel.id] = channel
     return channel
 
 
-def guild(world: World, call: Call) -> object:
+def guild(world: World, call: ApiCall) -> object:
     """A guild."""
     found = guild_of(world, call)
     payload = payloads.guild(found)
@@ -137,33 +139,33 @@ def guild(world: World, call: Call) -> object:
     return payload
 
 
-def guild_channels(world: World, call: Call) -> object:
+def guild_channels(world: World, call: ApiCall) -> object:
     """The channels of a guild, without its threads."""
     return [payloads.channel(each, world) for each in guild_of(world, call).channels.values()]
 
 
-def guild_roles(world: World, call: Call) -> object:
+def guild_roles(world: World, call: ApiCall) -> object:
     """The roles of a guild."""
     return [role.payload() for role in guild_of(world, call).roles.values()]
 
 
-def guild_emojis(world: World, call: Call) -> object:
+def guild_emojis(world: World, call: ApiCall) -> object:
     """The emojis of a guild."""
     return [each.payload() for each in guild_of(world, call).emojis.values()]
 
 
-def member(world: World, call: Call) -> object:
+def member(world: World, call: ApiCall) -> object:
     """Somebody in a guild."""
     found = guild_of(world, call).members.get(snowflake(call.ids["user"], "user_id"))
     if found is None:
         raise fault(10007)
-    return lean.member(found.payload()) if world.lean else found.payload()
+    return gateway.member(found.payload()) if world.lean else found.payload()
 
 
-def members(world: World, call: Call) -> object:
+def members(world: World, call: ApiCall) -> object:
     """All in a guild; the owner of the application has to have switched that intent on."""
     here = guild_of(world, call)
-    if not world.privileged & Intent.GUILD_MEMBERS:
+    if not world.privileged & GatewayIntents.GUILD_MEMBERS:
         raise fault(50001)
     limit = number(call, "limit", 1, 1, 1000)
     after = snowflake(call.query.get("after", "0"), "after")
@@ -171,7 +173,7 @@ def members(world: World, call: Call) -> object:
     return [each.payload() for each in chosen[:limit]]
 
 
-def edit_my_member(world: World, call: Call) -> object:
+def edit_my_member(world: World, call: ApiCall) -> object:
     """The bot's profile in a guild: nickname, avatar, banner, bio."""
     here = guild_of(world, call)
     fields = bodies.fields_of(call)
@@ -192,12 +194,12 @@ def edit_my_member(world: World, call: Call) -> object:
     return mine.payload()
 
 
-def channel(world: World, call: Call) -> object:
+def channel(world: World, call: ApiCall) -> object:
     """A channel, thread or DM."""
     return payloads.channel(visible(world, call), world)
 
 
-def edit_channel(world: World, call: Call) -> object:
+def edit_channel(world: World, call: ApiCall) -> object:
     """Rename a channel; archive or lock a thread."""
     found = visible(world, call)
     fields = bodies.fields_of(call)
@@ -218,7 +220,7 @@ def edit_channel(world: World, call: Call) -> object:
     return payloads.channel(found, world)
 
 
-def delete_channel(world: World, call: Call) -> object:
+def delete_channel(world: World, call: ApiCall) -> object:
     """Delete a channel or thread; a DM is only closed."""
     found = visible(world, call)
     if found.guild is not None:
@@ -229,23 +231,132 @@ def delete_channel(world: World, call: Call) -> object:
 
 _CHANNEL, _GUILD = "/channels/{channel}", "/guilds/{guild}"
 ROUTES = [
-    Route("GET", "/gateway", gateway, open=True),
-    Route("GET", "/gateway/bot", gateway_bot),
-    Route("GET", "/users/@me", me),
-    Route("PATCH", "/users/@me", edit_me),
-    Route("GET", "/users/@me/guilds", my_guilds),
-    Route("POST", "/users/@me/channels", open_dm),
-    Route("GET", "/users/{user}", user),
-    Route("GET", "/applications/@me", application),
-    Route("GET", "/oauth2/applications/@me", application),
-    Route("GET", _GUILD, guild),
-    Route("GET", _GUILD + "/channels", guild_channels),
-    Route("GET", _GUILD + "/roles", guild_roles),
-    Route("GET", _GUILD + "/emojis", guild_emojis),
-    Route("GET", _GUILD + "/members", members),
-    Route("PATCH", _GUILD + "/members/@me", edit_my_member),
-    Route("GET", _GUILD + "/members/{user}", member),
-    Route("GET", _CHANNEL, channel),
-    Route("PATCH", _CHANNEL, edit_channel),
-    Route("DELETE", _CHANNEL, delete_channel),
+    ApiRoute("GET", "/gateway", gateway_url, open=True),
+    ApiRoute("GET", "/gateway/bot", gateway_bot),
+    ApiRoute("GET", "/users/@me", me),
+    ApiRoute("PATCH", "/users/@me", edit_me),
+    ApiRoute("GET", "/users/@me/guilds", my_guilds),
+    ApiRoute("POST", "/users/@me/channels", open_dm),
+    ApiRoute("GET", "/users/{user}", user),
+    ApiRoute("GET", "/applications/@me", application),
+    ApiRoute("GET", "/oauth2/applications/@me", application),
+    ApiRoute("GET", _GUILD, guild),
+    ApiRoute("GET", _GUILD + "/channels", guild_channels),
+    ApiRoute("GET", _GUILD + "/roles", guild_roles),
+    ApiRoute("GET", _GUILD + "/emojis", guild_emojis),
+    ApiRoute("GET", _GUILD + "/members", members),
+    ApiRoute("PATCH", _GUILD + "/members/@me", edit_my_member),
+    ApiRoute("GET", _GUILD + "/members/{user}", member),
+    ApiRoute("GET", _CHANNEL, channel),
+    ApiRoute("PATCH", _CHANNEL, edit_channel),
+    ApiRoute("DELETE", _CHANNEL, delete_channel),
+]
+
+
+def thread_of_message(world: World, call: ApiCall) -> object:
+    """Open a thread at a message."""
+    parent = visible(world, call)
+    starter = message_in(parent, call)
+    if parent.guild is None or parent.is_thread:
+        raise fault(50024)
+    need(world, parent, P.CREATE_PUBLIC_THREADS)
+    if starter.thread is not None:
+        raise fault(160004)
+    return _opened(world, call, parent, starter)
+
+
+def thread(world: World, call: ApiCall) -> object:
+    """Open a thread at no message, or a post in a forum."""
+    parent = visible(world, call)
+    fields = bodies.fields_of(call)
+    if parent.guild is None or parent.is_thread:
+        raise fault(50024)
+    if parent.is_forum:
+        need(world, parent, P.SEND_MESSAGES)
+        return _posted(world, call, parent, fields)
+    private = fields.get("type", 12) == 12
+    need(world, parent, P.CREATE_PRIVATE_THREADS if private else P.CREATE_PUBLIC_THREADS)
+    return _opened(world, call, parent, None, private=private)
+
+
+def _name(fields: Json) -> str:
+    form = Form()
+    if "name" not in fields:
+        form.wrong(("name",), "BASE_TYPE_REQUIRED", "This field is required")
+    else:
+        form.within(("name",), fields["name"], 1, 100)
+    form.check()
+    return str(fields["name"])
+
+
+def _opened(
+    world: World, call: ApiCall, parent: FakeChannel, starter: FakeMessage | None, *, private: bool = False
+) -> ApiAnswer:
+    name = _name(bodies.fields_of(call))
+    assert parent.guild is not None
+    opened = parent.guild.open_thread(parent, name, owner=world.bot, starter=starter, private=private)
+    return ApiAnswer(201, payloads.channel(opened, world))
+
+
+def _posted(world: World, call: ApiCall, forum: FakeChannel, fields: Json) -> ApiAnswer:
+    name = _name(fields)
+    if not isinstance(fields.get("message"), dict):
+        raise invalid(("message",), "BASE_TYPE_REQUIRED", "This field is required")
+    draft = bodies.draft_of(call, world, fields["message"])
+    if draft.empty:
+        raise fault(50006)
+    assert forum.guild is not None
+    tags = [snowflake(each, "applied_tags") for each in fields.get("applied_tags") or []]
+    opened = forum.guild.open_thread(forum, name, owner=world.bot, tags=tags)
+    opened.started_by_message = True
+    message = writing.write(world, opened, world.bot, draft, message_id=opened.id)
+    payload = payloads.channel(opened, world) | {"message": payloads.message(message, world)}
+    return ApiAnswer(201, payload)
+
+
+def join_thread(world: World, call: ApiCall) -> object:
+    """The bot follows a thread."""
+    found = visible(world, call)
+    if not found.is_thread:
+        raise fault(50024)
+    if world.bot.id not in found.thread_members:
+        found.follow(world.bot)
+    return None
+
+
+def leave_thread(world: World, call: ApiCall) -> object:
+    """The bot follows a thread no more."""
+    found = visible(world, call)
+    found.thread_members.pop(world.bot.id, None)
+    return None
+
+
+def active_threads(world: World, call: ApiCall) -> object:
+    """The threads of a guild that are open and that the bot sees."""
+    here = guild_of(world, call)
+    found = [each for each in here.threads.values() if not each.archived and world.sees(each)]
+    mine = [payloads.thread_member(each, world.bot) for each in found if world.bot.id in each.thread_members]
+    return {"threads": [payloads.channel(each, world) for each in found], "members": mine}
+
+
+def archived_threads(world: World, call: ApiCall) -> object:
+    """The archived public threads of a channel, the newest first."""
+    parent = visible(world, call)
+    need(world, parent, P.READ_MESSAGE_HISTORY)
+    limit = number(call, "limit", 50, 1, 100)
+    threads = parent.guild.threads.values() if parent.guild else ()
+    found = [each for each in threads if each.parent is parent and each.archived and not each.private]
+    found.sort(key=lambda each: -each.id)
+    told = [payloads.channel(each, world) for each in found[:limit]]
+    return {"threads": told, "members": [], "has_more": len(found) > limit}
+
+
+_THREAD_CHANNEL = "/channels/{channel}"
+THREAD_ROUTES = [
+    ApiRoute("GET", "/guilds/{guild}/threads/active", active_threads),
+    ApiRoute("POST", _THREAD_CHANNEL + "/messages/{message}/threads", thread_of_message),
+    ApiRoute("POST", _THREAD_CHANNEL + "/threads", thread),
+    ApiRoute("PUT", _THREAD_CHANNEL + "/thread-members/@me", join_thread),
+    ApiRoute("DELETE", _THREAD_CHANNEL + "/thread-members/@me", leave_thread),
+    ApiRoute("GET", _THREAD_CHANNEL + "/threads/archived/public", archived_threads),
 ]

@@ -11,39 +11,40 @@ import msgspec
 from aiohttp import web
 
 from pixi.testing.discord import bodies
-from pixi.testing.discord.calls import Call, Hooks
-from pixi.testing.discord.faults import (
+from pixi.testing.discord.calls import (
+    ApiCall,
     DropConnection,
-    Fault,
+    Hooks,
+    RateLimits,
+    RefusedCall,
     fault,
     invalid,
     no_such_route,
     snowflake,
     unauthorized,
 )
-from pixi.testing.discord.limits import Limits
-from pixi.testing.discord.permissions import Permission, in_channel, in_guild
+from pixi.testing.discord.users import Permission, in_channel, in_guild
 
 if TYPE_CHECKING:
-    from pixi.testing.discord.channels import Channel
+    from pixi.testing.discord.channels import FakeChannel
     from pixi.testing.discord.guilds import Guild
-    from pixi.testing.discord.messages import Message
+    from pixi.testing.discord.messages import FakeMessage
     from pixi.testing.discord.world import World
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ApiAnswer:
     """An answer with a status of its own; a body of None is none."""
 
     status: int
     body: object = None
 
 
-Handler = Callable[["World", Call], object]
+Handler = Callable[["World", ApiCall], object]
 
 
 @dataclass(frozen=True, slots=True)
-class Route:
+class ApiRoute:
     """What is at a path. `open`: no bot's token is asked for."""
 
     method: str
@@ -60,14 +61,14 @@ class Rest:
         running: how many are being answered now.
     """
 
-    def __init__(self, world: World, routes: list[Route]) -> None:
-        self.calls: list[Call] = []
+    def __init__(self, world: World, routes: list[ApiRoute]) -> None:
+        self.calls: list[ApiCall] = []
         self.keeps = True
         self.running = 0
         self.hooks = Hooks()
-        self.limits = Limits()
+        self.limits = RateLimits()
         self._world = world
-        self._by_shape: dict[tuple[int, str], list[tuple[list[str], Route]]] = {}
+        self._by_shape: dict[tuple[int, str], list[tuple[list[str], ApiRoute]]] = {}
         for route in routes:
             parts = route.template.strip("/").split("/")
             self._by_shape.setdefault((len(parts), parts[0]), []).append((parts, route))
@@ -77,7 +78,7 @@ class Rest:
         parts = [unquote(part) for part in request.rel_url.raw_path.strip("/").split("/")]
         version, parts = (parts[1], parts[2:]) if len(parts) > 1 else ("", [])
         path = "/" + "/".join(parts)
-        call = Call(self._world, request.method, path, request.query, request.headers)
+        call = ApiCall(self._world, request.method, path, request.query, request.headers)
         call.pairs = tuple(request.query.items())
         if self.keeps:
             self.calls.append(call)
@@ -94,7 +95,7 @@ class Rest:
             self._world.changed()
 
     async def _answered(
-        self, request: web.Request, call: Call, version: str, parts: list[str]
+        self, request: web.Request, call: ApiCall, version: str, parts: list[str]
     ) -> web.StreamResponse:
         headers: dict[str, str] = {}
         status, body = 204, None
@@ -108,14 +109,14 @@ class Rest:
             headers = self.limits.pass_(call)
             await self.hooks.run(self.hooks.early, call)
             done = route.handler(self._world, call)
-            if isinstance(done, Answer):
+            if isinstance(done, ApiAnswer):
                 status, body = done.status, done.body
             elif done is not None:
                 status, body = 200, done
             call.status, call.answer = status, body
             self._world.changed()
             await self.hooks.run(self.hooks.late, call)
-        except Fault as refused:
+        except RefusedCall as refused:
             status, body = refused.status, refused.body
             headers |= refused.headers
         call.status, call.answer = status, body
@@ -124,7 +125,7 @@ class Rest:
         data = msgspec.json.encode(body)
         return web.Response(status=status, body=data, headers=headers, content_type="application/json")
 
-    def _find(self, call: Call, parts: list[str]) -> Route:
+    def _find(self, call: ApiCall, parts: list[str]) -> ApiRoute:
         other_method = False
         for template, route in self._by_shape.get((len(parts), parts[0] if parts else ""), ()):
             ids = _match(template, parts)
@@ -135,7 +136,7 @@ class Rest:
                 return route
             other_method = True
         if other_method:
-            raise Fault(405, 0, "405: Method Not Allowed")
+            raise RefusedCall(405, 0, "405: Method Not Allowed")
         raise no_such_route()
 
 
@@ -152,8 +153,8 @@ def _match(template: list[str], parts: list[str]) -> dict[str, str] | None:
 # What most routes begin with.
 
 
-def visible(world: World, call: Call) -> Channel:
-    """The channel in the path. Raises `Fault`: unknown, or the bot does not see it."""
+def visible(world: World, call: ApiCall) -> FakeChannel:
+    """The channel in the path. Raises `RefusedCall`: unknown, or the bot does not see it."""
     channel = world.channels.get(snowflake(call.ids["channel"], "channel_id"))
     if channel is None:
         raise fault(10003)
@@ -162,20 +163,20 @@ def visible(world: World, call: Call) -> Channel:
     return channel
 
 
-def need(world: World, channel: Channel, permission: Permission) -> None:
-    """Raises `Fault` when the bot lacks a permission in a channel."""
+def need(world: World, channel: FakeChannel, permission: Permission) -> None:
+    """Raises `RefusedCall` when the bot lacks a permission in a channel."""
     if permission & ~in_channel(channel, world.bot):
         raise fault(50013)
 
 
 def need_in_guild(world: World, guild: Guild, permission: Permission) -> None:
-    """Raises `Fault` when the bot lacks a permission in a guild."""
+    """Raises `RefusedCall` when the bot lacks a permission in a guild."""
     if permission & ~in_guild(guild, world.bot):
         raise fault(50013)
 
 
-def guild_of(world: World, call: Call) -> Guild:
-    """The guild in the path. Raises `Fault`."""
+def guild_of(world: World, call: ApiCall) -> Guild:
+    """The guild in the path. Raises `RefusedCall`."""
     guild = world.guilds.get(snowflake(call.ids["guild"], "guild_id"))
     if guild is None:
         raise fault(10004)
@@ -184,16 +185,16 @@ def guild_of(world: World, call: Call) -> Guild:
     return guild
 
 
-def message_in(channel: Channel, call: Call) -> Message:
-    """The message in the path. Raises `Fault`."""
+def message_in(channel: FakeChannel, call: ApiCall) -> FakeMessage:
+    """The message in the path. Raises `RefusedCall`."""
     message = channel.find(snowflake(call.ids["message"], "message_id"))
     if message is None:
         raise fault(10008)
     return message
 
 
-def number(call: Call, name: str, default: int, low: int, high: int) -> int:
-    """A number of the query. Raises `Fault` when it is none, or out of bounds."""
+def number(call: ApiCall, name: str, default: int, low: int, high: int) -> int:
+    """A number of the query. Raises `RefusedCall` when it is none, or out of bounds."""
     given = call.query.get(name)
     if given is None:
         return default

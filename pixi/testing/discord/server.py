@@ -8,39 +8,28 @@ from typing import Self
 
 from aiohttp import web
 
-from pixi.testing.discord import (
-    answer_routes,
-    commands,
-    message_routes,
-    place_routes,
-    search_routes,
-    thread_routes,
-    webhook_routes,
-)
-from pixi.testing.discord.channels import Channel
+from pixi.testing.discord import commands, message_routes, place_routes, webhook_routes
+from pixi.testing.discord.channels import FakeChannel
 from pixi.testing.discord.commands import Commands
 from pixi.testing.discord.gateway import Gateway
 from pixi.testing.discord.guilds import Guild
 from pixi.testing.discord.hub import Hub
-from pixi.testing.discord.ids import Snowflakes
-from pixi.testing.discord.intents import Intent
-from pixi.testing.discord.moods import Moods
-from pixi.testing.discord.permissions import EVERYONE, NONE, Permission
+from pixi.testing.discord.ids import GatewayIntents, Snowflakes
+from pixi.testing.discord.moods import Moods, Using
 from pixi.testing.discord.routing import Rest
-from pixi.testing.discord.users import Member, User
-from pixi.testing.discord.using import Using
+from pixi.testing.discord.users import EVERYONE, NONE, Member, Permission, User
 from pixi.testing.discord.world import World
 
 BOT_MAY = EVERYONE | Permission.MENTION_EVERYONE | Permission.MANAGE_WEBHOOKS
 TOKEN = "MTAwMDAwMDAwMDAwMDAwMDAw.Gloopb.not-a-secret-only-a-loopback-server-takes-it"
 ROUTES = [
     # The first that fits answers: `/messages/pins` is no message.
-    *search_routes.ROUTES,
+    *message_routes.SEARCH_ROUTES,
     *message_routes.ROUTES,
     *place_routes.ROUTES,
-    *thread_routes.ROUTES,
+    *place_routes.THREAD_ROUTES,
     *webhook_routes.ROUTES,
-    *answer_routes.ROUTES,
+    *webhook_routes.ANSWER_ROUTES,
     *commands.ROUTES,
 ]
 
@@ -177,10 +166,10 @@ class LoopbackDiscord(Using, Moods):
         self.world.users[user.id] = user
         return user
 
-    def dm(self, person: User) -> Channel:
+    def dm(self, person: User) -> FakeChannel:
         """The DM of the bot and somebody."""
         return place_routes.dm_with(self.world, person)
 
-    def allow_intents(self, intents: Intent) -> None:
+    def allow_intents(self, intents: GatewayIntents) -> None:
         """Which privileged intents the application's owner switched on; all at first."""
-        self.world.privileged = Intent(intents)
+        self.world.privileged = GatewayIntents(intents)

@@ -2,12 +2,148 @@
 
 from __future__ import annotations
 
+import enum
 import time
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from pixi.testing.discord.faults import Json
+from pixi.testing.discord.calls import Json
 from pixi.testing.discord.ids import moment
-from pixi.testing.discord.permissions import NONE, Permission
+
+if TYPE_CHECKING:
+    from pixi.testing.discord.channels import FakeChannel
+    from pixi.testing.discord.guilds import Guild
+
+
+class Permission(enum.IntFlag):
+    """The bits that matter to a chat bot, under their documented names."""
+
+    CREATE_INSTANT_INVITE = 1 << 0
+    KICK_MEMBERS = 1 << 1
+    BAN_MEMBERS = 1 << 2
+    ADMINISTRATOR = 1 << 3
+    MANAGE_CHANNELS = 1 << 4
+    MANAGE_GUILD = 1 << 5
+    ADD_REACTIONS = 1 << 6
+    VIEW_AUDIT_LOG = 1 << 7
+    VIEW_CHANNEL = 1 << 10
+    SEND_MESSAGES = 1 << 11
+    SEND_TTS_MESSAGES = 1 << 12
+    MANAGE_MESSAGES = 1 << 13
+    EMBED_LINKS = 1 << 14
+    ATTACH_FILES = 1 << 15
+    READ_MESSAGE_HISTORY = 1 << 16
+    MENTION_EVERYONE = 1 << 17
+    USE_EXTERNAL_EMOJIS = 1 << 18
+    CONNECT = 1 << 20
+    CHANGE_NICKNAME = 1 << 26
+    MANAGE_NICKNAMES = 1 << 27
+    MANAGE_ROLES = 1 << 28
+    MANAGE_WEBHOOKS = 1 << 29
+    MANAGE_GUILD_EXPRESSIONS = 1 << 30
+    USE_APPLICATION_COMMANDS = 1 << 31
+    MANAGE_THREADS = 1 << 34
+    CREATE_PUBLIC_THREADS = 1 << 35
+    CREATE_PRIVATE_THREADS = 1 << 36
+    USE_EXTERNAL_STICKERS = 1 << 37
+    SEND_MESSAGES_IN_THREADS = 1 << 38
+    MODERATE_MEMBERS = 1 << 40
+    SEND_POLLS = 1 << 49
+
+
+P = Permission
+NONE = P(0)
+ALL = P(sum(P))
+EVERYONE = (
+    P.CREATE_INSTANT_INVITE
+    | P.ADD_REACTIONS
+    | P.VIEW_CHANNEL
+    | P.SEND_MESSAGES
+    | P.EMBED_LINKS
+    | P.ATTACH_FILES
+    | P.READ_MESSAGE_HISTORY
+    | P.USE_EXTERNAL_EMOJIS
+    | P.CONNECT
+    | P.USE_EXTERNAL_STICKERS
+    | P.CHANGE_NICKNAME
+    | P.USE_APPLICATION_COMMANDS
+    | P.CREATE_PUBLIC_THREADS
+    | P.SEND_MESSAGES_IN_THREADS
+    | P.SEND_POLLS
+)
+IN_DIRECT_MESSAGES = (
+    P.ADD_REACTIONS
+    | P.VIEW_CHANNEL
+    | P.SEND_MESSAGES
+    | P.EMBED_LINKS
+    | P.ATTACH_FILES
+    | P.READ_MESSAGE_HISTORY
+    | P.MENTION_EVERYONE
+    | P.USE_EXTERNAL_EMOJIS
+    | P.SEND_POLLS
+)
+NEEDS_SENDING = P.MENTION_EVERYONE | P.SEND_TTS_MESSAGES | P.ATTACH_FILES | P.EMBED_LINKS
+
+
+def in_guild(guild: Guild, user: User) -> Permission:
+    """What `user` may do in a guild, before any channel has its say. Strangers may nothing."""
+    if user is guild.owner:
+        return ALL
+    member = guild.members.get(user.id)
+    if member is None:
+        return NONE
+    allowed = guild.everyone.permissions
+    for role in member.roles:
+        allowed |= role.permissions
+    return ALL if allowed & P.ADMINISTRATOR else allowed
+
+
+def in_channel(channel: FakeChannel, user: User) -> Permission:
+    """What `user` may do in a channel; a thread takes the overwrites of its parent."""
+    guild = channel.guild
+    if guild is None:
+        return IN_DIRECT_MESSAGES if user in channel.recipients else NONE
+    allowed = in_guild(guild, user)
+    member = guild.members.get(user.id)
+    if allowed == ALL or member is None:
+        return allowed
+    place = channel.parent if channel.is_thread and channel.parent else channel
+    overwrites = place.overwrites
+    if overwrites:
+        if guild.id in overwrites:
+            allow, deny = overwrites[guild.id]
+            allowed = allowed & ~deny | allow
+        allow = deny = NONE
+        for role in member.roles:
+            if role.id in overwrites:
+                allow |= overwrites[role.id][0]
+                deny |= overwrites[role.id][1]
+        allowed = allowed & ~deny | allow
+        if user.id in overwrites:
+            allow, deny = overwrites[user.id]
+            allowed = allowed & ~deny | allow
+    if member.silenced_until > time.time():
+        allowed &= P.VIEW_CHANNEL | P.READ_MESSAGE_HISTORY
+    return _implied(channel, user, allowed)
+
+
+def _implied(channel: FakeChannel, user: User, allowed: Permission) -> Permission:
+    if not allowed & P.VIEW_CHANNEL:
+        return NONE
+    if channel.is_thread:
+        if channel.private and user.id not in channel.thread_members and not allowed & P.MANAGE_THREADS:
+            return NONE
+        # In a thread, the right to send in threads stands for the right to send.
+        may_send = bool(allowed & P.SEND_MESSAGES_IN_THREADS)
+    else:
+        may_send = bool(allowed & P.SEND_MESSAGES)
+    return allowed if may_send else allowed & ~NEEDS_SENDING
+
+
+def may_send(channel: FakeChannel, user: User) -> bool:
+    """Whether `user` may write there."""
+    needed = P.SEND_MESSAGES_IN_THREADS if channel.is_thread else P.SEND_MESSAGES
+    return bool(in_channel(channel, user) & (P.SEND_MESSAGES if channel.guild is None else needed))
 
 
 @dataclass(eq=False, slots=True)
@@ -53,7 +189,7 @@ class User:
 
 
 @dataclass(eq=False, slots=True)
-class Role:
+class FakeRole:
     """A role of a guild."""
 
     id: int
@@ -146,7 +282,7 @@ class Member:
     """Somebody in a guild. `silenced_until` is the end of a timeout, in seconds since 1970."""
 
     user: User
-    roles: list[Role] = field(default_factory=list)
+    roles: list[FakeRole] = field(default_factory=list)
     nick: str | None = None
     avatar: str | None = None
     banner: str | None = None

@@ -1,24 +1,145 @@
-"""Routes of webhooks, and of the answers to interactions, which are webhooks too."""
+"""Routes of webhooks, and of answers to interactions."""
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
-from pixi.testing.discord import bodies, lean, payloads, writing
-from pixi.testing.discord.answer_routes import fill, follow_up, interaction_of
-from pixi.testing.discord.calls import Call
-from pixi.testing.discord.channels import Channel
-from pixi.testing.discord.faults import Fault, Form, Json, fault, snowflake
-from pixi.testing.discord.intents import Intent
+from pixi.testing.discord import bodies, gateway, interactions, payloads, writing
+from pixi.testing.discord.calls import ApiCall, Form, Json, RefusedCall, fault, invalid, snowflake
+from pixi.testing.discord.channels import FakeChannel
+from pixi.testing.discord.ids import GatewayIntents
 from pixi.testing.discord.interactions import LOADING, Interaction
 from pixi.testing.discord.message_routes import change
-from pixi.testing.discord.messages import EPHEMERAL, Message
-from pixi.testing.discord.permissions import Permission as P
-from pixi.testing.discord.routing import Route, guild_of, need, need_in_guild, visible
+from pixi.testing.discord.messages import CONTEXT_MENU_REPLY, EPHEMERAL, REPLY, SLASH_REPLY, FakeMessage
+from pixi.testing.discord.routing import ApiRoute, guild_of, need, need_in_guild, visible
+from pixi.testing.discord.users import Permission as P
 from pixi.testing.discord.webhooks import MOST_PER_CHANNEL, Webhook, hooks_of, new_webhook
+from pixi.testing.discord.writing import MessageDraft
 
 if TYPE_CHECKING:
     from pixi.testing.discord.world import World
+
+TRUE = frozenset({"true", "True", "1"})
+MESSAGE, PROMISE, PROMISED_UPDATE, UPDATE, CHOICES, FORM = 4, 5, 6, 7, 8, 9
+
+
+def interaction_of(world: World, call: ApiCall) -> Interaction | None:
+    """The interaction whose token is in the path, where the id is the application's. Raises `RefusedCall`."""
+    if call.ids["webhook"] != str(world.application_id):
+        return None
+    interaction = world.interactions.get(call.ids.get("token", ""))
+    if interaction is None or interaction.expired:
+        raise fault(50027)
+    return interaction
+
+
+def callback(world: World, call: ApiCall) -> object:
+    """The first answer to an interaction."""
+    interaction = world.interactions.get(call.ids["token"])
+    if interaction is None or str(interaction.id) != call.ids["interaction"]:
+        raise fault(10062)
+    if interaction.response is not None:
+        raise fault(40060)
+    if interaction.late:
+        raise fault(10062)
+    fields = bodies.fields_of(call)
+    kind, data = fields.get("type"), fields.get("data") or {}
+    allowed = {interactions.AUTOCOMPLETE: {CHOICES}, interactions.COMMAND: {MESSAGE, PROMISE, FORM}}
+    if kind not in allowed.get(interaction.type, {MESSAGE, PROMISE, PROMISED_UPDATE, UPDATE, FORM}):
+        raise invalid(("type",), "INTERACTION_RESPONSE_TYPE_INVALID", f"Type {kind} cannot answer this.")
+    if kind == MESSAGE:
+        draft = bodies.draft_of(call, world, data)
+        if draft.empty:
+            raise fault(50006)
+        _write(world, interaction, draft)
+    elif kind == PROMISE:
+        interactions.promised(interaction, int(data.get("flags") or 0))
+    elif kind in {PROMISED_UPDATE, UPDATE}:
+        interaction.original = interaction.source
+        if kind == UPDATE and interaction.source is not None:
+            change(world, interaction.source, call, data)
+    elif kind == CHOICES:
+        interaction.choices = _choices(data)
+    else:
+        interaction.modal = data
+    interaction.response, interaction.responded_at = kind, time.monotonic()
+    if call.query.get("with_response") not in TRUE:
+        return None
+    return _told(world, interaction)
+
+
+def _choices(data: Json) -> list[Json]:
+    choices = data.get("choices")
+    form = Form()
+    if not isinstance(choices, list):
+        raise invalid(("data", "choices"), "BASE_TYPE_REQUIRED", "This field is required")
+    if len(choices) > 25:
+        form.wrong(("data", "choices"), "BASE_TYPE_MAX_LENGTH", "Must be 25 or fewer in length.")
+    for at, choice in enumerate(choices):
+        form.within(("data", "choices", at, "name"), choice.get("name"), 1, 100)
+        form.longest(("data", "choices", at, "value"), choice.get("value"), 100)
+    form.check()
+    return choices
+
+
+def _told(world: World, interaction: Interaction) -> Json:
+    told: Json = {
+        "interaction": {
+            "id": str(interaction.id),
+            "type": interaction.type,
+            "response_message_loading": interaction.deferred,
+            "response_message_ephemeral": interaction.ephemeral,
+        }
+    }
+    if interaction.original is not None:
+        told["interaction"]["response_message_id"] = str(interaction.original.id)
+        message = payloads.message(interaction.original, world)
+        told["resource"] = {"type": interaction.response, "message": message}
+    return told
+
+
+def _write(
+    world: World, interaction: Interaction, draft: MessageDraft, message_id: int | None = None
+) -> None:
+    menu = interaction.command is not None and interaction.command.type != 1
+    interaction.original = writing.write(
+        world, interaction.channel, world.bot, draft, interaction=interaction.metadata(),
+        reply_type=CONTEXT_MENU_REPLY if menu else SLASH_REPLY, message_id=message_id,
+    )  # fmt: skip
+
+
+def fill(world: World, interaction: Interaction, draft: MessageDraft) -> None:
+    """The promised message comes; who sees it was said with the promise."""
+    if draft.empty:
+        raise fault(50006)
+    promise = interaction.original
+    assert promise is not None
+    draft.flags = draft.flags & ~EPHEMERAL | promise.flags & EPHEMERAL
+    _write(world, interaction, draft, promise.id)
+
+
+def follow_up(world: World, call: ApiCall, interaction: Interaction) -> object:
+    """Another message after the first answer."""
+    if interaction.response is None:
+        raise fault(10015)
+    draft = bodies.draft_of(call, world)
+    if draft.empty:
+        raise fault(50006)
+    if interaction.deferred and interaction.original is not None:
+        fill(world, interaction, draft)
+        return payloads.message(interaction.original, world)
+    message = writing.write(
+        world, interaction.channel, world.bot, draft, interaction=interaction.metadata(), reply_type=REPLY
+    )
+    interaction.followups.append(message)
+    return payloads.message(message, world)
+
+
+ANSWER_ROUTES = [
+    ApiRoute("POST", "/interactions/{interaction}/{token}/callback", callback, open=True),
+]
+
 
 _TRUE = frozenset({"true", "True", "1"})
 
@@ -34,7 +155,7 @@ def name_of(value: object, form: Form, field: str) -> None:
         form.wrong((field,), "USERNAME_INVALID", f'Username cannot be "{lowered.strip()}"')
 
 
-def create(world: World, call: Call) -> object:
+def create(world: World, call: ApiCall) -> object:
     """Make a webhook."""
     channel = visible(world, call)
     if channel.guild is None or channel.is_thread:
@@ -53,18 +174,18 @@ def create(world: World, call: Call) -> object:
     return hook.payload()
 
 
-def _tell(world: World, channel: Channel) -> None:
-    world.tell("WEBHOOKS_UPDATE", channel, {}, Intent.GUILD_WEBHOOKS, Intent.GUILD_WEBHOOKS)
+def _tell(world: World, channel: FakeChannel) -> None:
+    world.tell("WEBHOOKS_UPDATE", channel, {}, GatewayIntents.GUILD_WEBHOOKS, GatewayIntents.GUILD_WEBHOOKS)
 
 
-def of_channel(world: World, call: Call) -> object:
+def of_channel(world: World, call: ApiCall) -> object:
     """The webhooks of a channel; tokens are told for the application's own ones alone."""
     channel = visible(world, call)
     need(world, channel, P.MANAGE_WEBHOOKS)
     return [_shown(hook, world) for hook in hooks_of(world, channel)]
 
 
-def of_guild(world: World, call: Call) -> object:
+def of_guild(world: World, call: ApiCall) -> object:
     """The webhooks of a guild."""
     guild = guild_of(world, call)
     need_in_guild(world, guild, P.MANAGE_WEBHOOKS)
@@ -76,8 +197,8 @@ def _shown(hook: Webhook, world: World) -> Json:
     return hook.payload(token=own)
 
 
-def hook_of(world: World, call: Call) -> Webhook:
-    """The webhook in the path; a token there has to be its own. Raises `Fault`."""
+def hook_of(world: World, call: ApiCall) -> Webhook:
+    """The webhook in the path; a token there has to be its own. Raises `RefusedCall`."""
     hook = world.webhooks.get(snowflake(call.ids["webhook"], "webhook_id"))
     if hook is None:
         raise fault(10015)
@@ -89,12 +210,12 @@ def hook_of(world: World, call: Call) -> Webhook:
     return hook
 
 
-def get(world: World, call: Call) -> object:
+def get(world: World, call: ApiCall) -> object:
     """A webhook."""
     return hook_of(world, call).payload(user="token" not in call.ids)
 
 
-def edit(world: World, call: Call) -> object:
+def edit(world: World, call: ApiCall) -> object:
     """Change a webhook."""
     hook = hook_of(world, call)
     fields = bodies.fields_of(call)
@@ -109,7 +230,7 @@ def edit(world: World, call: Call) -> object:
     return hook.payload(user="token" not in call.ids)
 
 
-def delete(world: World, call: Call) -> object:
+def delete(world: World, call: ApiCall) -> object:
     """Take a webhook away."""
     hook = hook_of(world, call)
     hook.delete()
@@ -117,14 +238,14 @@ def delete(world: World, call: Call) -> object:
     return None
 
 
-def execute(world: World, call: Call) -> object:
+def execute(world: World, call: ApiCall) -> object:
     """Write through a webhook; or write on to an interaction."""
     interaction = interaction_of(world, call)
     if interaction is not None:
         return follow_up(world, call, interaction)
     hook = hook_of(world, call)
     if world.lean:
-        raise lean.no_webhook()
+        raise gateway.no_webhook()
     fields = bodies.fields_of(call)
     form = Form()
     name = fields.get("username") or None
@@ -146,7 +267,7 @@ def execute(world: World, call: Call) -> object:
     return payloads.message(message, world) if call.query.get("wait") in _TRUE else None
 
 
-def _place(world: World, call: Call, hook: Webhook, fields: Json) -> Channel:
+def _place(world: World, call: ApiCall, hook: Webhook, fields: Json) -> FakeChannel:
     given = call.query.get("thread_id")
     if given is not None:
         thread = world.channels.get(snowflake(given, "thread_id"))
@@ -157,13 +278,13 @@ def _place(world: World, call: Call, hook: Webhook, fields: Json) -> Channel:
         return hook.channel
     if not fields.get("thread_name") or hook.channel.guild is None:
         message = "Webhooks posted to forum channels must have a thread_name or thread_id"
-        raise Fault(400, 220001, message)
+        raise RefusedCall(400, 220001, message)
     thread = hook.channel.guild.open_thread(hook.channel, fields["thread_name"], owner=hook.face)
     thread.started_by_message = True
     return thread
 
 
-def _message(world: World, call: Call) -> tuple[Message, Interaction | None]:
+def _message(world: World, call: ApiCall) -> tuple[FakeMessage, Interaction | None]:
     interaction = interaction_of(world, call)
     wanted = call.ids.get("message", "@original")
     if interaction is not None:
@@ -187,12 +308,12 @@ def _message(world: World, call: Call) -> tuple[Message, Interaction | None]:
     return found, interaction
 
 
-def get_message(world: World, call: Call) -> object:
+def get_message(world: World, call: ApiCall) -> object:
     """A message that came through it."""
     return payloads.message(_message(world, call)[0], world)
 
 
-def edit_message(world: World, call: Call) -> object:
+def edit_message(world: World, call: ApiCall) -> object:
     """Edit a message that came through it."""
     message, interaction = _message(world, call)
     fields = bodies.fields_of(call)
@@ -203,7 +324,7 @@ def edit_message(world: World, call: Call) -> object:
     return payloads.message(message, world)
 
 
-def delete_message(world: World, call: Call) -> object:
+def delete_message(world: World, call: ApiCall) -> object:
     """Delete a message that came through it."""
     message, _ = _message(world, call)
     writing.remove(world, message)
@@ -214,17 +335,17 @@ _HOOK = "/webhooks/{webhook}"
 _TOKEN = _HOOK + "/{token}"
 _WRITTEN = _TOKEN + "/messages/{message}"
 ROUTES = [
-    Route("POST", "/channels/{channel}/webhooks", create),
-    Route("GET", "/channels/{channel}/webhooks", of_channel),
-    Route("GET", "/guilds/{guild}/webhooks", of_guild),
-    Route("GET", _HOOK, get),
-    Route("PATCH", _HOOK, edit),
-    Route("DELETE", _HOOK, delete),
-    Route("GET", _TOKEN, get, open=True),
-    Route("PATCH", _TOKEN, edit, open=True),
-    Route("DELETE", _TOKEN, delete, open=True),
-    Route("POST", _TOKEN, execute, open=True),
-    Route("GET", _WRITTEN, get_message, open=True),
-    Route("PATCH", _WRITTEN, edit_message, open=True),
-    Route("DELETE", _WRITTEN, delete_message, open=True),
+    ApiRoute("POST", "/channels/{channel}/webhooks", create),
+    ApiRoute("GET", "/channels/{channel}/webhooks", of_channel),
+    ApiRoute("GET", "/guilds/{guild}/webhooks", of_guild),
+    ApiRoute("GET", _HOOK, get),
+    ApiRoute("PATCH", _HOOK, edit),
+    ApiRoute("DELETE", _HOOK, delete),
+    ApiRoute("GET", _TOKEN, get, open=True),
+    ApiRoute("PATCH", _TOKEN, edit, open=True),
+    ApiRoute("DELETE", _TOKEN, delete, open=True),
+    ApiRoute("POST", _TOKEN, execute, open=True),
+    ApiRoute("GET", _WRITTEN, get_message, open=True),
+    ApiRoute("PATCH", _WRITTEN, edit_message, open=True),
+    ApiRoute("DELETE", _WRITTEN, delete_message, open=True),
 ]

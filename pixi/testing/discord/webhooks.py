@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pixi.testing.discord import writing
-from pixi.testing.discord.faults import Json
-from pixi.testing.discord.messages import FileGiven, Message, uploads
+from pixi.testing.discord.calls import Json
+from pixi.testing.discord.messages import FakeMessage, FileGiven, uploads
 from pixi.testing.discord.users import User
-from pixi.testing.discord.writing import Draft
+from pixi.testing.discord.writing import MessageDraft
 
 if TYPE_CHECKING:
-    from pixi.testing.discord.channels import Channel
+    from pixi.testing.discord.channels import FakeChannel
     from pixi.testing.discord.world import World
 
 MOST_PER_CHANNEL = 15
@@ -30,7 +30,7 @@ class Webhook:
     world: World
     id: int
     token: str
-    channel: Channel
+    channel: FakeChannel
     name: str
     owner: User | None
     application_id: int | None
@@ -49,10 +49,10 @@ class Webhook:
         name: str | None = None,
         avatar_url: str | None = None,
         attachments: Sequence[FileGiven] = (),
-        thread: Channel | None = None,
-    ) -> Message:
+        thread: FakeChannel | None = None,
+    ) -> FakeMessage:
         """Something comes through it."""
-        draft = Draft(text, files=uploads(attachments))
+        draft = MessageDraft(text, files=uploads(attachments))
         return writing.write(
             self.world,
             thread or self.channel,
@@ -85,7 +85,7 @@ class Webhook:
         return payload
 
 
-def new_webhook(world: World, channel: Channel, name: str, owner: User | None) -> Webhook:
+def new_webhook(world: World, channel: FakeChannel, name: str, owner: User | None) -> Webhook:
     """Make a webhook."""
     hook_id = world.ids.next()
     face = User(hook_id, name, bot=True)
@@ -95,6 +95,6 @@ def new_webhook(world: World, channel: Channel, name: str, owner: User | None) -
     return hook
 
 
-def hooks_of(world: World, channel: Channel) -> list[Webhook]:
+def hooks_of(world: World, channel: FakeChannel) -> list[Webhook]:
     """Those of a channel."""
     return [hook for hook in world.webhooks.values() if hook.channel is channel]

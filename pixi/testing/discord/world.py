@@ -5,20 +5,19 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from pixi.testing.discord import lean, payloads
-from pixi.testing.discord.faults import Json
-from pixi.testing.discord.ids import Snowflakes
-from pixi.testing.discord.intents import NO_INTENT, PRIVILEGED, Intent
-from pixi.testing.discord.permissions import Permission, in_channel
+from pixi.testing.discord import gateway, payloads
+from pixi.testing.discord.calls import Json
+from pixi.testing.discord.ids import NO_INTENT, PRIVILEGED, GatewayIntents, Snowflakes
+from pixi.testing.discord.users import Permission, in_channel
 
 if TYPE_CHECKING:
-    from pixi.testing.discord.channels import Channel
+    from pixi.testing.discord.channels import FakeChannel
     from pixi.testing.discord.commands import Commands
     from pixi.testing.discord.gateway import Gateway
     from pixi.testing.discord.guilds import Guild
     from pixi.testing.discord.hub import Hub
     from pixi.testing.discord.interactions import Interaction
-    from pixi.testing.discord.messages import Attachment, Message
+    from pixi.testing.discord.messages import FakeAttachment, FakeMessage
     from pixi.testing.discord.users import Emoji, User
     from pixi.testing.discord.webhooks import Webhook
 
@@ -57,12 +56,12 @@ class World:
         self.index_waits = 0
         self.users: dict[int, User] = {bot.id: bot}
         self.guilds: dict[int, Guild] = {}
-        self.channels: dict[int, Channel] = {}
-        self.dms: dict[int, Channel] = {}
+        self.channels: dict[int, FakeChannel] = {}
+        self.dms: dict[int, FakeChannel] = {}
         self.webhooks: dict[int, Webhook] = {}
         self.emojis: dict[int, tuple[Guild, Emoji]] = {}
-        self.files: dict[str, Attachment] = {}
-        self.nonces: dict[tuple[int, str | int], tuple[float, Message]] = {}
+        self.files: dict[str, FakeAttachment] = {}
+        self.nonces: dict[tuple[int, str | int], tuple[float, FakeMessage]] = {}
         self.interactions: dict[str, Interaction] = {}
         self._pulse: asyncio.Future[None] | None = None
 
@@ -82,27 +81,29 @@ class World:
 
     # Telling the bot.
 
-    def sees(self, channel: Channel) -> bool:
+    def sees(self, channel: FakeChannel) -> bool:
         """Whether the bot is told what happens there."""
         return bool(in_channel(channel, self.bot) & Permission.VIEW_CHANNEL)
 
-    def tell_guild(self, event: str, guild: Guild, payload: Json, intent: Intent = Intent.GUILDS) -> None:
+    def tell_guild(
+        self, event: str, guild: Guild, payload: Json, intent: GatewayIntents = GatewayIntents.GUILDS
+    ) -> None:
         """Something happened to a guild."""
         self.hub.dispatch(event, {"guild_id": str(guild.id)} | payload, guild.id, intent)
 
-    def tell_channel(self, event: str, channel: Channel) -> None:
+    def tell_channel(self, event: str, channel: FakeChannel) -> None:
         """Something happened to a channel or thread."""
         if channel.guild is not None and (self.sees(channel) or event.endswith("_DELETE")):
-            self.hub.dispatch(event, payloads.channel(channel, self), channel.guild.id, Intent.GUILDS)
+            self.hub.dispatch(event, payloads.channel(channel, self), channel.guild.id, GatewayIntents.GUILDS)
 
-    def tell_message(self, event: str, message: Message) -> None:
+    def tell_message(self, event: str, message: FakeMessage) -> None:
         """A message was written or edited. Who may not read it gets it without its content."""
         channel = message.channel
         if not self.sees(channel) or message.ephemeral:
             return
         payload = payloads.message_event(message, self, nonce=event == "MESSAGE_CREATE")
         if self.lean and event == "MESSAGE_UPDATE":
-            payload = lean.updated(payload)
+            payload = gateway.updated(payload)
         guild = channel.guild
         open_to_bot = guild is None or message.author is self.bot or self.bot in message.users_pinged
         if message.application_id == self.application_id:
@@ -111,11 +112,13 @@ class World:
             event,
             payload,
             guild.id if guild else None,
-            Intent.GUILD_MESSAGES if guild else Intent.DIRECT_MESSAGES,
+            GatewayIntents.GUILD_MESSAGES if guild else GatewayIntents.DIRECT_MESSAGES,
             bare=None if open_to_bot else payloads.without_content(payload),
         )
 
-    def tell(self, event: str, channel: Channel, payload: Json, in_guild: Intent, in_dm: Intent) -> None:
+    def tell(
+        self, event: str, channel: FakeChannel, payload: Json, in_guild: GatewayIntents, in_dm: GatewayIntents
+    ) -> None:
         """Something happened in a channel: a reaction, a deletion, somebody types."""
         if not self.sees(channel):
             return
@@ -129,11 +132,11 @@ class World:
         """Something that needs no intent."""
         self.hub.dispatch(event, payload, guild.id if guild else None, NO_INTENT)
 
-    def readable(self, message: Message, payload: Json) -> Json:
+    def readable(self, message: FakeMessage, payload: Json) -> Json:
         """A message as REST gives it to the bot: whoever may not read content gets none."""
         if self.shows_nonces and message.nonce is not None:
             payload["nonce"] = message.nonce
-        if self.privileged & Intent.MESSAGE_CONTENT or message.channel.guild is None:
+        if self.privileged & GatewayIntents.MESSAGE_CONTENT or message.channel.guild is None:
             return payload
         if message.author is self.bot or self.bot in message.users_pinged:
             return payload

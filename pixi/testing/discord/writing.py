@@ -1,35 +1,94 @@
-"""How a message comes to be, is edited and goes, whoever does it."""
+"""How a message comes to be: who it mentions, what it holds, and what is wrong with it."""
 
 from __future__ import annotations
 
+import re
 import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from pixi.testing.discord import payloads
-from pixi.testing.discord.faults import Json
-from pixi.testing.discord.intents import Intent
-from pixi.testing.discord.mentioning import Allowed, pinged
+from pixi.testing.discord.calls import Json
+from pixi.testing.discord.ids import GatewayIntents
 from pixi.testing.discord.messages import (
     EPHEMERAL,
     REPLY,
-    Attachment,
-    Message,
+    FakeAttachment,
+    FakeMessage,
     Reaction,
     Reference,
     Upload,
     attach,
 )
+from pixi.testing.discord.users import Permission, in_channel
 
 if TYPE_CHECKING:
-    from pixi.testing.discord.channels import Channel
+    from pixi.testing.discord.channels import FakeChannel
     from pixi.testing.discord.users import User
     from pixi.testing.discord.webhooks import Webhook
     from pixi.testing.discord.world import World
 
+_USER = re.compile(r"<@!?(\d{1,20})>")
+_ROLE = re.compile(r"<@&(\d{1,20})>")
+_EVERYBODY = re.compile(r"@(?:everyone|here)\b")
+
+
+@dataclass(frozen=True, slots=True)
+class Allowed:
+    """The field `allowed_mentions`: kinds that may alert, and single ids."""
+
+    parse: frozenset[str] = frozenset({"users", "roles", "everyone"})
+    users: frozenset[int] = frozenset()
+    roles: frozenset[int] = frozenset()
+    replied_user: bool = True
+
 
 @dataclass(slots=True)
-class Draft:
+class Pinged:
+    """Who is alerted."""
+
+    users: list[User] = field(default_factory=list)
+    roles: list[int] = field(default_factory=list)
+    everyone: bool = False
+
+
+def pinged(
+    world: World,
+    channel: FakeChannel,
+    author: User,
+    text: str,
+    *,
+    allowed: Allowed,
+    answered: FakeMessage | None = None,
+    by_webhook: bool = False,
+) -> Pinged:
+    """Who is alerted by a text, which `author` writes in a channel, in answer to a message perhaps."""
+    found = Pinged()
+    may_all = by_webhook or bool(in_channel(channel, author) & Permission.MENTION_EVERYONE)
+    if "<@" in text:
+        for user_id in dict.fromkeys(map(int, _USER.findall(text))):
+            user = world.users.get(user_id)
+            if user is not None and ("users" in allowed.parse or user_id in allowed.users):
+                found.users.append(user)
+        roles = channel.guild.roles if channel.guild else {}
+        for role_id in dict.fromkeys(map(int, _ROLE.findall(text))):
+            role = roles.get(role_id)
+            if role is None or not (role.mentionable or may_all):
+                continue
+            if "roles" in allowed.parse or role_id in allowed.roles:
+                found.roles.append(role_id)
+    if answered is not None and allowed.replied_user and answered.webhook is None:
+        one = answered.author
+        found.users += [one] if one is not author and one not in found.users else []
+    found.everyone = "everyone" in allowed.parse and may_all and bool(_EVERYBODY.search(text))
+    return found
+
+
+SILENT = Allowed(frozenset(), replied_user=False)
+
+
+@dataclass(slots=True)
+class MessageDraft:
     """What is to be written. `answers` is the message that it points at as a reply."""
 
     content: str = ""
@@ -38,8 +97,8 @@ class Draft:
     components: list[Json] = field(default_factory=list)
     stickers: list[Json] = field(default_factory=list)
     allowed: Allowed = field(default_factory=Allowed)
-    answers: Message | None = None
-    forwards: Message | None = None
+    answers: FakeMessage | None = None
+    forwards: FakeMessage | None = None
     nonce: str | int | None = None
     enforce_nonce: bool = False
     flags: int = 0
@@ -54,9 +113,9 @@ class Draft:
 
 def write(
     world: World,
-    channel: Channel,
+    channel: FakeChannel,
     author: User,
-    draft: Draft,
+    draft: MessageDraft,
     *,
     webhook: Webhook | None = None,
     name: str | None = None,
@@ -65,7 +124,7 @@ def write(
     message_id: int | None = None,
     interaction: Json | None = None,
     reply_type: int | None = None,
-) -> Message:
+) -> FakeMessage:
     """Put a message into a channel and tell the bot of it."""
     answered = draft.answers
     found = pinged(
@@ -77,7 +136,7 @@ def write(
         answered=answered,
         by_webhook=webhook is not None,
     )
-    message = Message(
+    message = FakeMessage(
         id=message_id or world.ids.next(age),
         channel=channel,
         author=author,
@@ -118,12 +177,12 @@ def write(
     return message
 
 
-def _pointing(there: Message, kind: int) -> Reference:
+def _pointing(there: FakeMessage, kind: int) -> Reference:
     guild = there.channel.guild
     return Reference(there.id, there.channel.id, guild.id if guild else None, kind)
 
 
-def _snapshot(one: Message, world: World) -> Json:
+def _snapshot(one: FakeMessage, world: World) -> Json:
     whole = payloads.message(one, world, nested=True)
     fields = (
         "type", "content", "embeds", "attachments", "timestamp", "edited_timestamp", "flags", "mentions",
@@ -132,13 +191,13 @@ def _snapshot(one: Message, world: World) -> Json:
     return {name: whole[name] for name in fields if name in whole}
 
 
-def _kept(world: World, channel: Channel, upload: Upload) -> Attachment:
+def _kept(world: World, channel: FakeChannel, upload: Upload) -> FakeAttachment:
     attachment = attach(upload, channel.id, world.ids.next())
     world.files[attachment.path] = attachment
     return attachment
 
 
-def _in_thread(world: World, thread: Channel, author: User, webhook: Webhook | None) -> None:
+def _in_thread(world: World, thread: FakeChannel, author: User, webhook: Webhook | None) -> None:
     thread.message_count += 1
     if thread.archived:
         thread.archived = False
@@ -147,7 +206,7 @@ def _in_thread(world: World, thread: Channel, author: User, webhook: Webhook | N
         thread.follow(author)
 
 
-def rewrite(world: World, message: Message, content: str | None, allowed: Allowed | None = None) -> None:
+def rewrite(world: World, message: FakeMessage, content: str | None, allowed: Allowed | None = None) -> None:
     """Give a message another text, or only tell that it was changed."""
     if content is not None:
         message.edits.append(message.content)
@@ -168,7 +227,7 @@ def rewrite(world: World, message: Message, content: str | None, allowed: Allowe
     world.changed()
 
 
-def remove(world: World, *messages: Message) -> None:
+def remove(world: World, *messages: FakeMessage) -> None:
     """Delete messages of one channel; several at once are told as one event."""
     channel = messages[0].channel
     for message in messages:
@@ -178,11 +237,11 @@ def remove(world: World, *messages: Message) -> None:
     payload: Json = {"id": ids[0]} if len(ids) == 1 else {"ids": ids}
     event = "MESSAGE_DELETE" if len(ids) == 1 else "MESSAGE_DELETE_BULK"
     if not messages[0].ephemeral:
-        world.tell(event, channel, payload, Intent.GUILD_MESSAGES, Intent.DIRECT_MESSAGES)
+        world.tell(event, channel, payload, GatewayIntents.GUILD_MESSAGES, GatewayIntents.DIRECT_MESSAGES)
     world.changed()
 
 
-def add_reaction(world: World, message: Message, user: User, emoji: Reaction) -> None:
+def add_reaction(world: World, message: FakeMessage, user: User, emoji: Reaction) -> None:
     """Somebody reacts; doing so twice changes nothing."""
     key = str(emoji.id or emoji.name)
     reaction = message.found.setdefault(key, emoji)
@@ -200,7 +259,7 @@ def add_reaction(world: World, message: Message, user: User, emoji: Reaction) ->
     _tell_reaction(world, "MESSAGE_REACTION_ADD", message, payload)
 
 
-def drop_reaction(world: World, message: Message, user: User, key: str) -> None:
+def drop_reaction(world: World, message: FakeMessage, user: User, key: str) -> None:
     """Somebody takes a reaction back."""
     reaction = message.found.get(key)
     if reaction is None or reaction.users.pop(user.id, None) is None:
@@ -211,28 +270,38 @@ def drop_reaction(world: World, message: Message, user: User, key: str) -> None:
     _tell_reaction(world, "MESSAGE_REACTION_REMOVE", message, payload)
 
 
-def _reacted(message: Message, user: User, reaction: Reaction) -> Json:
+def _reacted(message: FakeMessage, user: User, reaction: Reaction) -> Json:
     return {"user_id": str(user.id), "message_id": str(message.id), "emoji": reaction.emoji()}
 
 
-def _tell_reaction(world: World, event: str, message: Message, payload: Json) -> None:
+def _tell_reaction(world: World, event: str, message: FakeMessage, payload: Json) -> None:
     world.tell(
-        event, message.channel, payload, Intent.GUILD_MESSAGE_REACTIONS, Intent.DIRECT_MESSAGE_REACTIONS
+        event,
+        message.channel,
+        payload,
+        GatewayIntents.GUILD_MESSAGE_REACTIONS,
+        GatewayIntents.DIRECT_MESSAGE_REACTIONS,
     )
     world.changed()
 
 
-def start_typing(world: World, channel: Channel, user: User) -> None:
+def start_typing(world: World, channel: FakeChannel, user: User) -> None:
     """Somebody begins to type."""
     now = time.time()
     payload: Json = {"user_id": str(user.id), "timestamp": int(now)}
     if channel.guild and user.id in channel.guild.members:
         payload["member"] = channel.guild.members[user.id].payload()
-    world.tell("TYPING_START", channel, payload, Intent.GUILD_MESSAGE_TYPING, Intent.DIRECT_MESSAGE_TYPING)
+    world.tell(
+        "TYPING_START",
+        channel,
+        payload,
+        GatewayIntents.GUILD_MESSAGE_TYPING,
+        GatewayIntents.DIRECT_MESSAGE_TYPING,
+    )
     world.changed()
 
 
-def remember_nonce(world: World, message: Message) -> None:
+def remember_nonce(world: World, message: FakeMessage) -> None:
     """From now on the same nonce of the same author gives this message back."""
     if message.nonce is None:
         return
@@ -245,13 +314,13 @@ def remember_nonce(world: World, message: Message) -> None:
     world.nonces[message.author.id, message.nonce] = (now, message)
 
 
-def made_before(world: World, author: User, nonce: str | int) -> Message | None:
+def made_before(world: World, author: User, nonce: str | int) -> FakeMessage | None:
     """The message that was made with that nonce some minutes ago."""
     at, message = world.nonces.get((author.id, nonce), (float("-inf"), None))
     return message if time.monotonic() - at < world.nonce_seconds else None
 
 
-def joined_thread(world: World, thread: Channel, user: User) -> None:
+def joined_thread(world: World, thread: FakeChannel, user: User) -> None:
     """Tell that somebody follows a thread now."""
     if thread.guild is None:
         return
@@ -262,7 +331,7 @@ def joined_thread(world: World, thread: Channel, user: User) -> None:
         world.tell_guild("THREAD_MEMBER_UPDATE", thread.guild, payload)
     added = [payloads.thread_member(thread, user) | {"member": thread.guild.members[user.id].payload()}]
     everybody: Json = {"id": str(thread.id), "member_count": len(thread.thread_members)}
-    intent = Intent.GUILDS if user is world.bot else Intent.GUILD_MEMBERS
+    intent = GatewayIntents.GUILDS if user is world.bot else GatewayIntents.GUILD_MEMBERS
     if world.sees(thread):
         payload = everybody | {"added_members": added}
         world.tell_guild("THREAD_MEMBERS_UPDATE", thread.guild, payload, intent)

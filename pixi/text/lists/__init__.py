@@ -3,7 +3,7 @@
 from functools import cache
 from importlib import resources
 
-from pixi.text.normalising import normalise
+from pixi.text.terms import normalise
 
 
 @cache

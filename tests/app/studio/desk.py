@@ -1,4 +1,4 @@
-"""A house with its server and the routes of the studio, and operators who ask them."""
+"""A service with its server and the routes of the studio, and operators who ask them."""
 
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 import aiohttp
 
-from pixi.app.household import Household
+from pixi.app.service import BotService
 from pixi.channels.http.access import digest_of
 from pixi.channels.http.files import files_folder
 from pixi.channels.http.server import HttpServer
@@ -22,7 +22,7 @@ from tests.servers.scripted_openai import Reply, ScriptedOpenAI, Seen, finish, s
 
 ROOM, DIRECT = "discord:1:77:pixi", "discord:1:78:pixi"
 MO, ANN = Author("11", "Mo"), Author("12", "Ann")
-Routes = Callable[[Household], Sequence[AddonRoute]]
+Routes = Callable[[BotService], Sequence[AddonRoute]]
 
 
 def answers(seen: Seen) -> Reply:
@@ -35,7 +35,7 @@ def answers(seen: Seen) -> Reply:
 class Desk:
     """A server that runs, and an operator with a key. `link` lets one browser in."""
 
-    house: Household
+    service: BotService
     url: str
     http: aiohttp.ClientSession
     headers: dict[str, str]
@@ -56,15 +56,15 @@ class Desk:
     async def key(self, name: str, *scopes: str) -> dict[str, str]:
         """Make a key, unless it is there from before; gives the header that sends it."""
         secret = f"pixi_sk_{name}{'x' * 40}"
-        await self.house.store.add_key(ApiKey(name, digest_of(secret), scopes))
+        await self.service.store.add_key(ApiKey(name, digest_of(secret), scopes))
         return {"Authorization": f"Bearer {secret}"}
 
     async def say(self, text: str, address: str = ROOM, by: Author = MO, *, number: int = 1) -> None:
         """Have somebody say something on Discord, and be answered."""
         group = address == ROOM
         said = Message(str(number), address, by, text, 1.7e9 + number, group=group)
-        await self.house.receive(said, RecordingChannel())
-        await self.house.engine.settled()
+        await self.service.receive(said, RecordingChannel())
+        await self.service.engine.settled()
 
 
 def path_of(address: str) -> str:
@@ -81,20 +81,20 @@ async def desk_in(
     *,
     head: str = "",
 ) -> AsyncGenerator[Desk, None]:
-    """A house in a folder whose model is scripted, served with these routes."""
+    """A service in a folder whose model is scripted, served with these routes."""
     async with ScriptedOpenAI(choose=choose) as model:
         settings_file(folder, model, f'{more}\n[models.fast]\nname = "second"\n')
         path = folder / "pixi.toml"
         path.write_text(head + path.read_text())
-        async with house_in(folder) as house, aiohttp.ClientSession() as http:
-            http_rules = house.settings.http
+        async with house_in(folder) as service, aiohttp.ClientSession() as http:
+            http_rules = service.settings.http
             server = HttpServer(
-                house,
+                service,
                 http_rules,
-                files=files_folder(http_rules.files, house.settings.store.url),
-                routes=[*house.routes, *(route for each in routes for route in each(house))],
+                files=files_folder(http_rules.files, service.settings.store.url),
+                routes=[*service.routes, *(route for each in routes for route in each(service))],
             )
             async with server.serving("127.0.0.1", 0) as url:
-                desk = Desk(house, url, http, {}, server.new_link().partition("=")[2])
+                desk = Desk(service, url, http, {}, server.new_link().partition("=")[2])
                 desk.headers = await desk.key("desk", "chat", "operate")
                 yield desk

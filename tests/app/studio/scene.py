@@ -1,4 +1,4 @@
-"""The studio's routes over a real house and a real socket, as an operator with a key."""
+"""The studio's routes over a real service and a real socket, as an operator with a key."""
 
 import asyncio
 import json
@@ -11,8 +11,8 @@ from typing import Any
 
 import aiohttp
 
-from pixi.app.household import Household
 from pixi.app.reload import reloading
+from pixi.app.service import BotService
 from pixi.channels.http.access import digest_of
 from pixi.channels.http.server import HttpServer
 from pixi.core.routes import AddonRoute
@@ -32,10 +32,10 @@ def key_of(*scopes: str) -> tuple[ApiKey, dict[str, str]]:
 
 @dataclass
 class Studio:
-    """A house that is served, and an operator's client."""
+    """A service that is served, and an operator's client."""
 
     folder: Path
-    house: Household
+    service: BotService
     model: ScriptedOpenAI
     url: str
     http: aiohttp.ClientSession
@@ -73,24 +73,24 @@ class Studio:
 @asynccontextmanager
 async def studio_in(
     folder: Path,
-    routes: Callable[[Household], Sequence[AddonRoute]],
+    routes: Callable[[BotService], Sequence[AddonRoute]],
     more: str = "",
     *,
     choose: Callable[[Seen], Reply] = hello,
 ) -> AsyncGenerator[Studio, None]:
-    """Serve a house in a folder with the routes of a screen, watched for changes of its files."""
+    """Serve a service in a folder with the routes of a screen, watched for changes of its files."""
     async with AsyncExitStack() as stack:
         listing = {"/v1/models": [answer(200, {"data": [{"id": "first"}]})]}
         model = await stack.enter_async_context(ScriptedOpenAI(choose=choose, about=listing))
         settings_file(folder, model, f"[http]\nrequests_per_minute = 100_000\n{more}")
-        house = await stack.enter_async_context(house_in(folder))
-        await stack.enter_async_context(reloading(house, reading(folder), folder))
+        service = await stack.enter_async_context(house_in(folder))
+        await stack.enter_async_context(reloading(service, reading(folder), folder))
         key, header = key_of("operate")
-        await house.store.add_key(key)
-        server = HttpServer(house, house.settings.http, files=folder / "files", routes=routes(house))
+        await service.store.add_key(key)
+        server = HttpServer(service, service.settings.http, files=folder / "files", routes=routes(service))
         url = await stack.enter_async_context(server.serving("127.0.0.1", 0))
         http = await stack.enter_async_context(aiohttp.ClientSession(headers=header))
-        yield Studio(folder, house, model, url, http)
+        yield Studio(folder, service, model, url, http)
 
 
 def from_here(studio: Studio, value: Any) -> Any:

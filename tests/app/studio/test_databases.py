@@ -47,7 +47,7 @@ async def studio(tmp_path: Path) -> AsyncGenerator[Studio, None]:
 async def test_the_list_tells_what_the_command_line_tells(studio: Studio) -> None:
     told = (await studio.get("databases"))["databases"]
     own = {"set_aside", "shipped", "done", "total", "finished", "personas"}
-    # Only who reads the documents knows what was passed over, and that is the house.
+    # Only who reads the documents knows what was passed over, and that is the service.
     lines = [{**line, "passed_over": {}} for line in await printed(studio, "databases")]
     rows = [{key: each[key] for key in each if key not in own} | {"passed_over": {}} for each in told]
     assert from_here(studio, rows) == lines
@@ -73,7 +73,7 @@ async def test_a_query_is_read_out_and_paid_for(studio: Studio) -> None:
     assert fact["source"]["title"] == "Ginger tea"
 
     async def paid() -> bool:
-        return (await studio.house.engine.bill()).month.cost > 0
+        return (await studio.service.engine.bill()).month.cost > 0
 
     await until(paid)
 

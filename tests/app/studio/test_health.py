@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from pixi.app.doctor import checks
-from pixi.app.doctor.checks import Finding
-from pixi.app.household import Household
+from pixi.app.doctor.servers import Finding
+from pixi.app.service import BotService
 from pixi.app.studio import health, mcp
 from pixi.core.routes import AddonRoute
 from tests.app.studio.scene import Studio, studio_in
@@ -24,8 +24,8 @@ SECRET = "hunter2-is-no-secret"
 _log = logging.getLogger("pixi.tests")
 
 
-def routes(house: Household) -> list[AddonRoute]:
-    return [*health.routes(house), *mcp.routes(house)]
+def routes(service: BotService) -> list[AddonRoute]:
+    return [*health.routes(service), *mcp.routes(service)]
 
 
 def rogue(*words: str) -> str:
@@ -41,7 +41,7 @@ async def studio(tmp_path: Path) -> AsyncGenerator[Studio, None]:
 
 async def test_vitals_are_counted(studio: Studio) -> None:
     vitals = (await studio.get("health"))["vitals"]
-    assert vitals["version"] == studio.house.version
+    assert vitals["version"] == studio.service.version
     assert (vitals["talking"], vitals["conversations"]) == (0, 0)
     assert 0 <= vitals["lag_ms"] <= vitals["longest_lag_ms"] < 60_000
     if Path("/proc/self/statm").exists():
@@ -177,7 +177,7 @@ async def test_nothing_is_kept_once_nobody_serves(tmp_path: Path) -> None:
 
 
 class Baker:
-    """A house with one MCP server whose tool says what stands in a file."""
+    """A service with one MCP server whose tool says what stands in a file."""
 
     def __init__(self, folder: Path) -> None:
         self.words = folder / "words"

@@ -17,7 +17,7 @@ Form = dict[str, Any]
 
 @asynccontextmanager
 async def following(desk: Desk, **asked: str) -> AsyncGenerator[AsyncGenerator[Form, None], None]:
-    """Follow the events of a house."""
+    """Follow the events of a service."""
     url = URL(f"{desk.url}/api/studio/events").with_query(asked)
     async with desk.http.get(url, headers=desk.headers) as answer:
         assert answer.status == 200, await answer.text()
@@ -74,21 +74,21 @@ async def test_words_in_private_are_hidden_and_where_a_setting_shows_them_that_i
                 *("turn_start", "answered", "turn_end")
             }
         assert (await desk.get("/api/studio/live"))["talks"][0]["hidden"]
-        assert await desk.house.store.audit(9) == ()
+        assert await desk.service.store.audit(9) == ()
     async with desk_in(tmp_path, [live.routes], "[studio]\nprivate = true\n") as desk:
         async with following(desk) as events:
             await desk.say("my secret", DIRECT, number=7)
             assert "secret" not in str(await turn_of(events)), "only where it is opened"
         async with following(desk, conversation=DIRECT) as events:
             assert "my secret" in str(await turn_of(events))
-        (record,) = await desk.house.store.audit(9)
+        (record,) = await desk.service.store.audit(9)
         assert (record.deed.tool, record.deed.conversation) == ("studio.open", DIRECT)
 
 
 async def test_further_kinds_come_over_the_same_stream(tmp_path: Path) -> None:
     async with desk_in(tmp_path, [live.routes]) as desk, following(desk, kinds="queue, health") as events:
-        desk.house.hub.publish("log", {"line": "no"})
-        desk.house.hub.publish("health", {"lag": 0.5})
+        desk.service.hub.publish("log", {"line": "no"})
+        desk.service.hub.publish("health", {"lag": 0.5})
         async with aclosing(events):
             assert await anext(events) == {"kind": "health", "lag": 0.5, "sse_id": ""}
 
@@ -96,7 +96,7 @@ async def test_further_kinds_come_over_the_same_stream(tmp_path: Path) -> None:
 async def test_what_is_forgotten_is_gone_from_the_screen_too(tmp_path: Path) -> None:
     async with desk_in(tmp_path, [live.routes]) as desk:
         await desk.say("hi", by=MO)
-        await desk.house.forget(MO.id)
+        await desk.service.forget(MO.id)
         async with following(desk, conversation=ROOM) as events:
             await desk.say("again", number=2)
             assert [form["answers"][0]["text"] for form in await turn_of(events) if "answers" in form] == [

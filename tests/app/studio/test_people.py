@@ -6,8 +6,8 @@ from typing import Any
 
 import aiohttp
 
-from pixi.app.studio import memory, people
-from pixi.app.studio.privacy import OPENED
+from pixi.app.studio import people
+from pixi.app.studio.rows import OPENED
 from pixi.core.memory import Memory
 from tests.app.studio.desk import ANN, DIRECT, MO, ROOM, Desk, desk_in
 
@@ -20,10 +20,10 @@ async def told(desk: Desk) -> tuple[Memory, Memory]:
     """Have two people say things, of which facts are remembered."""
     await desk.say("hi all, I have cats", ROOM)
     await desk.say("hush, a secret", DIRECT, ANN, number=2)
-    first, _ = await desk.house.store.remember(
+    first, _ = await desk.service.store.remember(
         Memory(0, "Pixi", MO.id, "discord:5", ROOM, "all", "They have cats.", 1.7e9)
     )
-    second, _ = await desk.house.store.remember(
+    second, _ = await desk.service.store.remember(
         Memory(0, "Pixi", ANN.id, "", DIRECT, "one", "They have a secret.", 1.7e9)
     )
     return first, second
@@ -74,7 +74,7 @@ async def test_an_export_is_that_of_the_command_line(tmp_path: Path) -> None:
         await told(desk)
         shown = await desk.get(f"{LIST}/{MO.id}/export")
         assert shown.pop("withheld") == []
-        assert shown == json.loads(json.dumps(await desk.house.store.export(MO.id)))
+        assert shown == json.loads(json.dumps(await desk.service.store.export(MO.id)))
         assert shown["conversations"][0]["messages"][0]["text"] == "hi all, I have cats"
 
 
@@ -89,7 +89,7 @@ async def test_an_export_has_no_word_of_talks_in_private(tmp_path: Path) -> None
         assert shown["memories"][0]["told_in"] == DIRECT
         for word in ("secret", "Hello there.", "they are kind"):
             assert word not in json.dumps(shown)
-        assert await desk.house.store.audit(9) == ()
+        assert await desk.service.store.audit(9) == ()
 
 
 async def test_an_export_with_talks_in_private_is_on_record(tmp_path: Path) -> None:
@@ -97,7 +97,7 @@ async def test_an_export_with_talks_in_private_is_on_record(tmp_path: Path) -> N
         await told(desk)
         shown = await desk.get(f"{LIST}/{ANN.id}/export")
         assert shown["memories"][0]["text"] == "They have a secret."
-        (record,) = await desk.house.store.audit(9)
+        (record,) = await desk.service.store.audit(9)
     assert (record.deed.tool, record.deed.conversation, record.deed.person) == (OPENED, DIRECT, "web:desk")
 
 
@@ -108,10 +108,10 @@ async def test_forgetting_wants_the_name_and_forgets_all(tmp_path: Path) -> None
         for wrong in ("Mo", "", "ann"):
             status, refused = await desk.ask("POST", path, {"name": wrong})
             assert (status, refused["title"]) == (422, "Another name")
-        assert len(await desk.house.store.people(ANN.id)) == 1
+        assert len(await desk.service.store.people(ANN.id)) == 1
         assert await desk.ask("POST", path, {"name": " Ann "}) == (200, {"conversations": 1, "left": []})
-        assert await desk.house.store.people(ANN.id) == ()
-        assert await desk.house.store.memories(ANN.id, "Pixi") == ()
+        assert await desk.service.store.people(ANN.id) == ()
+        assert await desk.service.store.memories(ANN.id, "Pixi") == ()
         assert [each["name"] for each in (await desk.get(LIST))["people"]] == ["Mo"]
         status, _ = await desk.ask("POST", path, {"name": "Ann"})
         assert status == 404
@@ -135,7 +135,7 @@ async def test_forgetting_takes_sent_files_along(tmp_path: Path) -> None:
 
 
 async def test_facts_are_listed_and_those_told_in_private_hidden(tmp_path: Path) -> None:
-    async with desk_in(tmp_path, [memory.routes]) as desk:
+    async with desk_in(tmp_path, [people.memory_routes]) as desk:
         cats, secret = await told(desk)
         shown = await desk.get(FACTS)
         assert (shown["next"], "Pixi" in shown["personas"]) == (None, True)
@@ -157,7 +157,7 @@ async def test_facts_are_listed_and_those_told_in_private_hidden(tmp_path: Path)
 
 
 async def test_facts_are_searched_and_filtered(tmp_path: Path) -> None:
-    async with desk_in(tmp_path, [memory.routes], SHOWN) as desk:
+    async with desk_in(tmp_path, [people.memory_routes], SHOWN) as desk:
         await told(desk)
         for asked, texts in (
             ("search=CATS", ["They have cats."]),
@@ -175,7 +175,7 @@ async def facts(desk: Desk, asked: str) -> list[Any]:
 
 
 async def test_one_fact_is_forgotten(tmp_path: Path) -> None:
-    async with desk_in(tmp_path, [memory.routes]) as desk:
+    async with desk_in(tmp_path, [people.memory_routes]) as desk:
         cats, secret = await told(desk)
         assert await desk.ask("DELETE", f"{FACTS}/{secret.id}") == (200, {"done": True})
         assert [each["id"] for each in await facts(desk, "")] == [cats.id]

@@ -57,7 +57,7 @@ async def test_what_is_saved_is_live_at_once(studio: Studio) -> None:
     assert status == 200
     assert after["live"] is True
     assert after["digest"] != file["digest"]
-    assert studio.house.personas["wren"].about == "pushes a cart"
+    assert studio.service.personas["wren"].about == "pushes a cart"
     assert (studio.folder / "personas" / "wren.md").read_text() == TEXT.replace("trolley", "cart")
     assert [each.name for each in (studio.folder / "personas").iterdir()] == ["wren.md"]
 
@@ -67,7 +67,7 @@ async def test_what_the_house_does_not_take_is_saved_and_told(studio: Studio) ->
     status, after = await saved(studio, TEXT.replace("about", "abuot"), file["digest"])
     assert (status, after["live"]) == (200, False)
     assert "do you mean `about`?" in str(after["why"])
-    assert studio.house.personas["wren"].about == "pushes a trolley"
+    assert studio.service.personas["wren"].about == "pushes a trolley"
     named = TEXT.replace("about:", "tools: [teapot]\nabout:")
     status, after = await saved(studio, named, str(after["digest"]))
     assert (status, after["live"]) == (200, False)
@@ -159,7 +159,7 @@ async def test_what_came_with_pixi_is_read_only_and_can_be_copied(studio: Studio
 async def test_a_new_persona_comes_from_a_template_that_answers(studio: Studio) -> None:
     new = await studio.post("personas", {"id": "night-owl"})
     assert new["live"] is True
-    assert studio.house.personas["night-owl"].name == "Night Owl"
+    assert studio.service.personas["night-owl"].name == "Night Owl"
     examined = await studio.post("personas/night-owl/draft", {"text": new["text"]})
     assert examined["problems"] == []
     for name in ("../x", "a/b", "", ".hidden", "readme", "a b", "x" * 70, "\ud83d", "a\0b"):
@@ -214,7 +214,7 @@ async def test_a_draft_has_the_faults_of_the_file_by_line(studio: Studio) -> Non
     assert [each["line"] for each in examined["problems"]] == [3, 4, 5, 5]
     assert all(each["stops"] for each in examined["problems"])
     assert examined["prompt"]["tokens"] > 100
-    assert set(studio.house.library.databases) == {"pancakes", "pixi-manual", "茶"}
+    assert set(studio.service.library.databases) == {"pancakes", "pixi-manual", "茶"}
 
 
 async def test_the_prompt_is_told_by_sections(studio: Studio) -> None:
@@ -254,10 +254,10 @@ async def test_a_text_answers_before_it_is_saved(studio: Studio) -> None:
 async def test_such_a_talk_is_kept_nowhere_and_paid_for(studio: Studio) -> None:
     body = {"text": TEXT, "message": "hi, this is a secret", "talk": "t1"}
     await studio.stream("personas/wren/draft/talk", body)
-    bill = await studio.house.engine.bill()
+    bill = await studio.service.engine.bill()
     assert bill.month.usage.prompt_tokens == 100
     assert bill.month.cost > 0
-    await studio.house.drain(5)
+    await studio.service.drain(5)
     for path in studio.folder.glob("pixi.db*"):
         assert b"this is a secret" not in path.read_bytes()
     assert (await studio.ask("DELETE", "personas/wren/draft/talk?talk=t1"))[0] == 200
@@ -333,6 +333,6 @@ async def test_nothing_that_a_repository_names_is_run(studio: Studio) -> None:
 
 async def test_nobody_but_an_operator(studio: Studio) -> None:
     key, header = key_of("chat")
-    assert await studio.house.store.add_key(key)
+    assert await studio.service.store.add_key(key)
     for method, path in (("GET", "personas"), ("PUT", "personas/wren"), ("POST", "personas/wren/draft/talk")):
         assert (await studio.ask(method, path, {}, **header))[0] == 403

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pixi.app.studio import queue, usage
+from pixi.app.studio import live, usage
 from pixi.core.message import Message
 from pixi.testing import RecordingChannel
 from tests.app.scene import persona_file
@@ -46,13 +46,13 @@ def books(seen: Seen) -> Reply:
 
 
 async def test_without_the_companion_there_are_no_drafts(tmp_path: Path) -> None:
-    async with desk_in(tmp_path, [queue.routes]) as desk:
+    async with desk_in(tmp_path, [live.queue_routes]) as desk:
         assert await desk.get(QUEUE) == {"questions": [], "drafts": False}
         assert (await desk.ask("GET", f"{QUEUE}/drafts"))[0] == 404
 
 
 async def test_drafts_are_decided_as_by_the_companions_own_routes(tmp_path: Path) -> None:
-    async with desk_in(tmp_path, [queue.routes], head=COMPANION) as desk:
+    async with desk_in(tmp_path, [live.queue_routes], head=COMPANION) as desk:
         assert (await desk.get(QUEUE))["drafts"] is True
         ids = []
         for name in ("One <b>", "Two"):
@@ -91,10 +91,10 @@ async def test_open_questions_are_shown_and_stay_the_asked_persons(
     persona_file(tmp_path, "pixi", "---\nname: Pixi\ntools: [book]\n---\n\nYou are Pixi.\n")
     said = Message("1", address, MO, "a table, please", 1.7e9, group=address == ROOM)
     head = 'addons = ["table.py"]\n'
-    async with desk_in(tmp_path, [queue.routes], more, books, head=head) as desk:
+    async with desk_in(tmp_path, [live.queue_routes], more, books, head=head) as desk:
         channel = RecordingChannel()
         channel.verdicts = [answered := asyncio.Event(), "yes"]
-        await desk.house.receive(said, channel)
+        await desk.service.receive(said, channel)
         await until(lambda: len(channel.questions) == 1)
         (question,) = (await desk.get(QUEUE))["questions"]
         assert question["id"] == channel.questions[0].nonce
@@ -103,7 +103,7 @@ async def test_open_questions_are_shown_and_stay_the_asked_persons(
         assert question["arguments"] == ('day: "monday"' if seen else "")
         assert question["person"] == ({"id": MO.id, "name": MO.name, "is_bot": False} if seen else None)
         answered.set()
-        await desk.house.engine.settled()
+        await desk.service.engine.settled()
         assert (await desk.get(QUEUE))["questions"] == []
 
 

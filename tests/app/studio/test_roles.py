@@ -3,13 +3,13 @@
 import re
 from pathlib import Path
 
-from pixi.app.studio import memory, people, queue, studio_routes, talks, usage
+from pixi.app.studio import live, people, studio_routes, talks, usage
 from pixi.channels.http.access import digest_of
 from pixi.core.routes import AddonRoute
 from pixi.store.kept import ApiKey
 from tests.app.studio.desk import Desk, desk_in
 
-SCREENS = [talks.routes, people.routes, memory.routes, queue.routes, usage.routes]
+SCREENS = [talks.routes, people.routes, people.memory_routes, live.queue_routes, usage.routes]
 ORIGIN = "https://shop.example.org"
 ROLES = ("nobody", "here", "wrong key", "chat key", "approving key", "visitor")
 COMPANION = 'addons = ["companion"]\n'
@@ -31,7 +31,7 @@ async def headers_of(role: str, desk: Desk) -> dict[str, str]:
         case "visitor":
             public = f"pixi_pk_shop{'x' * 40}"
             key = ApiKey("site", digest_of(public), (), (), (ORIGIN,), signs="5a" * 32)
-            assert await desk.house.store.add_key(key)
+            assert await desk.service.store.add_key(key)
             status, admitted = await desk.ask(
                 "POST", "/api/visitors", {}, Authorization=f"Bearer {public}", Origin=ORIGIN
             )
@@ -45,7 +45,7 @@ async def test_nobody_but_an_operator_gets_in(tmp_path: Path) -> None:
     async with desk_in(tmp_path, [studio_routes], head=COMPANION) as desk:
         knocks = {role: await headers_of(role, desk) for role in ROLES}
         desk.headers = {}
-        routes = studio_routes(desk.house)
+        routes = studio_routes(desk.service)
         assert len(routes) > 20
         for route in routes:
             body: object = None if route.method == "GET" else {}
@@ -64,12 +64,12 @@ def path_in(route: AddonRoute) -> str:
 
 async def test_every_route_wants_the_scope_of_operators(tmp_path: Path) -> None:
     async with desk_in(tmp_path, [studio_routes], head=COMPANION) as desk:
-        assert {route.scope for route in studio_routes(desk.house)} == {"operate"}
+        assert {route.scope for route in studio_routes(desk.service)} == {"operate"}
 
 
 async def test_a_key_that_may_operate_gets_in(tmp_path: Path) -> None:
     async with desk_in(tmp_path, [studio_routes], head=COMPANION) as desk:
-        for route in (each for each in studio_routes(desk.house) if not each.streams):
+        for route in (each for each in studio_routes(desk.service) if not each.streams):
             body: object = None if route.method == "GET" else {}
             status, answer = await desk.ask(route.method, path_in(route), body)
             assert status not in (401, 403), (route.method, route.path, answer)
@@ -83,7 +83,7 @@ async def test_a_session_reads_and_changes_something_with_its_word_alone(tmp_pat
             cookie = answer.headers["Set-Cookie"].partition(";")[0]
             csrf = (await answer.json())["csrf"]
         desk.headers = {"Cookie": cookie}
-        for route in (route for screen in SCREENS for route in screen(desk.house)):
+        for route in (route for screen in SCREENS for route in screen(desk.service)):
             reads = route.method == "GET"
             body: object = None if reads else {}
             status, answer = await desk.ask(route.method, path_in(route), body)

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from pixi.app.studio import talks
-from pixi.app.studio.privacy import OPENED
+from pixi.app.studio.rows import OPENED
 from pixi.core.message import Author, Message
-from pixi.store.kept import Place
+from pixi.store.kept import ChannelConfig
 from tests.app.scene import persona_file
 from tests.app.studio.desk import ANN, DIRECT, MO, ROOM, Desk, desk_in, path_of
 
@@ -50,7 +50,7 @@ async def test_all_talks_are_listed_and_private_ones_without_a_word(tmp_path: Pa
         assert "secret" not in json.dumps([shown, whole, await desk.get(f"{LIST}?search=secret")])
         status, refused = await desk.ask("GET", f"{path_of(DIRECT)}/export")
         assert (status, refused["title"]) == (403, "In private")
-        assert await desk.house.store.audit(9) == ()
+        assert await desk.service.store.audit(9) == ()
 
 
 async def test_where_the_settings_show_private_talks_each_opening_is_on_record(tmp_path: Path) -> None:
@@ -60,11 +60,11 @@ async def test_where_the_settings_show_private_talks_each_opening_is_on_record(t
         assert (row["private"], row["hidden"], row["people"][0]["name"]) == (True, False, "Ann")
         (found,) = (await desk.get(f"{LIST}?search=secret"))["talks"]
         assert found["found"] == {"turn": 1, "by": None, "text": ""}, "to find it is not to open it"
-        assert await desk.house.store.audit(9) == ()
+        assert await desk.service.store.audit(9) == ()
         (turn,) = (await desk.get(path_of(DIRECT)))["turns"]
         assert turn["said"][0]["text"] == "hush, a secret"
         await desk.get(f"{path_of(DIRECT)}/export")
-        told = [(each.deed.tool, each.deed.arguments) for each in await desk.house.store.audit(9)]
+        told = [(each.deed.tool, each.deed.arguments) for each in await desk.service.store.audit(9)]
     assert told == [(OPENED, '{"what": "messages"}'), (OPENED, '{"what": "export"}')]
 
 
@@ -171,7 +171,7 @@ async def test_a_search_that_takes_long_goes_on_where_it_was(
         for number in range(1, 4):
             text = "needle" if number == 1 else "straw"
             said = Message(str(number), f"discord:1:{number}:pixi", MO, text, 1.7e9 + number, group=True)
-            await desk.house.store.receive(said)
+            await desk.service.store.receive(said)
         shown = await desk.get(f"{LIST}?search=needle")
         assert shown["talks"] == []
         shown = await desk.get(f"{LIST}?search=needle&after={shown['next']}")
@@ -198,7 +198,7 @@ async def test_a_talk_is_reset(tmp_path: Path) -> None:
         await desk.say("hi all", ROOM)
         status, answer = await desk.ask("POST", f"{path_of(ROOM)}/reset")
         assert (status, answer) == (200, {"done": True})
-        (turn,) = await desk.house.store.turns(ROOM, 9)
+        (turn,) = await desk.service.store.turns(ROOM, 9)
         assert turn.lines == (), "what is left is that there was one"
         (row,) = (await desk.get(LIST))["talks"]
         assert (row["messages"], row["turns"], row["hidden"]) == (0, 1, True)
@@ -209,8 +209,8 @@ async def test_a_talk_is_reset(tmp_path: Path) -> None:
 async def test_a_branch_is_read_and_not_reset(tmp_path: Path) -> None:
     async with desk_in(tmp_path, [talks.routes]) as desk:
         await desk.say("hi all", ROOM)
-        (turn,) = await desk.house.store.turns(ROOM, 1)
-        await desk.house.rewind(ROOM, turn.id)
+        (turn,) = await desk.service.store.turns(ROOM, 1)
+        await desk.service.rewind(ROOM, turn.id)
         await desk.say("anew", ROOM, number=2)
         (branch,) = (await desk.get(path_of(ROOM)))["branches"]
         whole = await desk.get(path_of(branch))
@@ -233,9 +233,9 @@ async def test_persona_and_model_of_a_channel_are_chosen_as_by_its_commands(tmp_
         status, place = await desk.ask("PUT", f"{path_of(ROOM)}/place", chosen)
         assert (status, place["personas"], place["model"]) == (200, ["wren", "pixi"], "fast")
         assert place["home"] is True
-        assert desk.house.place("discord:1:77:") == Place(("wren", "pixi"), "fast", home=True)
+        assert desk.service.place("discord:1:77:") == ChannelConfig(("wren", "pixi"), "fast", home=True)
         status, place = await desk.ask("PUT", f"{path_of(ROOM)}/place", {"model": "default"})
-        assert desk.house.place("discord:1:77:") == Place(("wren", "pixi"), "", home=True)
+        assert desk.service.place("discord:1:77:") == ChannelConfig(("wren", "pixi"), "", home=True)
         for wrong, detail in (
             ({"personas": ["nobody"]}, "There is no persona 'nobody'. There is: "),
             ({"model": "none"}, "There is no model 'none'. There is: default, fast."),
@@ -257,4 +257,4 @@ async def test_a_talk_over_http_is_answered_by_the_model_that_was_chosen_for_it(
         assert (status, place["model"], place["choose"]) == (200, "fast", ["model"])
         await chat(desk, "hello again")
         assert (await desk.get(LIST))["talks"][0]["model"] == "second"
-        assert desk.house.models[0] == "default"
+        assert desk.service.models[0] == "default"

@@ -14,7 +14,7 @@ REMEMBERING = "---\nname: Pixi\ntools: [recall, remember]\n---\n\nYou are Pixi.\
 
 async def told(desk: Desk, number: int = -1, address: str = ROOM) -> Any:
     """Why a turn is as it is, counted from the first."""
-    records = await desk.house.store.turns(address, 100)
+    records = await desk.service.store.turns(address, 100)
     return await desk.get(f"/api/studio/why/{records[number].id}")
 
 
@@ -53,7 +53,7 @@ async def test_what_came_to_mind_is_told_with_the_words_that_brought_it(tmp_path
     persona_file(tmp_path, "pixi", REMEMBERING)
     async with desk_in(tmp_path, [why.routes]) as desk:
         fact = Memory(0, "Pixi", MO.id, "", ROOM, "one", "has a cat called Minka", 1.0)
-        await desk.house.store.remember(fact)
+        await desk.service.store.remember(fact)
         await desk.say("how is my cat?")
         (reminder,) = (await told(desk))["reminders"]
         assert reminder["about"] == "Mo"
@@ -61,8 +61,8 @@ async def test_what_came_to_mind_is_told_with_the_words_that_brought_it(tmp_path
         assert reminder["words"] == ["cat"]
         assert reminder["score"] > 0
         assert reminder["known"]
-        (memory,) = await desk.house.store.memories(MO.id, "Pixi")
-        await desk.house.store.drop_memories([memory.id])
+        (memory,) = await desk.service.store.memories(MO.id, "Pixi")
+        await desk.service.store.drop_memories([memory.id])
         (reminder,) = (await told(desk))["reminders"]
         assert not reminder["known"]
 
@@ -92,7 +92,7 @@ async def test_what_changed_since_is_said(tmp_path: Path) -> None:
     async with desk_in(tmp_path, [why.routes]) as desk:
         answer = await told(desk)
         assert (answer["certain"], answer["changed"]) == ("changed", ["prefix"])
-        await desk.house.forget(MO.id)
+        await desk.service.forget(MO.id)
         answer = await told(desk)
         assert answer["certain"] == "forgotten"
         assert (answer["said"], answer["reply"], answer["history"]) == (None, [], [])
@@ -107,7 +107,7 @@ async def test_a_turn_in_private_is_told_without_a_word(tmp_path: Path) -> None:
         assert (answer["said"], answer["reply"], answer["prefix"], answer["acts"]) == (None, [], [], [])
     async with desk_in(tmp_path, [why.routes], "[studio]\nprivate = true\n") as desk:
         assert "my secret" in (await told(desk, address=DIRECT))["said"]["text"]
-        (record,) = await desk.house.store.audit(9)
+        (record,) = await desk.service.store.audit(9)
         assert record.deed.tool == "studio.open"
 
 

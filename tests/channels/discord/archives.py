@@ -5,8 +5,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from pixi.core.archive import Archive, Asking, Found, Query
-from pixi.testing.discord import Channel, User
+from pixi.core.archive import Archive, ArchiveQuery, Asker, FoundMessages
+from pixi.testing.discord import FakeChannel, User
 from tests.channels.discord.backend import RecordingBackend
 from tests.channels.discord.room import Room, room_of
 
@@ -27,10 +27,10 @@ class Desk:
     """Where somebody asks."""
 
     archive: Archive
-    asking: Asking
+    asking: Asker
 
-    async def search(self, words: str, place: str = "", *, limit: int = 25, **more: Any) -> Found:
-        query = Query(words, place, limit=limit, **more)
+    async def search(self, words: str, place: str = "", *, limit: int = 25, **more: Any) -> FoundMessages:
+        query = ArchiveQuery(words, place, limit=limit, **more)
         return await self.archive.search(query, self.asking)
 
     async def texts(self, words: str, place: str = "", **more: Any) -> set[str]:
@@ -38,9 +38,9 @@ class Desk:
         return {each.text for each in (await self.search(words, place, **more)).messages}
 
 
-async def desk(room: Room, where: Channel, people: Sequence[User] = ()) -> Desk:
+async def desk(room: Room, where: FakeChannel, people: Sequence[User] = ()) -> Desk:
     """Mo asks there; in the name of others, where they are named. All before that was heard of."""
     channel, message = await room.asked("well?", where=where)
     assert channel.archive is not None
-    asking = Asking(tuple(str(person.id) for person in people or (room.mo,)), message)
+    asking = Asker(tuple(str(person.id) for person in people or (room.mo,)), message)
     return Desk(channel.archive, asking)

@@ -1,4 +1,4 @@
-"""A house that only writes down what it is asked: what a bot's parts are tested against."""
+"""A service that only writes down what it is asked: what a bot's parts are tested against."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -9,14 +9,14 @@ from pixi.core.channel import Channel, OpenChannel
 from pixi.core.deltas import Usage
 from pixi.core.message import Message
 from pixi.core.persona import Persona
-from pixi.core.spending import Payer, Share, Spent
+from pixi.core.spending import QuotaUsage, UsageEntry, UsageScope
 from pixi.settings.discord_rules import Rules
-from pixi.store.kept import Place, Tally, TurnRecord
+from pixi.store.kept import ChannelConfig, Tally, TurnRecord
 
 
 @dataclass(slots=True)
 class RecordingBackend:
-    """A `pixi.channels.discord.backend.House`. What it is told can be read; what it answers can be set.
+    """A `pixi.channels.discord.backend.BotBackend`. What it is told can be read; what it answers can be set.
 
     Attributes:
         received: messages, with the channels they came by.
@@ -32,7 +32,7 @@ class RecordingBackend:
     seeing: bool = False
     received: list[tuple[Message, Channel]] = field(default_factory=list)
     asked: list[tuple[str, tuple[Any, ...]]] = field(default_factory=list)
-    places: dict[str, Place] = field(default_factory=dict)
+    places: dict[str, ChannelConfig] = field(default_factory=dict)
     records: dict[str, TurnRecord] = field(default_factory=dict)
     past: dict[str, list[TurnRecord]] = field(default_factory=dict)
     marks: dict[str, int] = field(default_factory=dict)
@@ -40,10 +40,10 @@ class RecordingBackend:
     kept: dict[str, Any] = field(default_factory=dict)
     stops: bool = True
     unfinished: tuple[str, ...] = ()
-    month: Spent = field(default_factory=Spent)
+    month: UsageEntry = field(default_factory=UsageEntry)
     month_dollars: float | None = None
-    searches: tuple[Spent, ...] = ()
-    shares: tuple[Share, ...] = ()
+    searches: tuple[UsageEntry, ...] = ()
+    shares: tuple[QuotaUsage, ...] = ()
 
     def obey(self, **rules: Any) -> None:
         """Change the rules, as an operator does while the bot runs."""
@@ -83,10 +83,10 @@ class RecordingBackend:
     async def drain(self, seconds: float) -> None:
         self.asked.append(("drain", (seconds,)))
 
-    def place(self, channel: str) -> Place:
-        return self.places.get(channel, Place())
+    def place(self, channel: str) -> ChannelConfig:
+        return self.places.get(channel, ChannelConfig())
 
-    async def set_place(self, channel: str, place: Place) -> None:
+    async def set_place(self, channel: str, place: ChannelConfig) -> None:
         self.places[channel] = place
 
     async def turn_behind(self, prefix: str, platform_id: str) -> TurnRecord | None:
@@ -103,7 +103,7 @@ class RecordingBackend:
         self.asked.append(("export", (person,)))
         return self.kept
 
-    async def status(self, payer: Payer) -> BotStatus:
+    async def status(self, payer: UsageScope) -> BotStatus:
         self.asked.append(("status", (payer,)))
         return BotStatus(
             version="0",

@@ -1,4 +1,4 @@
-"""A bot with slash commands at a Discord of our own, before a house that writes down what it is asked."""
+"""A bot with slash commands at a Discord of our own, before a service that writes down what it is asked."""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
@@ -12,7 +12,7 @@ from pixi.channels.discord.backend import ConversationAddress
 from pixi.channels.discord.gateway.client import Client
 from pixi.channels.discord.slash.commands import SlashCommands
 from pixi.core.persona import Persona
-from pixi.testing.discord import Channel, Guild, Interaction, LoopbackDiscord, Permission, User
+from pixi.testing.discord import FakeChannel, Guild, Interaction, LoopbackDiscord, Permission, User
 from pixi.testing.discord import interactions as used
 from tests.channels.discord.backend import RecordingBackend
 from tests.servers.clients import pointed_at
@@ -38,15 +38,15 @@ class Stage:
     shown: list[tuple[int, str]]
     forgotten: list[str]
     guild: Guild
-    general: Channel
+    general: FakeChannel
     mo: User
     boss: User
 
-    def address(self, channel: Channel | Guild, persona: str = "") -> str:
+    def address(self, channel: FakeChannel | Guild, persona: str = "") -> str:
         return str(ConversationAddress(self.discord.bot.id, channel.id, persona))
 
     async def use(
-        self, line: str, who: User | None = None, where: Channel | None = None, **options: Any
+        self, line: str, who: User | None = None, where: FakeChannel | None = None, **options: Any
     ) -> Interaction:
         """Somebody uses a command, and is answered."""
         who, where = who or self.mo, where or self.general
@@ -56,7 +56,7 @@ class Stage:
         return begun
 
     async def use_unseen(
-        self, line: str, who: User, where: Channel | None = None, **options: Any
+        self, line: str, who: User, where: FakeChannel | None = None, **options: Any
     ) -> Interaction:
         """The same on a server that lets everybody use every command."""
         where = where or self.general

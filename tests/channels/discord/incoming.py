@@ -14,7 +14,7 @@ from pixi.channels.discord.gateway.client import Client
 from pixi.channels.discord.gateway.patches import patched
 from pixi.channels.discord.gateway.preflight import DiscordServer
 from pixi.channels.discord.incoming.handler import MessageHandler
-from pixi.channels.discord.incoming.message import MessageReader
+from pixi.channels.discord.incoming.message import MessageTranslator
 from pixi.channels.discord.incoming.recent import RecentMessages
 from pixi.channels.discord.outgoing.channel import DiscordChannels
 from pixi.channels.discord.permissions import Directory
@@ -73,14 +73,14 @@ class Incoming:
     backend: RecordingBackend
     rest: Rest
     recent: RecentMessages
-    reader: MessageReader
+    reader: MessageTranslator
     directory: Directory
     handler: MessageHandler
     _ids: "itertools.count[int]" = field(default_factory=lambda: itertools.count(10_000))
 
     @property
     def received(self) -> list[Message]:
-        """What the house got, in order."""
+        """What the service got, in order."""
         return [message for message, _ in self.backend.received]
 
     @property
@@ -253,7 +253,7 @@ async def incoming(
             assert client.user is not None
             client._connection.application_id = APPLICATION
             recent = RecentMessages(lambda: backend.rules.overhear)
-            reader = MessageReader(client.user, lambda: backend.rules)
+            reader = MessageTranslator(client.user, lambda: backend.rules)
             channels = DiscordChannels(client, backend, recent)
             handler = MessageHandler(backend, channels, recent, reader, since=since)
             yield Incoming(client, backend, rest, recent, reader, channels.directory, handler)

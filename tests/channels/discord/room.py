@@ -1,4 +1,4 @@
-"""A server with the bot whole in it, and two people; a house that writes down what it is asked."""
+"""A server with the bot whole in it, and two people; a service that writes down what it is asked."""
 
 import asyncio
 import contextlib
@@ -21,12 +21,12 @@ class Room:
     discord: LoopbackDiscord
     backend: RecordingBackend
     guild: loopback.Guild
-    general: loopback.Channel
+    general: loopback.FakeChannel
     mo: loopback.User
     ana: loopback.User
 
     async def asked(
-        self, text: str = "hi", *, where: loopback.Channel | None = None
+        self, text: str = "hi", *, where: loopback.FakeChannel | None = None
     ) -> tuple[DiscordChannel, str]:
         """Mo asks the bot something; gives where it answers, and the message's id."""
         place = where or self.general

@@ -1,6 +1,6 @@
 import pytest
 
-from pixi.channels.discord.incoming.addressing import (
+from pixi.channels.discord.incoming.handler import (
     AddressingFacts,
     ChannelPersona,
     Why,

@@ -14,7 +14,7 @@ from pixi.channels.discord.slash.translations import Translations
 from pixi.core.channel import Question
 from pixi.core.events import Verdict
 from pixi.core.persona import Persona
-from pixi.testing.discord import Channel, Interaction, Message, Permission, User, payloads
+from pixi.testing.discord import FakeChannel, FakeMessage, Interaction, Permission, User, payloads
 from tests.channels.discord.backend import RecordingBackend
 from tests.channels.discord.room import Room, room_of
 from tests.waiting import until
@@ -39,7 +39,7 @@ def question(
 class Asked:
     """A question that is open, and its message."""
 
-    def __init__(self, answer: "asyncio.Task[Verdict]", message: Message) -> None:
+    def __init__(self, answer: "asyncio.Task[Verdict]", message: FakeMessage) -> None:
         self.answer = answer
         self.message = message
 
@@ -55,7 +55,7 @@ async def asked(
     *,
     seconds: float = 30.0,
     channel: DiscordChannel | None = None,
-    where: Channel | None = None,
+    where: FakeChannel | None = None,
 ) -> AsyncIterator[Asked]:
     place = where or room.general
     if channel is None:
@@ -78,7 +78,7 @@ async def pressed(
     return begun
 
 
-async def loses_its_buttons(room: Room, message: Message) -> None:
+async def loses_its_buttons(room: Room, message: FakeMessage) -> None:
     await room.discord.wait_for(lambda: not message.components)
 
 

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from pixi.channels.discord.archive import archive, requests, search
-from pixi.core.archive import Asking, Query
+from pixi.core.archive import ArchiveQuery, Asker
 from pixi.core.errors import ChannelError
 from pixi.settings.discord_rules import Rules
-from pixi.testing.discord import Intent, Permission
-from pixi.testing.discord.calls import Call
+from pixi.testing.discord import GatewayIntents, Permission
+from pixi.testing.discord.calls import ApiCall
 from tests.channels.discord.archives import SEARCH, desk, reading_room
 from tests.channels.discord.room import Room
 
@@ -177,7 +177,7 @@ async def test_a_long_history_is_read_in_pages_as_far_as_is_good(room: Room) -> 
 
 
 async def test_a_server_that_shows_the_bot_no_words_is_told_of(room: Room) -> None:
-    room.discord.allow_intents(Intent(0))
+    room.discord.allow_intents(GatewayIntents(0))
     await room.general.say(room.ana, "the griddle is hot")
     found = await (await desk(room, room.general)).search("griddle")
     assert found.messages == ()
@@ -189,10 +189,10 @@ async def test_a_server_that_takes_its_time_is_not_waited_for(
 ) -> None:
     monkeypatch.setattr(archive, "_SECONDS", 0.3)
     here = await desk(room, room.general)
-    asked: list[Call] = []
+    asked: list[ApiCall] = []
     going_on = asyncio.Event()
 
-    async def hang(call: Call) -> None:
+    async def hang(call: ApiCall) -> None:
         asked.append(call)
         await going_on.wait()
 
@@ -309,7 +309,7 @@ async def test_only_members_can_ask(room: Room) -> None:
     stranger = room.discord.person("stranger")
     for people in ((), (str(stranger.id),), (str(room.mo.id), str(stranger.id)), ("terminal:mo",)):
         with pytest.raises(ChannelError, match="Only members of this server can ask"):
-            await channel.archive.search(Query("griddle"), Asking(people))
+            await channel.archive.search(ArchiveQuery("griddle"), Asker(people))
 
 
 async def test_who_lost_a_role_a_moment_ago_is_told_no_more(

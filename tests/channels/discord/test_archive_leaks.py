@@ -9,10 +9,10 @@ from itertools import chain, combinations
 import pytest
 
 from pixi.channels.discord.archive.visibility import NOT_HERE
-from pixi.core.archive import Archive, Asking, Query
+from pixi.core.archive import Archive, ArchiveQuery, Asker
 from pixi.core.errors import ChannelError
-from pixi.testing.discord import Channel, Permission, Role, User
-from pixi.testing.discord.permissions import in_channel
+from pixi.testing.discord import FakeChannel, FakeRole, Permission, User
+from pixi.testing.discord.users import in_channel
 from tests.channels.discord.archives import SEARCH, reading_room
 from tests.channels.discord.room import Room
 from tests.waiting import until
@@ -34,10 +34,10 @@ class Town:
     """
 
     room: Room
-    rooms: dict[str, Channel] = field(default_factory=dict)
-    places: dict[str, Channel] = field(default_factory=dict)
+    rooms: dict[str, FakeChannel] = field(default_factory=dict)
+    places: dict[str, FakeChannel] = field(default_factory=dict)
     people: dict[str, User] = field(default_factory=dict)
-    roles: dict[str, Role] = field(default_factory=dict)
+    roles: dict[str, FakeRole] = field(default_factory=dict)
     searched: bool = True
 
     def settle(self) -> None:
@@ -96,7 +96,7 @@ class Town:
         self.rooms, self.places = rooms, rooms | others
         self.forum = forum
 
-    def closed(self, name: str, *roles: str, bot: bool = True) -> Channel:
+    def closed(self, name: str, *roles: str, bot: bool = True) -> FakeChannel:
         """A channel for some roles, of which the bot knows."""
         channel = self.room.guild.channel(name)
         for role in roles:
@@ -118,16 +118,16 @@ class Town:
 
     # Who may know of what, by the server's own reckoning.
 
-    def reads(self, person: User, place: Channel) -> bool:
+    def reads(self, person: User, place: FakeChannel) -> bool:
         needed = READING | (P.CONNECT if place.type == 2 else P(0))
         return in_channel(place, person) & needed == needed
 
-    def audience(self, place: Channel) -> list[User]:
+    def audience(self, place: FakeChannel) -> list[User]:
         """Whoever sees what is said there; of a private thread whoever may be let in."""
         there = place.parent if place.private and place.parent else place
         return [each for each in self.people.values() if in_channel(there, each) & P.VIEW_CHANNEL]
 
-    def may_tell(self, place: Channel, here: Channel, askers: tuple[User, ...]) -> bool:
+    def may_tell(self, place: FakeChannel, here: FakeChannel, askers: tuple[User, ...]) -> bool:
         """The promise: all who ask, all who read along and the bot may read it; and what is private stays."""
         readers = [*askers, self.room.discord.bot, *(() if place.private else self.audience(here))]
         if place.private and place is not here:
@@ -156,8 +156,8 @@ async def town(request: pytest.FixtureRequest) -> AsyncIterator[Town]:
         yield town
 
 
-def in_the_name_of(*people: User) -> Asking:
-    return Asking(tuple(str(person.id) for person in people))
+def in_the_name_of(*people: User) -> Asker:
+    return Asker(tuple(str(person.id) for person in people))
 
 
 async def test_in_every_room_everybody_is_told_what_all_there_may_read_and_nothing_else(town: Town) -> None:
@@ -168,7 +168,7 @@ async def test_in_every_room_everybody_is_told_what_all_there_may_read_and_nothi
         every = [*((each,) for each in town.people.values()), *list(combinations(there, 2))[:6]]
         for askers in every if town.searched else every[number % 3 :: 3]:  # by whom is the same for both
             counted += 1
-            found = await archive.search(Query("secret", limit=25), in_the_name_of(*askers))
+            found = await archive.search(ArchiveQuery("secret", limit=25), in_the_name_of(*askers))
             told = {each.text.removeprefix("the secret of ") for each in found.messages}
             wanted = {name for name, place in town.places.items() if town.may_tell(place, here, askers)}
             if not town.searched:  # only what is awake is read through
@@ -179,7 +179,7 @@ async def test_in_every_room_everybody_is_told_what_all_there_may_read_and_nothi
     assert told_of > 250
 
 
-async def archive_of(town: Town, here: Channel) -> Archive:
+async def archive_of(town: Town, here: FakeChannel) -> Archive:
     """The archive of a room; the owner, who gets in everywhere, has the bot called there."""
     message = await here.say(town.room.guild.owner, f"{town.room.discord.bot.mention} well?")
     received = town.room.backend.received
@@ -204,7 +204,7 @@ async def test_however_a_server_is_furnished_nobody_is_told_what_somebody_there_
         for here in town.rooms.values():
             archive = await archive_of(town, here)
             for asker in town.people.values():
-                found = await archive.search(Query("secret", limit=25), in_the_name_of(asker))
+                found = await archive.search(ArchiveQuery("secret", limit=25), in_the_name_of(asker))
                 for each in found.messages:
                     place = town.places[each.text.removeprefix("the secret of ")]
                     assert town.may_tell(place, here, (asker,)), (here, asker, place)
@@ -257,7 +257,7 @@ async def test_a_place_that_may_not_be_read_and_one_that_is_not_there_are_told_o
             assert await read(archive, meant, askers) == [NOT_HERE]
 
 
-async def read(archive: Archive, where: str, asking: Asking) -> list[str]:
+async def read(archive: Archive, where: str, asking: Asker) -> list[str]:
     """What is told of a place: the texts of what stands there and is pinned there; or why nothing is."""
     told = []
     for look in (archive.read(where, asking, way="around", limit=25), archive.pins(where, asking, limit=25)):

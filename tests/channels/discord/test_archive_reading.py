@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from pixi.channels.discord.archive import archive, search
-from pixi.core.archive import Query
+from pixi.core.archive import ArchiveQuery
 from pixi.core.errors import ChannelError
 from tests.channels.discord.archives import SEARCH, desk, reading_room
 from tests.channels.discord.room import Room
@@ -73,7 +73,7 @@ async def test_posts_come_with_tags_answers_and_whether_they_are_solved(room: Ro
     await forum.post(room.ana, "Juice", "Orange or apple?")
     solved.update(archived=searched, locked=True)
     here = await desk(room, room.general)
-    found = await here.archive.posts(Query("pancake sticks", limit=3), here.asking)
+    found = await here.archive.posts(ArchiveQuery("pancake sticks", limit=3), here.asking)
     first = found.posts[0]
     assert (first.title, first.place, first.solved, first.closed) == (
         "My pancake sticks",
@@ -88,11 +88,11 @@ async def test_posts_come_with_tags_answers_and_whether_they_are_solved(room: Ro
     assert first.best[0].text == "Let the butter foam first, then the pancake does not stick."
     assert first.best[0].link.endswith(f"/{solved.id}/{best.id}")
     assert first.link.endswith(f"/channels/{room.guild.id}/{solved.id}")
-    warm = await here.archive.posts(Query("keep warm", "questions", limit=3), here.asking)
+    warm = await here.archive.posts(ArchiveQuery("keep warm", "questions", limit=3), here.asking)
     assert [(each.title, each.solved) for each in warm.posts] == [("Cold plates", False)]
     assert warm.posts[0].link.endswith(str(opened.id))
     with pytest.raises(ChannelError, match="#general is no forum"):
-        await here.archive.posts(Query("pancake", "general"), here.asking)
+        await here.archive.posts(ArchiveQuery("pancake", "general"), here.asking)
     with pytest.raises(ChannelError, match="#questions is a forum"):
         await here.archive.read("questions", here.asking, way="around", limit=5)
 
@@ -104,10 +104,10 @@ async def test_where_not_every_forum_was_asked_for_what_is_archived_that_is_told
         await room.guild.forum(f"forum-{number}").post(room.ana, f"Pancake {number}", "pancake?")
     here = await desk(room, room.general)
     room.discord.fail("GET", r"/threads/archived", 403, code=50001)
-    whole = await here.archive.posts(Query("pancake"), here.asking)
+    whole = await here.archive.posts(ArchiveQuery("pancake"), here.asking)
     assert (len(whole.posts), whole.partial) == (2, "")
     monkeypatch.setattr(archive, "_FORUMS", 1)
-    some = await here.archive.posts(Query("pancake"), here.asking)
+    some = await here.archive.posts(ArchiveQuery("pancake"), here.asking)
     assert (len(some.posts), some.partial) == (2, search.NOT_ALL)
 
 
@@ -115,6 +115,6 @@ async def test_posts_of_whom_the_rules_block_are_left_out(room: Room) -> None:
     forum = room.guild.forum()
     await forum.post(room.ana, "Pancake of Ana", "pancake?")
     here = await desk(room, room.general)
-    assert len((await here.archive.posts(Query("pancake"), here.asking)).posts) == 1
+    assert len((await here.archive.posts(ArchiveQuery("pancake"), here.asking)).posts) == 1
     room.backend.obey(blocked_users=(room.ana.id,))
-    assert (await here.archive.posts(Query("pancake"), here.asking)).posts == []
+    assert (await here.archive.posts(ArchiveQuery("pancake"), here.asking)).posts == []

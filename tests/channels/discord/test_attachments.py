@@ -13,12 +13,11 @@ import discord
 import pytest
 from PIL import Image as Pillow
 
-from pixi.channels.carried import Carried
+from pixi.channels.carried import Attached
 from pixi.channels.discord.incoming.attachments import AttachmentReader
-from pixi.channels.discord.incoming.message import IncomingMessage, MessageReader
+from pixi.channels.discord.incoming.message import IncomingMessage, MessageTranslator
 from pixi.settings.discord_rules import Rules
-from pixi.testing.discord import Channel as Room
-from pixi.testing.discord import LoopbackDiscord, Upload
+from pixi.testing.discord import FakeChannel, LoopbackDiscord, Upload
 from tests.servers.clients import Bot, connected, heard
 
 
@@ -28,23 +27,23 @@ class Post:
 
     server: LoopbackDiscord
     bot: Bot
-    room: Room
+    room: FakeChannel
     reader: AttachmentReader
 
-    async def read(self, *files: Upload, sees: bool = True, **rules: Any) -> Carried:
+    async def read(self, *files: Upload, sees: bool = True, **rules: Any) -> Attached:
         """What is read of a message with these files."""
         count = len(self.bot.of("message")) + 1
         await self.room.say(self.server.landlord, attachments=files)
         return await self.last(count, sees=sees, **rules)
 
-    async def last(self, count: int, *, sees: bool = True, **rules: Any) -> Carried:
+    async def last(self, count: int, *, sees: bool = True, **rules: Any) -> Attached:
         """What is read of the message that comes as the `count`th."""
         message: discord.Message = (await heard(self.bot, "message", count))[-1]
         return await self.reader.read(incoming(message), Rules(**rules), sees=sees)
 
 
 def incoming(message: discord.Message) -> IncomingMessage:
-    return MessageReader(message.author, Rules).read(message)
+    return MessageTranslator(message.author, Rules).read(message)
 
 
 @asynccontextmanager
@@ -80,7 +79,7 @@ def png_of(width: int, height: int) -> bytes:
 
 async def test_a_message_that_carries_nothing_tells_nothing() -> None:
     async with post() as here:
-        assert await here.read() == Carried()
+        assert await here.read() == Attached()
 
 
 # Pictures.

@@ -14,7 +14,7 @@ from pixi.channels.discord.gateway.client import Shards
 from pixi.channels.discord.gateway.patches import patched
 from pixi.channels.discord.gateway.preflight import find_server
 from pixi.core.errors import ConfigError, PixiError, StoreError
-from pixi.store.kept import Place
+from pixi.store.kept import ChannelConfig
 from tests.channels.discord.backend import RecordingBackend
 from tests.channels.discord.incoming import BOT, DM, GENERAL, GUILD, PERSONAS
 from tests.channels.discord.plain_server import TOKEN, PlainServer, plain_server
@@ -190,7 +190,7 @@ async def test_a_fault_of_ours_costs_one_line_without_a_traceback(
     caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
 ) -> None:
     class OddHouse(RecordingBackend):
-        def place(self, channel: str) -> Place:
+        def place(self, channel: str) -> ChannelConfig:
             raise KeyError("odd")
 
     async with plain_server() as server:

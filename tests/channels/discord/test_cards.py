@@ -12,12 +12,11 @@ from PIL import Image as Pillow
 
 from pixi.channels.discord.formatting import units
 from pixi.channels.discord.outgoing.content import forms_of, public_address
-from pixi.core.card import Card, Field
 from pixi.core.errors import ChannelError, ChannelLost
 from pixi.core.events import Failed, TurnEnded
-from pixi.core.message import Image
+from pixi.core.message import Card, Field, Image
 from pixi.core.persona import Persona
-from pixi.testing.discord import Message, Permission
+from pixi.testing.discord import FakeMessage, Permission
 from tests.channels.discord.backend import RecordingBackend
 from tests.channels.discord.room import Room, room_of
 
@@ -52,11 +51,11 @@ async def masked() -> AsyncIterator[Room]:
         yield room
 
 
-def posted(room: Room) -> list[Message]:
+def posted(room: Room) -> list[FakeMessage]:
     return [each for each in room.general.messages if each.author.bot or each.webhook]
 
 
-def box(message: Message) -> dict[str, Any]:
+def box(message: FakeMessage) -> dict[str, Any]:
     (shown,) = message.embeds
     return dict(shown)
 

@@ -4,9 +4,9 @@ from typing import Any
 import pytest
 
 from pixi.core.persona import Persona
-from pixi.store.kept import Place
-from pixi.testing.discord import Fault
-from pixi.testing.discord.calls import Call
+from pixi.store.kept import ChannelConfig
+from pixi.testing.discord import RefusedCall
+from pixi.testing.discord.calls import ApiCall
 from tests.channels.discord.backend import RecordingBackend
 from tests.channels.discord.commands import Stage, stage
 from tests.waiting import until
@@ -18,7 +18,7 @@ async def here() -> AsyncIterator[Stage]:
         yield set_up
 
 
-def place(here: Stage) -> Place:
+def place(here: Stage) -> ChannelConfig:
     return here.backend.place(here.address(here.general))
 
 
@@ -29,11 +29,11 @@ CALL = "An answer comes to a mention, to a reply, and to those who call somebody
 
 
 async def test_a_persona_that_speaks_here_is_the_only_one(here: Stage) -> None:
-    here.backend.places[here.address(here.general)] = Place(("pixi", "lao-qin"), "large", True)
+    here.backend.places[here.address(here.general)] = ChannelConfig(("pixi", "lao-qin"), "large", True)
     begun = await here.use("persona", here.boss, name="edda")
     assert begun.content == "**Edda\\_Storm** speaks here from now on."
     assert not begun.ephemeral
-    assert place(here) == Place(("edda",), "large", True)
+    assert place(here) == ChannelConfig(("edda",), "large", True)
     assert (await here.use("persona", here.boss)).content == (
         "Here you meet: **Edda\\_Storm**\nEvery message here is answered."
     )
@@ -48,7 +48,7 @@ async def test_a_persona_joins_those_who_are_here(here: Stage) -> None:
 
 
 async def test_a_persona_leaves_and_the_others_stay(here: Stage) -> None:
-    here.backend.places[here.address(here.general)] = Place(("pixi", "edda"))
+    here.backend.places[here.address(here.general)] = ChannelConfig(("pixi", "edda"))
     begun = await here.use("persona", here.boss, name="pixi", how="leave")
     assert begun.content == "**Pixi** has left. Here you still meet: **Edda\\_Storm**"
     assert place(here).personas == ("edda",)
@@ -95,29 +95,29 @@ async def test_who_is_meant_must_be_said(here: Stage) -> None:
 async def test_a_channel_becomes_home_and_is_home_no_more(here: Stage) -> None:
     begun = await here.use("persona", here.boss, home=True)
     assert begun.content == "From now on every message here is answered."
-    assert place(here) == Place(home=True)
+    assert place(here) == ChannelConfig(home=True)
     begun = await here.use("persona", here.boss, name="edda", home=False)
     assert begun.content == (
         "**Edda\\_Storm** speaks here from now on.\n"
         "From now on an answer comes to a mention, to a reply, and to those who call somebody by name."
     )
-    assert place(here) == Place(("edda",))
+    assert place(here) == ChannelConfig(("edda",))
 
 
 async def test_a_thread_is_its_own_place_and_begins_as_its_channel(here: Stage) -> None:
-    here.backend.places[here.address(here.general)] = Place(("edda",), home=True)
+    here.backend.places[here.address(here.general)] = ChannelConfig(("edda",), home=True)
     thread = here.guild.thread(here.general, "fog")
     await until(lambda: here.client.get_channel(thread.id) is not None)
     assert (await here.use("persona", here.boss, thread)).content == (
         "Here you meet: **Edda\\_Storm**\nEvery message here is answered."
     )
     await here.use("persona", here.boss, thread, name="pixi", how="join")
-    assert here.backend.place(here.address(thread)) == Place(("edda", "pixi"), home=True)
-    assert place(here) == Place(("edda",), home=True)
+    assert here.backend.place(here.address(thread)) == ChannelConfig(("edda", "pixi"), home=True)
+    assert place(here) == ChannelConfig(("edda",), home=True)
 
 
 async def test_a_thread_of_a_home_can_be_no_home(here: Stage) -> None:
-    here.backend.places[here.address(here.general)] = Place(home=True)
+    here.backend.places[here.address(here.general)] = ChannelConfig(home=True)
     thread = here.guild.thread(here.general, "fog")
     await until(lambda: here.client.get_channel(thread.id) is not None)
     await here.use("persona", here.boss, thread, home=False)
@@ -127,7 +127,7 @@ async def test_a_thread_of_a_home_can_be_no_home(here: Stage) -> None:
 async def test_in_a_direct_message_it_is_chosen_for_that_alone(here: Stage) -> None:
     dm = here.discord.dm(here.mo)
     await here.use("persona", where=dm, name="edda")
-    assert here.backend.places == {here.address(dm): Place(("edda",))}
+    assert here.backend.places == {here.address(dm): ChannelConfig(("edda",))}
     assert (await here.use("persona", where=dm)).content == "Here you meet: **Edda\\_Storm**"
 
 
@@ -136,14 +136,14 @@ async def test_in_a_direct_message_it_is_chosen_for_that_alone(here: Stage) -> N
 
 async def test_with_one_face_for_a_guild_it_is_chosen_for_the_guild_and_worn(here: Stage) -> None:
     here.backend.obey(faces="profile")
-    here.backend.places[here.address(here.general)] = Place(("pixi",), "large")
+    here.backend.places[here.address(here.general)] = ChannelConfig(("pixi",), "large")
     begun = await here.use("persona", here.boss, name="edda", home=True)
     assert begun.content == (
         "**Edda\\_Storm** speaks here from now on.\nFrom now on every message here is answered."
     )
     assert here.backend.places == {
-        here.address(here.guild): Place(("edda",)),
-        here.address(here.general): Place((), "large", True),
+        here.address(here.guild): ChannelConfig(("edda",)),
+        here.address(here.general): ChannelConfig((), "large", True),
     }
     await until(lambda: here.shown)
     assert here.shown == [(here.guild.id, "edda")]
@@ -152,11 +152,11 @@ async def test_with_one_face_for_a_guild_it_is_chosen_for_the_guild_and_worn(her
 
 async def test_with_one_face_a_choice_made_before_for_a_channel_gives_way_in_its_threads(here: Stage) -> None:
     here.backend.obey(faces="profile")
-    here.backend.places[here.address(here.general)] = Place(("pixi",))
+    here.backend.places[here.address(here.general)] = ChannelConfig(("pixi",))
     thread = here.guild.thread(here.general, "fog")
     await until(lambda: here.client.get_channel(thread.id) is not None)
     await here.use("persona", here.boss, thread, name="edda")
-    assert place(here) == Place()
+    assert place(here) == ChannelConfig()
     assert "**Edda\\_Storm**" in ((await here.use("persona", here.boss, thread)).content or "")
 
 
@@ -164,7 +164,7 @@ async def test_in_a_direct_message_no_face_is_worn(here: Stage) -> None:
     here.backend.obey(faces="profile")
     dm = here.discord.dm(here.mo)
     await here.use("persona", where=dm, name="edda")
-    assert here.backend.places == {here.address(dm): Place(("edda",))}
+    assert here.backend.places == {here.address(dm): ChannelConfig(("edda",))}
     assert here.shown == []
 
 
@@ -214,18 +214,18 @@ async def test_the_model_of_a_channel_is_told_and_chosen(here: Stage) -> None:
     assert (await here.use("model", here.boss)).content == "The model that writes here: **small**"
     begun = await here.use("model", here.boss, name="LARGE")
     assert (begun.content, begun.ephemeral) == ("The model that writes here from now on: **large**", False)
-    assert place(here) == Place(model="large")
+    assert place(here) == ChannelConfig(model="large")
     assert (await here.use("model", here.boss)).content == "The model that writes here: **large**"
 
 
 async def test_the_first_model_is_the_default(here: Stage) -> None:
-    here.backend.places[here.address(here.general)] = Place(("edda",), "large")
+    here.backend.places[here.address(here.general)] = ChannelConfig(("edda",), "large")
     await here.use("model", here.boss, name="small")
-    assert place(here) == Place(("edda",))
+    assert place(here) == ChannelConfig(("edda",))
 
 
 async def test_a_thread_keeps_being_home_when_its_model_is_chosen(here: Stage) -> None:
-    here.backend.places[here.address(here.general)] = Place(("edda",), home=True)
+    here.backend.places[here.address(here.general)] = ChannelConfig(("edda",), home=True)
     thread = here.guild.thread(here.general, "fog")
     await until(lambda: here.client.get_channel(thread.id) is not None)
     await here.use("model", here.boss, thread, name="large")
@@ -242,7 +242,7 @@ async def test_a_model_that_there_is_not_is_told_with_those_that_there_are(here:
 
 
 async def test_a_model_that_there_is_no_more_writes_nothing(here: Stage) -> None:
-    here.backend.places[here.address(here.general)] = Place(model="gone")
+    here.backend.places[here.address(here.general)] = ChannelConfig(model="gone")
     assert (await here.use("model", here.boss)).content == "The model that writes here: **small**"
 
 
@@ -250,7 +250,7 @@ async def test_a_model_that_there_is_no_more_writes_nothing(here: Stage) -> None
 
 
 async def test_reset_forgets_the_conversation_of_everybody_here_and_all_see_it(here: Stage) -> None:
-    here.backend.places[here.address(here.general)] = Place(("pixi", "edda"))
+    here.backend.places[here.address(here.general)] = ChannelConfig(("pixi", "edda"))
     begun = await here.use("reset", here.boss)
     assert (begun.content, begun.ephemeral) == ("What was said here is forgotten. We begin anew.", False)
     assert here.backend.asked == [
@@ -260,7 +260,7 @@ async def test_reset_forgets_the_conversation_of_everybody_here_and_all_see_it(h
 
 
 async def test_stop_ends_the_replies_of_everybody_here(here: Stage) -> None:
-    here.backend.places[here.address(here.general)] = Place(("pixi", "edda"))
+    here.backend.places[here.address(here.general)] = ChannelConfig(("pixi", "edda"))
     begun = await here.use("stop")
     assert (begun.content, begun.ephemeral) == ("Stopped.", True)
     assert here.backend.asked == [
@@ -289,8 +289,8 @@ def given(here: Stage, *entries: dict[str, Any], app: bool = False) -> None:
         "permissions": list(entries),
     }
 
-    def tell(call: Call) -> None:
-        raise Fault(200, 0, "", body=[told])  # type: ignore[arg-type]
+    def tell(call: ApiCall) -> None:
+        raise RefusedCall(200, 0, "", body=[told])  # type: ignore[arg-type]
 
     here.discord.before("GET", r"/commands/permissions$", tell)
 

@@ -13,7 +13,7 @@ from pixi.core.channel import Channel
 from pixi.core.deltas import Usage
 from pixi.core.errors import StoreError
 from pixi.core.message import Author, Message
-from pixi.store.kept import Place, TurnRecord
+from pixi.store.kept import ChannelConfig, TurnRecord
 from tests.channels.discord.backend import RecordingBackend
 from tests.channels.discord.incoming import (
     ANA,
@@ -34,7 +34,7 @@ from tests.channels.discord.incoming import (
     incoming,
 )
 
-BOTH = Place(personas=("pixi", "edda"))
+BOTH = ChannelConfig(personas=("pixi", "edda"))
 
 
 def at(channel: int, persona: str = "pixi") -> str:
@@ -149,7 +149,7 @@ async def test_in_a_home_channel_everything_is_for_the_persona(home: tuple[int, 
 
 async def test_people_may_choose_a_home_for_a_channel_and_its_threads() -> None:
     async with incoming() as here:
-        here.backend.places[at(GENERAL, "")] = Place(home=True)
+        here.backend.places[at(GENERAL, "")] = ChannelConfig(home=True)
         await here.hear("hi", channel=THREAD)
         await here.hear("hi", channel=POST)
 
@@ -216,7 +216,7 @@ async def test_several_can_be_named_at_once() -> None:
 
 async def test_a_resident_that_is_on_the_shelf_no_more_does_not_answer() -> None:
     async with incoming() as here:
-        here.backend.places[at(GENERAL, "")] = Place(personas=("gone",))
+        here.backend.places[at(GENERAL, "")] = ChannelConfig(personas=("gone",))
         await here.hear(f"<@{BOT}> hi")
 
         assert [each.conversation for each in here.addressed] == [at(GENERAL, "pixi")]
@@ -578,7 +578,7 @@ async def test_changes_of_what_an_earlier_process_heard_are_passed_on_too() -> N
 
 
 class FullHouse(RecordingBackend):
-    """A house whose disk is full."""
+    """A service whose disk is full."""
 
     full = True
 
@@ -637,7 +637,7 @@ async def test_words_of_another_channel_are_never_quoted() -> None:
         assert "treasure" not in str(here.received)
 
 
-@pytest.mark.parametrize("name", ["addressing", "attachments", "handler", "recent"])
+@pytest.mark.parametrize("name", ["attachments", "handler", "recent"])
 def test_behind_the_border_nothing_knows_discord_py(name: str) -> None:
     file = Path(pixi.channels.discord.incoming.__file__).with_name(f"{name}.py")
     tree = ast.parse(file.read_text(encoding="utf-8"))

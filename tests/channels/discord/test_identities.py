@@ -7,7 +7,7 @@ from pathlib import Path
 import discord
 import pytest
 
-from pixi.channels.discord.incoming.message import IncomingMessage, MessageReader
+from pixi.channels.discord.incoming.message import IncomingMessage, MessageTranslator
 from pixi.channels.discord.outgoing import identities
 from pixi.channels.discord.outgoing.identities import webhook_marked
 from pixi.channels.discord.places import address_of_chat
@@ -56,7 +56,7 @@ def _message(scene: Scene, index: int = -1) -> IncomingMessage:
     data = {each: what for each, what in scene.rest.messages[CHANNEL][index].items() if each[0] != "_"}
     message = discord.Message(state=channel._state, channel=channel, data=data)  # type: ignore[arg-type]
     assert scene.client.user is not None
-    return MessageReader(scene.client.user, Rules).read(message)
+    return MessageTranslator(scene.client.user, Rules).read(message)
 
 
 # Webhooks.

@@ -11,10 +11,10 @@ from PIL import Image
 from pixi.channels.discord.bot import Bot
 from pixi.channels.discord.gateway import client
 from pixi.channels.discord.gateway.client import Shards
-from pixi.core.channel import Channel as Place
+from pixi.core.channel import Channel
 from pixi.core.message import Author, Message
-from pixi.store.kept import Place as Chosen
-from pixi.testing.discord import Channel, LoopbackDiscord, Permission
+from pixi.store.kept import ChannelConfig
+from pixi.testing.discord import FakeChannel, LoopbackDiscord, Permission
 from tests.channels.discord.backend import RecordingBackend
 from tests.channels.discord.incoming import PERSONAS
 from tests.waiting import until
@@ -54,7 +54,7 @@ def backend(**rules: object) -> RecordingBackend:
     return made
 
 
-def at(discord: LoopbackDiscord, channel: Channel, persona: str = "pixi") -> str:
+def at(discord: LoopbackDiscord, channel: FakeChannel, persona: str = "pixi") -> str:
     return f"discord:{discord.bot.id}:{channel.id}:{persona}"
 
 
@@ -278,7 +278,7 @@ async def test_a_webhook_of_somebody_else_is_a_bot() -> None:
 
 async def test_two_personas_that_always_answer_each_other_come_to_an_end() -> None:
     class Chatty(RecordingBackend):
-        async def receive(self, message: Message, channel: Place) -> None:
+        async def receive(self, message: Message, channel: Channel) -> None:
             await super().receive(message, channel)
             if message.addressed:
                 other = "Edda" if message.conversation.endswith("pixi") else "Pixi"
@@ -289,7 +289,7 @@ async def test_two_personas_that_always_answer_each_other_come_to_an_end() -> No
         mo = discord.person("mo")
         here = Chatty(personas=PERSONAS)
         here.obey(faces="webhook", bot_turns=4)
-        here.places[at(discord, general, "")] = Chosen(personas=("pixi", "edda"))
+        here.places[at(discord, general, "")] = ChannelConfig(personas=("pixi", "edda"))
         async with running(discord, here):
             await general.say(mo, "Pixi, begin!")
             await heard(here, 5)

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from pixi.channels.discord import permissions
-from pixi.core.venue import Rights, Venue
-from pixi.testing.discord import Channel, Permission, User
+from pixi.core.message import Rights, Venue
+from pixi.testing.discord import FakeChannel, Permission, User
 from tests.channels.discord.backend import RecordingBackend
 from tests.channels.discord.room import Room, room_of
 from tests.waiting import until, within
@@ -28,19 +28,19 @@ async def room() -> AsyncIterator[Room]:
         yield room
 
 
-def closed(room: Room, kind: str = "text", *, parent: Channel | None = None) -> Channel:
+def closed(room: Room, kind: str = "text", *, parent: FakeChannel | None = None) -> FakeChannel:
     """A channel that not everybody sees; the bot does."""
     channel = room.guild.channel("closed", kind, parent=parent, deny_everyone=VIEW)
     channel.overwrite(room.discord.bot, allow=SPEAK)
     return channel
 
 
-async def venue(room: Room, where: Channel) -> Venue:
+async def venue(room: Room, where: FakeChannel) -> Venue:
     channel, _ = await room.asked(where=where)
     return channel.venue
 
 
-async def rights(room: Room, person: User | str, where: Channel | None = None) -> Rights:
+async def rights(room: Room, person: User | str, where: FakeChannel | None = None) -> Rights:
     channel, _ = await room.asked(where=where)
     return await channel.rights(person if isinstance(person, str) else str(person.id))
 

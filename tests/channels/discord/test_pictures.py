@@ -6,9 +6,8 @@ import pytest
 
 from pixi.channels.discord.outgoing.emoji import MOST_NAMES, OwnSticker, find_sticker, names_of
 from pixi.core.errors import ChannelError, ChannelLost
-from pixi.core.message import Image
+from pixi.core.message import Abilities, Image, Picture
 from pixi.core.persona import Persona
-from pixi.core.picture import Abilities, Picture
 from pixi.testing.discord import Permission
 from tests.channels.discord.backend import RecordingBackend
 from tests.channels.discord.room import Room, room_of

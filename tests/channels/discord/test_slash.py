@@ -14,8 +14,8 @@ from pixi.channels.discord.slash import invocation
 from pixi.channels.discord.slash.translations import Translations
 from pixi.core.deltas import Usage
 from pixi.core.errors import ChannelError, StoreError
-from pixi.core.spending import Payer, Share, Spent
-from pixi.store.kept import Place
+from pixi.core.spending import QuotaUsage, UsageEntry, UsageScope
+from pixi.store.kept import ChannelConfig
 from pixi.testing.discord import Permission
 from pixi.testing.discord import interactions as used
 from tests.channels.discord.backend import RecordingBackend
@@ -334,7 +334,7 @@ async def test_help_and_status_are_told_in_every_language(here: Stage, language:
 
 
 async def test_status_tells_how_the_bot_is_doing_and_who_lives_here(here: Stage) -> None:
-    here.backend.places[here.address(here.general)] = Place(("edda", "pixi"), "large")
+    here.backend.places[here.address(here.general)] = ChannelConfig(("edda", "pixi"), "large")
     told = fields(await here.use("status"))
     assert told["Lives here"] == "**Edda\\_Storm**, **Pixi**"
     assert told["Model here"] == "large"
@@ -352,7 +352,7 @@ async def test_what_it_costs_is_for_the_admins_of_the_settings(here: Stage) -> N
 
 
 async def test_the_month_stands_beside_its_limit_for_the_admins_alone(here: Stage) -> None:
-    here.backend.month = Spent(messages=1_200, usage=Usage(30_000, 20_000, 900), unpriced=5, cost=2.5)
+    here.backend.month = UsageEntry(messages=1_200, usage=Usage(30_000, 20_000, 900), unpriced=5, cost=2.5)
     here.backend.month_dollars = 20.0
     assert "This month" not in fields(await here.use("status", here.boss))
     here.backend.obey(admins=(here.boss.id,))
@@ -360,10 +360,13 @@ async def test_the_month_stands_beside_its_limit_for_the_admins_alone(here: Stag
         "messages: 1\u202f200\ntokens: 30\u202f000 read, of these 20\u202f000 cached; 900 written\n"
         "cost: $2.50+? / $20.00"
     )
-    here.backend.month, here.backend.month_dollars = Spent(), None
+    here.backend.month, here.backend.month_dollars = UsageEntry(), None
     assert fields(await here.use("status", here.boss))["This month"].endswith("cost: $0.00")
-    searched = Spent(model="web search (native)", usage=Usage(searches=1_200), cost=12.0)
-    here.backend.searches = (searched, Spent(model="web search (mcp)", usage=Usage(searches=1), unpriced=1))
+    searched = UsageEntry(model="web search (native)", usage=Usage(searches=1_200), cost=12.0)
+    here.backend.searches = (
+        searched,
+        UsageEntry(model="web search (mcp)", usage=Usage(searches=1), unpriced=1),
+    )
     assert fields(await here.use("status", here.boss))["This month"].endswith(
         "\nweb search (native): 1\u202f200 · $12.00\nweb search (mcp): 1 · $0.00+?"
     )
@@ -372,9 +375,9 @@ async def test_the_month_stands_beside_its_limit_for_the_admins_alone(here: Stag
 async def test_everybody_sees_what_is_left_for_them(here: Stage) -> None:
     assert "Used today (UTC)" not in fields(await here.use("status"))
     here.backend.shares = (
-        Share("person", "messages", 12, 20),
-        Share("channel", "tokens", 1_000, 50_000),
-        Share("guild", "writes", 0, 5),
+        QuotaUsage("person", "messages", 12, 20),
+        QuotaUsage("channel", "tokens", 1_000, 50_000),
+        QuotaUsage("guild", "writes", 0, 5),
     )
     assert fields(await here.use("status"))["Used today (UTC)"] == (
         "You – messages: 12 / 20\n"
@@ -387,15 +390,15 @@ async def test_everybody_sees_what_is_left_for_them(here: Stage) -> None:
         guild = f"discord:{here.guild.id}"
         assert here.backend.asked[-1] == (
             "status",
-            (Payer(str(here.mo.id), f"discord:{here.general.id}", guild),),
+            (UsageScope(str(here.mo.id), f"discord:{here.general.id}", guild),),
         )
     dm = here.discord.dm(here.mo)
     await here.use("status", where=dm)
-    assert here.backend.asked[-1] == ("status", (Payer(str(here.mo.id), f"discord:{dm.id}"),))
+    assert here.backend.asked[-1] == ("status", (UsageScope(str(here.mo.id), f"discord:{dm.id}"),))
 
 
 async def test_help_tells_how_to_call_those_who_live_here(here: Stage) -> None:
-    here.backend.places[here.address(here.general)] = Place(("edda", "pixi"))
+    here.backend.places[here.address(here.general)] = ChannelConfig(("edda", "pixi"))
     told = fields(await here.use("help"))
     assert told["How to talk to us"] == (
         f"Mention <@{here.discord.bot.id}>, reply to one of our messages, "
@@ -423,7 +426,7 @@ async def test_help_leaves_out_what_somebody_cannot_see(here: Stage) -> None:
 async def test_help_and_status_fit_however_many_live_here() -> None:
     many = {f"p{n}": replace(PERSONAS["pixi"], name="*" * 90, about="[" * 900) for n in range(60)}
     async with stage(RecordingBackend(personas=many, default_persona="p0")) as here:
-        here.backend.places[here.address(here.general)] = Place(tuple(many))
+        here.backend.places[here.address(here.general)] = ChannelConfig(tuple(many))
         for line in ("help", "status"):
             box = embed(await here.use(line))
             assert all(len(each["value"]) <= 1_024 for each in box["fields"])
@@ -436,7 +439,7 @@ async def test_help_and_status_fit_however_many_live_here() -> None:
 class Broken(RecordingBackend):
     """A house whose store cannot be read."""
 
-    async def status(self, payer: Payer) -> BotStatus:
+    async def status(self, payer: UsageScope) -> BotStatus:
         raise StoreError("/var/pixi.db cannot be read: put the disk back.")
 
     async def reset(self, conversation: str) -> None:
@@ -527,7 +530,7 @@ class Slow(RecordingBackend):
         super().__init__(personas=PERSONAS)
         self.going = asyncio.Event()
 
-    async def status(self, payer: Payer) -> BotStatus:
+    async def status(self, payer: UsageScope) -> BotStatus:
         await self.going.wait()
         return await super().status(payer)
 

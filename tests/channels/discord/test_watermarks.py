@@ -11,7 +11,7 @@ from tests.waiting import within
 
 
 class AttentiveHouse(RecordingBackend):
-    """A house that says when watermarks were written."""
+    """A service that says when watermarks were written."""
 
     marked: asyncio.Event
 
@@ -21,7 +21,7 @@ class AttentiveHouse(RecordingBackend):
 
 
 class FullHouse(RecordingBackend):
-    """A house whose disk is full."""
+    """A service whose disk is full."""
 
     full = True
 

@@ -12,8 +12,8 @@ import pytest
 from pixi.core.deltas import Usage
 from pixi.core.errors import StoreError
 from pixi.core.lines import AssistantLine, ToolCall, ToolLine, UserLine
-from pixi.store.kept import Effect, Place, TurnRecord
-from pixi.testing.discord import Channel, Interaction, Message
+from pixi.store.kept import ChannelConfig, Effect, TurnRecord
+from pixi.testing.discord import FakeChannel, FakeMessage, Interaction
 from tests.channels.discord.backend import RecordingBackend
 from tests.channels.discord.commands import PERSONAS, Stage, embed, fields, shown, stage
 from tests.waiting import until
@@ -57,7 +57,7 @@ def keep(here: Stage, *records: TurnRecord) -> None:
                 here.backend.records[effect.platform_id] = record
 
 
-async def ours(here: Stage, where: Channel | None = None) -> Message:
+async def ours(here: Stage, where: FakeChannel | None = None) -> FakeMessage:
     """A message that the bot posted."""
     channel = here.client.get_partial_messageable((where or here.general).id)
     posted = await channel.send("a cloud")
@@ -77,7 +77,7 @@ async def test_notes_are_shown_to_whoever_asks_and_to_nobody_else(here: Stage) -
 
 
 async def test_notes_of_all_who_live_here_are_in_the_order_of_their_times(here: Stage) -> None:
-    here.backend.places[here.address(here.general)] = Place(("pixi", "edda"))
+    here.backend.places[here.address(here.general)] = ChannelConfig(("pixi", "edda"))
     edda = {"conversation": here.address(here.general, "edda"), "persona": "Edda_Storm"}
     keep(
         here,
@@ -274,7 +274,7 @@ async def test_a_button_from_before_a_restart_still_works() -> None:
 
 
 class Broken(RecordingBackend):
-    """A house whose store cannot be written."""
+    """A service whose store cannot be written."""
 
     async def forget(self, person: str) -> int:
         raise StoreError("/var/pixi.db cannot be written: the disk is full.")

@@ -17,7 +17,7 @@ from pixi.core.channel import Channel, OpenChannel
 from pixi.core.message import Message
 from pixi.core.persona import Persona
 from pixi.core.routes import AddonRoute
-from pixi.core.spending import Bill, Payer, Share
+from pixi.core.spending import QuotaUsage, UsageReport, UsageScope
 from pixi.engine import Engine
 from pixi.engine.context import Role
 from pixi.fetching.web import Web
@@ -78,10 +78,10 @@ class EngineBackend:
     async def forget(self, person: str) -> int:
         return await self.engine.forget(person)
 
-    async def shares(self, payer: Payer) -> Sequence[Share]:
+    async def shares(self, payer: UsageScope) -> Sequence[QuotaUsage]:
         return await self.engine.shares(payer)
 
-    async def bill(self) -> Bill:
+    async def bill(self) -> UsageReport:
         return await self.engine.bill()
 
     def model_of(self, conversation: str, /) -> str:
@@ -185,18 +185,20 @@ async def served(
 ) -> AsyncGenerator[Served, None]:
     model = ScriptedModel(*replies, traits=Traits(vision=vision))
     kept = store or await SqliteStore.open(MEMORY)
-    cast = personas or PERSONAS
+    persona_set = personas or PERSONAS
     engine = Engine(
         model=model,
-        persona=cast["pixi"],
+        persona=persona_set["pixi"],
         store=kept,
         addons=addons,
-        cast=lambda conversation: Role(cast.get(conversation.split(":", 2)[-1], cast["pixi"]), model),
+        resolver=lambda conversation: Role(
+            persona_set.get(conversation.split(":", 2)[-1], persona_set["pixi"]), model
+        ),
     )
     try:
         with TemporaryDirectory(prefix="pixi-files-") as own:
             async with engine, aiohttp.ClientSession() as http:
-                backend = EngineBackend(engine, kept, cast)
+                backend = EngineBackend(engine, kept, persona_set)
                 folder = files or Path(own)
                 server = HttpServer(
                     backend,

@@ -10,12 +10,12 @@ from pixi.channels.http.access import (
     SCOPES,
     Access,
     Principal,
+    Problem,
     address_of,
     bearer_of,
     checked_user_id,
     digest_of,
 )
-from pixi.channels.http.problems import Problem
 from pixi.settings.http_rules import origin_of
 from pixi.store.kept import ApiKey
 

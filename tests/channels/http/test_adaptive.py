@@ -5,10 +5,10 @@ from typing import Any
 import jsonschema
 import pytest
 
-from pixi.channels.http.faces.adaptive import adaptive
+from pixi.channels.http.faces.messages import adaptive
 from pixi.companion.cards import spot_card, spot_draft_confirmation, spots_list, trick_card, tricklist_card
 from pixi.companion.data import ListedTrick, Spot, SpotDraft, Trick, Tricklist
-from pixi.core.card import Card, Field, card_json
+from pixi.core.message import Card, Field, card_json
 from pixi.core.persona import Persona
 from pixi.toolbox.addon import Addon
 from pixi.toolbox.context import Context

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from pixi.channels.http import feed
-from pixi.channels.http.talks import Reply
+from pixi.channels.http.talks import TalkReply
 from pixi.core.events import Reacted, TurnEnded, TurnStarted
 from pixi.settings.http_rules import HttpRules
 from pixi.store.sqlite import SqliteStore
@@ -83,7 +83,7 @@ async def test_a_turn_of_which_the_beginning_is_gone_is_followed(monkeypatch: py
     channel.show(TurnStarted(1, "http:a:pixi", "pixi", ("m",)))
     for n in range(5):
         channel.show(Reacted("🥞", f"1.{n}", "m"))
-    events = Reply(channel, "m", known=True, turn=1).events()
+    events = TalkReply(channel, "m", known=True, turn=1).events()
     async with within("the end"):
         told = [form["id"] for form in await anext(events)]
         channel.show(TurnEnded("stop", 1))

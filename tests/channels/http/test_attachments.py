@@ -13,8 +13,8 @@ from aiohttp import web
 from PIL import Image as Pillow
 
 from pixi.channels.http import attachments
+from pixi.channels.http.access import Problem
 from pixi.channels.http.attachments import attachments_in
-from pixi.channels.http.problems import Problem
 from pixi.core.lines import UserLine
 from pixi.settings.http_rules import HttpRules
 from pixi.store.sqlite import SqliteStore

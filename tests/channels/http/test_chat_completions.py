@@ -7,7 +7,7 @@ import pytest
 
 from pixi.channels.http.faces.chat_completions import (
     ChatCompletionStream,
-    Wishes,
+    CompletionOptions,
     card_markdown,
     picture_markdown,
     whole_answer,
@@ -28,7 +28,7 @@ def said(*texts: str) -> list[dict[str, Any]]:
 
 def stream(events: list[dict[str, Any]], *, usage: bool = False, **wishes: Any) -> bytes:
     face = ChatCompletionStream(
-        answer_id="chatcmpl-1", model="mathilde", created=7, wishes=Wishes(**wishes), usage=usage
+        answer_id="chatcmpl-1", model="mathilde", created=7, wishes=CompletionOptions(**wishes), usage=usage
     )
     return b"".join(face.feed(event) for event in events) + face.close()
 
@@ -47,7 +47,7 @@ def text(events: list[dict[str, Any]], **wishes: Any) -> str:
     """The text of a stream, which is that of the whole answer too."""
     streamed = "".join(each.get("content", "") for each in deltas(stream(events, **wishes)))
     whole, problem = whole_answer(
-        events, answer_id="chatcmpl-1", model="mathilde", created=7, wishes=Wishes(**wishes)
+        events, answer_id="chatcmpl-1", model="mathilde", created=7, wishes=CompletionOptions(**wishes)
     )
     assert not problem
     assert whole["choices"][0]["message"]["content"] == streamed
@@ -141,7 +141,7 @@ def test_a_strict_program_is_told_an_error_and_no_excuse() -> None:
         b'"code":"persona_unavailable"}}\n\ndata: [DONE]\n\n'
     )
     assert (
-        whole_answer(BROKEN, answer_id="1", model="m", created=0, wishes=Wishes(strict=True))[1]
+        whole_answer(BROKEN, answer_id="1", model="m", created=0, wishes=CompletionOptions(strict=True))[1]
         == "No answer."
     )
 

@@ -18,8 +18,7 @@ from PIL import Image as Pillow
 from yarl import URL
 
 from pixi.channels.http import files, streams
-from pixi.channels.http.files import Files, files_folder, shown_name
-from pixi.channels.http.sniffing import Sniffer
+from pixi.channels.http.files import Files, Sniffer, files_folder, shown_name
 from pixi.settings.http_rules import HttpRules
 from pixi.store.sqlite import SqliteStore
 from tests.channels.http.served import Served, served

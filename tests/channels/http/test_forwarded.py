@@ -7,8 +7,8 @@ import jwt
 import pytest
 from cryptography.hazmat.primitives.asymmetric import rsa
 
+from pixi.channels.http.access import Problem
 from pixi.channels.http.jwt import ForwardedUsers
-from pixi.channels.http.problems import Problem
 from tests.channels.http.served import Served, served
 
 SECRET, OTHER = "5a" * 32, "5b" * 32

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from pixi.core.card import Card
+from pixi.core.message import Card
 from pixi.core.persona import Example, Persona
 from pixi.toolbox.addon import Addon
 from pixi.toolbox.context import Context

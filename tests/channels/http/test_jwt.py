@@ -13,8 +13,8 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
+from pixi.channels.http.access import Problem
 from pixi.channels.http.jwt import HostTokens
-from pixi.channels.http.problems import Problem
 from tests.waiting import until, within
 
 RSA = rsa.generate_private_key(65_537, 2_048)

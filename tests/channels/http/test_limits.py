@@ -2,9 +2,8 @@
 
 import pytest
 
-from pixi.channels.http.access import Principal
-from pixi.channels.http.limits import Limits, RequestLimit, network_of
-from pixi.channels.http.problems import Problem
+from pixi.channels.http.access import Principal, Problem
+from pixi.channels.http.visitors import HttpLimits, RequestLimit, network_of
 from pixi.settings.http_rules import HttpRules
 from tests.channels.http.served import served
 
@@ -51,7 +50,7 @@ def test_a_bucket_empties_and_fills_again_and_says_when() -> None:
 
 
 def test_all_who_come_by_one_key_share_what_it_has() -> None:
-    limits = Limits(HttpRules(requests_per_minute=2, key_requests_per_minute=3), Clock())
+    limits = HttpLimits(HttpRules(requests_per_minute=2, key_requests_per_minute=3), Clock())
     ana, bo = (Principal(f"web:app:{name}", name, "app") for name in ("ana", "bo"))
     limits.request(ana)
     limits.request(ana)
@@ -65,7 +64,7 @@ def test_all_who_come_by_one_key_share_what_it_has() -> None:
 
 def test_a_visitor_has_less_and_shares_with_those_of_the_same_address() -> None:
     rules = HttpRules(visitor_requests_per_minute=2, visitor_messages_per_day=1, visitors_per_address=2)
-    limits = Limits(rules, Clock())
+    limits = HttpLimits(rules, Clock())
     for name in "ab":
         limits.request(visitor(name))
         limits.request(visitor(name))
@@ -84,7 +83,7 @@ def test_a_visitor_has_less_and_shares_with_those_of_the_same_address() -> None:
 
 
 def test_what_others_say_is_not_counted_here() -> None:
-    limits = Limits(HttpRules(visitor_messages_per_day=1), Clock())
+    limits = HttpLimits(HttpRules(visitor_messages_per_day=1), Clock())
     for _ in range(3):
         limits.message(Principal("web:site:visitor", "visitor", "site"))
 

@@ -11,7 +11,6 @@ import msgspec
 import pytest
 
 from pixi.channels.http.openapi import EVENT_TYPES, document
-from pixi.core.card import Card, Field
 from pixi.core.deltas import Cited, PromptProgress, Usage
 from pixi.core.events import (
     Answered,
@@ -36,7 +35,7 @@ from pixi.core.events import (
     TurnEvent,
     TurnStarted,
 )
-from pixi.core.picture import Picture
+from pixi.core.message import Card, Field, Picture
 from tests.channels.http.served import served
 
 

@@ -2,14 +2,14 @@
 
 import pytest
 
-from pixi.channels.http.reconciling import (
+from pixi.channels.http.completion_requests import (
     Append,
     Begin,
     Branch,
+    ClientLine,
     Found,
     KeptTalk,
     KeptTurn,
-    Said,
     Transient,
     reconcile,
     reconcile_named,
@@ -17,9 +17,9 @@ from pixi.channels.http.reconciling import (
 )
 
 
-def lines(*texts: str) -> tuple[Said, ...]:
+def lines(*texts: str) -> tuple[ClientLine, ...]:
     """A person's words and answers in turn."""
-    return tuple(Said("assistant" if n % 2 else "user", text) for n, text in enumerate(texts))
+    return tuple(ClientLine("assistant" if n % 2 else "user", text) for n, text in enumerate(texts))
 
 
 def talk(name: str, *texts: str, whole: bool = True) -> KeptTalk:
@@ -29,7 +29,7 @@ def talk(name: str, *texts: str, whole: bool = True) -> KeptTalk:
 
 TEA = talk("tea", "hi", "Hello!", "tea?", "Yes.\n\nWith milk.", "now?", "")
 RAIN = talk("rain", "rain?", "Yes.")
-GREETING = Said("assistant", "*She looks up.*")
+GREETING = ClientLine("assistant", "*She looks up.*")
 OTHER = lines("who are you", "A model.")
 
 
@@ -52,7 +52,7 @@ OTHER = lines("who are you", "A model.")
         (lines("hi", "Hello!", "no", "Well."), Transient(lines("hi", "Hello!", "no", "Well."))),
     ],
 )
-def test_a_history_is_found(told: tuple[Said, ...], found: Found) -> None:
+def test_a_history_is_found(told: tuple[ClientLine, ...], found: Found) -> None:
     assert reconcile(told, [TEA, RAIN]) == found
 
 
@@ -81,7 +81,7 @@ def test_a_talk_without_its_begin_is_compared_by_its_end_alone() -> None:
         (lines("hi", "Hello!", "tea?", "Yes. With milk.", "now?", "…"), True, Append("tea")),
     ],
 )
-def test_a_named_talk_is_never_left(told: tuple[Said, ...], complete: bool, found: Found) -> None:
+def test_a_named_talk_is_never_left(told: tuple[ClientLine, ...], complete: bool, found: Found) -> None:
     assert reconcile_named(told, TEA, complete=complete) == found
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from pixi.channels.http.feed import Channels
-from pixi.core.card import Card, Field
+from pixi.core.message import Card, Field
 from pixi.core.persona import Persona
 from pixi.settings.http_rules import HttpRules
 from pixi.store.sqlite import SqliteStore

@@ -13,9 +13,8 @@ from PIL import Image as Pillow
 
 from pixi.channels.http import shown
 from pixi.channels.http.shown import ShownPictures
-from pixi.core.card import Card
+from pixi.core.message import Card, Picture
 from pixi.core.persona import Persona
-from pixi.core.picture import Picture
 from pixi.toolbox.addon import Addon
 from pixi.toolbox.context import Context
 from tests.channels.http.served import PERSONAS, Served, served

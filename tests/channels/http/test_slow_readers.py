@@ -12,7 +12,7 @@ from yarl import URL
 
 from pixi.channels.http import feed, streams
 from pixi.core.deltas import Text
-from pixi.core.limits import Limits
+from pixi.core.spending import Limits
 from tests.channels.http.served import served
 from tests.waiting import until
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from pixi.channels.http.tasks import Task, answer_by_rule, task_of
+from pixi.channels.http.streams import Task, answer_by_rule, task_of
 
 HISTORY = "<chat_history>\nUSER: where do the geese go in winter?\nASSISTANT: South.\n</chat_history>"
 TITLE = (

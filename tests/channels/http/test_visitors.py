@@ -11,9 +11,8 @@ import jwt
 import pytest
 from yarl import URL
 
-from pixi.channels.http.access import PUBLISHABLE, VISITING, address_of, digest_of, new_key
+from pixi.channels.http.access import PUBLISHABLE, VISITING, Problem, address_of, digest_of, new_key
 from pixi.channels.http.feed import Channels
-from pixi.channels.http.problems import Problem
 from pixi.channels.http.visitors import RENEWED_SECONDS, TOKEN_SECONDS, Visitors
 from pixi.core.lines import ToolCall
 from pixi.core.persona import Persona

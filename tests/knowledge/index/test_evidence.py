@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from pixi.documents.document import Section
+from pixi.documents.files import Section
 from pixi.knowledge.entry import Entry
 from pixi.knowledge.index import Excerpt, Index
 

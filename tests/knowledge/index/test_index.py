@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from pixi.documents.document import Section
+from pixi.documents.files import Section
 from pixi.knowledge.entry import Entry, Source
 from pixi.knowledge.index import Index, IndexDamaged
 from pixi.knowledge.index.index import FORMAT
@@ -327,7 +327,7 @@ def test_a_foreign_folder_is_told(tmp_path: Path) -> None:
 _DYING = """
 import os, sys
 from pathlib import Path
-from pixi.documents.document import Section
+from pixi.documents.files import Section
 from pixi.knowledge.entry import Entry
 from pixi.knowledge.index import Index
 

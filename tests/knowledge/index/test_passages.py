@@ -3,9 +3,9 @@
 from hypothesis import given
 from hypothesis import strategies as some
 
-from pixi.documents.document import Section
+from pixi.documents.files import Section
 from pixi.knowledge.entry import Entry
-from pixi.knowledge.index.passages import SIZE, passages_of
+from pixi.knowledge.index.evidence import SIZE, passages_of
 from pixi.text.snippets import LENGTH, Cutter
 from pixi.text.terms import Analysis
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from pixi.knowledge.index import Index
-from pixi.knowledge.index.vocabulary import Vocabulary
+from pixi.knowledge.index.query import WordIndex
 from tests.knowledge.index.building import ids, index_of
 
 TEXTS = {
@@ -83,7 +83,7 @@ def test_words_of_removed_documents_are_meant_no_more(tmp_path: Path) -> None:
 
 def test_the_nearer_and_the_commoner_come_first(tmp_path: Path) -> None:
     (tmp_path / "words").mkdir()
-    vocabulary = Vocabulary.make(tmp_path / "words")
+    vocabulary = WordIndex.make(tmp_path / "words")
     counts = {"pancake": 90, "pancakes": 10, "pancreas": 500, "nothing": 3, "gone": 0}
     vocabulary.add(counts)
     vocabulary.add(["pancake"])

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from pixi.core.deltas import Request
 from pixi.core.lines import UserLine
-from pixi.documents.document import Section
+from pixi.documents.files import Section
 from pixi.knowledge.entry import Entry
 from pixi.models.model import Traits
 

@@ -12,7 +12,7 @@ import pytest
 from pixi.core.deltas import Finished, Prices, Request, Usage
 from pixi.core.errors import ModelError
 from pixi.core.lines import SystemLine
-from pixi.documents.document import Section
+from pixi.documents.files import Section
 from pixi.knowledge.retrieval import Findings, RetrievalAgent, reader
 from pixi.knowledge.retrieval.agent import NO_QUESTION
 from pixi.knowledge.retrieval.findings import NOT_IN_WHAT_WAS_READ, NOT_THERE
@@ -109,9 +109,9 @@ async def test_a_helper_that_counts_badly_or_quotes(answer: str, dropped: int) -
 async def test_a_helper_that_names_everything_is_heard_out_to_a_limit() -> None:
     text = " ".join(f"Room {number} is blue." for number in range(1, 40))
     sections = [Section(f"Room {number} is blue.", line=1) for number in range(1, 40)]
-    for house in (entry(1, "House", text), entry(1, "House", *sections)):
+    for service in (entry(1, "House", text), entry(1, "House", *sections)):
         model = ScriptedModel(reply("1-39"), reply("1-39"), traits=LARGE)
-        findings = await RetrievalAgent(model).query("Which rooms are blue?", [house])
+        findings = await RetrievalAgent(model).query("Which rooms are blue?", [service])
         told = " ".join(texts(findings.relevant))
         assert told == " ".join(f"Room {number} is blue." for number in range(1, MOST_FACTS + 1))
 

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from pixi.knowledge.retrieval import findings
-from pixi.knowledge.retrieval.findings import Answer, Answers, Place
+from pixi.knowledge.retrieval.findings import Answer, Answers, SourceSpan
 from tests.knowledge.retrieval.scene import BRIDGE_ENTRY
 from tests.waiting import LIMIT
 
 ENTRIES = (BRIDGE_ENTRY,)
-ANSWER = Answer((Place(0, 0, 3, 9),), 2, "note")
+ANSWER = Answer((SourceSpan(0, 0, 3, 9),), 2, "note")
 
 
 def test_the_least_lately_used_go_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -30,7 +30,12 @@ def test_the_least_lately_used_go_first(tmp_path: Path, monkeypatch: pytest.Monk
 
 def test_what_lies_outside_the_entries_is_no_answer(tmp_path: Path) -> None:
     cache = Answers(tmp_path / "answers.db")
-    for place in (Place(1, 0, 0, 5), Place(0, 1, 0, 5), Place(0, 0, 5, 5), Place(0, 0, 0, 10_000)):
+    for place in (
+        SourceSpan(1, 0, 0, 5),
+        SourceSpan(0, 1, 0, 5),
+        SourceSpan(0, 0, 5, 5),
+        SourceSpan(0, 0, 0, 10_000),
+    ):
         cache.put("key", Answer((place,)))
         assert cache.get("key", ENTRIES) is None
     cache.close()

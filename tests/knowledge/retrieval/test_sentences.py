@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pixi.knowledge.retrieval.sentences import LONGEST, sentences
+from pixi.knowledge.retrieval.passages import LONGEST, sentences
 
 
 @pytest.mark.parametrize(

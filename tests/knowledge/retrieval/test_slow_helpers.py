@@ -7,7 +7,7 @@ import pytest
 
 from pixi.core.deltas import PromptProgress, Request
 from pixi.core.errors import ModelError
-from pixi.documents.document import Section
+from pixi.documents.files import Section
 from pixi.knowledge.entry import Entry
 from pixi.knowledge.retrieval import RetrievalAgent
 from pixi.knowledge.retrieval.reader import CUT_OFF, NEAREST

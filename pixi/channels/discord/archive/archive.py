@@ -27,7 +27,7 @@ from pixi.channels.discord.backend import BotBackend
 from pixi.channels.discord.permissions import Directory
 from pixi.channels.discord.places import own_member
 from pixi.channels.discord.requests import DiscordRefused
-from pixi.core.archive import Asking, Found, Post, Posts, Query, Way
+from pixi.core.archive import ArchiveQuery, Asker, ForumPost, FoundMessages, FoundPosts, Way
 from pixi.core.errors import ChannelError
 from pixi.core.untrusted import clipped
 
@@ -91,7 +91,7 @@ class DiscordArchive:
         self._archives = archives
         self._here = here
 
-    async def search(self, query: Query, asking: Asking) -> Found:
+    async def search(self, query: ArchiveQuery, asking: Asker) -> FoundMessages:
         """Search the messages of the guild.
 
         Raises:
@@ -108,7 +108,7 @@ class DiscordArchive:
         matches, partial = await search.messages(terms, places, view, limit=query.limit)
         return found_of(matches, query.words, partial)
 
-    async def pins(self, place: str, asking: Asking, *, limit: int) -> Found:
+    async def pins(self, place: str, asking: Asker, *, limit: int) -> FoundMessages:
         """Return what is pinned in a channel or thread.
 
         Raises:
@@ -117,12 +117,12 @@ class DiscordArchive:
         view = await self._view(asking)
         where, _ = await view.place_meant(place or str(self._here.id))
         if isinstance(where, discord.ForumChannel):
-            return Found()
+            return FoundMessages()
         with _as_not_here():
             hits = await view.requests.pins(where.id)
         return await self._found(hits, where, view, limit)
 
-    async def posts(self, query: Query, asking: Asking) -> Posts:
+    async def posts(self, query: ArchiveQuery, asking: Asker) -> FoundPosts:
         """Search the posts of the guild's forums.
 
         Raises:
@@ -139,11 +139,11 @@ class DiscordArchive:
                 channel for channel in await view.channels() if isinstance(channel, discord.ForumChannel)
             ]
         if not forums:
-            return Posts()
+            return FoundPosts()
         posts, partial = await _posts(query, forums, view, self._archives.search, before=_id(asking.message))
-        return Posts(posts, partial)
+        return FoundPosts(posts, partial)
 
-    async def read(self, where: str, asking: Asking, *, way: Way, limit: int) -> Found:
+    async def read(self, where: str, asking: Asker, *, way: Way, limit: int) -> FoundMessages:
         """Return the messages round one, or the newest or oldest of a place.
 
         Raises:
@@ -161,7 +161,7 @@ class DiscordArchive:
 
     # What all of them need.
 
-    async def _view(self, asking: Asking) -> Visibility:
+    async def _view(self, asking: Asker) -> Visibility:
         """Find out what those who ask may be told, as Discord and the rules have it at this moment."""
         archives, guild = self._archives, self._here.guild
         requests = HistoryRequests(archives.client.http, archives.directory, _SECONDS)
@@ -174,15 +174,15 @@ class DiscordArchive:
 
     async def _found(
         self, hits: Sequence[RawMessage], place: ChannelOrThread, view: Visibility, limit: int
-    ) -> Found:
+    ) -> FoundMessages:
         matches = [await readable(hit, place, view) for hit in hits]
         longest = max(_SHORTEST, _READ // max(1, limit))
         messages = [
             written(each, clipped(each.message.text, longest)) for each in matches if each is not None
         ]
-        return Found(tuple(messages[:limit]))
+        return FoundMessages(tuple(messages[:limit]))
 
-    async def _terms_of(self, query: Query, asking: Asking, view: Visibility) -> SearchTerms:
+    async def _terms_of(self, query: ArchiveQuery, asking: Asker, view: Visibility) -> SearchTerms:
         asked_at = _id(asking.message)
         before = [each for each in (asked_at, _moment(query.before)) if each]
         authors, name = await _authors(query.author, view)
@@ -272,13 +272,13 @@ class _Candidate:
 
 
 async def _posts(
-    query: Query,
+    query: ArchiveQuery,
     forums: Sequence[discord.ForumChannel],
     view: Visibility,
     search: MessageSearch,
     *,
     before: int,
-) -> tuple[list[Post], str]:
+) -> tuple[list[ForumPost], str]:
     """Return the best posts of forums that may be read, and why not all were looked at.
 
     Raises:
@@ -291,7 +291,7 @@ async def _posts(
     heard = [each for each in found if await view.may_quote(each.thread.owner_id)]  # whose title it is
     at_once = asyncio.Semaphore(_AT_ONCE)
 
-    async def read(candidate: _Candidate) -> Post:
+    async def read(candidate: _Candidate) -> ForumPost:
         async with at_once:
             return await _post(candidate, query.words, view)
 
@@ -339,7 +339,7 @@ async def _found(
     return sorted(found.values(), key=lambda each: (-each.worth, -each.thread.id))[:_TITLES]
 
 
-async def _post(candidate: _Candidate, words: str, view: Visibility) -> Post:
+async def _post(candidate: _Candidate, words: str, view: Visibility) -> ForumPost:
     thread = candidate.thread
     try:
         read = await view.requests.message(thread.id, thread.id)
@@ -361,7 +361,7 @@ async def _post(candidate: _Candidate, words: str, view: Visibility) -> Post:
         return liked.get(match.message.id, 0.0) + 2.0 * (match.message.id in fitting) + long - 1.5 * by_asker
 
     answers = sorted(messages.values(), key=lambda match: (-worth(match), match.message.id))[:_BEST]
-    return Post(
+    return ForumPost(
         title=unpinging(thread.name),
         place=_forum_of(thread),
         at=discord.utils.snowflake_time(thread.id).timestamp(),

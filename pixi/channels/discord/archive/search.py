@@ -22,13 +22,12 @@ from pixi.channels.discord.archive.visibility import ChannelOrThread, Visibility
 from pixi.channels.discord.incoming.message import IncomingMessage, named_markup, names_in, translate
 from pixi.channels.discord.places import address_of_chat
 from pixi.channels.discord.requests import UNREADABLE, DiscordRefused
-from pixi.core.archive import Found, Written
+from pixi.core.archive import ArchivedMessage, FoundMessages
 from pixi.core.errors import ChannelError, ChannelLost
 from pixi.core.untrusted import prompt_name
-from pixi.text.normalising import normalise
 from pixi.text.relevance import most_relevant
 from pixi.text.snippets import Cutter
-from pixi.text.terms import Analysis, pieces, terms_of
+from pixi.text.terms import Analysis, normalise, pieces, terms_of
 
 _log = logging.getLogger("pixi.discord")
 
@@ -88,10 +87,10 @@ def read_message(place: ChannelOrThread, hit: RawMessage, visibility: Visibility
     return replace(read, text=discord.utils.escape_mentions(words)) if read.is_written else None
 
 
-def written(match: "Match", text: str) -> Written:
+def written(match: "Match", text: str) -> ArchivedMessage:
     """Tell of a message, with as much of its words."""
     message, place = match.message, match.place
-    return Written(
+    return ArchivedMessage(
         author=unpinging(message.author.name),
         place=name_of(place),
         at=discord.utils.snowflake_time(message.id).timestamp(),
@@ -386,7 +385,7 @@ def _query(
     return tuple(query)
 
 
-def found_of(matches: Sequence[Match], words: str, partial: str) -> Found:
+def found_of(matches: Sequence[Match], words: str, partial: str) -> FoundMessages:
     """Tell what was found: the stretch of each message that is about the words."""
     told = (written(each, snippet(each.message.text, words)) for each in matches)
-    return Found(tuple(told), partial)
+    return FoundMessages(tuple(told), partial)

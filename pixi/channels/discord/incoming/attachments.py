@@ -6,7 +6,7 @@ from pathlib import PurePath
 
 import aiohttp
 
-from pixi.channels.carried import Carried, clipped, told_picture, told_size, told_text, why_not_shown
+from pixi.channels.carried import Attached, clipped, told_picture, told_size, told_text, why_not_shown
 from pixi.channels.discord.formatting import one_line
 from pixi.channels.discord.incoming.message import IncomingAttachment, IncomingMessage
 from pixi.core.message import Image
@@ -37,7 +37,7 @@ class AttachmentReader:
     def __init__(self) -> None:
         self._decoding = asyncio.Lock()
 
-    async def read(self, message: IncomingMessage, rules: Rules, *, sees: bool) -> Carried:
+    async def read(self, message: IncomingMessage, rules: Rules, *, sees: bool) -> Attached:
         """Read what a message carries. What cannot be had is named, with the reason; nothing is raised.
 
         Args:
@@ -64,7 +64,7 @@ class AttachmentReader:
                 blocks.append(await _text_file(file, rules.text_characters))
             else:
                 blocks.append(f'[file "{_shown(file.name)}", {told_size(file.size)}, not read]')
-        return Carried("\n".join(blocks), tuple(images))
+        return Attached("\n".join(blocks), tuple(images))
 
     async def _picture(self, file: IncomingAttachment, rules: Rules) -> Image | str:
         """Fetch a picture, or tell in a few words why there is none."""

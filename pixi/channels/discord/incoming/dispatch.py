@@ -12,7 +12,7 @@ from pixi.channels.discord.backend import BotBackend
 from pixi.channels.discord.gateway.client import Client
 from pixi.channels.discord.incoming.catch_up import CatchUp, Watermarks
 from pixi.channels.discord.incoming.handler import MessageHandler
-from pixi.channels.discord.incoming.message import IncomingMessage, MessageReader
+from pixi.channels.discord.incoming.message import IncomingMessage, MessageTranslator
 from pixi.channels.discord.incoming.recent import RecentMessages
 from pixi.channels.discord.outgoing.channel import DiscordChannels
 from pixi.channels.discord.places import MESSAGEABLE, ChannelInfo, channel_info
@@ -138,7 +138,7 @@ class Dispatcher:
         self._starting: set[int] = set()
         self._beside: set[asyncio.Task[None]] = set()
         self._since = discord.utils.time_snowflake(discord.utils.utcnow())
-        self._reader = MessageReader(bot, lambda: backend.rules)
+        self._reader = MessageTranslator(bot, lambda: backend.rules)
         self._handler = MessageHandler(backend, channels, recent, self._reader, since=self._since)
         self._marks = Watermarks(backend)
         self._queues = ChannelQueues(_report)

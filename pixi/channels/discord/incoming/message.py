@@ -143,7 +143,7 @@ class MarkupNames:
     channel: NameOf = field(default=lambda _: None)
 
 
-class MessageReader:
+class MessageTranslator:
     """Translates messages, and reads earlier ones.
 
     Args:

@@ -5,7 +5,7 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 
-from pixi.channels.discord.incoming.message import IncomingMessage, MessageReader
+from pixi.channels.discord.incoming.message import IncomingMessage, MessageTranslator
 from pixi.channels.discord.permissions import Directory
 from pixi.core.errors import ChannelError
 from pixi.core.message import Author, Quoted
@@ -207,7 +207,7 @@ class EarlierMessages:
     def __init__(
         self,
         recent: RecentMessages,
-        reader: MessageReader,
+        reader: MessageTranslator,
         directory: Directory,
         persona_behind: PersonaBehind,
     ) -> None:

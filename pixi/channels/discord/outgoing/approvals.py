@@ -19,10 +19,10 @@ from pixi.channels.discord.outgoing.content import MessageContent
 from pixi.channels.discord.requests import FAULTS, send_request
 from pixi.channels.discord.slash.invocation import Invocation
 from pixi.channels.discord.slash.translations import Language, Translations
-from pixi.channels.shortening import shortened
 from pixi.core.channel import Question
 from pixi.core.errors import ChannelError
 from pixi.core.events import Verdict
+from pixi.core.untrusted import shortened
 from pixi.settings.discord_rules import may_talk
 
 _log = logging.getLogger("pixi.discord")

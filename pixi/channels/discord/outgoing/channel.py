@@ -19,28 +19,29 @@ from pixi.channels.discord.incoming.recent import RecentMessages
 from pixi.channels.discord.outgoing.approvals import Approvals
 from pixi.channels.discord.outgoing.content import MessageContent, picture_content, post_card
 from pixi.channels.discord.outgoing.context import PostingContext
-from pixi.channels.discord.outgoing.delivery import NONCE_SECONDS, Delivery, put_reaction, show_typing
-from pixi.channels.discord.outgoing.emoji import find_emoji, names_of, own_stickers, sticker_content
-from pixi.channels.discord.outgoing.identities import Profiles, Webhooks
-from pixi.channels.discord.outgoing.mentions import (
+from pixi.channels.discord.outgoing.delivery import (
+    NONCE_SECONDS,
+    Delivery,
     allowed_mentions,
     author_of,
     own_emoji,
+    put_reaction,
+    show_typing,
     with_author_mentioned,
     with_own_emoji,
     without_pings,
 )
+from pixi.channels.discord.outgoing.emoji import find_emoji, names_of, own_stickers, sticker_content
+from pixi.channels.discord.outgoing.identities import Profiles, Webhooks
 from pixi.channels.discord.outgoing.splitting import split
 from pixi.channels.discord.permissions import Directory, missing_permissions
 from pixi.channels.discord.places import MESSAGEABLE, channel_label, guild_id_of, guild_in, venue_of
 from pixi.channels.discord.requests import UNKNOWN_CHANNEL, DiscordRefused, send_request
 from pixi.core.archive import Archive
-from pixi.core.card import Card
 from pixi.core.channel import Channel, Question
 from pixi.core.errors import ChannelElsewhere, ChannelError, ChannelForgot, ChannelLost, PixiError
 from pixi.core.events import Failed, Performed, TurnEnded, TurnEvent, Verdict
-from pixi.core.picture import Abilities, Picture
-from pixi.core.venue import Rights, Venue
+from pixi.core.message import Abilities, Card, Picture, Rights, Venue
 
 if TYPE_CHECKING:
     from discord.abc import MessageableChannel

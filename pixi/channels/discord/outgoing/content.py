@@ -12,10 +12,8 @@ import discord
 from pixi.channels.discord.formatting import clipped, escape_line, escape_markdown, units
 from pixi.channels.discord.outgoing.splitting import LIMIT
 from pixi.channels.discord.requests import INVALID_FORM, MISSING_PERMISSIONS, TOO_LARGE, DiscordRefused
-from pixi.core.card import Card
 from pixi.core.errors import ChannelError
-from pixi.core.message import Image
-from pixi.core.picture import Picture
+from pixi.core.message import Card, Image, Picture
 
 COLOR = 0xF2A65A
 

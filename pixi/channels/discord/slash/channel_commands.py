@@ -17,7 +17,7 @@ from pixi.channels.discord.requests import FAULTS
 from pixi.channels.discord.slash.invocation import NAME, Invocation
 from pixi.channels.discord.slash.translations import Translations
 from pixi.settings.discord_rules import Requester, Rules, may_talk
-from pixi.store.kept import Place
+from pixi.store.kept import ChannelConfig
 
 if TYPE_CHECKING:
     from discord.types.command import ApplicationCommandPermissions
@@ -311,7 +311,7 @@ class ChannelCommands:
             place = replace(place, personas=())
         elif here is not None:
             place = replace(place, personas=here)
-        elif home is False and place == Place():
+        elif home is False and place == ChannelConfig():
             place = replace(place, personas=use.channel_personas)  # else what it belongs to would decide
         await self._backend.set_place(use.address(), place)
 
@@ -331,10 +331,14 @@ def is_home(use: Invocation) -> bool:
     return channel_config(use.backend, use.bot, use.where).home
 
 
-def _own_place(use: Invocation) -> Place:
+def _own_place(use: Invocation) -> ChannelConfig:
     """Return what was chosen for the channel itself; where nothing was, what it would otherwise lose."""
     own = use.backend.place(use.address())
-    return own if own != Place() else Place(home=channel_config(use.backend, use.bot, use.where).home)
+    return (
+        own
+        if own != ChannelConfig()
+        else ChannelConfig(home=channel_config(use.backend, use.bot, use.where).home)
+    )
 
 
 def _after(here: tuple[str, ...], name: str, how: str) -> tuple[tuple[str, ...] | None, str]:

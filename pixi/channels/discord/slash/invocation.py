@@ -20,7 +20,7 @@ from pixi.channels.discord.places import config_ids, payer_in
 from pixi.channels.discord.requests import FAULTS, UNREADABLE
 from pixi.channels.discord.slash.translations import Language, Translations
 from pixi.core.errors import PixiError, StoreError
-from pixi.core.spending import Payer
+from pixi.core.spending import UsageScope
 from pixi.settings.discord_rules import Requester, is_admin
 
 _log = logging.getLogger("pixi.discord")
@@ -109,10 +109,10 @@ class Invocation:
         return tuple(each for each in (self.channel, self.interaction.guild_id) if each)
 
     @property
-    def payer(self) -> Payer:
+    def payer(self) -> UsageScope:
         """Who pays for what is used, and where."""
         person, channel = str(self.interaction.user.id), self.interaction.channel
-        return Payer(person) if channel is None else payer_in(channel, person)
+        return UsageScope(person) if channel is None else payer_in(channel, person)
 
     @property
     def channel_personas(self) -> tuple[str, ...]:

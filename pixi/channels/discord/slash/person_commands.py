@@ -17,7 +17,7 @@ from pixi.channels.discord.slash.channel_commands import NEEDS, ChannelCommands,
 from pixi.channels.discord.slash.invocation import NAME, CommandErrors, EmbedContent, EmbedField, Invocation
 from pixi.channels.discord.slash.translations import Translations
 from pixi.channels.discord.slash.why import dollars
-from pixi.core.spending import Share, Spent
+from pixi.core.spending import QuotaUsage, UsageEntry
 
 _FIELD = 1_024
 _WORD = 40
@@ -158,11 +158,11 @@ def _of_the_month(use: Invocation, status: BotStatus) -> str:
     return "\n".join((told, *ways))
 
 
-def _cost_of(spent: Spent) -> str:
+def _cost_of(spent: UsageEntry) -> str:
     return dollars(spent.cost) + ("+?" if spent.unpriced else "")
 
 
-def _share(use: Invocation, share: Share) -> str:
+def _share(use: Invocation, share: QuotaUsage) -> str:
     whose, what = use.say(f"says.status.whose.{share.scope}"), use.say(f"says.status.what.{share.kind}")
     return f"{whose} – {what}: {number(share.used)} / {number(share.limit)}"
 

@@ -14,10 +14,10 @@ from pixi.channels.discord.formatting import code_block, escape_line, escape_mar
 from pixi.channels.discord.slash.invocation import EmbedContent, EmbedField, Invocation
 from pixi.channels.discord.slash.translations import Translations
 from pixi.core.citing import sources_in
+from pixi.core.conversation import all_notes, notes_in
 from pixi.core.errors import PixiError
 from pixi.core.language import REACT, SEND
 from pixi.core.lines import AssistantLine, Line, ToolCall, ToolLine
-from pixi.core.notes import all_notes, notes_in
 from pixi.settings.discord_rules import is_admin
 from pixi.store.kept import TurnRecord
 

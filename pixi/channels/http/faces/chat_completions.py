@@ -30,7 +30,7 @@ Notes = Literal["hidden", "reasoning"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wishes:
+class CompletionOptions:
     """What shapes the visible text: settings of the server, and fields of the request.
 
     Attributes:
@@ -61,7 +61,7 @@ class _Speech:
         usage: of the turn, as `turn_end` had it.
     """
 
-    def __init__(self, wishes: Wishes) -> None:
+    def __init__(self, wishes: CompletionOptions) -> None:
         self.cut: Literal["", "stop", "length"] = ""
         self.ended = False
         self.problem = ""
@@ -192,10 +192,16 @@ class ChatCompletionStream:
     headers: Mapping[str, str] = HEADERS
 
     def __init__(
-        self, *, answer_id: str, model: str, created: int, wishes: Wishes | None = None, usage: bool = False
+        self,
+        *,
+        answer_id: str,
+        model: str,
+        created: int,
+        wishes: CompletionOptions | None = None,
+        usage: bool = False,
     ) -> None:
         self._head = {"id": answer_id, "object": "chat.completion.chunk", "created": created, "model": model}
-        self._speech = _Speech(wishes or Wishes())
+        self._speech = _Speech(wishes or CompletionOptions())
         self._usage = usage
         self._begun = False
         self._closed = False
@@ -249,10 +255,10 @@ def whole_answer(
     answer_id: str,
     model: str,
     created: int,
-    wishes: Wishes | None = None,
+    wishes: CompletionOptions | None = None,
 ) -> tuple[dict[str, Any], str]:
     """The answer to a request without `stream`, and "" or the problem that is to be told as an error."""
-    speech = _Speech(wishes or Wishes())
+    speech = _Speech(wishes or CompletionOptions())
     said: dict[str, str] = {"content": ""}
     for event in events:
         for field, text in speech.feed(event):

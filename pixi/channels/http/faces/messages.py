@@ -1,11 +1,6 @@
-"""The messages of a turn as protocols have them: each is opened, added to and closed, in this order.
+"""Pieces of messages for protocols that want them whole, and cards as Adaptive Cards."""
 
-Events tell more, and less. White space at both ends of a message is no part of it; a message may open and
-come to nothing; one that a tool makes is there at once; and a turn can end amid a message. A strict client
-ends the stream where a piece comes before its message, or where a message is never closed.
-"""
-
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 Piece = tuple[Literal["open", "add", "close"], str, str]
@@ -62,3 +57,74 @@ class Messages:
         if text.startswith(grown) and text != grown:
             pieces.append(("add", key, text[len(grown) :]))
         return [*pieces, ("close", key, "")]
+
+
+Element = dict[str, Any]
+
+_LONGEST_ADDRESS = 2_000
+
+
+def adaptive(card: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the event or the JSON of a card with an Adaptive Card as its `data`, whatever type it was.
+
+    Args:
+        card: with at least `data` and `fallback`, as `card_json` makes them. It is not changed.
+    """
+    fallback, data = card["fallback"], card["data"]
+    title, text, link = fallback["title"], fallback["text"], fallback["link"]
+    body = [
+        _words(_run(title, size="Large", weight="Bolder")),
+        _picture(fallback["picture"], title, "Stretch"),
+        _words(_run(text)),
+        *_fields(fallback["fields"], data),
+    ]
+    drawn: dict[str, Any] = {
+        "$schema": "http://adaptivecards.io/schemas/adaptive-card.json",
+        "type": "AdaptiveCard",
+        "version": "1.5",
+        "body": [each for each in body if each],
+    }
+    if link:
+        drawn["actions"] = [{"type": "Action.OpenUrl", "title": "Open", "url": link}]
+    return {**card, "type": "AdaptiveCard", "version": 1, "data": drawn}
+
+
+def _fields(fields: Sequence[Mapping[str, str]], data: object) -> list[Element | None]:
+    """The fields below one another; where `data` lists an object for each, as entries with its pictures."""
+    if isinstance(data, list) and len(data) == len(fields) and all(isinstance(each, dict) for each in data):
+        return [_entry(shown, each.get("imageUrl")) for shown, each in zip(fields, data, strict=True)]
+    rows = []
+    for shown in fields:
+        name = f"{shown['name']}: " if shown["name"] else ""
+        rows.append(_words(_run(name, weight="Bolder"), _run(shown["value"]), spacing="Small"))
+    return rows
+
+
+def _entry(shown: Mapping[str, str], picture: object) -> Element:
+    name, value = shown["name"], shown["value"]
+    words = [
+        _words(_run(name, weight="Bolder")),
+        _words(_run(value, isSubtle=True), spacing="None"),
+    ]
+    columns = [{"type": "Column", "width": "stretch", "items": [each for each in words if each]}]
+    if image := _picture(picture, name, "Medium"):
+        columns.insert(0, {"type": "Column", "width": "auto", "items": [image]})
+    return {"type": "ColumnSet", "separator": True, "columns": columns}
+
+
+def _words(*runs: Element, **look: object) -> Element | None:
+    said = [run for run in runs if run["text"]]
+    return {"type": "RichTextBlock", "inlines": said, **look} if said else None
+
+
+def _run(text: str, **look: object) -> Element:
+    return {"type": "TextRun", "text": text, **look}
+
+
+def _picture(address: object, words: str, size: str) -> Element | None:
+    """A picture that has an https address; one in `data` was checked by nobody."""
+    if not isinstance(address, str) or not address.lower().startswith("https://"):
+        return None
+    if len(address) > _LONGEST_ADDRESS or " " in address or not address.isprintable():
+        return None
+    return {"type": "Image", "url": address, "altText": words, "size": size}

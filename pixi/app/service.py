@@ -1,0 +1,333 @@
+"""What stands behind a bot on Discord: the engine, the store, the personas and the models, as one service."""
+
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack
+
+from pixi.app.databases import DatabasePool
+from pixi.app.health import LoopMonitor
+from pixi.app.integrations import Integrations
+from pixi.app.live_hub import LiveHub
+from pixi.app.models import ModelPool, chosen_models, wants_native
+from pixi.app.personas import PersonaSet, fitting
+from pixi.channels.discord.backend import ALL_ADDRESSES, BotStatus, ConversationAddress, parse_address
+from pixi.core.channel import Channel, OpenChannel
+from pixi.core.errors import PixiError
+from pixi.core.message import Message
+from pixi.core.persona import Persona
+from pixi.core.routes import AddonRoute
+from pixi.core.spending import QuotaUsage, UsageReport, UsageScope
+from pixi.engine.compaction import ask
+from pixi.engine.context import Role
+from pixi.engine.engine import Engine
+from pixi.models.model import Model
+from pixi.settings import Settings
+from pixi.settings.discord_rules import Rules
+from pixi.settings.secret import ambient_secrets, secrets_in
+from pixi.store.kept import ChannelConfig
+from pixi.store.store import Store
+
+_DAY = 86_400.0
+_TASK = "You do small tasks for a chat program. Answer with what is asked for, and nothing else."
+_TASK_TOKENS = 300
+
+
+class BotService:
+    """A `BotBackend` for Discord and a `Backend` for HTTP. `change` lets it go by new settings while it runs.
+
+    Args:
+        settings: what the operator wants.
+        persona_set: the personas.
+        models: the default one is open.
+        store: open; closed by whoever opened it.
+        places: what people chose, as the store has it.
+        version: of Pixi.
+        engine: answers.
+        library: holds the databases that personas name.
+        integrations: what they can reach beyond the chat.
+
+    Attributes:
+        engine: see above.
+        persona_set: the personas, and what is wrong with files of them.
+        library: see above.
+        integrations: see above.
+        version: see above.
+        routes: that addons bring, over HTTP.
+        hub: where what happens comes together, for pages that look on.
+        pulse: how quickly the loop gets to what is to be done.
+        look: reads settings and personas again, and gives why nothing changed, or ""; None: nobody watches
+            the files.
+        closing: what is put on it is closed before the service is.
+        mask: hides secrets of all settings, of addons and of the environment, in what tools give and in what
+            operators are shown.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        persona_set: PersonaSet,
+        *,
+        models: ModelPool,
+        store: Store,
+        places: Mapping[str, ChannelConfig],
+        version: str,
+        engine: Engine,
+        library: DatabasePool,
+        integrations: Integrations,
+    ) -> None:
+        self.engine = engine
+        self.library = library
+        self.integrations = integrations
+        self._settings = settings
+        self.persona_set = persona_set
+        self.routes: tuple[AddonRoute, ...] = ()
+        self.hub = LiveHub(engine.tools.mask)
+        self.pulse = LoopMonitor()
+        self.look: Callable[[], Awaitable[str]] | None = None
+        self.closing = AsyncExitStack()
+        self.mask = engine.tools.mask
+        self.mask.learn(ambient_secrets() | secrets_in(settings))
+        self._models = models
+        self._store = store
+        self._places = dict(places)
+        self.version = version
+        self._began = time.monotonic()
+
+    @property
+    def rules(self) -> Rules:
+        """What the operator decided."""
+        return self._settings.discord
+
+    @property
+    def settings(self) -> Settings:
+        """All that the operator decided."""
+        return self._settings
+
+    @property
+    def store(self) -> Store:
+        """Keeps everything that must outlive the process."""
+        return self._store
+
+    @property
+    def personas(self) -> Mapping[str, Persona]:
+        """All there are, by the names of their files."""
+        return self.persona_set.personas
+
+    @property
+    def default_persona(self) -> str:
+        """The name of the one who answers where nobody chose another."""
+        return self.persona_set.default
+
+    @property
+    def models(self) -> Sequence[str]:
+        """Names of the models that a channel may choose from; the first is the default."""
+        return self._models.names
+
+    @property
+    def up_seconds(self) -> float:
+        """How long it has stood."""
+        return time.monotonic() - self._began
+
+    @property
+    def model(self) -> Model:
+        """The one who answers where nobody chose another."""
+        return self._models.default
+
+    def sees(self, channel: str) -> bool:
+        """Whether the model that writes in that channel can be shown pictures."""
+        return self._models.get(self.place(channel).model).traits.vision
+
+    def role(self, conversation: str) -> Role:
+        """Who speaks in a conversation, and on which model.
+
+        A persona that is on the shelf no more is stood in for by the default one. Elsewhere than on Discord
+        its name stands last in the address.
+        """
+        if conversation.startswith(ALL_ADDRESSES):
+            name = parse_address(conversation).persona
+        else:
+            name = conversation.split(":", 2)[-1]
+        persona = self.persona_set.personas.get(name) or self.persona_set.personas[self.persona_set.default]
+        return Role(persona, self._models.get(self.place(self.chosen_at(conversation)).model))
+
+    async def admit(self, persona_set: PersonaSet, before: PersonaSet | None = None) -> PersonaSet:
+        """Those of a set who could answer here, once the databases that they name are open.
+
+        Args:
+            before: who there was until now: a persona that could not answer stays as it was.
+
+        Raises:
+            PixiError: the default persona could not answer, or what they name cannot be opened.
+        """
+        await self.library.want(name for each in persona_set.personas.values() for name in each.databases)
+        self.library.register(self.engine.addon)
+
+        def check(persona: Persona) -> None:
+            self.library.check(persona)
+            self.engine.check(persona)
+
+        return fitting(persona_set, check, before)
+
+    async def extend(self, settings: Settings) -> None:
+        """Reach what new settings want reached, so that personas can name it.
+
+        Raises:
+            ConfigError: they cannot hold.
+        """
+        self.mask.learn(secrets_in(settings))
+        await self.integrations.apply(settings)
+
+    async def change(self, settings: Settings, persona_set: PersonaSet) -> None:
+        """Go by new settings and personas from now on; turns under way end as they began.
+
+        Raises:
+            PixiError: a model that is to answer or to read cannot be opened. Then everything stays as it was.
+        """
+        before = self._settings
+        await self._exchange_models(settings)
+        try:
+            await self.library.change(settings, self._models.default)
+        except PixiError:
+            await self._exchange_models(before)
+            raise
+        self._settings, self.persona_set = settings, persona_set
+        self.mask.learn(secrets_in(settings))
+        engine_settings = self.engine.settings
+        engine_settings.limits, engine_settings.budgets = settings.limits, settings.limits.budgets
+        engine_settings.prose, engine_settings.pace = settings.reply.prose, settings.reply.pace
+        engine_settings.gather_seconds = settings.reply.gather_seconds
+        engine_settings.gather_messages = settings.reply.gather_messages
+        engine_settings.waiting_messages = settings.reply.waiting_messages
+        engine_settings.summarize = settings.history.summarize
+        engine_settings.summary_tokens = settings.history.summary_tokens
+        engine_settings.finish_seconds = settings.discord.catch_up_minutes * 60
+
+    async def _exchange_models(self, settings: Settings) -> None:
+        native = wants_native(settings)
+        await self._models.exchange(chosen_models(settings), settings.limits.seconds, native=native)
+
+    # Talking.
+
+    async def receive(self, message: Message, channel: Channel) -> None:
+        """Take a message; returns once it is on record. One that is known already is ignored."""
+        await self._models.want(self.place(self.chosen_at(message.conversation)).model)
+        await self.engine.receive(message, channel)
+
+    async def edit(self, conversation: str, message_id: str, text: str) -> None:
+        """A message was edited. Nothing happens for one that was answered."""
+        await self.engine.edit(conversation, message_id, text)
+
+    async def withdraw(self, conversation: str, message_id: str) -> None:
+        """A message was deleted: the reply to it ends at once, or is never begun."""
+        await self.engine.withdraw(conversation, message_id)
+
+    async def stop(self, conversation: str) -> bool:
+        """End the reply that is being written; False where there is none."""
+        return await self.engine.stop(conversation)
+
+    async def reset(self, conversation: str) -> None:
+        """Forget what was said in a conversation."""
+        await self.engine.reset(conversation)
+
+    async def settled(self, conversation: str) -> None:
+        """Return when nothing of a conversation is left to be answered."""
+        await self.engine.settled(conversation)
+
+    async def helper_answer(self, prompt: str) -> str | None:
+        """Answer a task of a program by the helper model; None: there is none but the persona's own.
+
+        Raises:
+            PixiError: it could not answer.
+        """
+        if "helper_model.name" not in self._settings.sources:
+            return None
+        model = await self.library.helper()
+        if model.traits.small:
+            return None
+        reply = await ask(model, _TASK, prompt, _TASK_TOKENS, self.engine.count)
+        return reply.strip() or None
+
+    async def rewind(self, conversation: str, turn: int) -> None:
+        """Take a turn and all after it out of a conversation; what was said stays on record beside it."""
+        await self.engine.rewind(conversation, turn)
+
+    async def restore(self, conversation: str, branch: str) -> None:
+        """Put turns back that were taken out of a conversation, in place of what came since then."""
+        await self.engine.restore(conversation, branch)
+
+    async def take_back(self, conversation: str) -> tuple[Message, ...]:
+        """Take the last messages to the persona out of a conversation, with their answer; gives them."""
+        return await self.engine.take_back(conversation)
+
+    async def shares(self, payer: UsageScope) -> Sequence[QuotaUsage]:
+        """What was used today of all that is limited for somebody where they are."""
+        return await self.engine.shares(payer)
+
+    async def bill(self) -> UsageReport:
+        """What everybody used today and in this month."""
+        return await self.engine.bill()
+
+    def model_of(self, conversation: str, /) -> str:
+        """The name of the model that writes in a conversation."""
+        return self.role(conversation).model.name
+
+    async def resume(self, prefix: str, open_channel: OpenChannel) -> None:
+        """Finish what processes left half-done that have ended, and answer what still waits."""
+        for place in list(self._places.values()):
+            await self._models.want(place.model)
+        since = time.time() - self.rules.catch_up_minutes * 60
+        await self.engine.resume(prefix, since, open_channel)
+
+    async def drain(self, seconds: float) -> None:
+        """Take nothing more; let messages that people see being written be finished, within this time."""
+        await self.engine.drain(seconds)
+
+    # What people chose for a channel, or for one talk elsewhere.
+
+    def chosen_at(self, conversation: str) -> str:
+        """The address of that for which people choose: a channel on Discord, elsewhere the talk itself."""
+        if not conversation.startswith(ALL_ADDRESSES):
+            return conversation
+        address = parse_address(conversation)
+        return str(ConversationAddress(address.bot, address.channel))
+
+    def place(self, channel: str) -> ChannelConfig:
+        """What holds there; the default place where nobody chose."""
+        return self._places.get(channel, ChannelConfig())
+
+    async def set_place(self, channel: str, place: ChannelConfig) -> None:
+        """Keep what somebody chose."""
+        await self._store.set_place(channel, place)
+        if place == ChannelConfig():
+            self._places.pop(channel, None)
+        else:
+            self._places[channel] = place
+        await self._models.want(place.model)
+
+    # Records.
+
+    async def forget(self, person: str) -> int:
+        """Forget a person everywhere; gives how many conversations changed."""
+        return await self.engine.forget(person)
+
+    async def overspent(self) -> str:
+        """Say that the month's dollars are spent, for the operator; "" while they are not."""
+        bill = await self.engine.bill()
+        if bill.month_dollars is None or bill.month.cost < bill.month_dollars:
+            return ""
+        return f"The ${bill.month_dollars:,.2f} of this month are spent: raise month_dollars to go on."
+
+    async def status(self, payer: UsageScope) -> BotStatus:
+        """How the program is doing, and what is left for whoever asks."""
+        today = await self._store.tally(ALL_ADDRESSES, time.time() - _DAY)
+        bill = await self.engine.bill()
+        return BotStatus(
+            self.version,
+            up_seconds=self.up_seconds,
+            talking=self.engine.talking,
+            today=today,
+            month=bill.month,
+            month_dollars=bill.month_dollars,
+            shares=await self.engine.shares(payer),
+            searches=bill.searches,
+        )

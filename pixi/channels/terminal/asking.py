@@ -1,0 +1,286 @@
+"""Questions to the person at the terminal, and what they can take back."""
+
+import asyncio
+import math
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
+
+from pixi.channels.terminal.lines import TerminalEngine, TerminalUser
+from pixi.channels.terminal.own import LAST_TURNS, last_said, said_in, told_time
+from pixi.channels.terminal.screen import Screen
+from pixi.channels.terminal.transcript import Transcript
+from pixi.core.channel import Question
+from pixi.core.events import Verdict
+from pixi.core.untrusted import one_line, printable, shortened
+
+_ARGUMENTS = 800  # characters that are shown
+_ARGUMENT_ROWS = 20
+_TYPED_AHEAD = 0.5  # seconds in which what is entered was meant for something else
+
+
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """What a question looks like.
+
+    Attributes:
+        asks: what is told above the line.
+        prompt: what stands before the answer.
+        answers: what can be written, in small letters.
+        how: the status line: how to answer.
+        unclear: the same, after what was no answer.
+        told: what is told of the answer; of "nobody": where nobody answered in time.
+        cancelled: what is told where nobody waits for the answer any more; "" for nothing.
+        puts_by: whether what is no answer is put by for later.
+    """
+
+    asks: str
+    prompt: str
+    answers: Mapping[str, Verdict]
+    how: str
+    unclear: str
+    told: Mapping[Verdict, str]
+    cancelled: str
+    puts_by: bool = False
+
+
+class QuestionScreen(Protocol):
+    """What is asked on."""
+
+    def ask(self, prompt: str) -> None:
+        """Let the person write an answer in place of their line."""
+        ...
+
+    def end_asking(self) -> None:
+        """Give the person their line back."""
+        ...
+
+    def put_by(self, text: str) -> None:
+        """Add to the person's line, which comes back."""
+        ...
+
+    def changed(self) -> None:
+        """Draw what is new."""
+        ...
+
+
+class QuestionQueue:
+    """The questions to one person, one after another.
+
+    Args:
+        transcript: where a question and what came of it are told.
+        face: where the answer is written.
+        persona: the name of who wants to use a tool.
+    """
+
+    def __init__(self, transcript: Transcript, face: QuestionScreen, persona: str) -> None:
+        self._transcript = transcript
+        self._face = face
+        self._persona = one_line(persona)
+        self._one = asyncio.Lock()
+        self._answer: asyncio.Future[Verdict] | None = None
+        self._form: _Form | None = None  # of the question that is open
+        self._asked_at = self._closes = 0.0
+        self._unclear = False
+
+    @property
+    def open(self) -> bool:
+        """Whether an answer is waited for."""
+        return self._answer is not None and not self._answer.done()
+
+    async def ask(self, question: Question, seconds: float) -> Verdict:
+        """Ask whether a tool may run, and wait so long, the turn of other questions before it included."""
+        try:
+            async with asyncio.timeout(seconds):
+                closes = time.monotonic() + seconds
+                async with self._one:
+                    return await self._put(self._allowing(question), closes)
+        except TimeoutError:
+            return "nobody"
+
+    async def ask_to_take_over(self, where: str) -> Verdict:
+        """Ask whether this window takes the talk over; "nobody": the question was withdrawn.
+
+        Args:
+            where: where the talk is, in one line.
+        """
+        async with self._one:
+            return await self._put(_taking(where), math.inf)
+
+    def answered(self, text: str) -> None:
+        """Take what was written as the answer, if it is one."""
+        form = self._form
+        if form is None:
+            return
+        verdict = form.answers.get(text.strip().casefold())
+        self._unclear = verdict is None or time.monotonic() - self._asked_at < _TYPED_AHEAD
+        if verdict is not None and not self._unclear:
+            self._give(verdict)
+        elif form.puts_by and text.strip():
+            self._face.put_by(text.strip())
+
+    def refuse(self) -> None:
+        """Answer no."""
+        self._give("no")
+
+    def withdraw(self) -> None:
+        """End the question: it needs no answer any more."""
+        self._give("nobody")
+
+    def status(self) -> str:
+        """What is waited for, while something is."""
+        if self._form is None:
+            return ""
+        how = self._form.unclear if self._unclear else self._form.how
+        left = self._closes - time.monotonic()
+        return how if left == math.inf else f"{how} ({max(0, round(left))} s)"
+
+    def _give(self, verdict: Verdict) -> None:
+        if self._answer is not None and not self._answer.done():
+            self._answer.set_result(verdict)
+
+    async def _put(self, form: _Form, closes: float) -> Verdict:
+        self._form = form
+        self._answer = asyncio.get_running_loop().create_future()
+        self._asked_at, self._closes, self._unclear = time.monotonic(), closes, False
+        self._transcript.tell(form.asks, "question")
+        self._face.ask(form.prompt)
+        self._face.changed()
+        came: Verdict | None = None
+        try:
+            came = await self._answer
+        finally:
+            if came is None and time.monotonic() >= closes - 0.1:
+                came = "nobody"
+            self._answer = self._form = None
+            if told := form.told[came] if came else form.cancelled:
+                self._transcript.tell(f"· {told}", "question")
+            self._face.end_asking()
+            self._face.changed()
+        return came
+
+    def _allowing(self, question: Question) -> _Form:
+        tool = one_line(question.tool)
+        lines = [f"? {self._persona} wants to use {tool}: {one_line(question.does)}"]
+        given, left_out = shortened(printable(question.arguments).strip(), _ARGUMENTS)
+        rows = given.split("\n") if given else []
+        if len(rows) > _ARGUMENT_ROWS:
+            half = _ARGUMENT_ROWS // 2
+            left_out += sum(len(row) for row in rows[half:-half])
+            rows = [*rows[:half], "…", *rows[-half:]]
+        lines += [f"    {row}" for row in rows]
+        lines += [f"    ({left_out:,} characters in the middle are not shown)"] if left_out else []
+        return _Form(
+            asks="\n".join(lines),
+            prompt="Allow it? (y/n)",
+            answers={"y": "yes", "yes": "yes", "n": "no", "no": "no"},
+            how=f"{tool} waits for you: y or n, and enter; Ctrl-C is no",
+            unclear=f"{tool} waits for you: please write y or n",
+            told={
+                "yes": f"{tool}: allowed",
+                "no": f"{tool}: not allowed",
+                "nobody": f"{tool}: not answered in time",
+            },
+            cancelled=f"{tool}: not needed any more",
+        )
+
+
+def _taking(where: str) -> _Form:
+    return _Form(
+        asks=f"? {where}",
+        prompt="Take it over? (Enter/q)",
+        answers={"": "yes", "q": "no", "quit": "no", "/quit": "no"},
+        how="Enter takes the talk over, q leaves",
+        unclear="not sent: Enter takes the talk over, q leaves",
+        told={
+            "yes": "the talk goes on here",
+            "no": "the talk goes on there",
+            "nobody": "it ended there: the talk goes on here",
+        },
+        cancelled="",
+        puts_by=True,
+    )
+
+
+_MOST = 20  # branches that are told of, the latest
+_MOST_TURNS = 200  # of a branch that are looked at
+_LONGEST = 160  # characters of what was said in one
+_NOTHING = "There is no message of yours in this talk."
+
+Step = Callable[[TerminalEngine], Awaitable[Sequence[str]]]
+"""Changes what was said before, in its place among the messages; gives what is to be said once more."""
+
+
+class UndoCommands:
+    """What can be done with the last messages of a talk. Each is a `Step`, which may raise `StoreError`.
+
+    Args:
+        seat: who sits here, and in which talk.
+        transcript: where it is told.
+        screen: where a message is changed.
+    """
+
+    def __init__(self, seat: TerminalUser, transcript: Transcript, screen: Screen) -> None:
+        self._conversation, self._who = seat.conversation, seat.author.name
+        self._transcript = transcript
+        self._screen = screen
+
+    async def retry(self, answering: TerminalEngine, text: str = "") -> Sequence[str]:
+        """Set the last messages and their answer aside; they are said again, the last with another text."""
+        messages = await answering.take_back(self._conversation)
+        if not messages:
+            return self._nothing()
+        self._transcript.tell("· set aside; with another text:" if text else "· set aside; once more:")
+        *first, last = (message.text for message in messages)
+        return (*first, text or last)
+
+    async def edit(self, answering: TerminalEngine) -> Sequence[str]:
+        """Put the last message into the line, to be changed there."""
+        messages = await answering.last_asked(self._conversation)
+        if not messages:
+            return self._nothing()
+        self._screen.put_by(f"/edit {messages[-1].text}")
+        return ()
+
+    async def undo(self, answering: TerminalEngine) -> Sequence[str]:
+        """Take the last messages and their answer out."""
+        messages = await answering.take_back(self._conversation)
+        if not messages:
+            return self._nothing()
+        whose = "its" if len(messages) == 1 else "their"
+        said = " / ".join(one_line(message.text) for message in messages)
+        self._transcript.tell(f"· taken out with {whose} answer: {said}")
+        return ()
+
+    async def branches(self, answering: TerminalEngine, *words: str) -> Sequence[str]:
+        """Tell what was taken out; or go back to what has this number, and tell where the talk stands."""
+        kept = {}
+        for address in await answering.branches(self._conversation):
+            turns = await answering.turns(address, _MOST_TURNS)
+            if said := [
+                line for turn in turns for line in said_in(turn, self._who, self._transcript.persona)
+            ]:
+                kept[str(turns[0].id)] = (address, turns[0].began, said)
+        now = datetime.now().astimezone()
+        if words and words[0] in kept:
+            await answering.restore(self._conversation, kept[words[0]][0])
+            turns = await answering.turns(self._conversation, LAST_TURNS)
+            self._transcript.tell(last_said(turns, (), self._who, self._transcript.persona, now))
+        elif words:
+            self._transcript.tell(f"There is no branch {one_line(words[0])}; /branches lists them.", "error")
+        elif kept:
+            rows = [
+                f"{number} · {told_time(datetime.fromtimestamp(began).astimezone(), now)}"
+                f" · {shortened(' · '.join(said), _LONGEST, gap=' … ')[0]}"
+                for number, (_, began, said) in kept.items()
+            ]
+            self._transcript.tell("\n".join(("/branches NUMBER goes back to one of these:", *rows[-_MOST:])))
+        else:
+            self._transcript.tell("Nothing was taken out of this talk.")
+        return ()
+
+    def _nothing(self) -> Sequence[str]:
+        self._transcript.tell(_NOTHING, "error")
+        return ()

@@ -1,0 +1,330 @@
+"""The terminal when nobody sits at it: lines in, replies out, as text or as one JSON object a line."""
+
+import asyncio
+import re
+import time
+import uuid
+from collections.abc import AsyncIterable, Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TextIO
+
+from pixi.channels.terminal.words import ReadingIndicator, card_lines
+from pixi.core.channel import TAKEN_OVER, Channel, OpenChannel, Question
+from pixi.core.errors import ChannelError, ChannelForgot, LeaseHeld, StoreError
+from pixi.core.events import Failed, Noted, Numbering, Reacted, Sourced, TurnEnded, TurnEvent, Verdict
+from pixi.core.message import Author, Card, Message, Rights
+from pixi.core.persona import Persona
+from pixi.core.spending import UsageReport
+from pixi.core.untrusted import json_line, one_line, printable
+from pixi.models.model import Model
+from pixi.store.kept import LookedBack, TurnRecord
+
+_TAKEN = Failed(TAKEN_OVER)
+OWN_SECONDS = 30.0
+"""How long lines wait for a reply to end that another window of the talk is writing."""
+
+_LOOK_SECONDS = 1.0  # how often it is looked whether another window has the talk
+_SOON_SECONDS = 1.0  # what does not take longer is not worth a word
+_HELD = "a reply is being written in another window of this talk"
+_SITS_HERE = "terminal:"
+"""Begins the id of whoever sits at a terminal."""
+
+
+class TerminalEngine(Protocol):
+    """What a terminal talks to: the engine."""
+
+    @property
+    def model(self) -> Model:
+        """Who writes."""
+        ...
+
+    @property
+    def persona(self) -> Persona:
+        """Who they are."""
+        ...
+
+    async def owned_elsewhere(self, conversation: str) -> bool:
+        """Whether another window or program has the conversation, be it idle or not."""
+        ...
+
+    async def own(self, conversation: str, *, seconds: float = 0.0) -> None:
+        """Have the conversation here; a reply that is being written elsewhere is waited for, that long.
+
+        Raises:
+            LeaseHeld: it took longer.
+        """
+        ...
+
+    async def take_over(self, conversation: str) -> None:
+        """Have the conversation here, at once; a reply that is being written elsewhere is cut."""
+        ...
+
+    async def resume(self, prefix: str, since: float, open_channel: OpenChannel) -> None:
+        """Finish what was left half-done, and answer what waits; returns when that is done."""
+        ...
+
+    async def waiting(self, conversation: str) -> Sequence[Message]:
+        """The messages that wait for an answer, oldest first."""
+        ...
+
+    async def receive(self, message: Message, channel: Channel) -> None:
+        """Take a message."""
+        ...
+
+    async def settled(self, conversation: str) -> None:
+        """Return when nothing of the conversation is left to be done."""
+        ...
+
+    async def stop(self, conversation: str) -> bool:
+        """Stop the reply that is being written, if there is one; what was delivered stands."""
+        ...
+
+    async def reset(self, conversation: str) -> None:
+        """Forget the conversation."""
+        ...
+
+    async def take_back(self, conversation: str) -> Sequence[Message]:
+        """Take the last messages, which were answered together, and their answer out of the conversation.
+
+        Gives the messages; none: nobody has said anything. A reply that is being written is stopped.
+        """
+        ...
+
+    async def last_asked(self, conversation: str) -> Sequence[Message]:
+        """The messages that `take_back` would take out."""
+        ...
+
+    async def branches(self, conversation: str) -> Sequence[str]:
+        """Addresses of what was taken out of the conversation, oldest first; `turns` tells what it was."""
+        ...
+
+    async def restore(self, conversation: str, branch: str) -> None:
+        """Put back what was taken out, in place of what came since then, which is taken out instead."""
+        ...
+
+    async def bill(self) -> UsageReport:
+        """What was used today and in this month."""
+        ...
+
+    async def turns(self, conversation: str, limit: int) -> Sequence[TurnRecord]:
+        """The last turns of a conversation, oldest first."""
+        ...
+
+    async def look_back(self, turn: int) -> LookedBack | None:
+        """A turn that is over, with what stands on record of how it was asked; None: there is none."""
+        ...
+
+    async def forget(self, person: str) -> int:
+        """Forget a person everywhere; gives how many conversations changed."""
+        ...
+
+    async def export(self, person: str) -> dict[str, Any]:
+        """All that is kept of a person, as plain data."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class TerminalUser:
+    """Who sits at the terminal, and in which conversation."""
+
+    conversation: str
+    author: Author
+
+    def message(self, text: str) -> Message:
+        """A message of theirs, written now."""
+        return Message(
+            id=uuid.uuid4().hex,
+            conversation=self.conversation,
+            author=self.author,
+            text=text,
+            sent_at=time.time(),
+        )
+
+
+def seat(persona: str, user: str) -> TerminalUser:
+    """The place of `user` at a terminal where `persona` answers."""
+    return TerminalUser(
+        f"terminal:{_plain(persona)}:{_plain(user)}", Author(id=f"{_SITS_HERE}{user}", name=user)
+    )
+
+
+def sits_at_terminal(person: str) -> bool:
+    """Whether this is the id of somebody who talks at a terminal."""
+    return person.startswith(_SITS_HERE)
+
+
+def _plain(name: str) -> str:
+    # `~` stands in the addresses of what was taken out of a talk.
+    return re.sub(r"[\s:~]+", "-", name.strip()).lower()
+
+
+@dataclass(slots=True)
+class LinesChannel(Channel):
+    """Writes what happens to `out`, flushed at once.
+
+    As text: the delivered messages alone; with `notes`, the notes and reactions too, marked. What went
+    wrong goes to `err`. As JSON: every event, with `t`, the seconds since the message was received; with
+    `growing` messages as they grow, too.
+
+    While a long prompt is read, `progress` is told so ("" when it is over).
+
+    Attributes:
+        failed: a turn ended in an error, or was taken over.
+        broken: set when `out` cannot be written any more; `fault` says why.
+    """
+
+    out: TextIO
+    err: TextIO
+    as_json: bool = False
+    notes: bool = False
+    growing: bool = False
+    progress: Callable[[str], None] = lambda _: None
+    failed: bool = False
+    broken: asyncio.Event = field(default_factory=asyncio.Event)
+    fault: OSError | None = None
+    _received: float = field(default_factory=time.monotonic)
+    _printed: str = ""  # the nonce of the last message
+    _numbering: Numbering = field(default_factory=Numbering)
+    _reading: ReadingIndicator = field(default_factory=ReadingIndicator)
+    _told: asyncio.TimerHandle | None = None  # when it is told next how far the prompt is read
+
+    async def rights(self, person: str) -> Rights:
+        """Whoever started the program governs it."""
+        here = sits_at_terminal(person)
+        return Rights(manager=here, operator=here)
+
+    async def approve(self, question: Question, *, seconds: float) -> Verdict:
+        """Nobody can be asked through a pipe; what would have been asked is told."""
+        tool = one_line(question.tool)
+        self.tell(f"{tool} wants somebody's yes, and can ask only where somebody sits at the terminal.")
+        return "nobody"
+
+    async def card(self, card: Card, *, nonce: str, answers: str | None = None) -> str | None:
+        """Print the card as lines. Raises `ChannelError` when that is not possible any more."""
+        if not self.as_json:
+            self._write("\n".join(card_lines(card)))
+        if self.fault:
+            raise ChannelError("The output cannot be written any more.")
+        return None
+
+    def hear(self) -> None:
+        """A message was received now: the events that follow are counted from here."""
+        self._received = time.monotonic()
+
+    async def send(
+        self, text: str, *, nonce: str, answers: str | None = None, reply_to: str | None = None
+    ) -> str | None:
+        """Print the message. Raises `ChannelError` when that is not possible any more."""
+        if not self.as_json:
+            self._write(printable(text))
+        if self.fault:
+            raise ChannelError("The output cannot be written any more.")
+        self._printed = nonce
+        return None
+
+    async def sent_before(self, text: str, *, nonce: str, after: str) -> str | None:
+        """Only what was printed last is known. Raises `ChannelForgot` for what an earlier process printed."""
+        if nonce != self._printed:
+            raise ChannelForgot("what was printed earlier cannot be looked at.")
+        return nonce
+
+    def show(self, event: TurnEvent) -> None:
+        """Print what is to be seen of an event."""
+        self._reading.happened(event)
+        if self._reading.reads != (self._told is not None):
+            self._tell_of_reading()
+        if event == _TAKEN or (isinstance(event, TurnEnded) and event.finish == "error"):
+            self.failed = True
+        if self.as_json:
+            elapsed = round(time.monotonic() - self._received, 3)
+            self._write(json_line({**self._numbering.form(event), "t": elapsed}))
+            return
+        match event:
+            case Failed(text) if not self.fault:  # else it tells what `talk` ends for
+                self.tell(one_line(text))
+            case TurnEnded("limit") if not self.fault:
+                self.tell("the reply was closed at a limit; see [limits].")
+            case Noted(text) if self.notes:
+                self._write(f"(note: {one_line(text)})")
+            case Reacted(emoji) if self.notes:
+                self._write(f"(reaction: {one_line(emoji)})")
+            case Sourced(sources) if self.notes:
+                for each in sources:
+                    self._write(f"(source: {one_line(f'{each.title} {each.url}'.strip())})")
+            case _:
+                pass
+
+    def _tell_of_reading(self) -> None:
+        """Tell how far the prompt is read, each second until it is."""
+        if self._told is not None:
+            self._told.cancel()
+        self.progress(self._reading.words)
+        reads, loop = self._reading.reads, asyncio.get_running_loop()
+        self._told = loop.call_later(1.0, self._tell_of_reading) if reads else None
+
+    def tell(self, line: str) -> None:
+        """Tell whoever started the program something, beside the replies."""
+        print(f"pixi-persona: {line}", file=self.err, flush=True)
+
+    def _write(self, line: str) -> None:
+        if self.fault:
+            return
+        try:
+            self.out.write(line + "\n")
+            self.out.flush()
+        except OSError as error:
+            # Told to `talk`, which ends; raised here it would look like a fault of the command.
+            self.fault = error
+            self.broken.set()
+
+
+async def talk(
+    lines: AsyncIterable[str], seat: TerminalUser, answering: TerminalEngine, channel: LinesChannel
+) -> None:
+    """Send each line that is not blank as a message, once the one before is answered.
+
+    Raises:
+        LeaseHeld: a reply that another window of the talk is writing did not end within `OWN_SECONDS`.
+        OSError: the replies cannot be written any more (`BrokenPipeError`: nobody reads them), or the
+            input cannot be read.
+        ConfigError: the input is not text; what was answered before stands.
+    """
+    async for line in lines:
+        if not line.strip():
+            continue
+        await _own(answering, seat.conversation, channel)
+        channel.hear()
+        await answering.receive(seat.message(line), channel)
+        await _answered(answering, seat.conversation, channel)
+
+
+async def _own(answering: TerminalEngine, conversation: str, channel: LinesChannel) -> None:
+    """Have the conversation here; tell what is waited for, if it takes longer than a moment."""
+    try:
+        await answering.own(conversation, seconds=_SOON_SECONDS)
+    except LeaseHeld:
+        channel.tell(f"{_HELD}: it is waited for, {OWN_SECONDS:.0f} s at most.")
+        try:
+            await answering.own(conversation, seconds=OWN_SECONDS - _SOON_SECONDS)
+        except LeaseHeld:
+            raise LeaseHeld(f"{_HELD}, and did not end in {OWN_SECONDS:.0f} s: try again later.") from None
+
+
+async def _answered(answering: TerminalEngine, conversation: str, channel: LinesChannel) -> None:
+    """Wait until all is answered, or the output is broken; stop where another window takes the talk over."""
+    settled = asyncio.ensure_future(answering.settled(conversation))
+    broken = asyncio.ensure_future(channel.broken.wait())
+    try:
+        while not settled.done() and not broken.done():
+            ends = (settled, broken)
+            await asyncio.wait(ends, timeout=_LOOK_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+            with suppress(StoreError):
+                if not settled.done() and await answering.owned_elsewhere(conversation):
+                    await answering.stop(conversation)
+        if channel.fault:
+            raise channel.fault
+        settled.result()
+    finally:
+        settled.cancel()
+        broken.cancel()

@@ -1,0 +1,267 @@
+"""What a talk looks like on a terminal: events in, styled lines out; no terminal needed."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import assert_never
+
+from prompt_toolkit.utils import get_cwidth
+
+from pixi.channels.terminal.rows import Fragment, Line, framed, height, markdown_rows
+from pixi.channels.terminal.words import call_in_words
+from pixi.core.deltas import PromptProgress
+from pixi.core.events import (
+    Answered,
+    Asked,
+    Failed,
+    Grew,
+    Makes,
+    Noted,
+    Opened,
+    Performed,
+    PersonSaid,
+    Pictured,
+    Progressed,
+    Reacted,
+    Sent,
+    Shown,
+    Sourced,
+    TalkChanged,
+    ToolAnswered,
+    ToolCalled,
+    TurnEnded,
+    TurnEvent,
+    TurnStarted,
+)
+from pixi.core.message import Card
+from pixi.core.untrusted import one_line, printable
+
+CURSOR = "▌"
+
+
+@dataclass(slots=True)
+class PersonMessage:
+    """What the person wrote. Reactions are shown on it."""
+
+    id: str
+    who: str
+    text: str
+    reactions: list[str] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class OpenCommand:
+    """A command whose argument is being written. What makes neither message nor note is not seen before it is
+    performed."""
+
+    id: str
+    makes: Makes | None
+    text: str = ""
+
+
+@dataclass(slots=True)
+class Delivered:
+    """A message of the persona, or with `stopped` what was written of one before it was stopped."""
+
+    who: str
+    text: str
+    stopped: bool = False
+
+
+@dataclass(slots=True)
+class Note:
+    """A private thought, shown while notes are switched on."""
+
+    text: str
+
+
+@dataclass(slots=True)
+class StatusLine:
+    """A line of the terminal's own: a tool call, an error, help. `style`: `aside`, `error`, `question`."""
+
+    text: str
+    style: str = "aside"
+
+
+@dataclass(slots=True)
+class CardFrame:
+    """A card, and its picture as lines where it could be drawn. Kept as it was drawn for `columns`."""
+
+    card: Card
+    picture: Sequence[Line]
+    columns: int = 0
+    lines: Sequence[Line] = ()
+
+    def drawn(self, columns: int) -> Sequence[Line]:
+        """It, for a terminal of so many columns."""
+        if columns != self.columns:
+            self.columns, self.lines = columns, framed(self.card, columns, self.picture)
+        return self.lines
+
+
+Entry = PersonMessage | OpenCommand | Delivered | Note | StatusLine | CardFrame
+
+
+class Transcript:
+    """The part of a talk that may still change: from the message being answered to the newest word.
+
+    What is settled is taken out by `take`, printed once, and belongs to the terminal's own history.
+    """
+
+    def __init__(self, persona: str, *, notes: bool) -> None:
+        self.persona = one_line(persona)
+        self.notes = notes
+        self._entries: list[Entry] = []
+        self._seen = False  # something of the turn was shown
+
+    @property
+    def empty(self) -> bool:
+        """Whether there is nothing to be settled."""
+        return not self._entries
+
+    def say(self, message_id: str, who: str, text: str) -> None:
+        """The person wrote a message."""
+        self._entries.append(PersonMessage(message_id, one_line(who), printable(text)))
+
+    def tell(self, text: str, style: str = "aside") -> None:
+        """The terminal itself has something to say."""
+        self._entries.append(StatusLine(printable(text), style))
+
+    def put(self, card: Card, picture: Sequence[Line] = ()) -> None:
+        """A card was shown, with its picture if it could be drawn."""
+        self._entries.append(CardFrame(card, picture))
+
+    def react(self, message_id: str, emoji: str) -> None:
+        """A reaction was put on a message: on its line if that can still change, else below."""
+        for entry in self._entries:
+            if isinstance(entry, PersonMessage) and entry.id == message_id:
+                entry.reactions.append(one_line(emoji))
+                return
+        self.tell(f"{self.persona} reacts {one_line(emoji)}")
+
+    def happened(self, event: TurnEvent) -> None:
+        """Take in what happened."""
+        self._seen |= isinstance(event, Sent | Reacted | Shown | Pictured | Performed | Failed) or (
+            self.notes and isinstance(event, Noted)
+        )
+        match event:
+            case Opened(_, makes, id):
+                self._entries.append(OpenCommand(id, makes))
+            case Grew(_, text, id):
+                self._grow(id, printable(text))
+            case Sent(text, id):
+                self._perform(id, Delivered(self.persona, printable(text).strip()))
+            case Noted(text, id):
+                self._perform(id, Note(printable(text).strip()))
+            case Reacted(_, id):  # `react` knows which message it is on
+                self._perform(id, None)
+            case Shown() | Pictured():  # `put` knows its picture
+                pass
+            case PromptProgress() | Progressed():  # the status line tells
+                pass
+            case TurnStarted() | Asked() | Answered():  # the question is asked elsewhere
+                pass
+            case PersonSaid() | TalkChanged():  # nobody else writes here
+                pass
+            case Performed(name, argument, id):
+                shown = f"· {one_line(name)}" + (f": {one_line(argument)}" if argument else "")
+                self._perform(id, StatusLine(shown))
+            case ToolCalled(_, name, arguments):
+                self.tell(f"· {call_in_words(name, arguments)}")
+            case ToolAnswered(_, name, ok, result):
+                if not ok:
+                    self.tell(f"· {one_line(name)} failed: {one_line(str(result))}")
+            case Sourced(sources):
+                for each in sources:
+                    self.tell(one_line(f"· {each.title} {each.url}" if each.title else f"· {each.url}"))
+            case Failed(text):
+                self.tell(one_line(text), "error")
+            case TurnEnded(finish):
+                self._give_up_drafts(cut=finish in ("cancelled", "error", "limit"))
+                if finish == "stop" and not self._seen:
+                    self.tell("· stays silent")
+                self._seen = False
+            case _:
+                assert_never(event)
+
+    def lines(self, columns: int) -> list[Line]:
+        """All that may still change, as lines for a terminal of so many columns."""
+        return [line for entry in self._entries for line in self._shown(entry, columns)]
+
+    def take(self, columns: int, room: int = 0) -> list[Line]:
+        """Take settled entries out, oldest first, until the rest fits into `room` rows of the terminal.
+
+        A draft is not settled, nor is what stands below one.
+        """
+        taken: list[Line] = []
+        left = height(self.lines(columns), columns)
+        while self._entries and not isinstance(self._entries[0], OpenCommand):
+            shown = list(self._shown(self._entries[0], columns))
+            if shown and left <= room:
+                break
+            del self._entries[0]
+            left -= height(shown, columns)
+            taken += shown
+        return taken
+
+    def _grow(self, act: str, text: str) -> None:
+        for entry in reversed(self._entries):
+            if isinstance(entry, OpenCommand) and entry.id == act:
+                entry.text += text
+                return
+
+    def _perform(self, act: str, entry: Entry | None) -> None:
+        """Put what was performed in the place of its draft.
+
+        Commands are performed in their order, but one may come to nothing, a blank message for instance: the
+        drafts before it were not performed. A command's second act has no draft, nor has a tool's.
+        """
+        places = (
+            n for n, each in enumerate(self._entries) if isinstance(each, OpenCommand) and each.id == act
+        )
+        place = next(places, None)
+        done = [entry] if entry else []
+        if place is None:
+            self._entries += done
+        else:
+            before = [each for each in self._entries[:place] if not isinstance(each, OpenCommand)]
+            self._entries = [*before, *done, *self._entries[place + 1 :]]
+
+    def _give_up_drafts(self, *, cut: bool) -> None:
+        """What was not performed will not be any more; what a person saw of it stays if it was cut off."""
+        kept: list[Entry] = []
+        for entry in self._entries:
+            if not isinstance(entry, OpenCommand):
+                kept.append(entry)
+            elif cut and entry.makes == "message" and entry.text.strip():
+                kept.append(Delivered(self.persona, entry.text.strip(), stopped=True))
+        self._entries = kept
+
+    def _shown(self, entry: Entry, columns: int) -> Iterator[Line]:
+        end: Fragment | None = None
+        match entry:
+            case PersonMessage(_, who, text, reactions):
+                head, style = ("class:you", f"{who} › "), "class:said"
+                end = ("class:reaction", "   " + " ".join(reactions)) if reactions else None
+            case Delivered(who, text, stopped):
+                head, style = ("class:persona", f"{who} › "), "class:stopped" if stopped else "class:message"
+                end = ("class:aside", " … (stopped)") if stopped else None
+            case OpenCommand(_, "message", text) if text.strip():
+                head, style = ("class:persona", f"{self.persona} › "), "class:message"
+                end = ("class:cursor", CURSOR)
+            case OpenCommand(_, "note", text) | Note(text) if self.notes and text.strip():
+                head, style = ("class:note", "  · "), "class:note"
+            case StatusLine(text, look):
+                head, style = ("", "  "), f"class:{look}"
+            case CardFrame():
+                yield from entry.drawn(columns)
+                return
+            case OpenCommand() | Note():
+                return
+            case _:
+                assert_never(entry)
+        margin = " " * min(get_cwidth(head[1]), columns // 3)
+        plain = not isinstance(entry, Delivered | OpenCommand)
+        rows = list(markdown_rows(text.strip("\n"), style, columns - len(margin), plain=plain))
+        for number, row in enumerate(rows or [[(style, "")]]):
+            line = [("", margin) if number else head, *row]
+            yield [*line, end] if end and number == len(rows) - 1 else line

@@ -1,0 +1,91 @@
+"""What subcommands show on the console: lines without secrets, and a spinner while something takes long."""
+
+import re
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from pixi.core.masking import SecretRedactor
+from pixi.core.untrusted import escaped_lines
+
+Tell = Callable[[str], None]
+
+_EXTRA = re.compile(r"pip install ([\"'])pixi-persona\[([a-z]+)\]\1`?")
+
+
+class Printer:
+    """Print lines for people.
+
+    Hidden are the secrets of the settings, the values of environment variables whose names tell of a secret
+    (an addon has keys of its own), what looks like a token, and what addresses hold of users, passwords, keys
+    and signatures. Control characters are written out: an error may quote what a stranger wrote.
+
+    Args:
+        settings: all of them or a part; None where there are none yet.
+        mask: hides what was learned elsewhere, too.
+    """
+
+    def __init__(self, settings: object = None, mask: SecretRedactor | None = None) -> None:
+        # Imported here: the help of a command needs no settings.
+        from pixi.settings.secret import ambient_secrets, secrets_in
+
+        self._mask = mask or SecretRedactor()
+        self._mask.learn(secrets_in(settings) | ambient_secrets())
+
+    def redact(self, text: str) -> str:
+        """Return the text with secrets masked and control characters escaped. Line breaks stay."""
+        return escaped_lines(self._mask.redact(_with_make(text)))
+
+    def say(self, line: str) -> None:
+        """Print a line to standard output: it was asked for."""
+        print(self.redact(line), flush=True)
+
+    def complain(self, line: str, about: str = "pixi-persona") -> None:
+        """Print a line to standard error, behind the name of the program or of what it is about."""
+        print(self.redact(f"{about}: {line}"), file=sys.stderr, flush=True)
+
+    def redacted(self, tell: Tell) -> Tell:
+        """Return a `tell` whose lines are redacted first, for what another prints."""
+        return lambda line: tell(self.redact(line))
+
+
+def _with_make(text: str) -> str:
+    """Add to `pip install "pixi-persona[NAME]"` how `make` does it, where that made this environment."""
+    if "pixi-persona[" not in text:
+        return text
+    root = Path(sys.prefix).parent
+    made = (root / "Makefile").is_file() and Path(__file__).parents[2] == root
+    return _EXTRA.sub(r"\g<0> (here: make extra-\2)", text) if made else text
+
+
+@contextmanager
+def spinner() -> Iterator[Callable[[str], None]]:
+    """Gives a function to say what the program is busy with; "" when it is busy no more."""
+    if sys.stderr is None or not sys.stderr.isatty():
+        yield lambda doing: None
+        return
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.progress import Progress, SpinnerColumn, TextColumn
+    from rich.table import Column
+
+    console = Console(stderr=True)
+    # In two rows where need be, neither of them full: what the terminal itself writes of Ctrl-C has room.
+    room = Column(overflow="fold", max_width=max(1, console.width - 5))
+    doing = TextColumn("{task.description}", table_column=room)
+    progress = Progress(SpinnerColumn(), doing, console=console, transient=True)
+    task = progress.add_task("", visible=False)
+
+    def show(line: str) -> None:
+        if not line:
+            progress.stop()
+            return
+        if not progress.live.is_started:
+            progress.start()
+        progress.update(task, description=escape(line), visible=True)
+
+    try:
+        yield show
+    finally:
+        progress.stop()

@@ -1,0 +1,130 @@
+"""What subcommands do with the store: find a person, and enter what a model used without an engine."""
+
+import time
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from pixi.cli.console import Printer, Tell
+from pixi.core.deltas import Prices, Usage
+from pixi.core.errors import PixiError
+from pixi.core.spending import (
+    Count,
+    UsageEntry,
+    UsageScope,
+    day_of,
+    first_of_month,
+    how_many,
+    next_month,
+    spent_on,
+)
+from pixi.core.untrusted import escaped_line
+
+if TYPE_CHECKING:
+    from pixi.settings import Settings
+    from pixi.store.kept import Known
+    from pixi.store.store import Store
+
+
+@asynccontextmanager
+async def opened(settings: "Settings") -> "AsyncIterator[Store]":
+    """The store of the settings, with the tables of their addons; it is closed at the end.
+
+    Raises:
+        ConfigError: it cannot be opened.
+        PixiError: there is none yet.
+    """
+    from pixi.app.addons import reach_tables
+    from pixi.store.opening import open_existing
+
+    tell = Printer(settings.store.url).complain
+    store = await open_existing(settings.store.url, tell)
+    if store is None:
+        raise PixiError("Nothing is kept of anybody: there is no store yet.")
+    try:
+        await reach_tables(settings, store, tell)
+        yield store
+    finally:
+        await store.close()
+
+
+async def find_person(store: "Store", name: str) -> "Known":
+    """The one who is meant.
+
+    Raises:
+        PixiError: nothing is kept of anybody of that id or name, or several go by it.
+        StoreError: the store cannot be read.
+    """
+    found = await store.people(name)
+    if not found:
+        raise PixiError(
+            f"Nothing is kept of {escaped_line(name)!r}: give the id of the author, or the name they write "
+            "under."
+        )
+    if len(found) > 1:
+        told = ", ".join(f"{escaped_line(one.id)} ({how_many(one.messages, 'message')})" for one in found)
+        raise PixiError(f"Several are called {escaped_line(name)!r}: name one by id: {told}.")
+    return found[0]
+
+
+@asynccontextmanager
+async def on_the_books(settings: "Settings", *, asks: bool = True) -> AsyncGenerator[Count, None]:
+    """Use models within this block. What it gives is told what they used, which is entered at the end.
+
+    Args:
+        settings: where the books are, and what a month may cost.
+        asks: whether a model will be asked at all.
+
+    Raises:
+        PixiError: the month's dollars are spent, or nobody can tell.
+    """
+    tell = Printer(settings).complain
+    if asks:
+        await _within_the_month(settings, tell)
+    used: list[UsageEntry] = []
+
+    def count(model: str, usage: Usage, prices: Prices | None) -> None:
+        if usage != Usage():
+            used.append(replace(spent_on(UsageScope(), model, usage, prices), day=day_of(time.time())))
+
+    try:
+        yield count
+    finally:
+        await _enter(settings.store.url, tuple(used), tell)
+
+
+async def _within_the_month(settings: "Settings", tell: Tell) -> None:
+    stop = settings.limits.month_dollars
+    if stop is None:
+        return
+    from pixi.store.opening import open_existing
+
+    store = await open_existing(settings.store.url, tell)
+    if store is None:
+        return
+    today = day_of(time.time())
+    try:
+        (month,) = await store.usage(first_of_month(today), today)
+    finally:
+        await store.close()
+    if month.cost >= stop:
+        raise PixiError(
+            f"The ${stop:,.2f} of this month are spent: no model is asked until {next_month(today)}; "
+            "raise month_dollars to go on."
+        )
+
+
+async def _enter(url: str, used: tuple[UsageEntry, ...], tell: Tell) -> None:
+    if not used:
+        return
+    from pixi.store.opening import open_store
+
+    try:
+        store = await open_store(url, tell)
+        try:
+            await store.spend(used)
+        finally:
+            await store.close()
+    except PixiError as error:  # the answer is there all the same
+        tell(f"what was used is not in the books: {error}")

@@ -1,0 +1,244 @@
+"""Which models the settings mean: what runs here, what it costs, whose key opens it, who stands in."""
+
+import dataclasses
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from pixi.core.deltas import Prices
+from pixi.core.errors import ConfigError
+from pixi.core.providers import key_name_of
+from pixi.settings.check import check_in, usual_key
+from pixi.settings.given import Faults, Given, Variable
+from pixi.settings.secret import Secret
+from pixi.settings.sections import EmbeddingSettings, ModelSettings, Settings
+from pixi.settings.values import value_of
+
+
+def runs_here(model: ModelSettings | EmbeddingSettings) -> bool:
+    """Whether the model runs in this process, rather than at a server."""
+    return model.name == "local" or model.name.endswith(".gguf")
+
+
+def with_prices(settings: Settings) -> Settings:
+    """The settings, with a price for each model that has one."""
+    table, embedding = settings.prices, settings.embedding_model
+    if embedding is not None:
+        embedding = replace(embedding, prices=embedding.prices or table.get(embedding.name))
+    return replace(
+        settings,
+        model=_priced(settings.model, table),
+        models={name: _priced(model, table) for name, model in settings.models.items()},
+        helper_model=_priced(settings.helper_model, table),
+        embedding_model=embedding,
+    )
+
+
+def check_prices(settings: Settings, stop: str) -> None:
+    """See that the price of each model is known, where the month's dollars are limited.
+
+    Args:
+        settings: with their prices.
+        stop: where the month's dollars are set.
+
+    Raises:
+        ConfigError: prices are not known.
+    """
+    if settings.limits.month_dollars is None:
+        return
+    unknown: dict[str, str] = {}  # a model that several sections name is one mistake
+    for title, model in _all(settings):
+        if model.prices is None and not runs_here(model):
+            unknown.setdefault(model.name, _unknown(stop, title, model.name))
+    if unknown:
+        raise ConfigError(*unknown.values())
+
+
+def _priced(model: ModelSettings, table: Mapping[str, Prices]) -> ModelSettings:
+    own = model.prices or table.get(model.name)
+    return replace(model, prices=own, fallback=tuple(_priced(each, table) for each in model.fallback))
+
+
+def _all(settings: Settings) -> Iterator[tuple[str, ModelSettings | EmbeddingSettings]]:
+    """Every model, with the title of its section."""
+    sections = {"model": settings.model} | {f"models.{name}": each for name, each in settings.models.items()}
+    for title, model in (sections | {"helper_model": settings.helper_model}).items():
+        yield f"[{title}]", model
+        yield from ((f"[[{title}.fallback]]", each) for each in model.fallback)
+    if settings.embedding_model is not None:
+        yield "[embedding_model]", settings.embedding_model
+
+
+def _unknown(place: str, title: str, name: str) -> str:
+    if not name:
+        return (
+            f"{place}: month_dollars needs the price of each model, and {title} names none; "
+            "give it a name and prices = { prompt = …, completion = … }, with 0 if it costs nothing."
+        )
+    return (
+        f"{place}: month_dollars needs the price of each model, and none is known for {title} {name!r}; "
+        f'add "{name}" = {{ prompt = …, completion = … }} to [prices], with 0 if it costs nothing.'
+    )
+
+
+_OPENAI = "OPENAI_API_KEY"
+_OPENAIS_HOST = "api.openai.com"
+_APIS: Mapping[str, str] = {"anthropic": "ANTHROPIC_API_KEY", "gemini": "GEMINI_API_KEY"}
+
+
+def is_openais(base_url: str) -> bool:
+    """Whether an address is OpenAI's. What is left there and speaks another's API is at that other's."""
+    return urlsplit(base_url).hostname == _OPENAIS_HOST
+
+
+def server_of(base_url: str, api: str) -> str:
+    """What tells whose server a model is at: one server's key is never sent to another."""
+    return api if api in _APIS and is_openais(base_url) else base_url
+
+
+def key_name(model: ModelSettings) -> str:
+    """The variable that is for the key of a model's server."""
+    return _APIS.get(model.api) or key_name_of(urlsplit(model.base_url).hostname or "")
+
+
+def with_own_keys(
+    settings: Settings, variables: Mapping[str, Variable], ambient_key: Secret | None
+) -> Settings:
+    """The settings, with its own key for each model whose provider has a variable for it.
+
+    Args:
+        settings: as they were read.
+        variables: those that are set.
+        ambient_key: what `OPENAI_API_KEY` says: it is for any server that is named, and for no other.
+    """
+
+    def keyed(model: ModelSettings) -> ModelSettings:
+        stand_ins = tuple(map(keyed, model.fallback))
+        name = key_name(model)
+        if name == _OPENAI or model.api_key not in (None, ambient_key):
+            return replace(model, fallback=stand_ins)
+        key = None if is_openais(model.base_url) else model.api_key
+        if (own := variables.get(name)) is not None and own.value.strip():
+            key = Secret(own.value.strip())
+        return replace(model, api_key=key, fallback=stand_ins)
+
+    model = keyed(settings.model)
+    sources = dict(settings.sources)
+    if model.api_key != settings.model.api_key:
+        sources.pop("model.api_key", None)
+        if model.api_key is not None:
+            sources["model.api_key"] = key_name(model)
+    return replace(
+        settings,
+        model=model,
+        sources=sources,
+        models={name: keyed(model) for name, model in settings.models.items()},
+        helper_model=keyed(settings.helper_model),
+    )
+
+
+_KEY = "fallback"
+_SECTIONS = ("model", "helper_model")  # and each `[models.NAME]`, as `model`
+_PATIENCE = ("first_seconds", "gap_seconds")  # how long people are to wait: no matter for which model
+
+
+def is_list_of_models(key: str) -> bool:
+    """Whether it names a list of models, such as `model.fallback`."""
+    section, _, name = usual_key(key).partition(".")
+    return section in _SECTIONS and name == _KEY
+
+
+def tables_of(given: Given, folder: Path) -> tuple[dict[str, Any], ...]:
+    """The tables of a list, typed and checked, each with the keys that it sets. See `value_of`.
+
+    Raises:
+        ConfigError: it is no list, tables name no model, or keys or values of them are wrong: all is told.
+    """
+    header = f"[[{given.key}]]"
+    listed = _unpacked(given)
+    if isinstance(listed, dict):
+        raise ConfigError(
+            f"{given.place}: several models can stand in a list: write {header}, in two brackets."
+        )
+    if not isinstance(listed, list) or not all(isinstance(table, dict) for table in listed):
+        raise ConfigError(
+            f"{given.place}: {given.key} is a list of models: write {header} and its keys below."
+        )
+    if not listed:
+        raise ConfigError(f"{given.place}: {given.key} is empty; name a model in it, or remove it.")
+    faults = Faults()
+    tables = tuple(_table(given, number, table, folder, faults) for number, table in enumerate(listed))
+    faults.tell()
+    return tables
+
+
+def with_fallback(
+    model: ModelSettings, tables: Iterable[Mapping[str, Any]] | None, ambient_key: Secret | None
+) -> ModelSettings:
+    """The model with its list. None for `tables`: the list stays as it is.
+
+    A table has address, key and patience of the model, unless it sets them; the key only where the address is
+    the same, so that it is never sent to another server.
+    """
+    if tables is None:
+        return model
+    return dataclasses.replace(
+        model, fallback=tuple(_stand_in(table, model, ambient_key) for table in tables)
+    )
+
+
+def address_for(
+    own: Mapping[str, Any], main: ModelSettings, ambient_key: Secret | None, api: str = "auto"
+) -> dict[str, Any]:
+    """Server and key of a section that says little of them, and speaks `api`.
+
+    One server's key is never sent to another.
+    """
+    base_url = own.get("base_url", main.base_url)
+    if server_of(base_url, api) == server_of(main.base_url, main.api):
+        return {"base_url": base_url, "api_key": main.api_key}
+    return {"base_url": base_url, "api_key": ambient_key if base_url == ModelSettings().base_url else None}
+
+
+def server_for(own: Mapping[str, Any], main: ModelSettings, ambient_key: Secret | None) -> dict[str, Any]:
+    """Server, key and what that server speaks, of a model that says little of them."""
+    stays = own.get("base_url", main.base_url) == main.base_url
+    api = own.get("api", main.api if stays else ModelSettings().api)
+    return {**address_for(own, main, ambient_key, api), "api": api}
+
+
+def _stand_in(own: Mapping[str, Any], main: ModelSettings, ambient_key: Secret | None) -> ModelSettings:
+    patience = {key: getattr(main, key) for key in _PATIENCE}
+    return ModelSettings(**{"name": "", **server_for(own, main, ambient_key), **patience, **own})
+
+
+def _unpacked(given: Given) -> object:
+    """The list; of a variable or flag, what its text says in JSON."""
+    if not isinstance(given.value, str):
+        return given.value
+    try:
+        return json.loads(given.value)
+    except ValueError:
+        return given.value
+
+
+def _table(
+    given: Given, number: int, table: Mapping[str, object], folder: Path, faults: Faults
+) -> dict[str, Any]:
+    section, header = usual_key(given.key).partition(".")[0], f"[[{given.key}]]"
+    place = given.inner.get(str(number), given.place)
+    own: dict[str, Any] = {}
+    for name, value in table.items():
+        where = given.inner.get(f"{number}.{name}", place)
+        with faults.noted():
+            check_in(section, header, name, where)
+            if name == _KEY:
+                raise ConfigError(f"{where}: a fallback has none of its own; write each model as a {header}.")
+            own[name] = value_of(Given(f"{given.key}.{name}", value, given.source, where), folder)
+    if "name" not in table and "base_url" not in table:
+        with faults.noted():
+            raise ConfigError(f"{place}: {header} names no model; give it a name or a base_url.")
+    return own

@@ -1,1 +1,0 @@
-"""Where moving pictures come from."""

@@ -1,1 +1,0 @@
-"""Searching the web by ourselves."""

@@ -1,1 +1,0 @@
-"""Wikis that run MediaWiki."""
