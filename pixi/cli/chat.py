@@ -13,14 +13,15 @@ from typing import TYPE_CHECKING
 from pixi.cli.exits import FAILED, FINE
 
 if TYPE_CHECKING:
+    from pixi.channels.engine import ChannelEngine
     from pixi.channels.terminal.input import TalkChange
-    from pixi.channels.terminal.lines import TerminalEngine, TerminalUser
+    from pixi.channels.terminal.lines import TerminalUser
     from pixi.channels.terminal.live import LiveTerminal
     from pixi.core.persona import Persona
     from pixi.settings import Settings
 
 Tell = Callable[[str], None]
-Opened = Callable[[Tell, Tell, Tell], "AbstractAsyncContextManager[TerminalEngine]"]
+Opened = Callable[[Tell, Tell, Tell], "AbstractAsyncContextManager[ChannelEngine]"]
 
 HELP = "talk in the terminal"
 
@@ -211,7 +212,7 @@ def _opening(
     printer = Printer(settings)
 
     @asynccontextmanager
-    async def opened(progress: Tell, report: Tell, remark: Tell) -> "AsyncGenerator[TerminalEngine, None]":
+    async def opened(progress: Tell, report: Tell, remark: Tell) -> "AsyncGenerator[ChannelEngine, None]":
         async with open_engine(
             settings,
             persona,

@@ -148,7 +148,7 @@ async def talking(
     screen, answering = io.StringIO(), answering or Silent()
 
     @asynccontextmanager
-    async def opened(progress: Tell, report: Tell, remark: Tell) -> AsyncGenerator[Silent, None]:
+    async def opened(progress: Tell, report: Tell, remark: Tell) -> AsyncGenerator[Any, None]:
         yield answering
 
     output = Vt100_Output(screen, lambda: Size(rows=40, columns=70), term="xterm", default_color_depth=depth)

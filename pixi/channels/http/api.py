@@ -337,7 +337,7 @@ class Api:
         asked = decoded(body, StopRequest) if body else StopRequest()
         channel = self._talks.channels.known(place.address)
         other = asked.turn is not None and (channel is None or channel.feed.turn != asked.turn)
-        return json_answer(StopAnswer(not other and await self._backend.stop(place.address)))
+        return json_answer(StopAnswer(not other and await self._backend.engine.stop(place.address)))
 
     async def approve(self, request: web.Request) -> web.StreamResponse:
         """Say yes or no to what a persona asks before it acts."""

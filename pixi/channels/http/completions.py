@@ -377,7 +377,7 @@ class Completions:
         """Stop this turn, if it is under way."""
         channel = self._talks.channels.known(address)
         if channel is not None and channel.feed.turn == turn:
-            await self._backend.stop(address)
+            await self._backend.engine.stop(address)
 
 
 def _author(said: ClientLine, asker: Principal) -> Author | None:

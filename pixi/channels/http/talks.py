@@ -327,9 +327,9 @@ class Talks:
     async def _set_aside(self, address: str, channel: HttpChannel, instead: Instead) -> None:
         """Take out what a message is said in place of; a reply that is being written is stopped."""
         if instead.turn is not None:
-            await self._backend.rewind(address, instead.turn)
+            await self._backend.engine.rewind(address, instead.turn)
         elif instead.message is not None:
-            await self._backend.withdraw(address, instead.message.id)
+            await self._backend.engine.withdraw(address, instead.message.id)
         channel.show(TalkChanged())
         for message in instead.before:
             await self._receive(message, channel)
@@ -412,7 +412,7 @@ class Talks:
 
     async def _watch(self, address: str, channel: HttpChannel, person: str, reply: TalkReply) -> None:
         try:
-            await self._backend.settled(address)
+            await self._backend.engine.settled(address)
         finally:
             self._done(channel, person)
             reply.settle()

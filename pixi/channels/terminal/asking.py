@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
-from pixi.channels.terminal.lines import TerminalEngine, TerminalUser
+from pixi.channels.engine import ChannelEngine
+from pixi.channels.terminal.lines import TerminalUser
 from pixi.channels.terminal.own import LAST_TURNS, last_said, said_in, told_time
 from pixi.channels.terminal.screen import Screen
 from pixi.channels.terminal.transcript import Transcript
@@ -209,7 +210,7 @@ _MOST_TURNS = 200  # of a branch that are looked at
 _LONGEST = 160  # characters of what was said in one
 _NOTHING = "There is no message of yours in this talk."
 
-Step = Callable[[TerminalEngine], Awaitable[Sequence[str]]]
+Step = Callable[[ChannelEngine], Awaitable[Sequence[str]]]
 """Changes what was said before, in its place among the messages; gives what is to be said once more."""
 
 
@@ -227,7 +228,7 @@ class UndoCommands:
         self._transcript = transcript
         self._screen = screen
 
-    async def retry(self, answering: TerminalEngine, text: str = "") -> Sequence[str]:
+    async def retry(self, answering: ChannelEngine, text: str = "") -> Sequence[str]:
         """Set the last messages and their answer aside; they are said again, the last with another text."""
         messages = await answering.take_back(self._conversation)
         if not messages:
@@ -236,7 +237,7 @@ class UndoCommands:
         *first, last = (message.text for message in messages)
         return (*first, text or last)
 
-    async def edit(self, answering: TerminalEngine) -> Sequence[str]:
+    async def edit(self, answering: ChannelEngine) -> Sequence[str]:
         """Put the last message into the line, to be changed there."""
         messages = await answering.last_asked(self._conversation)
         if not messages:
@@ -244,7 +245,7 @@ class UndoCommands:
         self._screen.put_by(f"/edit {messages[-1].text}")
         return ()
 
-    async def undo(self, answering: TerminalEngine) -> Sequence[str]:
+    async def undo(self, answering: ChannelEngine) -> Sequence[str]:
         """Take the last messages and their answer out."""
         messages = await answering.take_back(self._conversation)
         if not messages:
@@ -254,7 +255,7 @@ class UndoCommands:
         self._transcript.tell(f"· taken out with {whose} answer: {said}")
         return ()
 
-    async def branches(self, answering: TerminalEngine, *words: str) -> Sequence[str]:
+    async def branches(self, answering: ChannelEngine, *words: str) -> Sequence[str]:
         """Tell what was taken out; or go back to what has this number, and tell where the talk stands."""
         kept = {}
         for address in await answering.branches(self._conversation):

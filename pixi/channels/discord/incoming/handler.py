@@ -259,7 +259,7 @@ class MessageHandler:
             self._remember(message, personas)
         text = (await self._whole(message, self._backend.rules))[0] if personas else ""
         for persona in personas:
-            await self._backend.edit(self._address(message.channel, persona), str(message.id), text)
+            await self._backend.engine.edit(self._address(message.channel, persona), str(message.id), text)
 
     async def deleted(self, channel: ChannelInfo, message_id: int) -> None:
         """Pass on that a message was deleted.
@@ -273,7 +273,7 @@ class MessageHandler:
         if given is None and message_id < self._since:
             personas = self._personas(channel)
         for persona in personas:
-            await self._backend.withdraw(self._address(channel, persona), str(message_id))
+            await self._backend.engine.withdraw(self._address(channel, persona), str(message_id))
 
     # Who may speak, and whom it is for.
 
