@@ -6,7 +6,6 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol
 
 from pixi.channels.engine import ChannelEngine
 from pixi.channels.terminal.lines import TerminalUser
@@ -47,38 +46,18 @@ class _Form:
     puts_by: bool = False
 
 
-class QuestionScreen(Protocol):
-    """What is asked on."""
-
-    def ask(self, prompt: str) -> None:
-        """Let the person write an answer in place of their line."""
-        ...
-
-    def end_asking(self) -> None:
-        """Give the person their line back."""
-        ...
-
-    def put_by(self, text: str) -> None:
-        """Add to the person's line, which comes back."""
-        ...
-
-    def changed(self) -> None:
-        """Draw what is new."""
-        ...
-
-
 class QuestionQueue:
     """The questions to one person, one after another.
 
     Args:
         transcript: where a question and what came of it are told.
-        face: where the answer is written.
+        screen: where the answer is written.
         persona: the name of who wants to use a tool.
     """
 
-    def __init__(self, transcript: Transcript, face: QuestionScreen, persona: str) -> None:
+    def __init__(self, transcript: Transcript, screen: Screen, persona: str) -> None:
         self._transcript = transcript
-        self._face = face
+        self._screen = screen
         self._persona = one_line(persona)
         self._one = asyncio.Lock()
         self._answer: asyncio.Future[Verdict] | None = None
@@ -120,7 +99,7 @@ class QuestionQueue:
         if verdict is not None and not self._unclear:
             self._give(verdict)
         elif form.puts_by and text.strip():
-            self._face.put_by(text.strip())
+            self._screen.put_by(text.strip())
 
     def refuse(self) -> None:
         """Answer no."""
@@ -147,8 +126,8 @@ class QuestionQueue:
         self._answer = asyncio.get_running_loop().create_future()
         self._asked_at, self._closes, self._unclear = time.monotonic(), closes, False
         self._transcript.tell(form.asks, "question")
-        self._face.ask(form.prompt)
-        self._face.changed()
+        self._screen.ask(form.prompt)
+        self._screen.changed()
         came: Verdict | None = None
         try:
             came = await self._answer
@@ -158,8 +137,8 @@ class QuestionQueue:
             self._answer = self._form = None
             if told := form.told[came] if came else form.cancelled:
                 self._transcript.tell(f"· {told}", "question")
-            self._face.end_asking()
-            self._face.changed()
+            self._screen.end_asking()
+            self._screen.changed()
         return came
 
     def _allowing(self, question: Question) -> _Form:
