@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pixi.app.addons import load_all, load_memory, open_brought, tell_of_unnamed
-from pixi.app.kept_slot import kept_slot, local_model
 from pixi.app.models import open_model, wants_native
 from pixi.app.personas import PersonaFollower, find_persona
-from pixi.app.retention import upkeep
+from pixi.app.retention import retention_tasks
+from pixi.app.slot_saver import local_model, saved_slot
 from pixi.core.errors import ModelError
 from pixi.core.events import TurnReport
 from pixi.core.lines import Line
@@ -102,7 +102,7 @@ async def open_engine(
         model = await open_model(settings.model, seconds, progress, breakers, remark, native=native)
         stack.push_async_callback(model.close)
         talk = warm_for.conversation if warm_for else ""
-        kept = await stack.enter_async_context(kept_slot(settings.store.url, store, lambda: model, talk))
+        kept = await stack.enter_async_context(saved_slot(settings.store.url, store, lambda: model, talk))
         tools = model.traits.tools  # without them it is shown passages, and nobody need read entries for it
         library = DatabasePool(
             settings, model, follow=True, reads=tools, progress=progress, breakers=breakers
@@ -122,7 +122,9 @@ async def open_engine(
         stack.push_async_callback(integrations.close)
         await integrations.apply(settings, tools=tools)
         await stack.enter_async_context(engine)
-        await stack.enter_async_context(upkeep(engine, store, lambda: settings.store.keep_days, kept.follow))
+        await stack.enter_async_context(
+            retention_tasks(engine, store, lambda: settings.store.keep_days, kept.follow)
+        )
         if follow_persona:
             await stack.enter_async_context(follower.following(settings, remark))
         progress("")
@@ -149,7 +151,7 @@ async def open_service(
     progress("starting")
     await import_parts(settings.model)
     from pixi.app.databases import DatabasePool
-    from pixi.app.health import telling_of_standstills
+    from pixi.app.health import reporting_stalls
     from pixi.app.integrations import IntegrationContext, Integrations
     from pixi.app.logs import log_turn
     from pixi.app.models import ModelPool, chosen_models
@@ -168,7 +170,7 @@ async def open_service(
         stack.push_async_callback(models.close)
         await models.open_default()
         kept = await stack.enter_async_context(
-            kept_slot(settings.store.url, store, lambda: models.default, _ALL_TALKS)
+            saved_slot(settings.store.url, store, lambda: models.default, _ALL_TALKS)
         )
 
         def role(conversation: str) -> Role:
@@ -214,11 +216,11 @@ async def open_service(
             tell_of_unnamed(each, service.persona_set.personas.values(), engine, report)
         await stack.enter_async_context(engine)
         await stack.enter_async_context(
-            upkeep(engine, store, lambda: service.settings.store.keep_days, kept.follow)
+            retention_tasks(engine, store, lambda: service.settings.store.keep_days, kept.follow)
         )
         progress("")
         gc.freeze()  # what was imported and built lives as long as the process: no garbage to be looked for
-        service.pulse = stack.enter_context(telling_of_standstills())
+        service.pulse = stack.enter_context(reporting_stalls())
         async with service.closing:
             yield service
 

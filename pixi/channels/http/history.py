@@ -10,7 +10,6 @@ from contextlib import aclosing
 
 from aiohttp import web
 
-from pixi.channels.carried import carried_by, words_of
 from pixi.channels.http.access import LOCAL, Principal, Problem
 from pixi.channels.http.api import Api
 from pixi.channels.http.backend import Backend
@@ -49,7 +48,7 @@ from pixi.core.citing import sources_in
 from pixi.core.events import Pictured, Reacted, Sent, Shown, to_json
 from pixi.core.language import NOTE
 from pixi.core.lines import AssistantLine
-from pixi.core.message import Message, card_json
+from pixi.core.message import Message, card_json, carried_by, words_of
 from pixi.core.reading import read_again
 from pixi.core.spending import UsageEntry, UsageScope
 from pixi.store.kept import Alternative, TurnRecord

@@ -16,7 +16,6 @@ from contextlib import aclosing
 from dataclasses import dataclass, replace
 from urllib.parse import quote
 
-from pixi.channels.carried import Attached, carried_by, words_of
 from pixi.channels.http.access import Principal, Problem, address_of
 from pixi.channels.http.attachments import Attachments
 from pixi.channels.http.backend import Backend
@@ -38,7 +37,16 @@ from pixi.core.events import (
     TurnStarted,
 )
 from pixi.core.language import REACT
-from pixi.core.message import Author, Message, Quoted, card_from_record, from_record
+from pixi.core.message import (
+    Attached,
+    Author,
+    Message,
+    Quoted,
+    card_from_record,
+    carried_by,
+    from_record,
+    words_of,
+)
 from pixi.store.kept import AnsweredMessage, Effect, Talk, TurnRecord, id_of_act
 from pixi.store.store import Store
 

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from pixi.channels.carried import Attached
 from pixi.channels.discord.backend import (
     ALL_ADDRESSES,
     BotBackend,
@@ -25,7 +24,7 @@ from pixi.channels.discord.outgoing.channel import DiscordChannels
 from pixi.channels.discord.places import ChannelInfo
 from pixi.core.channel import Channel
 from pixi.core.errors import PixiError, StoreError
-from pixi.core.message import Author, Image, Message, Quoted
+from pixi.core.message import Attached, Author, Image, Message, Quoted
 from pixi.settings.discord_rules import Requester, Rules, is_blocked, may_talk
 
 Why = Literal["dm", "mention", "reply", "name", "home"]
