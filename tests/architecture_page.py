@@ -116,7 +116,7 @@ def way(ways: Mapping[str, hops.Way]) -> str:
 
 def reader() -> str:
     """Tell the theory of the reader, its doubts, and its states with what follows them."""
-    meanings = _meanings("LifeState", "core.language.states")
+    meanings = _meanings("State", "core.language.states")
     rows = [
         (
             f"`{state.name}`",
