@@ -17,6 +17,7 @@ from pixi.core.errors import ConfigError
 from pixi.core.lines import SystemLine
 from pixi.core.message import Author, Message
 from pixi.engine import Engine
+from pixi.models.connections import open_session
 from pixi.models.llama import LocalModel
 from pixi.models.llama_process import LlamaProcess, ServerSettings
 from pixi.models.model import Model, Traits
@@ -158,8 +159,7 @@ async def measure(messages: Sequence[str], max_tokens: int | None = None) -> Fig
         settings = ServerSettings(str(weights), model.traits.context_tokens, threads=2)
         process = await LlamaProcess.start(settings)
         stack.push_async_callback(process.close)
-        connector = aiohttp.TCPConnector(force_close=True)
-        session = await stack.enter_async_context(aiohttp.ClientSession(connector=connector))
+        session = await stack.enter_async_context(open_session(force_close=True))
         second = Second(process, session, model.traits)
         watched = Watched(model)
         progress(f"tokens, a talk of {len(messages)} turns")

@@ -9,7 +9,7 @@ import pytest
 from benchmarks import hops
 from pixi.core.life import ENDING, LIVE, NEXT, LifeState
 from tests.architecture_page import PAGE, drawn, edited, everywhere, pictures, reasons, way
-from tests.pages import section
+from tests.pages import ROOT, section
 
 MAKE = "python -m tests.architecture_page makes the page anew"
 
@@ -26,6 +26,15 @@ def test_the_eight_words_stand_for_what_there_is() -> None:
     assert len(names) == 9  # a turn is two values: what is said, and how far it is
     for module, name in names:
         assert hasattr(import_module(module), name), name
+
+
+def test_what_one_is_sent_to_is_there() -> None:
+    table = section(PAGE.read_text(encoding="utf-8"), "Where to add")
+    contributing = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    paths = re.findall(r"`((?:pixi|tests|examples|personas)/[\w./]*)`", table + contributing)
+
+    assert len(paths) > 20
+    assert not [path for path in paths if not (ROOT / path).exists()]
 
 
 def test_the_pictures_and_the_tables_are_made_from_the_code() -> None:

@@ -84,7 +84,7 @@ def test_the_settings_are_taken(tmp_path: Path) -> None:
 
 
 def test_those_that_come_along_are_all_told() -> None:
-    told = re.findall(r"^- `([^`]+)`", section(GUIDE, "Those that come along"), re.MULTILINE)
+    told = re.findall(r"^- `([^`]+)`", section(GUIDE, "The included databases"), re.MULTILINE)
     assert sorted(told) == sorted(each.name for each in databases_in([shipped_folder()]))
 
 

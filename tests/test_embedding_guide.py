@@ -4,6 +4,8 @@ import asyncio
 import inspect
 import re
 import sys
+import time
+from ast import PyCF_ALLOW_TOP_LEVEL_AWAIT
 from collections.abc import Iterator
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
@@ -67,6 +69,21 @@ async def test_a_channel_of_ones_own(
         writer.close()
         serving.cancel()
         await asyncio.wait([serving])
+
+
+@pytest.mark.usefixtures("example")
+async def test_the_program_of_the_readme(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (program,) = blocks(section(read_page(ROOT / "README.md"), "In your own program"), "python")
+    message = pixi.Message("1", "readme:mo", pixi.Author("readme:mo", "Mo"), "hi", sent_at=time.time())
+    async with ScriptedOpenAI(HELLO) as server:
+        monkeypatch.setenv("PIXI_MODEL__NAME", "scripted")
+        monkeypatch.setenv("PIXI_MODEL__BASE_URL", server.base_url)
+        await eval(
+            compile(program.text, "README.md", "exec", PyCF_ALLOW_TOP_LEVEL_AWAIT), {"message": message}
+        )
+    assert capsys.readouterr().out == "hello\ncome in\n"
 
 
 @pytest.mark.parametrize("name", ["in_a_program", "line_server", "kitchen", "test_kitchen"])

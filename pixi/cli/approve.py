@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pixi.mcp.offers import Where
     from pixi.settings import Settings
 
-HELP = "let an MCP server run another command, or describe its tools otherwise"
+HELP = "agree to what changed of an MCP server: its command, or the description of a tool"
 
 EPILOG = """\
 What each MCP server runs, and what it says of its tools, is kept in mcp.lock.json beside the settings. What
@@ -31,7 +31,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = EPILOG
-    parser.add_argument("names", metavar="NAME", nargs="*", help="of [mcp.NAME] (default: each that waits)")
+    parser.add_argument(
+        "names", metavar="NAME", nargs="*", help="the NAME of [mcp.NAME] (default: each server that waits)"
+    )
     parser.add_argument("--yes", action="store_true", help="approve without asking")
 
 

@@ -11,7 +11,7 @@ from pixi.core.untrusted import escaped_line, json_line
 if TYPE_CHECKING:
     from pixi.store.kept import AuditRecord
 
-HELP = "list what tools changed: when, for whom, with whose yes, and what came of it"
+HELP = "list what tools changed: when, for whom, who agreed, and the result"
 
 _STYLES = {"done": "green", "failed": "red", "denied": "yellow", "unknown": "bold red"}
 _LONGEST_ARGUMENTS = 120  # characters in the table; --json has them all

@@ -26,13 +26,13 @@ Opened = Callable[[Tell, Tell, Tell], "AbstractAsyncContextManager[ChannelEngine
 HELP = "talk in the terminal"
 
 EPILOG = """\
-On a terminal: type and press enter; /help shows the keys. Otherwise: one message per line of
-standard input, each answered before the next is read; the replies alone go to standard output.
-The model is loaded once there is a line.
+On a terminal, type a message and press Enter; /help lists the keys and commands. Without a terminal, each
+line of standard input is a message, and is answered before the next is read. Only the replies go to
+standard output. The model is loaded when the first line arrives.
 
-A talk is in one place at a time. A second window asks whether to take it over; lines wait, 30 seconds at
-most, for a reply that a window is writing, and then end with code 1. What a reply lacked when the program
-was ended goes on at the next start.
+A talk is open in one window at a time. A second window asks whether to take it over. Lines from a pipe wait
+30 seconds for a reply in a window, and then end with code 1. If the program ends in the middle of a reply,
+the next start finishes it.
 
 examples:
   pixi-persona chat
@@ -44,9 +44,7 @@ examples:
 """
 
 
-_NO_MODEL = (
-    "no model is set, so the tiny one that came along answers: `pixi-persona doctor` shows better ones"
-)
+_NO_MODEL = "no model is set, so the tiny included one answers: `pixi-persona doctor` shows better ones"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -54,7 +52,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = EPILOG
     parser.add_argument(
-        "--persona", metavar="NAME-or-FILE", help="who answers: one of `pixi-persona personas`, or a file"
+        "--persona",
+        metavar="NAME-or-FILE",
+        help="the persona that answers: one of `pixi-persona personas`, or a file",
     )
     parser.add_argument(
         "--model",

@@ -1,4 +1,4 @@
-"""Asks once which model shall answer, where none is set: found here, for a key, or to download."""
+"""Ask once which model answers, where none is set: one found here, one for a key, or a download."""
 
 import asyncio
 import os
@@ -202,9 +202,7 @@ def _here() -> Iterator[ModelOption]:
         yield download
     has_weights = weights.installed() or weights.cached()
     first = "" if has_weights else f"; {weights.SMOLLM2.megabytes} MB are fetched"
-    yield ModelOption(
-        "The tiny one that came along", f"English small talk, no more{first}", {"name": "local"}
-    )
+    yield ModelOption("The tiny included one", f"English small talk, no more{first}", {"name": "local"})
     if trouble and not fetched:
         yield replace(download, note=f"{size}; {trouble}")
 
@@ -235,14 +233,14 @@ def _choose(said: Sequence[str], options: Sequence[ModelOption]) -> ModelOption:
     from prompt_toolkit.styles import Style
 
     width = max(shutil.get_terminal_size().columns - 2, 20)
-    asked = "Which one shall answer? Enter takes the marked one, a number another; Ctrl-C leaves."
+    asked = "Which model answers? Enter takes the marked one, a number another; Ctrl-C leaves."
     message = "\n\n".join("\n".join(textwrap.wrap(each, width)) for each in (*said, asked, " "))
     keys = KeyBindings()
     for number in range(1, min(len(options), 9) + 1):
 
         def take(event: KeyPressEvent, number: int = number) -> None:
             ways = [Keys.Up] * len(options) + [Keys.Down] * (number - 1)  # so that it is marked, too
-            event.app.key_processor.feed_multiple([KeyPress(key) for key in (*ways, Keys.Enter)])
+            event.app.key_processor.feed_multiple([KeyPress(key) for key in (*ways, Keys.Enter)], first=True)
 
         keys.add(str(number), eager=True)(take)
     for key in ("c-d", "escape"):

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pixi.app.databases import DatabaseState
     from pixi.settings import Settings
 
-HELP = "list the databases, how far each was read, and what is wrong with any"
+HELP = "list the databases, how far each was read, and their faults"
 
 _HEAD = ("database", "entries", "files", "size", "state", "folder")
 _NUMBERS = (1, 2, 3)
@@ -33,7 +33,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--json", action="store_true", help="one JSON object a line")
     parser.add_argument(
-        "--check", action="store_true", help="exit with 1 where a folder is broken or a file was set aside"
+        "--check", action="store_true", help="exit with 1 if a folder is broken or a file was set aside"
     )
 
 

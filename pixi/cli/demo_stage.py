@@ -75,7 +75,7 @@ SCENES = (
             "[NOTE: found it, in my own words then]\n[SEND: like cream! twice as much milk as flour]\n"
             "[SEND: and an egg for every 60 g of flour]",
         ),
-        "It says so, reads a folder of documents, and goes on. What comes back is quoted word for word.",
+        "It says it will look, reads a folder of documents, and answers. Quotes are word for word.",
         8.0,
     ),
     Scene(

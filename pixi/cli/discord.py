@@ -17,8 +17,9 @@ if TYPE_CHECKING:
 HELP = "bring the personas to Discord"
 
 EPILOG = """\
-The bot's token is read from DISCORD_TOKEN, in the environment or in .env. `pixi-persona doctor` tells what
-is missing, and prints the link that invites the bot. Settings and personas are read again when they change.
+The token of the bot comes from DISCORD_TOKEN, in the environment or in .env. `pixi-persona doctor` says what
+is missing, and prints the link that invites the bot. The bot reads settings and personas again when they
+change.
 
 examples:
   pixi-persona discord
@@ -33,7 +34,7 @@ A bot's token is shown at https://discord.com/developers/applications, on its pa
 
 NO_MODEL = """\
 No model is set: name one under [model] in pixi.toml, or by --model; `pixi-persona doctor` shows some.
-The tiny one that came along is no company for many people: it answers only if name = "local" says so."""
+The tiny included model is too small for many people: it answers only if you set name = "local"."""
 
 _log = logging.getLogger("pixi.bot")
 
@@ -43,7 +44,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = EPILOG
     parser.add_argument(
-        "--persona", metavar="NAME-or-FILE", help="who answers where nobody chose another in the chat"
+        "--persona", metavar="NAME-or-FILE", help="the persona that answers unless a channel chose another"
     )
     parser.add_argument(
         "--model",
@@ -60,7 +61,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--rehearse",
         action="store_true",
-        help="without a token: on a Discord in this program, among people who write what you type",
+        help="try the bot without a token, on a Discord in this program; you type what people write",
     )
     parser.add_argument(
         "--json-logs", action="store_true", help="log JSON on a terminal too; elsewhere it is JSON anyway"

@@ -42,11 +42,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
         type=_count,
         help=f"how many of the oldest (default: {_LISTED}; with --all: all)",
     )
-    approve = actions.add_parser("approve", help="make a spot of a draft", allow_abbrev=False)
+    approve = actions.add_parser("approve", help="turn a draft into a spot", allow_abbrev=False)
     approve.add_argument("draft", metavar="ID")
     reject = actions.add_parser("reject", help="reject a draft", allow_abbrev=False)
     reject.add_argument("draft", metavar="ID")
-    reject.add_argument("--reason", metavar="TEXT", default="", help="told to whoever submitted it")
+    reject.add_argument(
+        "--reason", metavar="TEXT", default="", help="the reason, for the person who submitted it"
+    )
     parser.set_defaults(all=False, limit=None)
 
 

@@ -11,7 +11,7 @@ from pixi.cli.exits import FINE
 if TYPE_CHECKING:
     from pixi.settings import Settings
 
-HELP = "everything that is kept of a person, as JSON"
+HELP = "print everything that is kept of a person, as JSON"
 
 EPILOG = """\
 examples:
@@ -25,7 +25,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = EPILOG
     parser.add_argument(
-        "user", metavar="USER", help="the id of the author, or their name where it is one's only"
+        "user", metavar="USER", help="the id of the author, or their name, if only one person has it"
     )
     parser.add_argument("--output", metavar="FILE", help="a new file to write (default: standard output)")
 
@@ -52,7 +52,7 @@ async def _export(settings: "Settings", user: str, output: Path | None) -> int:
         print(text)
     else:
         write_private(output, text)
-        Printer().complain(f"written to {output}, for your eyes alone.")
+        Printer().complain(f"written to {output}; only you may read it.")
     return FINE
 
 

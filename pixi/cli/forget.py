@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from pixi.settings import Settings
     from pixi.store.kept import Known
 
-HELP = "forget a person: words, memories, summaries, and all that was answered to them alone"
+HELP = "forget a person: words, memories, summaries, and answers to them alone"
 
 EPILOG = """\
 What goes: their messages, quotes and pictures, what personas remember of them, what was answered to them
@@ -29,7 +29,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = EPILOG
     parser.add_argument(
-        "user", metavar="USER", help="the id of the author, or their name where it is one's only"
+        "user", metavar="USER", help="the id of the author, or their name, if only one person has it"
     )
     parser.add_argument("--yes", action="store_true", help="do it without asking")
 

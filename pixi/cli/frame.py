@@ -177,7 +177,7 @@ def _main_parser(*, with_list: bool) -> argparse.ArgumentParser:
     parser = _Parser(
         prog=PROGRAM,
         usage=f"{PROGRAM} [--config FILE] [--debug] COMMAND ...",
-        description="Persona chatbots that act while they are still writing.",
+        description="Characters that live in a chat, and act while they are still writing.",
         epilog=_command_list() if with_list else None,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
@@ -211,7 +211,7 @@ def _asks_for_list(words: Sequence[str]) -> bool:
 def _command_list() -> str:
     width = max(map(len, SUBCOMMANDS))
     lines = [f"  {name:<{width}}  {load(name).HELP}" for name in SUBCOMMANDS]
-    return "\n".join(["commands:", *lines, "", f"`{PROGRAM} COMMAND --help` tells more of each."])
+    return "\n".join(["commands:", *lines, "", f"`{PROGRAM} COMMAND --help` describes each command."])
 
 
 def _unknown(name: str) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pixi.core.errors import ConfigError
 
-HELP = "make a starter folder: settings, an example persona, an example of a database"
+HELP = "make a starter folder: settings, an example persona, an example database"
 
 STARTER = {
     "pixi.toml": "settings.toml",
@@ -54,7 +54,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _choose_model(folder: Path) -> None:
-    """Ask which model shall answer, if there is somebody to ask and the settings name none."""
+    """Ask which model answers, if there is somebody to ask and the settings name none."""
     from pixi.cli.choosing_model import at_terminal, chosen_model
     from pixi.settings import load
 

@@ -46,24 +46,26 @@ def configure(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     add = actions.add_parser("add", help="make a key, and show it once", allow_abbrev=False)
     add.add_argument("name", metavar="NAME", type=_name, help="small letters, digits, - and _")
-    add.add_argument("--scopes", metavar="A,B", type=_scopes, help="what it is good for (default: chat)")
+    add.add_argument("--scopes", metavar="A,B", type=_scopes, help="what the key allows (default: chat)")
     add.add_argument(
-        "--personas", metavar="X,Y", type=_words, default=(), help="whom it may talk to (default: everybody)"
+        "--personas",
+        metavar="X,Y",
+        type=_words,
+        default=(),
+        help="the personas it may talk to (default: all)",
     )
-    add.add_argument(
-        "--publishable", action="store_true", help="for web pages, which let visitors in; needs --origin"
-    )
+    add.add_argument("--publishable", action="store_true", help="for web pages with visitors; needs --origin")
     add.add_argument(
         "--origin",
         metavar="URL",
         action="append",
         type=_origin,
         default=[],
-        help="where its pages are, such as https://example.org; may be given several times",
+        help="an origin of its pages, such as https://example.org; repeatable",
     )
     listing = actions.add_parser("list", help="show the keys, without their secrets", allow_abbrev=False)
     listing.add_argument("--json", action="store_true", help="one JSON object a line")
-    revoke = actions.add_parser("revoke", help="let a key open nothing any more", allow_abbrev=False)
+    revoke = actions.add_parser("revoke", help="end a key", allow_abbrev=False)
     revoke.add_argument("name", metavar="NAME", help="of the key")
 
 

@@ -36,7 +36,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--http",
         metavar="HOST:PORT",
         type=_address,
-        help="serve over HTTP at this address of the computer, instead of standard input and output",
+        help="serve over HTTP at this address, instead of standard input and output",
     )
     parser.add_argument("--user", metavar="NAME", help="your name, for the personas (default: your login)")
 

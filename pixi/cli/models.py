@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pixi.models.hub import CatalogueModel, HubFile
     from pixi.models.machine import Trial
 
-HELP = "list models, here and to be fetched; `get` fetches one, `try` has one answer"
+HELP = "list models, on this machine and to download; `get` downloads one, `try` tests one"
 
 EPILOG = """\
 examples:
@@ -154,7 +154,7 @@ def _print(here: _Here) -> None:
     for title, lines in (
         ("Servers on this machine", _server_lines(here)),
         ("Files", _file_lines(here)),
-        ("To be fetched: pixi-persona models get NAME", _catalogue_lines(here)),
+        ("To download: pixi-persona models get NAME", _catalogue_lines(here)),
     ):
         console.print(Text(title, style="dim"))
         for line in lines:
@@ -176,7 +176,7 @@ def _server_lines(here: _Here) -> "Iterator[Text]":
         for name in server.models:
             yield Text(f"  {name}")
     if not here.servers:
-        yield Text("  none: neither Ollama nor any other that is known")
+        yield Text("  none: no Ollama, and no other known server")
 
 
 def _file_lines(here: _Here) -> "Iterator[Text]":

@@ -13,7 +13,7 @@ from pixi.personas.shelf import BrokenPersona, Found, list_personas, shipped_fol
 if TYPE_CHECKING:
     from pixi.settings import Settings
 
-HELP = "list the personas, and what is wrong with any"
+HELP = "list the personas and their faults"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

@@ -12,7 +12,7 @@ from pixi.core.untrusted import json_line, one_line
 if TYPE_CHECKING:
     from pixi.settings import Settings
 
-HELP = "have a database read for a question; the answer comes with its sources"
+HELP = "let a model read a database for a question; the answer has its sources"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

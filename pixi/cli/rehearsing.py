@@ -1,4 +1,4 @@
-"""`discord --rehearse`: the bot on a Discord in this process, among people who write what you type."""
+"""`discord --rehearse`: run the bot on a Discord in this process, where you type what people write."""
 
 import asyncio
 import re
@@ -7,6 +7,7 @@ import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager, suppress
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,19 +21,20 @@ if TYPE_CHECKING:
 Tell = Callable[[str], None]
 
 HELP = """\
-This is a rehearsal: a Discord within this program. Nothing leaves it but what the model is asked.
-hello            write in the channel, as whoever wrote last
-Ann: hello       write as Ann; whoever you name is there
+This is a rehearsal, on a small Discord inside this program. Only the model's server gets what you type.
+hello            write in the channel, as the person who wrote last
+Ann: hello       write as Ann; a new name makes a new person
 @name hello      mention somebody; the bot is @{bot}
-#kitchen         go to that channel, or make it; /dm goes to a direct message with the bot
-/reply hello     reply to what the bot said last
-/react 🥞        react to it; /press LABEL presses a button of it
-/persona name=…  use any slash command of the bot, with options as NAME=VALUE
+#kitchen         go to that channel; /dm goes to a direct message with the bot
+/reply hello     reply to the bot's last message
+/react 🥞        react to that message; /press LABEL presses one of its buttons
+/persona name=…  use a slash command of the bot, with options as NAME=VALUE; {me} manages this server
 /help, /quit     show this; leave"""
 
 _AS_SOMEBODY = re.compile(r"(\w[\w .'-]{0,31}):\s+(\S.*)", re.DOTALL)
 _MENTION = re.compile(r"@(\w[\w.'-]*)")
 _MENTIONED = re.compile(r"<@!?(\d+)>")
+_TIME = re.compile(r"<t:(\d{1,10})(?::\w)?>", re.ASCII)
 _QUIET_SECONDS = 0.3  # after which a reply that was posted by somebody else than the engine has come
 
 
@@ -48,6 +50,7 @@ class Rehearsal:
     def __init__(self, discord: "LoopbackDiscord", me: str, tell: Tell) -> None:
         self._discord = discord
         self._tell = tell
+        self.help = HELP.format(bot=discord.bot.name, me=me)
         self._people: dict[str, User] = {}
         self._speaker = self._person(me)
         self._guild = discord.guild("Rehearsal", owner=self._speaker)
@@ -69,6 +72,10 @@ class Rehearsal:
             LookupError, PermissionError: Discord's client would not let them.
         """
         line = line.strip()
+        if found := _AS_SOMEBODY.fullmatch(line):
+            self._speaker, line = self._person(found[1]), found[2]
+            if self._room.guild is None:
+                self._room = self._discord.dm(self._speaker)
         word, _, rest = line.partition(" ")
         match word:
             case "":
@@ -76,7 +83,7 @@ class Rehearsal:
             case "/quit" | "/exit":
                 return False
             case "/help":
-                self._tell(HELP.format(bot=self._discord.bot.name))
+                self._tell(self.help)
             case "/dm":
                 self._room = self._discord.dm(self._speaker)
             case "/reply" | "/react" | "/press" if self._last is None:
@@ -95,10 +102,6 @@ class Rehearsal:
             case _ if word.startswith("/"):
                 await self._slash(line[1:])
             case _:
-                if found := _AS_SOMEBODY.fullmatch(line):
-                    self._speaker, line = self._person(found[1]), found[2]
-                    if self._room.guild is None:
-                        self._room = self._discord.dm(self._speaker)
                 self._keep(await self._room.say(self._speaker, self._meant(line)))
         return True
 
@@ -132,7 +135,7 @@ class Rehearsal:
         if now and before != now:
             self._known[message.id] = now
             self._last = message
-            secret = " (only they see this)" if message.ephemeral else ""
+            secret = " (only the person who asked sees this)" if message.ephemeral else ""
             edited = " (edited)" if before else ""
             self._tell(f"{_place(room)} · {message.shown} › {now}{edited}{secret}")
 
@@ -146,7 +149,10 @@ class Rehearsal:
             parts = [box.get("title"), box.get("description")]
             parts += [f"{each['name']}: {each['value']}" for each in box.get("fields", ())]
             yield "\n".join(
-                f"│ {line}" for part in parts if part for line in printable(str(part)).split("\n")
+                f"│ {line}"
+                for part in parts
+                if part
+                for line in printable(self._named(str(part))).split("\n")
             )
         yield from (f"[file: {one_line(file.name)}]" for file in message.attachments)
         yield from (f"[sticker: {one_line(str(each['name']))}]" for each in message.stickers)
@@ -178,8 +184,9 @@ class Rehearsal:
         return _MENTION.sub(mention, text)
 
     def _named(self, text: str) -> str:
-        """The text with names in place of mentions."""
+        """Return the text with names in place of mentions, and times of this machine in place of marks."""
         users = self._discord.world.users
+        text = _TIME.sub(lambda found: f"{datetime.fromtimestamp(int(found[1])):%H:%M}", text)
         return _MENTIONED.sub(
             lambda found: f"@{users[int(found[1])].name}" if int(found[1]) in users else found[0], text
         )
@@ -244,7 +251,7 @@ async def rehearse(settings: "Settings", addons: Sequence[Path], me: str) -> int
         stack.push_async_callback(_ended, running)
         await _first(running, here.wait())
         await discord.idle(_QUIET_SECONDS)  # it registers its commands
-        tell(HELP.format(bot=discord.bot.name))
+        tell(rehearsal.help)
         watching = asyncio.create_task(rehearsal.watch())
         stack.push_async_callback(_ended, watching)
         async with aclosing(lines(lambda: rehearsal.prompt)) as typed:

@@ -92,7 +92,7 @@ def shortcomings(persona: Persona, *, small: bool) -> str:
     """Tell in one line what a tiny model does without, and what it does instead; "" for a larger one."""
     if not small:
         return ""
-    looks = f"; asked something, it quotes {', '.join(persona.databases)}" if persona.databases else ""
+    looks = f"; when asked, it quotes {', '.join(persona.databases)}" if persona.databases else ""
     return f"a tiny model: no tools, no notes, no memory of people{looks}"
 
 

@@ -26,14 +26,14 @@ class Limits:
         reactions: how many reactions one reply may put.
         argument_characters: how long the argument of a command may be.
         reply_characters: how long a reply may be, as the model writes it.
-        tools: how many tools the model is offered; where a persona has more, those that the talk is about.
-        tool_steps: in how many rounds tools may be called; then one round follows without tools.
-        tool_calls: how many calls are made in one such round; the others are answered with an error.
-        tool_seconds: how long a tool or a command may take; without it 20 seconds, and a tool that has
-            documents read may take what the turn has left, but for a reserve to answer in.
-        tool_result_bytes: how many bytes of a tool's result the model is told; the rest is cut.
+        tools: how many tools the model is offered; if a persona has more, those that the talk is about.
+        tool_steps: in how many rounds the model may call tools; then one round follows without tools.
+        tool_calls: how many calls one such round may make; further calls get an error.
+        tool_seconds: how long a tool or a command may take; without it 20 seconds, but a tool that lets a
+            model read documents may use the rest of the turn, except for a reserve to answer in.
+        tool_result_bytes: how many bytes of a tool's result the model reads; the rest is cut.
         seconds: how long a turn may take.
-        restarts: how often a reply is begun again because another message came before anything was said.
+        restarts: how often a reply begins anew because another message came before anything was said.
     """
 
     commands: int = 30

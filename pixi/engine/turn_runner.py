@@ -225,7 +225,14 @@ class TurnRunner:
         self.life.on(LifeEvent.CANCEL)
 
     def drain(self) -> None:
-        """Finish what people see coming and what closed before, at once; what nobody saw is requeued."""
+        """Finish what people see coming and what closed before, at once; what nobody saw is requeued.
+
+        A reply that already goes on after a cut comes due no third time. Such a one is left to the next
+        process, which performs what had closed and tells people that there is no more.
+        """
+        if any(message.again for message in self.inbox.addressed):
+            self.leave()
+            return
         attempt = self._attempt
         if attempt is not None:
             attempt.actions.hurry()

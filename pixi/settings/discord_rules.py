@@ -21,27 +21,28 @@ class Rules:
         blocked_channels: the channels in which the bot does not answer.
         allowed_guilds: the servers in which the bot answers; empty: all.
         blocked_guilds: the servers in which the bot does not answer.
-        admins: the people who govern the bot everywhere, and who pass every list of what is allowed.
-        dms: whether direct messages are answered.
-        bots: whether other bots are answered.
+        admins: the people who may do everything with the bot, everywhere; the lists of what is allowed do not
+            bind them.
+        dms: whether the bot answers direct messages.
+        bots: whether the bot answers other bots.
         bot_turns: how many turns personas and bots may take in a channel until a person speaks again.
         home_channels: the channels where every message is meant for the persona.
-        faces: how a persona shows: as the bot (`off`), as the bot with the persona's name and picture in each
-            server (`profile`), or under its own name and picture, several in one channel (`webhook`).
+        faces: how a persona appears: as the bot (`off`), as the bot with the persona's name and picture in
+            each server (`profile`), or under its own name and picture, several in one channel (`webhook`).
         pings: whom a persona may ping besides the person it answers.
-        link_hosts: whether the host is shown beside a link to which a persona gives another name.
-        overhear: how many messages before the one that calls it a persona is told of.
-        catch_up_minutes: how old a message may be that came while the bot was away and is still answered.
-        catch_up_messages: how many such messages are read in each channel.
-        patience_seconds: how long a message is tried again while Discord cannot be reached.
-        pictures: how many pictures of a message are shown to a model that sees.
+        link_hosts: whether Pixi shows the host beside a link to which a persona gives another name.
+        overhear: how many earlier messages a persona sees when somebody calls it.
+        catch_up_minutes: how old an unanswered message may be that the bot still answers after a start.
+        catch_up_messages: how many such messages the bot reads in each channel.
+        patience_seconds: how long the bot tries to post a message while Discord cannot be reached.
+        pictures: how many pictures of a message a model that sees is shown.
         picture_megabytes: how large the file of a picture may be.
-        picture_pixels: the longer side of a picture as it is shown; larger ones are scaled down.
-        text_files: how many text files of a message are read.
-        text_characters: how much is read of a message, and of each text file.
-        slash: whether there are slash commands.
-        read_history: whether personas may look up what was written in the server, as far as everybody may
-            read it who reads the answer.
+        picture_pixels: the longer side of a picture; larger ones are scaled down.
+        text_files: how many text files of a message the bot reads.
+        text_characters: how much the bot reads of a message, and of each text file.
+        slash: whether the bot offers slash commands.
+        read_history: whether personas may look up older messages of the server, as far as everybody who could
+            read the answer may read them.
         stickers: whether personas may send the stickers of the server.
     """
 

@@ -15,31 +15,30 @@ class HttpRules:
     """How requests are taken, and how a persona is shown.
 
     Attributes:
-        local: whether programs on this machine may talk without a key; false behind a proxy that does not say
-            whose requests it passes on.
-        allowed_hosts: further names under which the server may be asked.
-        allowed_origins: web pages that may ask the server, such as `https://example.org`.
-        address_header: the header in which a proxy tells whose requests it passes on, such as
-            `X-Forwarded-For`.
+        local: whether programs on this machine may talk without a key; set false behind a proxy that does not
+            name the client.
+        allowed_hosts: further names of the server.
+        allowed_origins: web pages that may call the server, such as `https://example.org`.
+        address_header: the header in which a proxy names the client, such as `X-Forwarded-For`.
         requests_per_minute: how many requests one caller may make in a minute.
-        key_requests_per_minute: how many requests all may make in a minute who come by one key.
+        key_requests_per_minute: how many requests all callers of one key may make in a minute, together.
         visitor_requests_per_minute: how many requests one visitor of a page may make in a minute.
         visitor_messages_per_day: how many messages one visitor may write in a day.
-        visitors_per_address: how many visitors may begin from one address in an hour; all of them together
-            may do so many times what one may.
-        turns_per_person: how many replies to one person may be under way at once.
+        visitors_per_address: how many new visitors one address may bring in an hour; together they may do
+            that many times what one may.
+        turns_per_person: how many replies to one person may be written at once.
         max_body_bytes: how many bytes the body of a request may have.
         files: the folder for files that people send.
         max_file_bytes: how many bytes one such file may have.
         file_bytes_per_person: how many bytes all files of one person may have together.
-        file_characters: how much of a file's text the persona is told.
-        attachment_hosts: the hosts from which a file may be fetched that a message names by its address.
-        show_tools: whether clients are told which tools were called, and what came of it.
-        silence: what a chat program gets that needs a text, where the persona said nothing.
-        reactions: whether chat programs are shown reactions as a line, or not at all.
+        file_characters: how much of a file's text the persona reads.
+        attachment_hosts: the hosts from which Pixi may fetch a file that a message names by its address.
+        show_tools: whether clients see which tools were called, with their results.
+        silence: what a chat program gets when the persona says nothing.
+        reactions: whether chat programs see reactions as a line, or not at all.
         conversation_headers: the headers in which a chat program names the talk.
-        system: whether the system prompt of a chat program is a note to the persona, or ignored.
-        notes: whether chat programs are shown the private notes, as reasoning.
+        system: whether the persona sees the system prompt of a chat program as a note, or not at all.
+        notes: whether chat programs see the private notes, as reasoning.
     """
 
     local: bool = True

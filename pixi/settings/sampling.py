@@ -47,12 +47,12 @@ class Sampling:
 
     Attributes:
         top_p: the share of likely words to choose from.
-        top_k: how many of the likeliest words to choose from; 0 is all.
+        top_k: how many of the likeliest words to choose from; 0 means all.
         min_p: how likely a word must be, as a share of the likeliest one.
-        repeat_penalty: how much less likely words become that came before; 1 is no penalty.
-        frequency_penalty: how much less likely words become each time that they came before.
-        presence_penalty: how much less likely words become that came before at all.
-        seed: a number by which the same request gets the same reply, as far as the server can.
+        repeat_penalty: how much less likely a word becomes that came before; 1 is no penalty.
+        frequency_penalty: how much less likely a word becomes each time that it came before.
+        presence_penalty: how much less likely a word becomes that came before at all.
+        seed: a number; with the same one, the same request gets the same reply, as far as the server can.
         stop: texts at which a reply ends.
     """
 

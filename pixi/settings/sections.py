@@ -28,29 +28,29 @@ class ModelSettings(Discreet, Sampling):
     """The model that writes: where it is, and how it is asked.
 
     Attributes:
-        name: `local` (the bundled model), the path of a .gguf file, or the id of a model at `base_url`; left
-            out beside a `base_url`, the one model which that server lists.
+        name: `local` (the bundled model), the path of a .gguf file, or the id of a model at `base_url`;
+            beside a `base_url` you may leave it out if that server has only one model.
         base_url: the address of the server.
-        api: what the server speaks; `auto` is `chat` (OpenAI's chat completions), unless the native web
-            search needs another.
-        api_key: the key of the server; without one, any key is sent, as servers of your own take it.
+        api: the API of the server; `auto` is `chat` (OpenAI's chat completions), unless the native web search
+            needs another.
+        api_key: the key of the server; without one, Pixi sends any key, which your own servers accept.
         temperature: how freely the model chooses its words; without it, the server decides.
         max_tokens: how many tokens a reply may have; without it, the server decides.
         context_tokens: how many tokens the model can hold, prompt and reply together; without it, what the
             server tells, or a safe guess.
         parameters: how many parameters the model has, in billions: below 0.7 its prompt is short, and below 3
             it gets no tools; without it, its file, its server or its name tells.
-        extra_body: fields that are added to the body of each request, as they are.
+        extra_body: fields for the body of each request, as they are.
         tools: how tools are offered: by the server's API, as text in the prompt, not at all, or what suits
             the model's size and turns out to work.
-        grammar: whose form of a grammar the server takes, which keeps a small model to the command language;
-            `auto` is for a tiny model on llama.cpp alone.
-        vision: whether the model is shown pictures.
+        grammar: the form of a grammar that the server takes, which keeps a small model to the command
+            language; `auto` is for a tiny model on llama.cpp alone.
+        vision: whether the model can see pictures.
         first_seconds: how long to wait for the first piece of a reply; without it 30, and 300 for a server in
-            your own network, or more where it has a long prompt to read.
+            your own network, or more if the prompt is long.
         gap_seconds: how long to wait between two pieces of a reply.
         prices: what the model costs; without it, the cost of a reply is not known.
-        fallback: models that are asked in turn while this one cannot answer, with the same keys.
+        fallback: models that Pixi asks in turn if this one cannot answer, with the same keys.
     """
 
     name: str = "local"
@@ -79,7 +79,7 @@ class EmbeddingSettings(Discreet):
         name: the id of the model at `base_url`.
         base_url: the address of the server; without it, that of `[model]`.
         api_key: the key of the server; without it, that of `[model]` where the address is the same.
-        extra_body: fields that are added to the body of each request, as they are.
+        extra_body: fields for the body of each request, as they are.
         prices: what the model costs.
     """
 
@@ -92,12 +92,12 @@ class EmbeddingSettings(Discreet):
 
 @dataclass(frozen=True, slots=True)
 class PersonaSettings:
-    """Who answers.
+    """The persona that answers.
 
     Attributes:
-        default: the persona that answers unless another is named: a name from `pixi-persona personas`, or a
+        default: the persona that answers unless you name another: a name from `pixi-persona personas`, or a
             file.
-        folder: the folder whose personas come before the shipped ones.
+        folder: your folder of personas; they come before the included ones.
     """
 
     default: str = "pixi"
@@ -106,15 +106,15 @@ class PersonaSettings:
 
 @dataclass(frozen=True, slots=True)
 class ReplySettings:
-    """How a reply is written and answered.
+    """How replies are written and paced.
 
     Attributes:
-        prose: whether text outside every command is sent, dropped, or sent only where the reply held no
-            command.
-        pace: how fast messages follow each other in a chat with people; `persona` is as each persona says.
+        prose: whether text outside every command is sent, dropped, or sent only if the reply has no command.
+        pace: how fast messages follow each other in a chat with people; `persona` follows each persona's
+            file.
         gather_seconds: how long to wait for more messages before the first is answered.
-        gather_messages: how many messages one reply answers; the others wait for the next.
-        waiting_messages: how many messages may wait in one channel; further ones are only overheard.
+        gather_messages: how many messages one reply answers at most; the others wait for the next reply.
+        waiting_messages: how many messages may wait in one channel; the persona only overhears further ones.
     """
 
     prose: ProsePolicy = "auto"
@@ -126,11 +126,11 @@ class ReplySettings:
 
 @dataclass(frozen=True, slots=True)
 class HistorySettings:
-    """What happens when a talk is too long for the model.
+    """Summaries of talks that are too long for the model.
 
     Attributes:
-        summarize: whether the helper model writes down what falls out of the talk; the bundled model cannot.
-        summary_tokens: how many tokens that summary may have.
+        summarize: whether the helper model summarizes what falls out of the talk; the bundled model cannot.
+        summary_tokens: how many tokens a summary may have.
     """
 
     summarize: bool = True
@@ -142,8 +142,8 @@ class DatabaseSettings:
     """Folders of documents that personas can search.
 
     Attributes:
-        folder: the folder in which each folder is a database.
-        names: the databases that are used; without it, all of them.
+        folder: the folder of databases; each folder in it is a database.
+        names: the databases to use; without it, all of them.
     """
 
     folder: Path = Path("databases")
@@ -156,7 +156,7 @@ class StoreSettings(Discreet):
 
     Attributes:
         url: a file, or a PostgreSQL server as `postgresql://user:password@host:5432/database`.
-        keep_days: after how many days what was said is forgotten; without it, never.
+        keep_days: after how many days Pixi forgets what was said; without it, never.
     """
 
     url: str = "sqlite:///pixi.db"
@@ -223,14 +223,14 @@ class McpSettings(Discreet):
     Attributes:
         command: the program of a server that runs on this machine.
         args: the arguments of the program.
-        env: what the environment of the program has besides the little that every program needs.
-        folder: where the program runs; without it, where Pixi does.
+        env: further variables for the environment of the program.
+        folder: the folder in which the program runs; without it, Pixi's.
         url: the address of a server on the network.
-        type: how that server is spoken to: by streamable HTTP, or by the older SSE.
-        headers: headers that are sent with each request.
-        tools: the tools that may be used, by their own names; without it, all.
+        type: the transport of that server: streamable HTTP, or the older SSE.
+        headers: headers of each request.
+        tools: the tools that personas may use, by their own names; without it, all.
         reads: the tools that change nothing, where `*` is all; without it, those of which the server says so.
-        approval: which tools the person who asks must say yes to, each time.
+        approval: which tools the person who asks must agree to, each time.
         seconds: how long one call may take.
         personas: the personas that may use the server; without it, all.
     """
@@ -251,7 +251,7 @@ class McpSettings(Discreet):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class WebSearchSettings(Discreet):
-    """How a persona searches the web.
+    """The search of the web.
 
     Attributes:
         engine: who searches: the model's provider (`native`), a tool of an MCP server, DuckDuckGo, a SearXNG
@@ -259,7 +259,7 @@ class WebSearchSettings(Discreet):
         url: the address of the SearXNG server.
         tool: the tool of an MCP server, as `SERVER.TOOL`.
         results: how many results a search gives.
-        price: what one search costs, in dollars; without it, that is not known.
+        price: the price of one search, in dollars; without it, the price is unknown.
         personas: the personas that may search; without it, all.
     """
 
@@ -273,17 +273,17 @@ class WebSearchSettings(Discreet):
 
 @dataclass(frozen=True, slots=True)
 class WebPagesSettings:
-    """Whether a persona reads pages of the web, by their addresses.
+    """Pages of the web, which personas read by their addresses.
 
     Attributes:
         read: whether a persona may read pages.
-        robots: whether pages are left alone that the robots.txt of their site forbids.
+        robots: whether Pixi obeys the robots.txt of a site.
         megabytes: how large a page may be.
-        characters: how much of a page's text is given at once.
-        seconds: how long a page may take to come.
+        characters: how much of a page's text the model gets at once.
+        seconds: how long a page may take to arrive.
         personas: the personas that may read pages; without it, all.
-        contact: your mail address, or that of a page about your bot, which every server is told that a page,
-            a wiki or a picture is fetched from.
+        contact: your mail address, or that of a page about your bot; Pixi sends it to every server from which
+            it fetches a page, a wiki or a picture.
     """
 
     read: bool = False
@@ -301,7 +301,7 @@ class WikiSettings(Discreet):
 
     Attributes:
         url: the address of any page of the wiki; empty: Wikipedia, in the persona's language.
-        about: what is found there, in a line for the model.
+        about: what the wiki is about, in a line for the model.
         personas: the personas that may read the wiki; without it, all.
     """
 
@@ -312,13 +312,13 @@ class WikiSettings(Discreet):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class GifSettings(Discreet):
-    """Where the moving pictures of `[GIF: …]` come from.
+    """Moving pictures, which personas send with `[GIF: …]`.
 
     Attributes:
-        engine: a service, a folder of pictures, or nothing.
+        engine: the source of the pictures: a service, a folder, or nothing.
         api_key: the key of the service.
-        folder: the folder whose pictures are named by what they show, such as `excited cat.gif`.
-        rating: the strongest pictures that a service may give.
+        folder: the folder of pictures; each file name says what the picture shows, such as `excited cat.gif`.
+        rating: the strongest rating that a service may give.
     """
 
     engine: Literal["off", "klipy", "giphy", "folder"] = "off"
@@ -332,8 +332,8 @@ class JwtSettings:
     """Tokens (JWT) of the application whose page people talk from.
 
     Attributes:
-        issuer: who must have made a token (`iss`); without it, no token is taken.
-        audience: whom a token must be made for (`aud`).
+        issuer: who must have made a token (`iss`); without it, Pixi takes no token.
+        audience: for whom a token must be made (`aud`).
         keys: the public keys of the issuer (JWKS), as an address or a file.
         user: the claim that names the person.
     """
@@ -350,8 +350,8 @@ class HttpSettings(HttpRules):
 
     Attributes:
         host: the address at which the server listens; on any but this machine's, callers need a key.
-        port: the port at which it listens; 0 is any that is free.
-        open_webui_secret: the secret with which Open WebUI signs whom it speaks for.
+        port: the port at which it listens; 0 is any free one.
+        open_webui_secret: the secret with which Open WebUI signs its users.
         jwt: the section `[http.jwt]`.
     """
 
@@ -363,10 +363,10 @@ class HttpSettings(HttpRules):
 
 @dataclass(frozen=True, slots=True)
 class StudioSettings:
-    """The pages for operators.
+    """The studio: pages for operators.
 
     Attributes:
-        private: whether they show talks in private too; each opening of one is put on record.
+        private: whether the studio also shows private talks; Pixi records each opening of one.
     """
 
     private: bool = False

@@ -57,6 +57,10 @@ class Connection(Database, Protocol):
         """The number under which this store owns conversations; 0: it has none yet, see `become_owner`."""
         ...
 
+    def as_kept(self, text: str) -> str:
+        """Return a text as this database gives it back."""
+        ...
+
     def become_owner(self) -> None:
         """Take a number, and the lock under it, where there is none yet. In no transaction."""
         ...

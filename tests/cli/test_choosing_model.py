@@ -82,7 +82,7 @@ def test_models_that_are_here_come_first_then_keys_then_downloads_then_the_tiny_
         "gpt-5-mini",
         "openai/gpt-oss-120b",
         "Download qwen2.5-1.5b",
-        "The tiny one that came along",
+        "The tiny included one",
     ]
     local = {"base_url": OLLAMA.base_url, "api_key": "none"}
     assert options[0].values == {"name": "qwen3:8b", **local}
@@ -94,7 +94,7 @@ def test_models_that_are_here_come_first_then_keys_then_downloads_then_the_tiny_
 def test_the_key_of_another_address_is_not_offered_for_openai() -> None:
     providers = providers_with_key({"OPENAI_API_KEY": "sk"})
     offered = options_of([], providers, "https://models.example/v1")
-    assert titles([*offered]) == ["Download qwen2.5-1.5b", "The tiny one that came along"]
+    assert titles([*offered]) == ["Download qwen2.5-1.5b", "The tiny included one"]
 
 
 @pytest.mark.parametrize("base_url", ["", "https://models.example/v1"])
@@ -139,7 +139,7 @@ def test_a_model_that_was_downloaded_is_offered_before_the_tiny_one() -> None:
     model.path.parent.mkdir()
     model.path.touch()
     offered = [*options_of([], ())]
-    assert titles(offered) == [model.name, "The tiny one that came along"]
+    assert titles(offered) == [model.name, "The tiny included one"]
     assert offered[0].values == {"name": str(model.path)}
 
 
@@ -183,8 +183,12 @@ async def test_enter_takes_what_was_found_and_it_is_written_and_not_asked_again(
         assert len(server.requests) == 1
 
 
-def test_a_number_takes_another_at_once(home: Path, terminal: None) -> None:
-    asked(home, "2")
+@pytest.mark.parametrize("keys", ["2", "2\r"], ids=["alone", "with_enter_behind_it"])
+def test_a_number_takes_another_at_once(
+    home: Path, terminal: None, keys: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hub, "fetch", lambda *_, **__: pytest.fail("the first one was taken"))
+    asked(home, keys)
     assert load(folder=home).model.name == "local"
     assert (home / "pixi.toml").read_text() == '[model]\nname = "local"\n'
 

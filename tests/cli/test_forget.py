@@ -160,7 +160,7 @@ def test_all_of_it_is_told(program: Program, kept: Path) -> None:
 def test_a_file_is_for_its_owners_eyes_and_nothing_is_overwritten(program: Program, kept: Path) -> None:
     code, out, err = program("export", "Mo", "--output", "mo.json")
     assert (code, out) == (0, "")
-    assert err == "pixi-persona: written to mo.json, for your eyes alone.\n"
+    assert err == "pixi-persona: written to mo.json; only you may read it.\n"
     written = kept.with_name("mo.json")
     assert stat.S_IMODE(written.stat().st_mode) == 0o600
     assert json.loads(written.read_text())["person"] == "11"

@@ -98,7 +98,7 @@ def test_the_list_names_what_is_here_and_what_can_be_fetched(program: Program) -
     os.truncate(mine, 50_000_004)
     code, out, err = program("models")
     assert (code, err) == (0, "")
-    assert "none: neither Ollama nor any other" in out
+    assert "none: no Ollama, and no other" in out
     assert f"{mine}\n  50.0 MB · about 160 tokens/s here" in out
     assert "good\n  1.5B parameters · Apache-2.0 · 1.0 GB\n  2.0 GB of memory · about 8 tokens/s here" in out
     assert "too large" not in out

@@ -50,7 +50,7 @@ def test_what_the_bundled_model_takes_from_a_persona_is_told(folder: Path, perso
     (folder / "pixi.toml").write_text('[model]\nname = "local"\n')
     rows = [line.strip() for line in personas().stdout.splitlines() if "on the bundled model" in line]
     assert [row.endswith("it does not know zh-CN") for row in rows] == [False, True, False]
-    assert "no tools, no notes, no memory of people; asked something, it quotes pancakes" in rows[2]
+    assert "no tools, no notes, no memory of people; when asked, it quotes pancakes" in rows[2]
     (folder / "pixi.toml").write_text('[model]\nname = "m"\nbase_url = "http://127.0.0.1:1/v1"\n')
     assert "on the bundled model" not in personas().stdout
 

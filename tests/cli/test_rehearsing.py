@@ -44,7 +44,7 @@ There is no button 'nothing'; there are none.
 #kitchen · Pixi › **Edda** speaks here from now on.
 #kitchen · Pixi reacts 🥞 to “@Ann are you here? @Pixi”
 direct message · Pixi reacts 🥞 to “hi”
-There is no command 'nonsense'
+There is no command 'nonsense'; there are export, forget, help,
 """
 
 
@@ -77,7 +77,7 @@ async def test_a_rehearsal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     for line in SAID.splitlines():
         at = shown.find(line, at)
         assert at >= 0, (line, shown)
-    assert "only they see this" in shown
+    assert "only the person who asked sees this" in shown
     assert "\x1b" not in shown
     assert prompts[0] == "Mo in #general › "
     assert prompts[-1] == "Mo in direct message › "

@@ -13,7 +13,7 @@ def test_a_larger_model_goes_without_nothing() -> None:
 
 def test_a_tiny_model_quotes_the_databases_that_there_are() -> None:
     assert shortcomings(QIN, small=True) == (
-        "a tiny model: no tools, no notes, no memory of people; asked something, it quotes 茶"
+        "a tiny model: no tools, no notes, no memory of people; when asked, it quotes 茶"
     )
     assert "quotes" not in shortcomings(Persona("Mo", "You are Mo."), small=True)
 

@@ -201,8 +201,8 @@ async def test_what_cannot_be_opened_ends_it_with_its_reason(tmp_path: Path) -> 
 
 async def test_without_a_model_it_is_asked_which_and_ctrl_c_leaves_all_as_it_was(tmp_path: Path) -> None:
     async with on_terminal(tmp_path, "chat") as terminal:
-        await terminal.shows("Which one shall answer?")
-        await terminal.shows("The tiny one that came along")
+        await terminal.shows("Which model answers?")
+        await terminal.shows("The tiny included one")
         terminal.type(CTRL_C)
         assert await terminal.ended() == 130
     assert not (tmp_path / "pixi.toml").exists()

@@ -65,6 +65,30 @@ async def test_the_open_message_is_finished_and_what_comes_after_is_dropped(stor
         assert saved.lines[-1] == AssistantLine("[SEND: a]\n[SEND: bb]")
 
 
+async def test_a_reply_that_is_cut_a_second_time_is_told_of(store: SqliteStore) -> None:
+    channel = RecordingChannel()
+
+    async def open_channel(address: str) -> Channel | None:
+        return channel
+
+    never = asyncio.Event()
+    model = ScriptedModel(["[SEND: a]\n", never])
+    async with scene(model, store=store, channel=channel) as here:
+        await here.say("hello")
+        await until(lambda: channel.sent == ["a"])
+        await drained(here)
+    model = ScriptedModel(["[SEND: b]\n", never])
+    async with scene(model, store=store, channel=channel) as here:
+        going_on = asyncio.create_task(here.engine.resume("test:", 0.0, open_channel))
+        await until(lambda: channel.sent == ["a", "b"])
+        await drained(here)
+        await going_on
+    async with scene(ScriptedModel(), store=store, channel=channel) as here:
+        await here.engine.resume("test:", 0.0, open_channel)
+        assert await waiting(store) == []
+    assert channel.sent == ["a", "b", "brb, ink spilled"]
+
+
 async def test_a_first_message_that_people_see_being_written_is_finished_too(store: SqliteStore) -> None:
     go_on = asyncio.Event()
     async with scene(ScriptedModel(["[SEND: a", go_on, "]\n[SEND: b]"]), store=store) as here:

@@ -1,7 +1,10 @@
 """Stills of the pages: a talk in a browser, and the same talk live in the studio."""
 
+import subprocess
+import sys
 from contextlib import chdir
 from pathlib import Path
+from shutil import which
 from tempfile import TemporaryDirectory
 
 from playwright.async_api import expect
@@ -22,12 +25,20 @@ _TALK = (
 )
 
 
+def _check_fonts() -> None:
+    """End the program if no font has the name of 老秦, who stands in the list of personas."""
+    listed = which("fc-list")
+    if listed and not subprocess.run([listed, ":lang=zh"], capture_output=True, check=True).stdout:
+        sys.exit("These pictures need a font with Chinese characters, such as the package fonts-wqy-zenhei.")
+
+
 async def main(folder: Path) -> None:
     """Write `talk-*.png` and `live-*.png`."""
+    _check_fonts()
     with TemporaryDirectory() as home, chdir(home):
         replies = [reply for _, reply in _TALK]
         async with serving_pages(Path(home), *replies) as here:
-            look = {"viewport": {"width": 1000, "height": 640}, "device_scale_factor": 1.5}
+            look = {"viewport": {"width": 1000, "height": 690}, "device_scale_factor": 1.5}
             for theme in ("light", "dark"):
                 async with browsing(here.url, color_scheme=theme, **look) as (context, _):
                     page = await context.new_page()
@@ -43,9 +54,10 @@ async def main(folder: Path) -> None:
                     await page.screenshot(path=folder / f"talk-{theme}.png")
                     if theme == "dark":
                         continue
+                    await page.set_viewport_size({"width": 1000, "height": 600})
                     await page.goto(here.link)
                     await expect(page.get_by_role("article")).to_have_count(2)
                     for each in ("light", "dark"):
                         await page.emulate_media(color_scheme=each)
-                        await page.wait_for_timeout(800)
+                        await page.wait_for_timeout(2000)  # until no command shines any more
                         await page.screenshot(path=folder / f"live-{each}.png")

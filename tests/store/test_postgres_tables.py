@@ -231,6 +231,9 @@ async def test_text_that_this_database_cannot_hold(url: str) -> None:
     assert recorded is not None
     assert await store.receive(odd) is None
     assert (await store.load("room\0")).waiting == (recorded,), "its body is kept to the byte"
+    lease = await store.lease("room\0")
+    begun = await store.begin_turn("room\0", 0, "Pixi", ("1\0",), lease=lease)
+    assert begun.taken == ("1\0",)
     kept, _ = await store.remember(Memory(0, "Pixi", "1\0", "", "room\0", "all", "likes\0tea", 1.0))
     (memory,) = await store.memories("1\0", "Pixi")
     assert memory.text == "likes\u2400tea"

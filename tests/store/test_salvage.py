@@ -90,7 +90,8 @@ def test_a_message_that_cannot_be_read_came_all_the_same(
     assert carry_over(path, new)["messages"] == 3
     told = new.execute("SELECT id, body IS NULL FROM messages ORDER BY id").fetchall()
     assert told == [("1", 0), ("2", 1), ("3", 0)]
-    assert inbox.receive(new, [Message("2", ROOM, MO, "words 2", 1.0)]) == [None], "it is not answered twice"
+    again = Message("2", ROOM, MO, "words 2", 1.0)
+    assert inbox.receive(SqliteConnection(new, None), [again]) == [None], "it is not answered twice"
 
 
 @pytest.mark.parametrize(

@@ -89,19 +89,19 @@ def _decoded(line: bytes, number: int) -> str:
 
 
 COMMANDS: Mapping[str, str] = {
-    "persona": "who answers, and who else could; /persona NAME talks to them",
-    "model": "which model answers, and what it does without; /model NAME takes another",
+    "persona": "list the personas; /persona NAME talks to another",
+    "model": "show which model answers, and what it cannot do; /model NAME takes another",
     "brain": "choose another model, as at the first start",
-    "why": "why the last reply is as it is: model, tools, memories, passages, limits",
+    "why": "show the reasons for the last reply: model, tools, memories, passages, limits",
     "notes": "show or hide the private notes",
-    "retry": "have your last message answered once more",
-    "edit": "change your last message, and have it answered anew",
+    "retry": "answer your last message once more",
+    "edit": "change your last message, and answer it anew",
     "undo": "take your last message out of the talk, with its answer",
-    "branches": "what was taken out or answered anew, and how to go back to it",
+    "branches": "list what was taken out or answered anew, and go back to it",
     "reset": "forget this conversation",
-    "usage": "what was used today and this month",
-    "forget me": "forget all that was ever kept of you",
-    "export me": "get all that is kept of you as a file",
+    "usage": "show the use of today and this month",
+    "forget me": "delete all that Pixi keeps of you",
+    "export me": "get all that Pixi keeps of you, as a file",
     "quit": "leave",
 }
 """By the words that are typed."""

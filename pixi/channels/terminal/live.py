@@ -216,7 +216,7 @@ class LiveTerminal(Channel):
         async with open_answering(self._progress, self._report, self._remark) as answering:
             self._answering = answering
             if without := shortcomings(answering.persona, small=answering.model.traits.small):
-                self._remark(f"On {without}. /model tells of better ones.\n")
+                self._remark(f"On {without}. /model shows how to take a better one.\n")
             where = _OPEN_ELSEWHERE
             while await self._take_up(answering, where):
                 await self._hand_over(answering)

@@ -25,7 +25,7 @@ from pixi.models.model import Model
 from pixi.store.kept import LookedBack, TurnRecord
 
 ASK_FORGET = (
-    "Everything that you ever said here would go, and what is remembered of you. "
+    "This deletes everything that you ever said here, and what is remembered of you. "
     "Write /forget me yes to do it."
 )
 
@@ -147,8 +147,8 @@ def told_model(model: Model, persona: Persona, others: Sequence[str] = ()) -> st
     kind = without or "a model that is offered tools and told the whole persona"
     return (
         f"{one_line(model.name)}: {one_line(kind)}. It holds {traits.context_tokens:,} tokens.\n"
-        f"/brain shows what else there is; /model NAME takes one by its name{named}. For good it is `name`\n"
-        "in the section [model] of pixi.toml. `pixi-persona models` fetches more."
+        f"/brain lists other models; /model NAME takes one by its name{named}. To keep it, set `name`\n"
+        "under [model] in pixi.toml. `pixi-persona models` lists models to download."
     )
 
 

@@ -73,11 +73,16 @@ class Session(psycopg.Connection[TupleRow]):
             return cast(T, end.value)
 
 
+def without_nul(text: str) -> str:
+    """Return text with a picture in place of each NUL, a character that this database knows in no text."""
+    return text.replace("\0", "\u2400")
+
+
 class _Text(StrDumperUnknown):
-    """Text without the character NUL, which this database knows in no text: its picture stands for it."""
+    """Text as this database can hold it."""
 
     def dump(self, obj: str) -> bytes:
-        dumped = super().dump(obj.replace("\0", "\u2400"))
+        dumped = super().dump(without_nul(obj))
         return bytes(dumped or b"")
 
 

@@ -24,6 +24,7 @@ from pixi.store.postgres.session import (
     open_session,
     process_of,
     version_of,
+    without_nul,
 )
 from pixi.store.sql import SqlStore
 from pixi.store.writer import Writer
@@ -93,6 +94,10 @@ class PostgresConnection:
         self._note_room(statement)
         with self._session.cursor() as cursor:
             cursor.executemany(_in_its_words(statement), rows)
+
+    def as_kept(self, text: str) -> str:
+        """See `Connection.as_kept`."""
+        return without_nul(text)
 
     def _note_room(self, statement: str) -> None:
         if table := _changed(statement):

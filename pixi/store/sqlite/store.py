@@ -38,6 +38,10 @@ class SqliteConnection:
         """Open the file; None: a store in memory. See `open_whole`."""
         return cls(open_whole(path, tell), path)
 
+    def as_kept(self, text: str) -> str:
+        """See `Connection.as_kept`."""
+        return text
+
     def become_owner(self) -> None:
         """See `Connection.become_owner`."""
         if self.owner:

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from pixi.core.message import Message, Quoted
-from pixi.store.database import Database
+from pixi.store.database import Connection, Database
 from pixi.store.statements import pictures
 from pixi.store.statements.many import apart
 from pixi.store.statements.rows import as_overheard, pack_message, with_text
@@ -13,15 +13,15 @@ LAST_TURN = "coalesce(nullif(messages.again, 0), messages.turn)"
 """The turn that answers a message, or did; the later one, where it came due again."""
 
 
-def receive(db: Database, messages: list[Message]) -> list[Message | None]:
+def receive(db: Connection, messages: list[Message]) -> list[Message | None]:
     """Put messages into the inbox and give each its number; None for one that was there already."""
     received: list[Message | None] = []
-    for some in apart(messages, lambda message: message.conversation):
+    for some in apart(messages, lambda message: db.as_kept(message.conversation)):
         received += _received(db, some)
     return received
 
 
-def _received(db: Database, messages: list[Message]) -> list[Message | None]:
+def _received(db: Connection, messages: list[Message]) -> list[Message | None]:
     """The same of messages of different conversations."""
     messages = [_with_numbers(db, message) if message.quoted else message for message in messages]
     rows = [pack_message(message) for message in messages]
@@ -48,10 +48,11 @@ def _received(db: Database, messages: list[Message]) -> list[Message | None]:
     places = {conversation: (position, number) for conversation, position, number in recorded.fetchall()}
     received: list[Message | None] = []
     for message, row in zip(messages, rows, strict=True):
-        if message.conversation not in places:
+        place = places.get(db.as_kept(message.conversation))
+        if place is None:
             received.append(None)
             continue
-        position, number = places[message.conversation]
+        position, number = place
         for person in {one.author.id for one in message.quoted if one.author} - {message.author.id}:
             db.execute("INSERT INTO quotes (person, message) VALUES (?, ?)", (person, position))
         pictures.keep(db, message.conversation, row)

@@ -138,16 +138,20 @@ class Beginning:
     revision: int | None = None
 
 
-def begin_turns(db: Database, beginnings: list[Beginning]) -> list[Begun]:
+def begin_turns(db: Connection, beginnings: list[Beginning]) -> list[Begun]:
     """Record turns and take their messages out of the waiting, as far as they are there."""
     return [
         begun
-        for some in apart(beginnings, lambda beginning: beginning.conversation)
+        for some in apart([_as_kept(db, each) for each in beginnings], lambda each: each.conversation)
         for begun in _begun(db, some)
     ]
 
 
-def _begun(db: Database, beginnings: list[Beginning]) -> list[Begun]:
+def _as_kept(db: Connection, beginning: Beginning) -> Beginning:
+    return replace(beginning, conversation=db.as_kept(beginning.conversation))
+
+
+def _begun(db: Connection, beginnings: list[Beginning]) -> list[Begun]:
     """The same of turns of different conversations."""
     revisions = revisions_of(db, [each.conversation for each in beginnings if each.revision is not None])
     for each in beginnings:
@@ -196,7 +200,7 @@ def _begun(db: Database, beginnings: list[Beginning]) -> list[Begun]:
             )
         if any(ids.values()):  # forgotten just now, while whoever asks still has it in mind
             db.execute("UPDATE turns SET generation = ? WHERE id = ?", (OVERTAKEN, turn))
-        begun.append(Begun(turn, tuple(name for name in each.message_ids if name in ids)))
+        begun.append(Begun(turn, tuple(name for name in each.message_ids if db.as_kept(name) in ids)))
     return begun
 
 

@@ -173,8 +173,9 @@ def usable(world: World, name: str, kind: int, person: User, channel: FakeChanne
     guild = channel.guild
     command = world.commands.find(name, kind, guild.id if guild else None)
     if command is None:
-        known = sorted(each.name for home in world.commands.by_guild.values() for each in home.values())
-        raise LookupError(f"There is no command {name!r} of type {kind}; there are {known}.")
+        homes = world.commands.by_guild.values()
+        known = sorted({each.name for home in homes for each in home.values() if each.type == kind})
+        raise LookupError(f"There is no command {name!r}; there are {', '.join(known) or 'none'}.")
     body = command.body
     contexts = body.get("contexts")
     in_dms = body.get("dm_permission", True) if contexts is None else 1 in contexts
