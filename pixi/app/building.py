@@ -14,7 +14,7 @@ from pixi.app.models import open_model, wants_native
 from pixi.app.personas import PersonaFollower, find_persona
 from pixi.app.retention import retention_tasks
 from pixi.app.slot_saver import local_model, saved_slot
-from pixi.core.errors import ModelError
+from pixi.core.errors import ModelError, Reporter
 from pixi.core.events import TurnReport
 from pixi.core.lines import Line
 from pixi.core.message import Message
@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from pixi.models.model import Model
     from pixi.store.store import Store
 
-Tell = Callable[[str], None]
-
 _log = logging.getLogger("pixi")
 
 _ALL_TALKS = "all"  # a bot's model has one slot: what is kept is the talk that it wrote in last
@@ -54,9 +52,9 @@ async def open_engine(
     addons: "Sequence[Path | Setup]" = (),
     warm_for: Message | None = None,
     warm_beside: bool = True,
-    progress: Tell = _nothing,
-    report: Tell = _log.warning,
-    remark: Tell = _log.info,
+    progress: Reporter = _nothing,
+    report: Reporter = _log.warning,
+    remark: Reporter = _log.info,
     watch: "Callable[[Model], Model] | None" = None,
     follow_persona: bool = False,
 ) -> AsyncGenerator["Engine", None]:
@@ -139,8 +137,8 @@ async def open_service(
     settings: Settings,
     *,
     addons: Sequence[Path] = (),
-    progress: Tell = _nothing,
-    report: Tell = _nothing,
+    progress: Reporter = _nothing,
+    report: Reporter = _nothing,
 ) -> AsyncGenerator["BotService", None]:
     """Build everything that answers for a bot, with all personas and models; see `open_engine`.
 
@@ -290,7 +288,7 @@ def _engine(
     return engine
 
 
-async def _warm(model: "Model", lines: tuple[Line, ...], progress: Tell) -> None:
+async def _warm(model: "Model", lines: tuple[Line, ...], progress: Reporter) -> None:
     if local := local_model(model):
         # Whatever is wrong with the model is told with the first message.
         with suppress(ModelError):

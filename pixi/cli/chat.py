@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pixi.cli.exits import FAILED, FINE
+from pixi.core.errors import Reporter
 
 if TYPE_CHECKING:
     from pixi.channels.engine import ChannelEngine
@@ -20,8 +21,7 @@ if TYPE_CHECKING:
     from pixi.core.persona import Persona
     from pixi.settings import Settings
 
-Tell = Callable[[str], None]
-Opened = Callable[[Tell, Tell, Tell], "AbstractAsyncContextManager[ChannelEngine]"]
+Opened = Callable[[Reporter, Reporter, Reporter], "AbstractAsyncContextManager[ChannelEngine]"]
 
 HELP = "talk in the terminal"
 
@@ -212,7 +212,9 @@ def _opening(
     printer = Printer(settings)
 
     @asynccontextmanager
-    async def opened(progress: Tell, report: Tell, remark: Tell) -> "AsyncGenerator[ChannelEngine, None]":
+    async def opened(
+        progress: Reporter, report: Reporter, remark: Reporter
+    ) -> "AsyncGenerator[ChannelEngine, None]":
         async with open_engine(
             settings,
             persona,
@@ -246,7 +248,7 @@ def _piped(arguments: argparse.Namespace, chosen: ChatChoice) -> int:
 
 
 async def _lines(
-    arguments: argparse.Namespace, place: "TerminalUser", opened: Opened, complain: Tell, unset: str
+    arguments: argparse.Namespace, place: "TerminalUser", opened: Opened, complain: Reporter, unset: str
 ) -> int:
     from pixi.channels.terminal.input import read_lines
     from pixi.channels.terminal.lines import LinesChannel, talk

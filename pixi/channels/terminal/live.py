@@ -31,7 +31,7 @@ from pixi.channels.terminal.screen import Screen
 from pixi.channels.terminal.transcript import Transcript
 from pixi.channels.terminal.words import ReadingIndicator, call_in_words, card_of
 from pixi.core.channel import TAKEN_OVER, Channel, Question
-from pixi.core.errors import ChannelElsewhere, LeaseHeld, StoreError
+from pixi.core.errors import ChannelElsewhere, LeaseHeld, Reporter, StoreError
 from pixi.core.events import (
     Failed,
     Opened,
@@ -60,8 +60,7 @@ _RESUME_SECONDS = 900.0  # how old a message may be that is answered, or answere
 
 _OPEN_ELSEWHERE = "This talk is open in another window."
 
-Tell = Callable[[str], None]
-OpenAnswering = Callable[[Tell, Tell, Tell], AbstractAsyncContextManager[ChannelEngine]]
+OpenAnswering = Callable[[Reporter, Reporter, Reporter], AbstractAsyncContextManager[ChannelEngine]]
 """Opens what answers. It is given three functions: to say what it is busy with ("" when with nothing any
 more), what went wrong, and what is only worth a remark."""
 
