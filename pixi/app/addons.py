@@ -4,12 +4,12 @@ import asyncio
 import dataclasses
 import importlib
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import AsyncExitStack, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pixi.core.errors import ConfigError, PixiError, StoreError
+from pixi.core.errors import ConfigError, PixiError, Reporter, StoreError
 from pixi.core.persona import Persona
 from pixi.settings import Settings
 from pixi.settings.secret import secrets_in
@@ -24,15 +24,13 @@ if TYPE_CHECKING:
     from pixi.store.store import Store
     from pixi.toolbox.addon import AddonExtras
 
-Tell = Callable[[str], None]
-
 
 def load_all(
     settings: Settings,
     more: "Sequence[Path | Setup]",
     commands: CommandRegistry,
     tools: Toolbox,
-    report: Tell,
+    report: Reporter,
     *,
     brought: "AddonExtras | None" = None,
 ) -> "list[AddonContents]":
@@ -68,7 +66,7 @@ def load_all(
     return contents
 
 
-async def open_tables(store: "SqlStore", brought: "AddonExtras", report: Tell) -> None:
+async def open_tables(store: "SqlStore", brought: "AddonExtras", report: Reporter) -> None:
     """Open the tables of addons. Where that cannot be done, tell: their tools say so when they are used."""
     for tables in brought.tables:
         try:
@@ -78,7 +76,7 @@ async def open_tables(store: "SqlStore", brought: "AddonExtras", report: Tell) -
 
 
 async def open_brought(
-    brought: "AddonExtras", store: "SqlStore", stack: AsyncExitStack, report: Tell
+    brought: "AddonExtras", store: "SqlStore", stack: AsyncExitStack, report: Reporter
 ) -> None:
     """Open the tables of addons, and let what they opened be closed with the stack."""
     for close in brought.closing:
@@ -86,7 +84,7 @@ async def open_brought(
     await open_tables(store, brought, report)
 
 
-async def reach_tables(settings: Settings, store: "SqlStore", report: Tell) -> None:
+async def reach_tables(settings: Settings, store: "SqlStore", report: Reporter) -> None:
     """Open the tables of the addons of the settings, so that who is forgotten is forgotten there, too.
 
     The addons are loaded as at a start; what they print goes to standard error. Tables that nobody opened are
@@ -139,7 +137,7 @@ class AddonSettingsReader:
         return value
 
 
-def with_addon(brought: "AddonContents", persona: Persona, engine: "Engine", remark: Tell) -> Persona:
+def with_addon(brought: "AddonContents", persona: Persona, engine: "Engine", remark: Reporter) -> Persona:
     """Return the persona with the commands and tools of an addon that was named at the start.
 
     What the persona's file does not name is remarked on, with what would make it permanent.
@@ -168,7 +166,7 @@ def with_addon(brought: "AddonContents", persona: Persona, engine: "Engine", rem
 
 
 def tell_of_unnamed(
-    brought: "AddonContents", personas: Iterable[Persona], engine: "Engine", report: Tell
+    brought: "AddonContents", personas: Iterable[Persona], engine: "Engine", report: Reporter
 ) -> None:
     """Tell of what an addon brought and no persona's file names: among many people the file decides."""
     from pixi.engine.capabilities import not_named

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pixi.app.addons import load_all, load_memory, open_brought, tell_of_unnamed
-from pixi.app.kept_slot import kept_slot, local_model
 from pixi.app.models import open_model, wants_native
 from pixi.app.personas import PersonaFollower, find_persona
-from pixi.app.retention import upkeep
-from pixi.core.errors import ModelError
+from pixi.app.retention import retention_tasks
+from pixi.app.slot_saver import local_model, saved_slot
+from pixi.core.errors import ModelError, Reporter
 from pixi.core.events import TurnReport
 from pixi.core.lines import Line
 from pixi.core.message import Message
@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from pixi.models.model import Model
     from pixi.store.store import Store
 
-Tell = Callable[[str], None]
-
 _log = logging.getLogger("pixi")
 
 _ALL_TALKS = "all"  # a bot's model has one slot: what is kept is the talk that it wrote in last
@@ -54,9 +52,9 @@ async def open_engine(
     addons: "Sequence[Path | Setup]" = (),
     warm_for: Message | None = None,
     warm_beside: bool = True,
-    progress: Tell = _nothing,
-    report: Tell = _log.warning,
-    remark: Tell = _log.info,
+    progress: Reporter = _nothing,
+    report: Reporter = _log.warning,
+    remark: Reporter = _log.info,
     watch: "Callable[[Model], Model] | None" = None,
     follow_persona: bool = False,
 ) -> AsyncGenerator["Engine", None]:
@@ -102,7 +100,7 @@ async def open_engine(
         model = await open_model(settings.model, seconds, progress, breakers, remark, native=native)
         stack.push_async_callback(model.close)
         talk = warm_for.conversation if warm_for else ""
-        kept = await stack.enter_async_context(kept_slot(settings.store.url, store, lambda: model, talk))
+        kept = await stack.enter_async_context(saved_slot(settings.store.url, store, lambda: model, talk))
         tools = model.traits.tools  # without them it is shown passages, and nobody need read entries for it
         library = DatabasePool(
             settings, model, follow=True, reads=tools, progress=progress, breakers=breakers
@@ -122,7 +120,9 @@ async def open_engine(
         stack.push_async_callback(integrations.close)
         await integrations.apply(settings, tools=tools)
         await stack.enter_async_context(engine)
-        await stack.enter_async_context(upkeep(engine, store, lambda: settings.store.keep_days, kept.follow))
+        await stack.enter_async_context(
+            retention_tasks(engine, store, lambda: settings.store.keep_days, kept.follow)
+        )
         if follow_persona:
             await stack.enter_async_context(follower.following(settings, remark))
         progress("")
@@ -137,8 +137,8 @@ async def open_service(
     settings: Settings,
     *,
     addons: Sequence[Path] = (),
-    progress: Tell = _nothing,
-    report: Tell = _nothing,
+    progress: Reporter = _nothing,
+    report: Reporter = _nothing,
 ) -> AsyncGenerator["BotService", None]:
     """Build everything that answers for a bot, with all personas and models; see `open_engine`.
 
@@ -149,7 +149,7 @@ async def open_service(
     progress("starting")
     await import_parts(settings.model)
     from pixi.app.databases import DatabasePool
-    from pixi.app.health import telling_of_standstills
+    from pixi.app.health import reporting_stalls
     from pixi.app.integrations import IntegrationContext, Integrations
     from pixi.app.logs import log_turn
     from pixi.app.models import ModelPool, chosen_models
@@ -168,7 +168,7 @@ async def open_service(
         stack.push_async_callback(models.close)
         await models.open_default()
         kept = await stack.enter_async_context(
-            kept_slot(settings.store.url, store, lambda: models.default, _ALL_TALKS)
+            saved_slot(settings.store.url, store, lambda: models.default, _ALL_TALKS)
         )
 
         def role(conversation: str) -> Role:
@@ -214,11 +214,11 @@ async def open_service(
             tell_of_unnamed(each, service.persona_set.personas.values(), engine, report)
         await stack.enter_async_context(engine)
         await stack.enter_async_context(
-            upkeep(engine, store, lambda: service.settings.store.keep_days, kept.follow)
+            retention_tasks(engine, store, lambda: service.settings.store.keep_days, kept.follow)
         )
         progress("")
         gc.freeze()  # what was imported and built lives as long as the process: no garbage to be looked for
-        service.pulse = stack.enter_context(telling_of_standstills())
+        service.pulse = stack.enter_context(reporting_stalls())
         async with service.closing:
             yield service
 
@@ -288,7 +288,7 @@ def _engine(
     return engine
 
 
-async def _warm(model: "Model", lines: tuple[Line, ...], progress: Tell) -> None:
+async def _warm(model: "Model", lines: tuple[Line, ...], progress: Reporter) -> None:
     if local := local_model(model):
         # Whatever is wrong with the model is told with the first message.
         with suppress(ModelError):

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pixi.app.models import ModelPool
-from pixi.core.errors import ConfigError
+from pixi.core.errors import ConfigError, Reporter
 from pixi.core.persona import Persona
 from pixi.core.spending import Count
 from pixi.core.stamps import Citation
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 
 _HELPER = "helper"
 _MOST_CITED = 3  # passages of one database that are shown to a model unasked
-
-Tell = Callable[[str], None]
 
 
 class DatabasePool:
@@ -57,7 +55,7 @@ class DatabasePool:
         *,
         follow: bool = False,
         reads: bool = True,
-        progress: Tell,
+        progress: Reporter,
         breakers: Breakers | None = None,
     ) -> None:
         self._settings = settings
@@ -263,7 +261,7 @@ async def open_library(
     main: "Model | None" = None,
     reads: bool = True,
     follow: bool = False,
-    progress: Tell = lambda _: None,
+    progress: Reporter = lambda _: None,
     count: Count | None = None,
 ) -> AsyncGenerator[DatabasePool, None]:
     """Open databases, and close them again whatever happens.

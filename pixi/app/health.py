@@ -98,7 +98,7 @@ class LoopMonitor:
 
 
 @contextmanager
-def telling_of_standstills() -> Iterator[LoopMonitor]:
+def reporting_stalls() -> Iterator[LoopMonitor]:
     """Watch the loop that runs here, from a thread of its own, until the block is left. Gives its pulse.
 
     A function that blocks (`time.sleep`, a request without `await`) cannot be ended from outside; but

@@ -7,6 +7,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from pixi.core.errors import Reporter
 from pixi.settings import Settings
 
 if TYPE_CHECKING:
@@ -15,8 +16,6 @@ if TYPE_CHECKING:
     from pixi.mcp.server import McpServer
     from pixi.toolbox.addon import Addon
     from pixi.toolbox.tools import Toolbox
-
-Tell = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +34,7 @@ class IntegrationContext:
     tools: "Toolbox"
     engine_settings: "EngineSettings"
     library: "DatabasePool"
-    report: Tell
+    report: Reporter
 
 
 class Integration(Protocol):

@@ -2,14 +2,14 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 from urllib.parse import urlsplit
 
-from pixi.core.errors import ConfigError, ModelError, PixiError
+from pixi.core.errors import ConfigError, ModelError, PixiError, Reporter
 from pixi.models.breaker import Breakers
 from pixi.models.model import Model, Traits
 from pixi.settings import ModelSettings, Settings
@@ -161,8 +161,6 @@ _log = logging.getLogger("pixi.models")
 
 _LISTED_WAIT = 2.0  # seconds that a server may ask for, before the next model of a list is asked instead
 
-Tell = Callable[[str], None]
-
 
 def _nobody(_: str) -> None: ...
 
@@ -170,9 +168,9 @@ def _nobody(_: str) -> None: ...
 async def open_model(
     chosen: ModelSettings,
     turn_seconds: float,
-    progress: Tell,
+    progress: Reporter,
     breakers: Breakers,
-    remark: Tell = _nobody,
+    remark: Reporter = _nobody,
     *,
     native: bool = False,
 ) -> "Model":
@@ -200,7 +198,7 @@ class _Opening:
     """How models are opened; see `open_model`."""
 
     def __init__(
-        self, turn_seconds: float, progress: Tell, breakers: Breakers, remark: Tell, *, native: bool
+        self, turn_seconds: float, progress: Reporter, breakers: Breakers, remark: Reporter, *, native: bool
     ) -> None:
         self._turn_seconds = turn_seconds
         self._progress = progress
@@ -350,7 +348,7 @@ class ModelPool:
         self,
         chosen: Mapping[str, ModelSettings],
         turn_seconds: float,
-        progress: Tell,
+        progress: Reporter,
         breakers: Breakers,
         *,
         native: bool = False,

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pixi.app.addons import load_memory, with_addon
-from pixi.core.errors import ConfigError, PixiError
+from pixi.core.errors import ConfigError, PixiError, Reporter
 from pixi.core.persona import Persona
 from pixi.personas.files import LoadedPersona
 from pixi.personas.shelf import find_persona as find_on_shelf
@@ -134,9 +134,6 @@ def _name_among(known: Mapping[str, Persona], wanted: str) -> str:
     return next(names, "")
 
 
-Tell = Callable[[str], None]
-
-
 class PersonaFollower:
     """Lets a persona answer in an engine, and keeps it to what its file says.
 
@@ -156,7 +153,7 @@ class PersonaFollower:
         self._loaded = loaded
         self._read: Persona | None = None  # as its file says
 
-    async def open(self, persona: Persona, remark: Tell) -> None:
+    async def open(self, persona: Persona, remark: Reporter) -> None:
         """Open what a persona names, and let it answer from now on.
 
         Raises:
@@ -176,7 +173,7 @@ class PersonaFollower:
         engine.persona = persona
 
     @asynccontextmanager
-    async def following(self, settings: Settings, remark: Tell) -> AsyncGenerator[None, None]:
+    async def following(self, settings: Settings, remark: Reporter) -> AsyncGenerator[None, None]:
         """Read the file again whenever it changes, as long as the block lasts. A mistake changes nothing.
 
         Args:
@@ -190,7 +187,7 @@ class PersonaFollower:
             task.cancel()
             await asyncio.wait([task])
 
-    async def _follow(self, settings: Settings, remark: Tell) -> None:
+    async def _follow(self, settings: Settings, remark: Reporter) -> None:
         # Imported here: a talk begins without them.
         from pixi.app.watching import WatchedPaths, changes
 

@@ -49,7 +49,7 @@ _BETWEEN_PORTIONS = 0.02  # in which others have the database
 
 
 @asynccontextmanager
-async def upkeep(
+async def retention_tasks(
     engine: "Engine",
     store: "Store",
     keep_days: Callable[[], int | None],
@@ -112,7 +112,7 @@ async def forget_beside(settings: "Settings", store: "Store", person: str) -> li
 
     Returns what somebody has to delete by hand, a line each.
     """
-    from pixi.app.kept_slot import slots_of
+    from pixi.app.slot_saver import slots_of
     from pixi.channels.http.files import Files, files_folder
     from pixi.channels.terminal.lines import sits_at_terminal
     from pixi.store.opening import file_of, is_postgres

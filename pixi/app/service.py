@@ -16,7 +16,7 @@ from pixi.core.errors import PixiError
 from pixi.core.message import Message
 from pixi.core.persona import Persona
 from pixi.core.routes import AddonRoute
-from pixi.core.spending import QuotaUsage, UsageReport, UsageScope
+from pixi.core.spending import UsageScope
 from pixi.engine.compaction import ask
 from pixi.engine.context import Role
 from pixi.engine.engine import Engine
@@ -213,26 +213,6 @@ class BotService:
         await self._models.want(self.place(self.chosen_at(message.conversation)).model)
         await self.engine.receive(message, channel)
 
-    async def edit(self, conversation: str, message_id: str, text: str) -> None:
-        """A message was edited. Nothing happens for one that was answered."""
-        await self.engine.edit(conversation, message_id, text)
-
-    async def withdraw(self, conversation: str, message_id: str) -> None:
-        """A message was deleted: the reply to it ends at once, or is never begun."""
-        await self.engine.withdraw(conversation, message_id)
-
-    async def stop(self, conversation: str) -> bool:
-        """End the reply that is being written; False where there is none."""
-        return await self.engine.stop(conversation)
-
-    async def reset(self, conversation: str) -> None:
-        """Forget what was said in a conversation."""
-        await self.engine.reset(conversation)
-
-    async def settled(self, conversation: str) -> None:
-        """Return when nothing of a conversation is left to be answered."""
-        await self.engine.settled(conversation)
-
     async def helper_answer(self, prompt: str) -> str | None:
         """Answer a task of a program by the helper model; None: there is none but the persona's own.
 
@@ -247,26 +227,6 @@ class BotService:
         reply = await ask(model, _TASK, prompt, _TASK_TOKENS, self.engine.count)
         return reply.strip() or None
 
-    async def rewind(self, conversation: str, turn: int) -> None:
-        """Take a turn and all after it out of a conversation; what was said stays on record beside it."""
-        await self.engine.rewind(conversation, turn)
-
-    async def restore(self, conversation: str, branch: str) -> None:
-        """Put turns back that were taken out of a conversation, in place of what came since then."""
-        await self.engine.restore(conversation, branch)
-
-    async def take_back(self, conversation: str) -> tuple[Message, ...]:
-        """Take the last messages to the persona out of a conversation, with their answer; gives them."""
-        return await self.engine.take_back(conversation)
-
-    async def shares(self, payer: UsageScope) -> Sequence[QuotaUsage]:
-        """What was used today of all that is limited for somebody where they are."""
-        return await self.engine.shares(payer)
-
-    async def bill(self) -> UsageReport:
-        """What everybody used today and in this month."""
-        return await self.engine.bill()
-
     def model_of(self, conversation: str, /) -> str:
         """The name of the model that writes in a conversation."""
         return self.role(conversation).model.name
@@ -277,10 +237,6 @@ class BotService:
             await self._models.want(place.model)
         since = time.time() - self.rules.catch_up_minutes * 60
         await self.engine.resume(prefix, since, open_channel)
-
-    async def drain(self, seconds: float) -> None:
-        """Take nothing more; let messages that people see being written be finished, within this time."""
-        await self.engine.drain(seconds)
 
     # What people chose for a channel, or for one talk elsewhere.
 
@@ -305,10 +261,6 @@ class BotService:
         await self._models.want(place.model)
 
     # Records.
-
-    async def forget(self, person: str) -> int:
-        """Forget a person everywhere; gives how many conversations changed."""
-        return await self.engine.forget(person)
 
     async def overspent(self) -> str:
         """Say that the month's dollars are spent, for the operator; "" while they are not."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from pixi.cli.exits import FAILED, FINE
 
 if TYPE_CHECKING:
-    from pixi.cli.console import Tell
+    from pixi.core.errors import Reporter
     from pixi.mcp.lock import ApprovedServer, LockFile
     from pixi.mcp.offers import Where
     from pixi.settings import Settings
@@ -72,7 +72,7 @@ async def _approve_all(settings: "Settings", names: Sequence[str], *, sure: bool
     return FINE if fine else FAILED
 
 
-async def _approve(name: str, where: "Where", lock: "LockFile", say: "Tell", *, sure: bool) -> bool:
+async def _approve(name: str, where: "Where", lock: "LockFile", say: "Reporter", *, sure: bool) -> bool:
     """Whether nothing of a server waits any more."""
     from pixi.app.mcp_integration import changed_tools, told_changes
     from pixi.mcp.offers import visible
@@ -101,7 +101,7 @@ async def _approve(name: str, where: "Where", lock: "LockFile", say: "Tell", *, 
     return True
 
 
-def _show_command(name: str, approved: "ApprovedServer", where: "Where", say: "Tell") -> None:
+def _show_command(name: str, approved: "ApprovedServer", where: "Where", say: "Reporter") -> None:
     from pixi.mcp.offers import visible
 
     say(f"{name}: it is another one than was approved.")

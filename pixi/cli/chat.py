@@ -11,16 +11,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pixi.cli.exits import FAILED, FINE
+from pixi.core.errors import Reporter
 
 if TYPE_CHECKING:
+    from pixi.channels.engine import ChannelEngine
     from pixi.channels.terminal.input import TalkChange
-    from pixi.channels.terminal.lines import TerminalEngine, TerminalUser
+    from pixi.channels.terminal.lines import TerminalUser
     from pixi.channels.terminal.live import LiveTerminal
     from pixi.core.persona import Persona
     from pixi.settings import Settings
 
-Tell = Callable[[str], None]
-Opened = Callable[[Tell, Tell, Tell], "AbstractAsyncContextManager[TerminalEngine]"]
+Opened = Callable[[Reporter, Reporter, Reporter], "AbstractAsyncContextManager[ChannelEngine]"]
 
 HELP = "talk in the terminal"
 
@@ -211,7 +212,9 @@ def _opening(
     printer = Printer(settings)
 
     @asynccontextmanager
-    async def opened(progress: Tell, report: Tell, remark: Tell) -> "AsyncGenerator[TerminalEngine, None]":
+    async def opened(
+        progress: Reporter, report: Reporter, remark: Reporter
+    ) -> "AsyncGenerator[ChannelEngine, None]":
         async with open_engine(
             settings,
             persona,
@@ -245,7 +248,7 @@ def _piped(arguments: argparse.Namespace, chosen: ChatChoice) -> int:
 
 
 async def _lines(
-    arguments: argparse.Namespace, place: "TerminalUser", opened: Opened, complain: Tell, unset: str
+    arguments: argparse.Namespace, place: "TerminalUser", opened: Opened, complain: Reporter, unset: str
 ) -> int:
     from pixi.channels.terminal.input import read_lines
     from pixi.channels.terminal.lines import LinesChannel, talk

@@ -6,10 +6,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from pixi.core.errors import Reporter
 from pixi.core.masking import SecretRedactor
 from pixi.core.untrusted import escaped_lines
-
-Tell = Callable[[str], None]
 
 _EXTRA = re.compile(r"pip install ([\"'])pixi-persona\[([a-z]+)\]\1`?")
 
@@ -45,7 +44,7 @@ class Printer:
         """Print a line to standard error, behind the name of the program or of what it is about."""
         print(self.redact(f"{about}: {line}"), file=sys.stderr, flush=True)
 
-    def redacted(self, tell: Tell) -> Tell:
+    def redacted(self, tell: Reporter) -> Reporter:
         """Return a `tell` whose lines are redacted first, for what another prints."""
         return lambda line: tell(self.redact(line))
 

@@ -12,13 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pixi.cli.exits import FINE
+from pixi.core.errors import Reporter
 from pixi.core.untrusted import one_line, printable
 
 if TYPE_CHECKING:
     from pixi.settings import Settings
     from pixi.testing.discord import FakeChannel, FakeMessage, Interaction, LoopbackDiscord, User
-
-Tell = Callable[[str], None]
 
 HELP = """\
 This is a rehearsal, on a small Discord inside this program. Only the model's server gets what you type.
@@ -47,7 +46,7 @@ class Rehearsal:
         tell: told each thing that happens, as a line or several.
     """
 
-    def __init__(self, discord: "LoopbackDiscord", me: str, tell: Tell) -> None:
+    def __init__(self, discord: "LoopbackDiscord", me: str, tell: Reporter) -> None:
         self._discord = discord
         self._tell = tell
         self.help = HELP.format(bot=discord.bot.name, me=me)
@@ -288,7 +287,7 @@ Lines = Callable[[Callable[[], str]], "AsyncGenerator[str, None]"]
 
 
 @asynccontextmanager
-async def _terminal() -> "AsyncGenerator[tuple[Lines, Tell, bool], None]":
+async def _terminal() -> "AsyncGenerator[tuple[Lines, Reporter, bool], None]":
     """Give what reads lines, what tells, and whether each line is answered before the next is read.
 
     Where somebody types, it is told above their line, and they may type on.

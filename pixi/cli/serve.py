@@ -186,7 +186,7 @@ async def serve_http(service: "BotService", settings: "Settings", stack: AsyncEx
         routes=(*service.routes, *studio_routes(service)),
     )
     url = await stack.enter_async_context(server.serving(http.host, http.port))
-    stack.push_async_callback(service.drain, _DRAIN_SECONDS)
+    stack.push_async_callback(service.engine.drain, _DRAIN_SECONDS)
     resuming = asyncio.create_task(server.resume())
 
     async def end_resuming() -> None:

@@ -6,9 +6,9 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pixi.cli.console import Printer, Tell
+from pixi.cli.console import Printer
 from pixi.core.deltas import Prices, Usage
-from pixi.core.errors import PixiError
+from pixi.core.errors import PixiError, Reporter
 from pixi.core.spending import (
     Count,
     UsageEntry,
@@ -94,7 +94,7 @@ async def on_the_books(settings: "Settings", *, asks: bool = True) -> AsyncGener
         await _enter(settings.store.url, tuple(used), tell)
 
 
-async def _within_the_month(settings: "Settings", tell: Tell) -> None:
+async def _within_the_month(settings: "Settings", tell: Reporter) -> None:
     stop = settings.limits.month_dollars
     if stop is None:
         return
@@ -115,7 +115,7 @@ async def _within_the_month(settings: "Settings", tell: Tell) -> None:
         )
 
 
-async def _enter(url: str, used: tuple[UsageEntry, ...], tell: Tell) -> None:
+async def _enter(url: str, used: tuple[UsageEntry, ...], tell: Reporter) -> None:
     if not used:
         return
     from pixi.store.opening import open_store

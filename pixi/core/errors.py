@@ -1,6 +1,11 @@
 """The errors of the project: one base, few leaves, named by whom they speak to."""
 
+from collections.abc import Callable
+
 from pixi.core.masking import redact_addresses
+
+Reporter = Callable[[str], None]
+"""Takes a line for a person: what went wrong beside the work, or what takes long, and "" when it is done."""
 
 
 class PixiError(Exception):

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, assert_never
 
-from pixi.core.errors import ConfigError
+from pixi.core.errors import ConfigError, Reporter
 from pixi.core.untrusted import prompt_name
 from pixi.mcp.lock import LockFile, sifted
 from pixi.mcp.offers import (
@@ -34,8 +34,6 @@ _log = logging.getLogger("pixi.mcp")
 _CLOSING_SECONDS = 4.0  # a program has had its time to leave by then
 _MOST_NAMES = 10  # told at once
 _MOST_LINES = 50  # told of one server at all: the words of some are another each time
-
-Tell = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +77,7 @@ class McpServer:
         where: Where,
         lock: LockFile,
         *,
-        tell: Tell,
+        tell: Reporter,
         offered: "Callable[[McpServer], Awaitable[None]] | None" = None,
         changed: "Callable[[McpServer], None] | None" = None,
         patience: McpTimeouts = McpTimeouts(),

@@ -3,16 +3,15 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pixi.core.errors import ConfigError
+from pixi.core.errors import ConfigError, Reporter
 from pixi.store.sql import SqlStore
 from pixi.store.sqlite import MEMORY, SqliteStore
-from pixi.store.sqlite.damage import Tell
 
 if TYPE_CHECKING:
     from pixi.store.postgres.store import PostgresStore
 
 
-async def open_store(url: str, tell: Tell = lambda _: None) -> SqlStore:
+async def open_store(url: str, tell: Reporter = lambda _: None) -> SqlStore:
     """Open the store of a URL, made if it is missing.
 
     Args:
@@ -27,7 +26,7 @@ async def open_store(url: str, tell: Tell = lambda _: None) -> SqlStore:
     return await SqliteStore.open(file_of(url) or MEMORY, tell)
 
 
-async def open_existing(url: str, tell: Tell) -> SqlStore | None:
+async def open_existing(url: str, tell: Reporter) -> SqlStore | None:
     """Open the store of a URL to look into it; None where there is nothing yet, which is not made.
 
     Raises:

@@ -19,7 +19,7 @@ from pixi.core.errors import ConfigError, PixiError
 from pixi.core.message import Image
 from pixi.core.untrusted import clipped, prompt_name
 from pixi.fetching.guard import same_origin
-from pixi.fetching.web import Fetched, WebError
+from pixi.fetching.web import Web, WebError
 
 Rating = Literal["g", "pg", "pg-13", "r"]
 """The strongest that may be shown, in the words of cinemas."""
@@ -285,22 +285,6 @@ _GIPHY_ID = re.compile(r"[A-Za-z0-9]{1,64}")
 _GIPHY_RATINGS = ("y", "g", "pg", "pg-13", "r")
 
 
-class Getting(Protocol):
-    """What fetches: `pixi.fetching.web.Web`."""
-
-    async def get(
-        self,
-        url: str,
-        *,
-        trusted: bool = False,
-        accept: str = "*/*",
-        most_bytes: int = ...,
-        seconds: float = ...,
-    ) -> Fetched:
-        """Fetch an address."""
-        ...
-
-
 class _Service(ABC):
     """What both have in common. The key stands in addresses, so nothing of an address is ever told.
 
@@ -314,7 +298,7 @@ class _Service(ABC):
     service = ""
     _base: str
 
-    def __init__(self, web: Getting, key: str, rating: Rating, base: str) -> None:
+    def __init__(self, web: Web, key: str, rating: Rating, base: str) -> None:
         self._web = web
         self._key = key
         self._rating: Rating = rating
@@ -396,7 +380,7 @@ class Klipy(_Service):
 
     service = "KLIPY"
 
-    def __init__(self, web: Getting, key: str, rating: Rating, *, base: str = KLIPY) -> None:
+    def __init__(self, web: Web, key: str, rating: Rating, *, base: str = KLIPY) -> None:
         super().__init__(web, key, rating, base)
 
     def _search(self, words: str, language: str) -> str:
@@ -428,7 +412,7 @@ class Giphy(_Service):
 
     service = "GIPHY"
 
-    def __init__(self, web: Getting, key: str, rating: Rating, *, base: str = GIPHY) -> None:
+    def __init__(self, web: Web, key: str, rating: Rating, *, base: str = GIPHY) -> None:
         super().__init__(web, key, rating, base)
 
     def _search(self, words: str, language: str) -> str:

@@ -117,7 +117,7 @@ async def test_nothing_is_left_of_a_turn_whose_words_were_forgotten(tmp_path: Pa
         await here.say(1, "my name is Mo")
         await here.say(2, "and now?")
         turn = (await here.turn(1)).looked_back.record.id
-        await here.service.forget("5")
+        await here.service.engine.forget("5")
         rebuilt = await look_back(here.service.engine, here.service.store, turn)
         assert rebuilt is not None
         assert rebuilt.said is None
@@ -127,7 +127,7 @@ async def test_nothing_is_left_of_a_turn_whose_words_were_forgotten(tmp_path: Pa
         await here.say(3, "hi")
         after = await here.turn(-1)
         assert after.changed == frozenset()
-        await here.service.reset(HERE)
+        await here.service.engine.reset(HERE)
         rebuilt = await look_back(here.service.engine, here.service.store, after.looked_back.record.id)
         assert rebuilt is not None
         assert (rebuilt.said, rebuilt.changed, rebuilt.history) == (None, None, ())
@@ -138,7 +138,7 @@ async def test_a_turn_that_was_taken_out_has_the_window_that_it_had(tmp_path: Pa
         for number, text in enumerate(("one", "two", "three"), start=1):
             await here.say(number, text)
         records = await here.service.store.turns(HERE, 9)
-        await here.service.rewind(HERE, records[1].id)
+        await here.service.engine.rewind(HERE, records[1].id)
         await here.say(4, "two, otherwise")
         rebuilt = await look_back(here.service.engine, here.service.store, records[2].id)
         assert rebuilt is not None

@@ -108,7 +108,7 @@ async def test_the_records_of_a_turn(tmp_path: Path, caplog: pytest.LogCaptureFi
             assert await service.store.turn_behind("discord:", "404") is None
             assert (await service.status(UsageScope())).today.turns == 1
             assert "a very private word" in str(await service.store.export("5"))
-            assert await service.forget("5") == 1
+            assert await service.engine.forget("5") == 1
             assert "a very private word" not in str(await service.store.export("5"))
             await service.store.mark({HERE: 9})
             assert await service.store.watermarks("discord:") == {HERE: 9}
@@ -125,7 +125,7 @@ async def test_what_waits_is_answered_after_a_start(tmp_path: Path) -> None:
         channel = RecordingChannel()
         new = replace(message(1), sent_at=time.time())
         async with house_in(tmp_path) as service:
-            await service.drain(1)
+            await service.engine.drain(1)
             await service.receive(new, channel)
             await service.engine.settled()
         assert channel.sent == []

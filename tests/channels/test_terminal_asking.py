@@ -19,8 +19,9 @@ from prompt_toolkit.output.vt100 import Vt100_Output
 
 from pixi.channels.terminal import asking
 from pixi.channels.terminal.lines import seat
-from pixi.channels.terminal.live import LiveTerminal, Tell
+from pixi.channels.terminal.live import LiveTerminal
 from pixi.core.channel import Channel, OpenChannel, Question
+from pixi.core.errors import Reporter
 from pixi.core.events import Verdict
 from pixi.core.message import Card, Field, Image, Message, Rights, Venue
 from pixi.core.persona import Persona
@@ -148,7 +149,7 @@ async def talking(
     screen, answering = io.StringIO(), answering or Silent()
 
     @asynccontextmanager
-    async def opened(progress: Tell, report: Tell, remark: Tell) -> AsyncGenerator[Silent, None]:
+    async def opened(progress: Reporter, report: Reporter, remark: Reporter) -> AsyncGenerator[Any, None]:
         yield answering
 
     output = Vt100_Output(screen, lambda: Size(rows=40, columns=70), term="xterm", default_color_depth=depth)

@@ -5,6 +5,7 @@ import io
 import math
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
 from prompt_toolkit.input import PipeInput, create_pipe_input
@@ -248,7 +249,8 @@ async def lines(*said: str) -> AsyncIterator[str]:
 async def test_a_pipe_waits_for_a_reply_and_says_so_after_a_moment(
     clock: HeldClock, seconds: float, waited: float, told: int
 ) -> None:
-    answering, err, began = Held(clock, seconds), io.StringIO(), clock.time()
+    answering: Any = Held(clock, seconds)
+    err, began = io.StringIO(), clock.time()
     await talk(lines("hi", "ho"), SEAT, answering, LinesChannel(io.StringIO(), err))
     assert answering.heard == ["hi", "ho"]
     assert clock.time() - began == pytest.approx(waited)
@@ -256,7 +258,8 @@ async def test_a_pipe_waits_for_a_reply_and_says_so_after_a_moment(
 
 
 async def test_a_pipe_waits_thirty_seconds_and_no_longer(clock: HeldClock) -> None:
-    answering, began = Held(clock, 31.0), clock.time()
+    answering: Any = Held(clock, 31.0)
+    began = clock.time()
     with pytest.raises(LeaseHeld, match="in another window of this talk, and did not end in 30 s"):
         await talk(lines("hi"), SEAT, answering, LinesChannel(io.StringIO(), io.StringIO()))
     assert answering.heard == []

@@ -19,10 +19,10 @@ from prompt_toolkit.input import PipeInput, create_pipe_input
 from prompt_toolkit.output.vt100 import Vt100_Output
 
 from pixi.channels.terminal.lines import seat
-from pixi.channels.terminal.live import LiveTerminal, Tell
+from pixi.channels.terminal.live import LiveTerminal
 from pixi.channels.terminal.own import history_in, last_said, told_time
 from pixi.core.deltas import PromptProgress, Usage
-from pixi.core.errors import ConfigError
+from pixi.core.errors import ConfigError, Reporter
 from pixi.core.events import Opened, Progressed, ToolAnswered, ToolCalled
 from pixi.core.language import Planned
 from pixi.core.lines import AssistantLine, UserLine
@@ -119,7 +119,7 @@ async def test_what_is_typed_while_it_loads_is_answered_afterwards(
     ready = asyncio.Event()
 
     @asynccontextmanager
-    async def slow(progress: Tell, report: Tell, remark: Tell) -> AsyncGenerator[Engine, None]:
+    async def slow(progress: Reporter, report: Reporter, remark: Reporter) -> AsyncGenerator[Engine, None]:
         progress("loading the weights")
         await ready.wait()
         progress("")
@@ -182,7 +182,7 @@ async def test_which_tool_runs_and_how_far_it_is_stands_below(drawn: Drawn) -> N
 
 async def test_what_cannot_be_opened_ends_the_talk(typing: PipeInput, screen: io.StringIO) -> None:
     @asynccontextmanager
-    async def broken(progress: Tell, report: Tell, remark: Tell) -> AsyncGenerator[Engine, None]:
+    async def broken(progress: Reporter, report: Reporter, remark: Reporter) -> AsyncGenerator[Engine, None]:
         raise ConfigError("there is no model.")
         yield
 
@@ -194,7 +194,7 @@ async def test_leaving_amid_a_reply_closes_the_engine(typing: PipeInput, screen:
     opened: list[Engine] = []
 
     @asynccontextmanager
-    async def kept(progress: Tell, report: Tell, remark: Tell) -> AsyncGenerator[Engine, None]:
+    async def kept(progress: Reporter, report: Reporter, remark: Reporter) -> AsyncGenerator[Engine, None]:
         async with engine_on("[SEND: one][SEND: two]") as engine:
             opened.append(engine)
             yield engine
@@ -219,7 +219,7 @@ async def test_what_was_drawn_is_found_again_when_the_terminal_became_narrower(
     words = "all the gulls of the island came to see the pancakes and stayed"  # in two rows of 60 columns
     model = ScriptedModel([f"[SEND: {words}", asyncio.Event()], piece=0)
 
-    def hanging(progress: Tell, report: Tell, remark: Tell) -> Engine:
+    def hanging(progress: Reporter, report: Reporter, remark: Reporter) -> Engine:
         return Engine(model=model, persona=PIXI)
 
     talk = asyncio.create_task(terminal().run(hanging))
@@ -239,7 +239,7 @@ async def test_a_talk_that_goes_on_shows_its_end_dimmed_and_when_that_was(
     typing: PipeInput, screen: io.StringIO, tmp_path: Path
 ) -> None:
     @asynccontextmanager
-    async def kept(progress: Tell, report: Tell, remark: Tell) -> AsyncGenerator[Engine, None]:
+    async def kept(progress: Reporter, report: Reporter, remark: Reporter) -> AsyncGenerator[Engine, None]:
         store = await SqliteStore.open(str(tmp_path / "pixi.db"))
         try:
             async with Engine(model=ScriptedModel("[SEND: i see them]"), persona=PIXI, store=store) as engine:
@@ -339,7 +339,7 @@ async def test_whoever_sits_here_is_told_all_that_is_kept_and_can_be_forgotten(
     opened: list[Engine] = []
 
     @asynccontextmanager
-    async def kept(progress: Tell, report: Tell, remark: Tell) -> AsyncGenerator[Engine, None]:
+    async def kept(progress: Reporter, report: Reporter, remark: Reporter) -> AsyncGenerator[Engine, None]:
         async with engine_on("[SEND: a canary?]") as engine:
             opened.append(engine)
             yield engine
@@ -376,7 +376,7 @@ async def test_what_a_tiny_model_does_without_is_said_once_and_told_again_by_mod
     model = ScriptedModel("[SEND: ok]", traits=Traits(small=small, tools=not small))
 
     @asynccontextmanager
-    async def opened(progress: Tell, report: Tell, remark: Tell) -> AsyncGenerator[Engine, None]:
+    async def opened(progress: Reporter, report: Reporter, remark: Reporter) -> AsyncGenerator[Engine, None]:
         engine = Engine(model=model, persona=keeper)
         engine.tools.announce("database:茶")
         async with engine:
@@ -423,7 +423,9 @@ async def test_an_act_of_which_nobody_knows_is_told_once_and_the_reply_goes_on(
     async with Engine(model=model, persona=PIXI, store=store) as engine:
 
         @asynccontextmanager
-        async def opened(progress: Tell, report: Tell, remark: Tell) -> AsyncGenerator[Engine, None]:
+        async def opened(
+            progress: Reporter, report: Reporter, remark: Reporter
+        ) -> AsyncGenerator[Engine, None]:
             yield engine
 
         talk = asyncio.create_task(terminal().run(opened))

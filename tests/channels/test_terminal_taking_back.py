@@ -15,8 +15,8 @@ from prompt_toolkit.output.vt100 import Vt100_Output
 
 from pixi.channels.terminal import asking
 from pixi.channels.terminal.lines import seat
-from pixi.channels.terminal.live import LiveTerminal, Tell
-from pixi.core.errors import LeaseHeld, ModelError
+from pixi.channels.terminal.live import LiveTerminal
+from pixi.core.errors import LeaseHeld, ModelError, Reporter
 from pixi.core.lines import UserLine
 from pixi.core.message import Message
 from pixi.core.persona import Persona
@@ -67,7 +67,7 @@ async def sitting(keys: PipeInput) -> AsyncIterator[Sitting]:
     engine = Engine(model=model, persona=Persona("Pixi", "You are Pixi."))
 
     @asynccontextmanager
-    async def opened(progress: Tell, report: Tell, remark: Tell) -> AsyncGenerator[Engine, None]:
+    async def opened(progress: Reporter, report: Reporter, remark: Reporter) -> AsyncGenerator[Engine, None]:
         async with engine:
             yield engine
 

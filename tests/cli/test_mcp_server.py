@@ -15,8 +15,9 @@ from mcp import types
 from mcp.client import Client
 from mcp.shared.exceptions import MCPError
 
-from pixi.app.serving.server import Tell, open_server
+from pixi.app.serving.server import open_server
 from pixi.cli.store_access import on_the_books
+from pixi.core.errors import Reporter
 from pixi.core.spending import day_of
 from pixi.settings import load
 from pixi.store.opening import open_store
@@ -39,7 +40,11 @@ from tests.waiting import until, within
 
 @asynccontextmanager
 async def served(
-    folder: Path, environ: Mapping[str, str] = MappingProxyType({}), *, told: Tell = print, alone: bool = True
+    folder: Path,
+    environ: Mapping[str, str] = MappingProxyType({}),
+    *,
+    told: Reporter = print,
+    alone: bool = True,
 ) -> AsyncGenerator[Any, None]:
     """The server of a folder; nobody listens at the model's address unless a test says so."""
     model = {"PIXI_MODEL__NAME": "scripted", "PIXI_MODEL__BASE_URL": "http://127.0.0.1:9/v1"}

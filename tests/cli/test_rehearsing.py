@@ -9,6 +9,7 @@ import pytest
 
 from pixi.channels.discord.gateway import client
 from pixi.cli import frame, rehearsing
+from pixi.core.errors import Reporter
 from pixi.settings import Settings, load
 from tests.end_to_end.bot import EDDA, PERSONA
 from tests.servers.scripted_openai import ScriptedOpenAI, finish, stream
@@ -55,7 +56,7 @@ async def test_a_rehearsal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     told: list[str] = []
 
     @asynccontextmanager
-    async def terminal() -> AsyncGenerator[tuple[rehearsing.Lines, rehearsing.Tell, bool], None]:
+    async def terminal() -> AsyncGenerator[tuple[rehearsing.Lines, Reporter, bool], None]:
         async def lines(prompt: Callable[[], str]) -> AsyncGenerator[str, None]:
             for line in TYPED.splitlines():
                 prompts.append(prompt())

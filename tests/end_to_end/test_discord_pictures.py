@@ -130,7 +130,7 @@ async def test_a_reply_that_is_given_up_leaves_no_search_behind(
             await here.ask()
             async with within("a search"):
                 await services.asked.wait()
-            assert await service.stop(here.address())
+            assert await service.engine.stop(here.address())
             async with within("the end of the search"):
                 await services.gone(0).wait()
             assert here.posts() == []

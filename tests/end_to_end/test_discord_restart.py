@@ -25,7 +25,7 @@ async def test_leaving_finishes_the_message_that_is_open_and_nothing_after_it(
             await here.ask()
             await here.said("one")
             await here.discord.wait_for(lambda: here.room.typings[-1].at > here.posted("one").at)
-            drain, loop = service.drain, asyncio.get_running_loop()
+            drain, loop = service.engine.drain, asyncio.get_running_loop()
 
             async def with_the_gate_open(seconds: float) -> None:
                 loop.call_soon(gate.set)  # once it is leaving, and not before

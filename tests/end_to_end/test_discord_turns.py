@@ -310,7 +310,7 @@ async def test_a_reset_during_a_reply_leaves_nothing(tmp_path: Path) -> None:
         await here.ask("remember crêpes")
         await here.said("one")
 
-        await service.reset(here.address())
+        await service.engine.reset(here.address())
         await leaves(here.asked[0])
         await here.ask("who are you?")
 
@@ -326,7 +326,7 @@ async def test_a_stop_ends_the_reply_and_what_was_said_stands(tmp_path: Path) ->
         await here.ask()
         await here.said("one")
 
-        assert await service.stop(here.address())
+        assert await service.engine.stop(here.address())
         await leaves(here.asked[0])
         await here.ask("hello?")
 

@@ -72,7 +72,7 @@ async def test_what_cannot_be_known_any_more_is_said_plainly(tmp_path: Path) -> 
             told = page.locator(".certain")
             await expect(told).to_contain_text("Not all of this is as it was sent")
             await expect(told).to_contain_text("the persona’s file")
-            await here.service.forget("web:local")
+            await here.service.engine.forget("web:local")
             await page.reload()
             await expect(told).to_contain_text("were forgotten")
             assert "my words" not in await page.content()

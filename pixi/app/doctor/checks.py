@@ -23,7 +23,7 @@ from pixi.app.doctor.servers import (
     check_web_search,
     check_wikis,
 )
-from pixi.core.errors import ConfigError, PixiError, StoreError
+from pixi.core.errors import ConfigError, PixiError, Reporter, StoreError
 from pixi.core.spending import KINDS, UsageEntry, cost_of, day_of, first_of_month, next_month
 
 _SCOPES = (("each person", "person"), ("each channel", "channel"), ("each guild", "guild"))
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 
 
 Check = Callable[["Settings"], AsyncIterator[Finding]]
-Tell = Callable[[str], None]
 
 
 def _silent(_: str) -> None: ...
@@ -124,7 +123,7 @@ def _find_personas(
     return loaded, broken, default, faults
 
 
-async def check_databases(settings: "Settings", progress: Tell = _silent) -> AsyncIterator[Finding]:
+async def check_databases(settings: "Settings", progress: Reporter = _silent) -> AsyncIterator[Finding]:
     """Whether each database can be read. A large one is read for a moment, not to its end."""
     from pixi.app.databases import inspect_all, shelved_databases
 
@@ -346,7 +345,7 @@ def _unpriced(settings: "Settings") -> list[str]:
     return list(dict.fromkeys(names))
 
 
-def checks(progress: Tell = _silent) -> tuple[Check, ...]:
+def checks(progress: Reporter = _silent) -> tuple[Check, ...]:
     """Give the checks in the order of the report. Each gives any number of findings, and raises nothing.
 
     Args:

@@ -25,7 +25,7 @@ from pixi.app.building import open_service
 from pixi.channels.gathering import GatheringChannel
 from pixi.channels.terminal.lines import OWN_SECONDS
 from pixi.core.deltas import ToolSchema
-from pixi.core.errors import PixiError, ToolError
+from pixi.core.errors import PixiError, Reporter, ToolError
 from pixi.core.masking import SecretRedactor
 from pixi.core.message import Author, Message
 from pixi.core.persona import Persona
@@ -48,8 +48,6 @@ LONGEST_MESSAGE = 8_000
 _AT_ONCE = 8  # replies under way
 _TALK = re.compile(r"[0-9a-f]{32}")
 
-Tell = Callable[[str], None]
-
 
 class McpTalks:
     """Opens all that answers when somebody first writes; `close` it.
@@ -61,7 +59,7 @@ class McpTalks:
         alone: it is one person in all talks; otherwise each talk is another's.
     """
 
-    def __init__(self, settings: Settings, user: str, report: Tell, *, alone: bool) -> None:
+    def __init__(self, settings: Settings, user: str, report: Reporter, *, alone: bool) -> None:
         self._settings = settings
         self._user = user
         self._alone = alone
@@ -72,7 +70,7 @@ class McpTalks:
         self._places = asyncio.Semaphore(_AT_ONCE)
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
-    async def say(self, persona: str, text: str, talk: str, happens: Tell) -> Mapping[str, Any]:
+    async def say(self, persona: str, text: str, talk: str, happens: Reporter) -> Mapping[str, Any]:
         """Say something to a persona; gives its answer as plain data.
 
         Args:
@@ -112,7 +110,7 @@ class McpTalks:
             with suppress(PixiError):  # who asked was told
                 await self._keeping
 
-    async def _answered(self, persona: str, address: str, text: str, happens: Tell) -> GatheringChannel:
+    async def _answered(self, persona: str, address: str, text: str, happens: Reporter) -> GatheringChannel:
         try:
             service = await self._opened(happens)
         except PixiError as error:
@@ -135,7 +133,7 @@ class McpTalks:
             raise ToolError(str(error)) from error
         return channel
 
-    async def _opened(self, happens: Tell) -> "BotService":
+    async def _opened(self, happens: Reporter) -> "BotService":
         """Return the service; a task of its own opens and closes it. It is tried anew where it failed."""
         if self._service is None or (self._service.done() and self._service.exception() is not None):
             happens("opening the model")
@@ -177,7 +175,7 @@ class ServedCall:
         talk: the conversation of this client, where it has one of its own.
     """
 
-    happens: Tell
+    happens: Reporter
     talk: str = ""
 
 
@@ -438,7 +436,7 @@ class Handlers:
 
 
 @asynccontextmanager
-async def _progress(context: Context, mask: SecretRedactor) -> AsyncGenerator[Tell, None]:
+async def _progress(context: Context, mask: SecretRedactor) -> AsyncGenerator[Reporter, None]:
     """Send what is told within the block to the client, if it wants to know, in order and without waiting."""
     news: asyncio.Queue[str | None] = asyncio.Queue()
 

@@ -5,7 +5,7 @@ import os
 import socket
 import sys
 import threading
-from collections.abc import AsyncGenerator, Callable, Iterator
+from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing, asynccontextmanager, contextmanager, redirect_stdout
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -22,7 +22,7 @@ from pixi.app.databases import open_library
 from pixi.app.personas import folders_of
 from pixi.app.serving.handlers import McpTalks
 from pixi.channels.terminal.input import read_chunks
-from pixi.core.errors import ConfigError
+from pixi.core.errors import ConfigError, Reporter
 from pixi.core.masking import SecretRedactor
 from pixi.personas.files import LoadedPersona
 from pixi.personas.shelf import list_personas
@@ -34,9 +34,6 @@ if TYPE_CHECKING:
     from starlette.applications import Starlette
 
     from pixi.app.serving.handlers import Books
-
-
-Tell = Callable[[str], None]
 
 
 class Output:
@@ -172,7 +169,7 @@ def resolve(host: str, port: int) -> Endpoint:
     return Endpoint(host, family, address)
 
 
-async def serve_http(server: "Server[Any]", endpoint: Endpoint, report: Tell) -> None:
+async def serve_http(server: "Server[Any]", endpoint: Endpoint, report: Reporter) -> None:
     """Serve all clients at an address, until it is cancelled.
 
     Raises:
@@ -324,7 +321,7 @@ def require_sdk() -> None:
 
 @asynccontextmanager
 async def open_server(
-    settings: Settings, books: "Books", *, user: str, alone: bool, report: Tell
+    settings: Settings, books: "Books", *, user: str, alone: bool, report: Reporter
 ) -> AsyncGenerator["Server[Any]", None]:
     """Open what is served; the model that answers and the one that reads are opened when they are wanted.
 

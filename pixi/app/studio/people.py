@@ -117,7 +117,7 @@ def routes(service: "BotService") -> Sequence[AddonRoute]:
             raise RouteError(
                 422, "Another name", "The name is not theirs: write it as it is shown, or their id."
             )
-        changed = await service.forget(known.id)
+        changed = await service.engine.forget(known.id)
         return ForgottenShown(changed, await forget_beside(service.settings, service.store, known.id))
 
     return (

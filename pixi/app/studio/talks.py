@@ -196,7 +196,7 @@ def routes(service: "BotService") -> Sequence[AddonRoute]:
         return shown
 
     async def reset(caller: Caller, asked: None) -> None:
-        await service.reset((await _whole(service, caller)).address)
+        await service.engine.reset((await _whole(service, caller)).address)
 
     async def choose(caller: Caller, asked: PlaceChoice) -> PlaceShown:
         return await _choose(service, (await _whole(service, caller)).address, asked)

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+from pixi.channels.engine import ChannelEngine
 from pixi.core.channel import Channel, OpenChannel
 from pixi.core.errors import PixiError
 from pixi.core.message import Message
@@ -92,6 +93,11 @@ class BotBackend(Protocol):
     """
 
     @property
+    def engine(self) -> ChannelEngine:
+        """Answers in conversations, and forgets people; `receive` and `resume` see to the models first."""
+        ...
+
+    @property
     def rules(self) -> Rules:
         """What the operator decided."""
 
@@ -119,24 +125,9 @@ class BotBackend(Protocol):
     async def receive(self, message: Message, channel: Channel) -> None:
         """Take a message; returns once it is on record. One that is known already is ignored."""
 
-    async def edit(self, conversation: str, message_id: str, text: str) -> None:
-        """Pass on that a message was edited. Nothing happens for one that was answered."""
-
-    async def withdraw(self, conversation: str, message_id: str) -> None:
-        """Pass on that a message was deleted: the reply to it ends at once, or is never begun."""
-
-    async def stop(self, conversation: str) -> bool:
-        """End the reply that is being written; False where there is none."""
-
-    async def reset(self, conversation: str) -> None:
-        """Forget what was said in a conversation."""
-
     async def resume(self, prefix: str, open_channel: OpenChannel) -> None:
         """Finish what processes left half-done that have ended, and answer what still waits, in the
         conversations whose addresses begin with `prefix`."""
-
-    async def drain(self, seconds: float) -> None:
-        """Take nothing more; let messages that people see being written be finished, within this time."""
 
     # What people chose for a channel. `channel` is an `ConversationAddress` without a persona.
 
@@ -147,9 +138,6 @@ class BotBackend(Protocol):
         """Keep what somebody chose."""
 
     # Records.
-
-    async def forget(self, person: str) -> int:
-        """Forget a person everywhere; gives how many conversations changed."""
 
     async def status(self, payer: UsageScope) -> BotStatus:
         """Tell how the program is doing, and what is left for who asks."""

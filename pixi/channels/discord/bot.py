@@ -177,7 +177,7 @@ class Bot:
         """Stop hearing, let replies end while they can still be posted, note how far we came, close."""
         try:
             await dispatcher.stop(_FOR_QUEUES)
-            drain = self._backend.drain(_FOR_DRAINING)
+            drain = self._backend.engine.drain(_FOR_DRAINING)
             await _within(_FOR_DRAINING + 1.0, drain, "replies could not be finished")
             await _within(_FOR_MARKS, dispatcher.write_marks(), "the watermarks could not be written")
             await approvals.close()

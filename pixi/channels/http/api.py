@@ -11,7 +11,6 @@ from pathlib import Path
 
 from aiohttp import web
 
-from pixi.channels.carried import words_of
 from pixi.channels.http.access import PLAIN, Access, Principal, Problem, address_of, bearer_of, joint_digest
 from pixi.channels.http.attachments import MOST, attachments_in
 from pixi.channels.http.backend import Backend
@@ -55,6 +54,7 @@ from pixi.channels.http.shown import ShownPictures
 from pixi.channels.http.streams import Events, Face, Told, read_body, write_stream
 from pixi.channels.http.talks import Instead, TalkAddress, Talks, id_with_run
 from pixi.channels.http.visitors import HttpLimits, Visitors, network_of
+from pixi.core.message import words_of
 from pixi.core.persona import Persona
 from pixi.settings.http_rules import HttpRules
 from pixi.store.kept import SentFile
@@ -337,7 +337,7 @@ class Api:
         asked = decoded(body, StopRequest) if body else StopRequest()
         channel = self._talks.channels.known(place.address)
         other = asked.turn is not None and (channel is None or channel.feed.turn != asked.turn)
-        return json_answer(StopAnswer(not other and await self._backend.stop(place.address)))
+        return json_answer(StopAnswer(not other and await self._backend.engine.stop(place.address)))
 
     async def approve(self, request: web.Request) -> web.StreamResponse:
         """Say yes or no to what a persona asks before it acts."""

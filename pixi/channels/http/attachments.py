@@ -18,12 +18,11 @@ from urllib.parse import unquote, unquote_to_bytes, urlsplit
 
 from yarl import URL
 
-from pixi.channels.carried import Attached, told_picture, told_size, told_text, why_not_shown
 from pixi.channels.http.access import Problem
 from pixi.channels.http.bodies import Attachment
 from pixi.channels.http.files import PICTURES, SUFFIXES, Files, Sniffer, shown_name
 from pixi.core.errors import ConfigError
-from pixi.core.message import Image
+from pixi.core.message import Attached, Image, told_picture, told_size, told_text, why_not_shown
 from pixi.documents import FileLimits, Readers, SetAside
 from pixi.documents.formats.text import as_markdown
 from pixi.fetching.web import Web, WebError

@@ -1,12 +1,12 @@
 """What the server asks of those who built it: the one door from HTTP to everything else."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Protocol
 
+from pixi.channels.engine import ChannelEngine
 from pixi.core.channel import Channel, OpenChannel
 from pixi.core.message import Message
 from pixi.core.persona import Persona
-from pixi.core.spending import QuotaUsage, UsageReport, UsageScope
 from pixi.store.store import Store
 
 
@@ -16,6 +16,11 @@ class Backend(Protocol):
     Properties are read anew each time: settings and personas may change while the server runs. Methods raise
     `StoreError` where the store cannot be read or written, and nothing else unless it says so.
     """
+
+    @property
+    def engine(self) -> ChannelEngine:
+        """Answers in conversations, and forgets people; `receive` and `resume` see to the models first."""
+        ...
 
     @property
     def personas(self) -> Mapping[str, Persona]:
@@ -38,46 +43,6 @@ class Backend(Protocol):
 
     async def receive(self, message: Message, channel: Channel) -> None:
         """Take a message; returns once it is on record. One that is known already is ignored."""
-        ...
-
-    async def settled(self, conversation: str) -> None:
-        """Return when nothing of the conversation is left to be answered."""
-        ...
-
-    async def stop(self, conversation: str) -> bool:
-        """End the reply that is being written; False where there is none."""
-        ...
-
-    async def reset(self, conversation: str) -> None:
-        """Forget what was said in a conversation."""
-        ...
-
-    async def rewind(self, conversation: str, turn: int) -> None:
-        """Take a turn and all after it out of a conversation; what was said stays on record beside it."""
-        ...
-
-    async def restore(self, conversation: str, branch: str) -> None:
-        """Put turns back that were taken out of a conversation, in place of what came since then."""
-        ...
-
-    async def take_back(self, conversation: str) -> tuple[Message, ...]:
-        """Take the last messages to the persona out of a conversation, with their answer; gives them."""
-        ...
-
-    async def withdraw(self, conversation: str, message_id: str) -> None:
-        """Take a message back that waits for its answer: none is begun."""
-        ...
-
-    async def forget(self, person: str) -> int:
-        """Forget a person everywhere; gives how many conversations changed."""
-        ...
-
-    async def shares(self, payer: UsageScope) -> Sequence[QuotaUsage]:
-        """What was used today of all that is limited for somebody where they are."""
-        ...
-
-    async def bill(self) -> UsageReport:
-        """What everybody used today and in this month."""
         ...
 
     def model_of(self, conversation: str, /) -> str:

@@ -8,10 +8,10 @@ from typing import Any, Literal
 
 from aiohttp import web
 
-from pixi.channels.carried import words_of
 from pixi.channels.http.attachments import attachments_in
 from pixi.channels.http.bodies import Attachment
 from pixi.channels.http.streams import BODY_SECONDS
+from pixi.core.message import words_of
 
 Role = Literal["user", "assistant"]
 _SHORTEST_END = 2

@@ -11,7 +11,6 @@ from urllib.parse import unquote
 
 from aiohttp import web
 
-from pixi.channels.carried import words_of
 from pixi.channels.http.access import Principal, Problem, address_of, joint_digest
 from pixi.channels.http.backend import Backend
 from pixi.channels.http.bodies import Attachment
@@ -40,7 +39,7 @@ from pixi.channels.http.faces.chat_completions import (
 from pixi.channels.http.jwt import ForwardedUsers
 from pixi.channels.http.streams import Task, answer_by_rule, task_of, write_stream
 from pixi.channels.http.talks import KEPT_TURNS, Instead, TalkAddress, Talks, recorded_events
-from pixi.core.message import Author, Quoted
+from pixi.core.message import Author, Quoted, words_of
 from pixi.settings.http_rules import HttpRules
 from pixi.store.kept import Talk
 
@@ -377,7 +376,7 @@ class Completions:
         """Stop this turn, if it is under way."""
         channel = self._talks.channels.known(address)
         if channel is not None and channel.feed.turn == turn:
-            await self._backend.stop(address)
+            await self._backend.engine.stop(address)
 
 
 def _author(said: ClientLine, asker: Principal) -> Author | None:

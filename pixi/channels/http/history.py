@@ -10,7 +10,6 @@ from contextlib import aclosing
 
 from aiohttp import web
 
-from pixi.channels.carried import carried_by, words_of
 from pixi.channels.http.access import LOCAL, Principal, Problem
 from pixi.channels.http.api import Api
 from pixi.channels.http.backend import Backend
@@ -49,7 +48,7 @@ from pixi.core.citing import sources_in
 from pixi.core.events import Pictured, Reacted, Sent, Shown, to_json
 from pixi.core.language import NOTE
 from pixi.core.lines import AssistantLine
-from pixi.core.message import Message, card_json
+from pixi.core.message import Message, card_json, carried_by, words_of
 from pixi.core.reading import read_again
 from pixi.core.spending import UsageEntry, UsageScope
 from pixi.store.kept import Alternative, TurnRecord
@@ -223,7 +222,7 @@ class TalkHistory:
         turn = decoded(await read_body(request), BranchRequest).turn
         async with self._talks.channels.at(place.address).saying:
             branch = self._of_turn(await self._store.alternatives(place.address), turn)
-            await self._backend.restore(place.address, branch)
+            await self._backend.engine.restore(place.address, branch)
             self._talks.changed(place.address)
         return json_answer(Done())
 
@@ -240,14 +239,14 @@ class TalkHistory:
         """Take the last words of the person out of a talk, with the answer to them."""
         place = await self._api.place(request)
         async with self._talks.channels.at(place.address).saying:
-            taken = await self._backend.take_back(place.address)
+            taken = await self._backend.engine.take_back(place.address)
             self._talks.changed(place.address)
         return json_answer(UndoAnswer([words_of(message.text) for message in taken]))
 
     async def reset(self, request: web.Request) -> web.StreamResponse:
         """Forget what was said in a talk."""
         place = await self._api.place(request)
-        await self._backend.reset(place.address)
+        await self._backend.engine.reset(place.address)
         self._talks.changed(place.address)
         return json_answer(Done())
 
@@ -256,10 +255,10 @@ class TalkHistory:
     async def usage(self, request: web.Request) -> web.StreamResponse:
         """Tell what the caller used today of what is limited; operators are told of everybody."""
         person = await self._api.who(request, queried(request, UserQuery).userId or "")
-        shares = await self._backend.shares(UsageScope(person.id))
+        shares = await self._backend.engine.shares(UsageScope(person.id))
         told = UsageAnswer([DayShare(each.scope, each.kind, each.used, each.limit) for each in shares])
         if person.id == LOCAL or person.may("operate"):
-            bill = await self._backend.bill()
+            bill = await self._backend.engine.bill()
             told.today, told.month, told.monthDollars = _sum(bill.today), _sum(bill.month), bill.month_dollars
             told.model = self._backend.model_of(f"http:0:{self._backend.default_persona}")
         return json_answer(told)
@@ -275,7 +274,7 @@ class TalkHistory:
         if not decoded(await read_body(request), ForgetMeRequest).really:
             raise Problem(422, "Not meant", 'Everything would go: send {"really": true} to do it.')
         talks = await self._store.talks(person.id, "", _ALL_TALKS)
-        await self._backend.forget(person.id)
+        await self._backend.engine.forget(person.id)
         for talk in talks:
             self._talks.changed(talk.address)
         return json_answer(Done())

@@ -16,7 +16,6 @@ from contextlib import aclosing
 from dataclasses import dataclass, replace
 from urllib.parse import quote
 
-from pixi.channels.carried import Attached, carried_by, words_of
 from pixi.channels.http.access import Principal, Problem, address_of
 from pixi.channels.http.attachments import Attachments
 from pixi.channels.http.backend import Backend
@@ -38,7 +37,16 @@ from pixi.core.events import (
     TurnStarted,
 )
 from pixi.core.language import REACT
-from pixi.core.message import Author, Message, Quoted, card_from_record, from_record
+from pixi.core.message import (
+    Attached,
+    Author,
+    Message,
+    Quoted,
+    card_from_record,
+    carried_by,
+    from_record,
+    words_of,
+)
 from pixi.store.kept import AnsweredMessage, Effect, Talk, TurnRecord, id_of_act
 from pixi.store.store import Store
 
@@ -327,9 +335,9 @@ class Talks:
     async def _set_aside(self, address: str, channel: HttpChannel, instead: Instead) -> None:
         """Take out what a message is said in place of; a reply that is being written is stopped."""
         if instead.turn is not None:
-            await self._backend.rewind(address, instead.turn)
+            await self._backend.engine.rewind(address, instead.turn)
         elif instead.message is not None:
-            await self._backend.withdraw(address, instead.message.id)
+            await self._backend.engine.withdraw(address, instead.message.id)
         channel.show(TalkChanged())
         for message in instead.before:
             await self._receive(message, channel)
@@ -412,7 +420,7 @@ class Talks:
 
     async def _watch(self, address: str, channel: HttpChannel, person: str, reply: TalkReply) -> None:
         try:
-            await self._backend.settled(address)
+            await self._backend.engine.settled(address)
         finally:
             self._done(channel, person)
             reply.settle()

@@ -6,9 +6,9 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol
 
-from pixi.channels.terminal.lines import TerminalEngine, TerminalUser
+from pixi.channels.engine import ChannelEngine
+from pixi.channels.terminal.lines import TerminalUser
 from pixi.channels.terminal.own import LAST_TURNS, last_said, said_in, told_time
 from pixi.channels.terminal.screen import Screen
 from pixi.channels.terminal.transcript import Transcript
@@ -46,38 +46,18 @@ class _Form:
     puts_by: bool = False
 
 
-class QuestionScreen(Protocol):
-    """What is asked on."""
-
-    def ask(self, prompt: str) -> None:
-        """Let the person write an answer in place of their line."""
-        ...
-
-    def end_asking(self) -> None:
-        """Give the person their line back."""
-        ...
-
-    def put_by(self, text: str) -> None:
-        """Add to the person's line, which comes back."""
-        ...
-
-    def changed(self) -> None:
-        """Draw what is new."""
-        ...
-
-
 class QuestionQueue:
     """The questions to one person, one after another.
 
     Args:
         transcript: where a question and what came of it are told.
-        face: where the answer is written.
+        screen: where the answer is written.
         persona: the name of who wants to use a tool.
     """
 
-    def __init__(self, transcript: Transcript, face: QuestionScreen, persona: str) -> None:
+    def __init__(self, transcript: Transcript, screen: Screen, persona: str) -> None:
         self._transcript = transcript
-        self._face = face
+        self._screen = screen
         self._persona = one_line(persona)
         self._one = asyncio.Lock()
         self._answer: asyncio.Future[Verdict] | None = None
@@ -119,7 +99,7 @@ class QuestionQueue:
         if verdict is not None and not self._unclear:
             self._give(verdict)
         elif form.puts_by and text.strip():
-            self._face.put_by(text.strip())
+            self._screen.put_by(text.strip())
 
     def refuse(self) -> None:
         """Answer no."""
@@ -146,8 +126,8 @@ class QuestionQueue:
         self._answer = asyncio.get_running_loop().create_future()
         self._asked_at, self._closes, self._unclear = time.monotonic(), closes, False
         self._transcript.tell(form.asks, "question")
-        self._face.ask(form.prompt)
-        self._face.changed()
+        self._screen.ask(form.prompt)
+        self._screen.changed()
         came: Verdict | None = None
         try:
             came = await self._answer
@@ -157,8 +137,8 @@ class QuestionQueue:
             self._answer = self._form = None
             if told := form.told[came] if came else form.cancelled:
                 self._transcript.tell(f"· {told}", "question")
-            self._face.end_asking()
-            self._face.changed()
+            self._screen.end_asking()
+            self._screen.changed()
         return came
 
     def _allowing(self, question: Question) -> _Form:
@@ -209,7 +189,7 @@ _MOST_TURNS = 200  # of a branch that are looked at
 _LONGEST = 160  # characters of what was said in one
 _NOTHING = "There is no message of yours in this talk."
 
-Step = Callable[[TerminalEngine], Awaitable[Sequence[str]]]
+Step = Callable[[ChannelEngine], Awaitable[Sequence[str]]]
 """Changes what was said before, in its place among the messages; gives what is to be said once more."""
 
 
@@ -227,7 +207,7 @@ class UndoCommands:
         self._transcript = transcript
         self._screen = screen
 
-    async def retry(self, answering: TerminalEngine, text: str = "") -> Sequence[str]:
+    async def retry(self, answering: ChannelEngine, text: str = "") -> Sequence[str]:
         """Set the last messages and their answer aside; they are said again, the last with another text."""
         messages = await answering.take_back(self._conversation)
         if not messages:
@@ -236,7 +216,7 @@ class UndoCommands:
         *first, last = (message.text for message in messages)
         return (*first, text or last)
 
-    async def edit(self, answering: TerminalEngine) -> Sequence[str]:
+    async def edit(self, answering: ChannelEngine) -> Sequence[str]:
         """Put the last message into the line, to be changed there."""
         messages = await answering.last_asked(self._conversation)
         if not messages:
@@ -244,7 +224,7 @@ class UndoCommands:
         self._screen.put_by(f"/edit {messages[-1].text}")
         return ()
 
-    async def undo(self, answering: TerminalEngine) -> Sequence[str]:
+    async def undo(self, answering: ChannelEngine) -> Sequence[str]:
         """Take the last messages and their answer out."""
         messages = await answering.take_back(self._conversation)
         if not messages:
@@ -254,7 +234,7 @@ class UndoCommands:
         self._transcript.tell(f"· taken out with {whose} answer: {said}")
         return ()
 
-    async def branches(self, answering: TerminalEngine, *words: str) -> Sequence[str]:
+    async def branches(self, answering: ChannelEngine, *words: str) -> Sequence[str]:
         """Tell what was taken out; or go back to what has this number, and tell where the talk stands."""
         kept = {}
         for address in await answering.branches(self._conversation):

@@ -4,21 +4,18 @@ import asyncio
 import re
 import time
 import uuid
-from collections.abc import AsyncIterable, Callable, Sequence
+from collections.abc import AsyncIterable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TextIO
+from typing import TextIO
 
+from pixi.channels.engine import ChannelEngine
 from pixi.channels.terminal.words import ReadingIndicator, card_lines
-from pixi.core.channel import TAKEN_OVER, Channel, OpenChannel, Question
+from pixi.core.channel import TAKEN_OVER, Channel, Question
 from pixi.core.errors import ChannelError, ChannelForgot, LeaseHeld, StoreError
 from pixi.core.events import Failed, Noted, Numbering, Reacted, Sourced, TurnEnded, TurnEvent, Verdict
 from pixi.core.message import Author, Card, Message, Rights
-from pixi.core.persona import Persona
-from pixi.core.spending import UsageReport
 from pixi.core.untrusted import json_line, one_line, printable
-from pixi.models.model import Model
-from pixi.store.kept import LookedBack, TurnRecord
 
 _TAKEN = Failed(TAKEN_OVER)
 OWN_SECONDS = 30.0
@@ -29,99 +26,6 @@ _SOON_SECONDS = 1.0  # what does not take longer is not worth a word
 _HELD = "a reply is being written in another window of this talk"
 _SITS_HERE = "terminal:"
 """Begins the id of whoever sits at a terminal."""
-
-
-class TerminalEngine(Protocol):
-    """What a terminal talks to: the engine."""
-
-    @property
-    def model(self) -> Model:
-        """Who writes."""
-        ...
-
-    @property
-    def persona(self) -> Persona:
-        """Who they are."""
-        ...
-
-    async def owned_elsewhere(self, conversation: str) -> bool:
-        """Whether another window or program has the conversation, be it idle or not."""
-        ...
-
-    async def own(self, conversation: str, *, seconds: float = 0.0) -> None:
-        """Have the conversation here; a reply that is being written elsewhere is waited for, that long.
-
-        Raises:
-            LeaseHeld: it took longer.
-        """
-        ...
-
-    async def take_over(self, conversation: str) -> None:
-        """Have the conversation here, at once; a reply that is being written elsewhere is cut."""
-        ...
-
-    async def resume(self, prefix: str, since: float, open_channel: OpenChannel) -> None:
-        """Finish what was left half-done, and answer what waits; returns when that is done."""
-        ...
-
-    async def waiting(self, conversation: str) -> Sequence[Message]:
-        """The messages that wait for an answer, oldest first."""
-        ...
-
-    async def receive(self, message: Message, channel: Channel) -> None:
-        """Take a message."""
-        ...
-
-    async def settled(self, conversation: str) -> None:
-        """Return when nothing of the conversation is left to be done."""
-        ...
-
-    async def stop(self, conversation: str) -> bool:
-        """Stop the reply that is being written, if there is one; what was delivered stands."""
-        ...
-
-    async def reset(self, conversation: str) -> None:
-        """Forget the conversation."""
-        ...
-
-    async def take_back(self, conversation: str) -> Sequence[Message]:
-        """Take the last messages, which were answered together, and their answer out of the conversation.
-
-        Gives the messages; none: nobody has said anything. A reply that is being written is stopped.
-        """
-        ...
-
-    async def last_asked(self, conversation: str) -> Sequence[Message]:
-        """The messages that `take_back` would take out."""
-        ...
-
-    async def branches(self, conversation: str) -> Sequence[str]:
-        """Addresses of what was taken out of the conversation, oldest first; `turns` tells what it was."""
-        ...
-
-    async def restore(self, conversation: str, branch: str) -> None:
-        """Put back what was taken out, in place of what came since then, which is taken out instead."""
-        ...
-
-    async def bill(self) -> UsageReport:
-        """What was used today and in this month."""
-        ...
-
-    async def turns(self, conversation: str, limit: int) -> Sequence[TurnRecord]:
-        """The last turns of a conversation, oldest first."""
-        ...
-
-    async def look_back(self, turn: int) -> LookedBack | None:
-        """A turn that is over, with what stands on record of how it was asked; None: there is none."""
-        ...
-
-    async def forget(self, person: str) -> int:
-        """Forget a person everywhere; gives how many conversations changed."""
-        ...
-
-    async def export(self, person: str) -> dict[str, Any]:
-        """All that is kept of a person, as plain data."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,7 +184,7 @@ class LinesChannel(Channel):
 
 
 async def talk(
-    lines: AsyncIterable[str], seat: TerminalUser, answering: TerminalEngine, channel: LinesChannel
+    lines: AsyncIterable[str], seat: TerminalUser, answering: ChannelEngine, channel: LinesChannel
 ) -> None:
     """Send each line that is not blank as a message, once the one before is answered.
 
@@ -299,7 +203,7 @@ async def talk(
         await _answered(answering, seat.conversation, channel)
 
 
-async def _own(answering: TerminalEngine, conversation: str, channel: LinesChannel) -> None:
+async def _own(answering: ChannelEngine, conversation: str, channel: LinesChannel) -> None:
     """Have the conversation here; tell what is waited for, if it takes longer than a moment."""
     try:
         await answering.own(conversation, seconds=_SOON_SECONDS)
@@ -311,7 +215,7 @@ async def _own(answering: TerminalEngine, conversation: str, channel: LinesChann
             raise LeaseHeld(f"{_HELD}, and did not end in {OWN_SECONDS:.0f} s: try again later.") from None
 
 
-async def _answered(answering: TerminalEngine, conversation: str, channel: LinesChannel) -> None:
+async def _answered(answering: ChannelEngine, conversation: str, channel: LinesChannel) -> None:
     """Wait until all is answered, or the output is broken; stop where another window takes the talk over."""
     settled = asyncio.ensure_future(answering.settled(conversation))
     broken = asyncio.ensure_future(channel.broken.wait())

@@ -12,9 +12,10 @@ from typing import Any
 
 from prompt_toolkit.history import History
 
+from pixi.channels.engine import ChannelEngine
 from pixi.channels.terminal.asking import QuestionQueue, Step, UndoCommands
 from pixi.channels.terminal.input import HELP, Choices, CommandCompleter, TalkChange
-from pixi.channels.terminal.lines import TerminalEngine, TerminalUser
+from pixi.channels.terminal.lines import TerminalUser
 from pixi.channels.terminal.own import (
     ASK_FORGET,
     LAST_TURNS,
@@ -30,7 +31,7 @@ from pixi.channels.terminal.screen import Screen
 from pixi.channels.terminal.transcript import Transcript
 from pixi.channels.terminal.words import ReadingIndicator, call_in_words, card_of
 from pixi.core.channel import TAKEN_OVER, Channel, Question
-from pixi.core.errors import ChannelElsewhere, LeaseHeld, StoreError
+from pixi.core.errors import ChannelElsewhere, LeaseHeld, Reporter, StoreError
 from pixi.core.events import (
     Failed,
     Opened,
@@ -59,8 +60,7 @@ _RESUME_SECONDS = 900.0  # how old a message may be that is answered, or answere
 
 _OPEN_ELSEWHERE = "This talk is open in another window."
 
-Tell = Callable[[str], None]
-OpenAnswering = Callable[[Tell, Tell, Tell], AbstractAsyncContextManager[TerminalEngine]]
+OpenAnswering = Callable[[Reporter, Reporter, Reporter], AbstractAsyncContextManager[ChannelEngine]]
 """Opens what answers. It is given three functions: to say what it is busy with ("" when with nothing any
 more), what went wrong, and what is only worth a remark."""
 
@@ -107,7 +107,7 @@ class LiveTerminal(Channel):
         self._taking_back = UndoCommands(seat, self._transcript, self._screen)
         self._inbox: deque[Message | Step] = deque()  # what was entered and not handed on
         self._arrived = asyncio.Event()
-        self._answering: TerminalEngine | None = None
+        self._answering: ChannelEngine | None = None
         self._tasks: set[asyncio.Task[object]] = set()
         self._busy = False
         self._busy_since = 0.0
@@ -222,7 +222,7 @@ class LiveTerminal(Channel):
                 where = TAKEN_OVER
         self._screen.leave()
 
-    async def _take_up(self, answering: TerminalEngine, where: str) -> bool:
+    async def _take_up(self, answering: ChannelEngine, where: str) -> bool:
         """Have the talk here: at once, or when the person takes it over. False: they leave.
 
         Args:
@@ -244,7 +244,7 @@ class LiveTerminal(Channel):
             await self._recall(answering)
             return True
 
-    async def _asked_to_take_over(self, answering: TerminalEngine, where: str) -> Verdict:
+    async def _asked_to_take_over(self, answering: ChannelEngine, where: str) -> Verdict:
         """Ask the person for it; "nobody" where the talk ends there meanwhile."""
         asked = asyncio.ensure_future(self._asking.ask_to_take_over(where))
         try:
@@ -258,7 +258,7 @@ class LiveTerminal(Channel):
             asked.cancel()
             await asyncio.wait((asked,))
 
-    async def _recall(self, answering: TerminalEngine) -> None:
+    async def _recall(self, answering: ChannelEngine) -> None:
         """Finish what was left half-done, and show the end of the talk, unless this one has begun meanwhile.
 
         What is done only now is shown below that.
@@ -290,7 +290,7 @@ class LiveTerminal(Channel):
         for event in held:
             self.show(event)
 
-    async def _hand_over(self, answering: TerminalEngine) -> None:
+    async def _hand_over(self, answering: ChannelEngine) -> None:
         """Give each message on at once, and notice when all are answered; return once another has the talk.
 
         First goes on what was not answered to its end: by an earlier process, or by who had the talk before.
@@ -329,11 +329,11 @@ class LiveTerminal(Channel):
                 task.cancel()
         self._rest()
 
-    async def _settled(self, answering: TerminalEngine, resumed: asyncio.Task[None]) -> None:
+    async def _settled(self, answering: ChannelEngine, resumed: asyncio.Task[None]) -> None:
         await asyncio.wait((resumed,))
         await answering.settled(self._seat.conversation)
 
-    async def _resume(self, answering: TerminalEngine, since: float) -> None:
+    async def _resume(self, answering: ChannelEngine, since: float) -> None:
         """Finish what was left half-done, and answer what waits and was sent since then."""
         try:
             await answering.resume(self._seat.conversation, since, self._opened)
@@ -492,7 +492,7 @@ class LiveTerminal(Channel):
         self.wants = wants
         self._screen.leave()
 
-    async def _step(self, answering: TerminalEngine, step: Step) -> None:
+    async def _step(self, answering: ChannelEngine, step: Step) -> None:
         try:
             again = await step(answering)
         except StoreError as error:
@@ -501,14 +501,14 @@ class LiveTerminal(Channel):
             self._inbox.extendleft([self._said(text) for text in again][::-1])
             self._screen.changed()
 
-    async def _reset(self, answering: TerminalEngine) -> str:
+    async def _reset(self, answering: ChannelEngine) -> str:
         await answering.reset(self._seat.conversation)
         return "The conversation is forgotten."
 
-    async def _told_model(self, answering: TerminalEngine) -> str:
+    async def _told_model(self, answering: ChannelEngine) -> str:
         return told_model(answering.model, answering.persona, self._choices.models)
 
-    async def _why(self, answering: TerminalEngine) -> str:
+    async def _why(self, answering: ChannelEngine) -> str:
         turns = await answering.turns(self._seat.conversation, 2)  # the last may be under way
         over = [turn.id for turn in turns if turn.finish is not None]
         looked_back = await answering.look_back(over[-1]) if over else None
@@ -516,7 +516,7 @@ class LiveTerminal(Channel):
             return "Nothing was answered here yet."
         return told_why(looked_back, datetime.now().astimezone())
 
-    async def _bill(self, answering: TerminalEngine) -> str:
+    async def _bill(self, answering: ChannelEngine) -> str:
         bill = await answering.bill()
         told = (
             summed_up("Today", bill.today),
@@ -526,7 +526,7 @@ class LiveTerminal(Channel):
         )
         return "\n".join(filter(None, told))
 
-    async def _told(self, work: Callable[[TerminalEngine], Awaitable[str]]) -> None:
+    async def _told(self, work: Callable[[ChannelEngine], Awaitable[str]]) -> None:
         """Do something, and tell what came of it."""
         if self._answering is None:
             self._transcript.tell("Wait until everything is loaded, then ask again.")

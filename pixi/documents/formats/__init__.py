@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterable
 from functools import cache
 from importlib import import_module
 
+from pixi.core.errors import Reporter
 from pixi.documents import files
 from pixi.documents.files import Document, Original, SetAside
 
-Tell = Callable[[str], None]
-Reader = Callable[[Original, Tell], Iterable[Document]]
+Reader = Callable[[Original, Reporter], Iterable[Document]]
 
 _READERS = {
     ("text", "read_markdown"): files.MARKDOWN,
@@ -39,7 +39,7 @@ def is_slow(name: str) -> bool:
     return files.suffix_of(name) in _SLOW
 
 
-def read_documents(original: Original, tell: Tell) -> Iterable[Document]:
+def read_documents(original: Original, tell: Reporter) -> Iterable[Document]:
     """Return the documents of a file, read by what its name says it is.
 
     Args:

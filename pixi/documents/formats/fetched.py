@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
+from pixi.core.errors import Reporter
 from pixi.documents.files import Document, Original, Section, SetAside
-from pixi.documents.formats import Tell
 from pixi.documents.formats.html import charset_in, closed_elements, is_hidden, page_of, without_lines
 from pixi.documents.formats.office import read_pdf
 from pixi.documents.formats.text import decoded, document_of, sections
@@ -133,7 +133,7 @@ _PASSWORD = re.compile(r"<input[^<>]{0,300}type=[\"']?password", re.IGNORECASE)
 _SCRIPT = re.compile(r"<script\b", re.IGNORECASE)
 
 
-def _page(text: str, url: str, tell: Tell) -> Document:
+def _page(text: str, url: str, tell: Reporter) -> Document:
     """Return the page as a document.
 
     Raises:
@@ -151,7 +151,7 @@ def _page(text: str, url: str, tell: Tell) -> Document:
     return replace(found, title=title, sections=without_lines(found))
 
 
-def _tell_why(text: str, tell: Tell) -> None:
+def _tell_why(text: str, tell: Reporter) -> None:
     if _PASSWORD.search(text):
         tell(LOGIN)
     elif _SCRIPT.search(text) and _NEEDS_SCRIPT.search(text):
@@ -187,7 +187,7 @@ def _shown(text: str) -> str:
     return tree.html or ""
 
 
-def read(original: Original, tell: Tell) -> Iterable[Document]:
+def read(original: Original, tell: Reporter) -> Iterable[Document]:
     """Return the page, as one document."""
     label, body = parted(original.all_bytes())
     if label.kind == "pdf":

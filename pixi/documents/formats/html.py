@@ -5,8 +5,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from pixi.core.errors import Reporter
 from pixi.documents.files import Document, Original, Section, SetAside
-from pixi.documents.formats import Tell
 from pixi.documents.formats.text import Heading, decoded, outlined
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ _LONG_TAG = re.compile(r"<[A-Za-z][^<>]{40000,}")
 _MOST_ATTRIBUTES = 10_000  # of one element: each is compared with all that stand before it
 
 
-def read(original: Original, tell: Tell) -> Iterable[Document]:
+def read(original: Original, tell: Reporter) -> Iterable[Document]:
     """Return the page, as one document."""
     del tell
     data = original.all_bytes()

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, BinaryIO
 from urllib.parse import unquote, urldefrag
 
+from pixi.core.errors import Reporter
 from pixi.documents.files import BROKEN, Document, FileLimits, Original, Section, SetAside, mib
-from pixi.documents.formats import Tell
 from pixi.documents.formats.html import HtmlLines, closed_elements, page_of
 from pixi.documents.formats.text import BETWEEN_HEADINGS, Heading, decoded, outlined
 
@@ -66,7 +66,7 @@ _BETWEEN_CELLS = " | "
 _DEEPEST_TABLE = 5
 
 
-def read_word(original: Original, tell: Tell) -> Iterable[Document]:
+def read_word(original: Original, tell: Reporter) -> Iterable[Document]:
     """Return the text, as one document.
 
     Raises:
@@ -168,7 +168,7 @@ class _Element:
         return self.attributes.get(name) or ""
 
 
-def read_epub(original: Original, tell: Tell) -> Iterable[Document]:
+def read_epub(original: Original, tell: Reporter) -> Iterable[Document]:
     """Return the book, as one document.
 
     Raises:
@@ -209,7 +209,7 @@ class _Book:
         titles = [element.text for element in self._parts if element.name == "title" and element.text]
         self.title = titles[0] if titles else ""
 
-    def pages(self, tell: Tell) -> Iterator[tuple[str, HtmlLines]]:
+    def pages(self, tell: Reporter) -> Iterator[tuple[str, HtmlLines]]:
         """Yield the chapters, each with the name that the table of contents has for it."""
         items = {part.attribute("id"): part for part in self._parts if part.name == "item"}
         names = self._names(items.values())
@@ -286,7 +286,7 @@ _TOLD_PAGES = 5
 _PRINTED_BY = ("Microsoft Word - ", "Microsoft PowerPoint - ", "untitled")
 
 
-def read_pdf(original: Original, tell: Tell) -> Iterable[Document]:
+def read_pdf(original: Original, tell: Reporter) -> Iterable[Document]:
     """Return the pages, as one document.
 
     Raises:
@@ -312,7 +312,7 @@ def read_pdf(original: Original, tell: Tell) -> Iterable[Document]:
     return (Document("", title, sections),)
 
 
-def _pages(reader: "PdfReader", tell: Tell) -> Iterator[Section]:
+def _pages(reader: "PdfReader", tell: Reporter) -> Iterator[Section]:
     from pypdf.errors import PyPdfError
 
     headings = _headings(reader)

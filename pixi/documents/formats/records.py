@@ -13,8 +13,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
+from pixi.core.errors import Reporter
 from pixi.documents.files import JSON_LINES, ZST, Document, FileLimits, Original, Section, SetAside, mib
-from pixi.documents.formats import Tell
 from pixi.documents.formats.text import decoded
 
 _KEYS = ("_id", "id", "uuid", "guid", "key", "slug", "url", "uri", "link", "permalink")
@@ -194,7 +194,7 @@ _NUMBER = re.compile(r"[-+]?[\d٠-٩۰-۹][\d٠-٩۰-۹.,:/%\s-]*")
 Row = Sequence[str]
 
 
-def read_table(original: Original, tell: Tell) -> Iterable[Document]:
+def read_table(original: Original, tell: Reporter) -> Iterable[Document]:
     """Yield the rows, each as a document; the first row names the columns where it looks like that."""
     text = decoded(original.all_bytes())
     if not text.strip():
@@ -211,7 +211,7 @@ def read_table(original: Original, tell: Tell) -> Iterable[Document]:
             yield document_of(_record(names, row), line=line, plain=True)
 
 
-def _rows(text: str, separator: str, tell: Tell | None) -> Iterator[tuple[int, Row]]:
+def _rows(text: str, separator: str, tell: Reporter | None) -> Iterator[tuple[int, Row]]:
     """Yield the rows that say anything, each with the line on which it begins.
 
     Raises:
@@ -272,13 +272,13 @@ def _record(names: Sequence[str] | None, row: Row) -> dict[str, str]:
     return record
 
 
-def read(original: Original, tell: Tell) -> Iterable[Document]:
+def read(original: Original, tell: Reporter) -> Iterable[Document]:
     """Return the records, or the one that the file is."""
     data = original.all_bytes()
     return documents_in(data, original.limits.depth, tell)
 
 
-def documents_in(data: bytes, depth: int, tell: Tell) -> Iterable[Document]:
+def documents_in(data: bytes, depth: int, tell: Reporter) -> Iterable[Document]:
     """Return what some JSON holds; JSON Lines too, whatever they are called.
 
     Raises:
@@ -298,7 +298,7 @@ def documents_in(data: bytes, depth: int, tell: Tell) -> Iterable[Document]:
     return documents_of(value, depth)
 
 
-def documents_in_lines(lines: Iterable[bytes], depth: int, tell: Tell) -> Iterator[Document]:
+def documents_in_lines(lines: Iterable[bytes], depth: int, tell: Reporter) -> Iterator[Document]:
     """Yield a document for each line. Those that are no JSON are passed over and told of.
 
     Raises:
@@ -382,7 +382,7 @@ def _lists_of_records(value: dict[str, object]) -> list[str]:
 _WIDE = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
-def read_lines(original: Original, tell: Tell) -> Iterable[Document]:
+def read_lines(original: Original, tell: Reporter) -> Iterable[Document]:
     """Yield the records, read line by line: the file may be larger than memory."""
     start = original.file.read(2)
     original.file.seek(0)
@@ -407,7 +407,7 @@ _WINDOW_LOG = 27  # who packed it may have looked back by 128 MiB, as `zstd --lo
 _BLOCK = 1024 * 1024
 
 
-def read_packed(original: Original, tell: Tell) -> Iterable[Document]:
+def read_packed(original: Original, tell: Reporter) -> Iterable[Document]:
     """Return the records inside."""
     data = _unpacked(original, original.limits)
     if original.name.lower().endswith(_LINES):

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from pixi.core.errors import Reporter
 from pixi.documents.files import Document, Original, Section, SetAside
-from pixi.documents.formats import Tell
 
 _MARKS = (  # the longer before the shorter: UTF-32's begins like UTF-16's
     (codecs.BOM_UTF8, "utf-8"),
@@ -124,7 +124,7 @@ _TOO_LONG = 8_000  # characters: a longer paragraph is parted between its lines,
 _ENDS = (("\n",), (". ", "! ", "? ", "؟ ", "。", "！", "？", "۔ "), (" ", "\t", "\u3000", "，", "、"))
 
 
-def read(original: Original, tell: Tell) -> Iterable[Document]:
+def read(original: Original, tell: Reporter) -> Iterable[Document]:
     """Return the text, as one document."""
     del tell
     text = decoded(original.all_bytes())
@@ -302,7 +302,7 @@ _MARKED = re.compile(r"[\\`*_~\[\]<>&{}]|\s\s|\t")
 _ESCAPE = re.compile(r"\\([!-/:-@\[-`{-~])")
 
 
-def read_markdown(original: Original, tell: Tell) -> Iterable[Document]:
+def read_markdown(original: Original, tell: Reporter) -> Iterable[Document]:
     """Return the text, as one document."""
     del tell
     return (document_of(decoded(original.all_bytes())),)
@@ -408,7 +408,7 @@ _ADORNMENTS = frozenset("!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~")
 _SURE = 4  # characters: a shorter line has to be as long as what it underlines
 
 
-def read_restructured(original: Original, tell: Tell) -> Iterable[Document]:
+def read_restructured(original: Original, tell: Reporter) -> Iterable[Document]:
     """Return the text, as one document."""
     del tell
     lines = decoded(original.all_bytes()).split("\n")

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from pixi.core.errors import Reporter
 from pixi.core.spending import Count
 from pixi.core.untrusted import clipped, display_line
 from pixi.knowledge.entry import Entry
@@ -21,14 +22,7 @@ from pixi.knowledge.retrieval.findings import (
     quoted_from,
 )
 from pixi.knowledge.retrieval.passages import MOST_CHARACTERS, Passages, narrowed, sentences_of
-from pixi.knowledge.retrieval.reader import (
-    NO_TEXT,
-    EntryReader,
-    Reporter,
-    answer_unread,
-    instruction,
-    silent,
-)
+from pixi.knowledge.retrieval.reader import NO_TEXT, EntryReader, answer_unread, instruction, silent
 from pixi.models.model import Model
 from pixi.text.terms import normalise
 

@@ -11,7 +11,7 @@ from itertools import zip_longest
 from pathlib import PurePosixPath
 
 from pixi.core.deltas import Delta, Finished, PromptProgress, Request, Text
-from pixi.core.errors import ModelError
+from pixi.core.errors import ModelError, Reporter
 from pixi.core.lines import SystemLine, UserLine
 from pixi.core.prompt import fill
 from pixi.core.spending import Count, counted
@@ -29,9 +29,6 @@ from pixi.knowledge.retrieval.passages import (
 )
 from pixi.knowledge.retrieval.replies import LONGEST_REPLY, quoted, read_reply, runs_on
 from pixi.models.model import Model
-
-Reporter = Callable[[str], None]
-"""Takes a line that tells how far something is; the next one replaces it."""
 
 MOST_FACTS = 10
 """Sentences that are given back."""

@@ -5,18 +5,16 @@ import sqlite3
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
 
-from pixi.core.errors import ConfigError
+from pixi.core.errors import ConfigError, Reporter
 from pixi.store.sqlite import faults, schema
 from pixi.store.sqlite.faults import Damaged, opening_error
 from pixi.store.sqlite.salvage import carry_over, is_readable
 from pixi.store.sqlite.schema import APPLICATION, MIGRATIONS, connect, names_in
-
-Tell = Callable[[str], None]
 
 LOOK_SECONDS = 0.5
 """How long a start may look whether a file is whole that was not closed as it should be."""
@@ -41,7 +39,7 @@ _WORDS = {
 Identity = tuple[int, int] | None
 
 
-def open_whole(path: Path | None, tell: Tell) -> sqlite3.Connection:
+def open_whole(path: Path | None, tell: Reporter) -> sqlite3.Connection:
     """Open a file, see `connect`; None: a store in memory.
 
     One of ours that turns out to be damaged is set aside under another name, with all that belongs to it,
@@ -168,7 +166,7 @@ def _is_ours(path: Path) -> bool:
     return any(f"table{name}{name}".encode() in start for name in names_in(len(MIGRATIONS)))
 
 
-def _set_aside(path: Path, found: Identity, tell: Tell) -> None:
+def _set_aside(path: Path, found: Identity, tell: Reporter) -> None:
     """Move the file away, and put one in its place that holds what could be read.
 
     Nothing is done where another process was quicker.

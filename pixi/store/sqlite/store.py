@@ -6,10 +6,10 @@ from functools import partial
 from pathlib import Path
 from typing import ClassVar, Self, TypeVar
 
-from pixi.core.errors import StoreError
+from pixi.core.errors import Reporter, StoreError
 from pixi.store.sql import SqlStore
 from pixi.store.sqlite import faults
-from pixi.store.sqlite.damage import Tell, identity, open_whole, suspect
+from pixi.store.sqlite.damage import identity, open_whole, suspect
 from pixi.store.sqlite.faults import is_busy, is_suspicious, store_error
 from pixi.store.sqlite.salvage import is_readable
 from pixi.store.sqlite.schema import empty_wal
@@ -34,7 +34,7 @@ class SqliteConnection:
         self.executemany = connection.executemany
 
     @classmethod
-    def open(cls, path: Path | None, tell: Tell) -> "SqliteConnection":
+    def open(cls, path: Path | None, tell: Reporter) -> "SqliteConnection":
         """Open the file; None: a store in memory. See `open_whole`."""
         return cls(open_whole(path, tell), path)
 
@@ -131,7 +131,7 @@ class SqliteStore(SqlStore):
     WORDS: ClassVar = {"id": "INTEGER PRIMARY KEY", "text": "TEXT"}
 
     @classmethod
-    async def open(cls, path: Path | str, tell: Tell = lambda _: None) -> Self:
+    async def open(cls, path: Path | str, tell: Reporter = lambda _: None) -> Self:
         """Open the file, made if it is missing; `":memory:"` is kept nowhere.
 
         Args:

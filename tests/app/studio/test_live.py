@@ -96,7 +96,7 @@ async def test_further_kinds_come_over_the_same_stream(tmp_path: Path) -> None:
 async def test_what_is_forgotten_is_gone_from_the_screen_too(tmp_path: Path) -> None:
     async with desk_in(tmp_path, [live.routes]) as desk:
         await desk.say("hi", by=MO)
-        await desk.service.forget(MO.id)
+        await desk.service.engine.forget(MO.id)
         async with following(desk, conversation=ROOM) as events:
             await desk.say("again", number=2)
             assert [form["answers"][0]["text"] for form in await turn_of(events) if "answers" in form] == [

@@ -257,7 +257,7 @@ async def test_such_a_talk_is_kept_nowhere_and_paid_for(studio: Studio) -> None:
     bill = await studio.service.engine.bill()
     assert bill.month.usage.prompt_tokens == 100
     assert bill.month.cost > 0
-    await studio.service.drain(5)
+    await studio.service.engine.drain(5)
     for path in studio.folder.glob("pixi.db*"):
         assert b"this is a secret" not in path.read_bytes()
     assert (await studio.ask("DELETE", "personas/wren/draft/talk?talk=t1"))[0] == 200

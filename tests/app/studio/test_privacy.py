@@ -58,7 +58,7 @@ async def test_only_talks_among_several_and_ones_own_are_not_private(tmp_path: P
         assert await hidden_among(service, every) == private
         assert not await is_private(service.store, f"{OWN}~0.1"), "a branch is as its trunk"
         assert await is_private(service.store, f"{USERS}~0.1")
-        await service.reset(CHANNEL)
+        await service.engine.reset(CHANNEL)
         assert await is_private(service.store, CHANNEL), "nothing tells any more that several wrote there"
 
 

@@ -210,7 +210,7 @@ async def test_a_branch_is_read_and_not_reset(tmp_path: Path) -> None:
     async with desk_in(tmp_path, [talks.routes]) as desk:
         await desk.say("hi all", ROOM)
         (turn,) = await desk.service.store.turns(ROOM, 1)
-        await desk.service.rewind(ROOM, turn.id)
+        await desk.service.engine.rewind(ROOM, turn.id)
         await desk.say("anew", ROOM, number=2)
         (branch,) = (await desk.get(path_of(ROOM)))["branches"]
         whole = await desk.get(path_of(branch))

@@ -92,7 +92,7 @@ async def test_what_changed_since_is_said(tmp_path: Path) -> None:
     async with desk_in(tmp_path, [why.routes]) as desk:
         answer = await told(desk)
         assert (answer["certain"], answer["changed"]) == ("changed", ["prefix"])
-        await desk.service.forget(MO.id)
+        await desk.service.engine.forget(MO.id)
         answer = await told(desk)
         assert answer["certain"] == "forgotten"
         assert (answer["said"], answer["reply"], answer["history"]) == (None, [], [])

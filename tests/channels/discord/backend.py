@@ -45,6 +45,11 @@ class RecordingBackend:
     searches: tuple[UsageEntry, ...] = ()
     shares: tuple[QuotaUsage, ...] = ()
 
+    @property
+    def engine(self) -> Any:
+        """What a bot asks of the engine is written down here, too."""
+        return self
+
     def obey(self, **rules: Any) -> None:
         """Change the rules, as an operator does while the bot runs."""
         self.rules = replace(self.rules, **rules)

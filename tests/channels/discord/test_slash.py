@@ -374,7 +374,7 @@ async def test_the_month_stands_beside_its_limit_for_the_admins_alone(here: Stag
 
 async def test_everybody_sees_what_is_left_for_them(here: Stage) -> None:
     assert "Used today (UTC)" not in fields(await here.use("status"))
-    here.backend.shares = (
+    here.backend.engine.shares = (
         QuotaUsage("person", "messages", 12, 20),
         QuotaUsage("channel", "tokens", 1_000, 50_000),
         QuotaUsage("guild", "writes", 0, 5),

@@ -17,7 +17,6 @@ from pixi.core.channel import Channel, OpenChannel
 from pixi.core.message import Message
 from pixi.core.persona import Persona
 from pixi.core.routes import AddonRoute
-from pixi.core.spending import QuotaUsage, UsageReport, UsageScope
 from pixi.engine import Engine
 from pixi.engine.context import Role
 from pixi.fetching.web import Web
@@ -53,36 +52,6 @@ class EngineBackend:
 
     async def receive(self, message: Message, channel: Channel) -> None:
         await self.engine.receive(message, channel)
-
-    async def settled(self, conversation: str) -> None:
-        await self.engine.settled(conversation)
-
-    async def stop(self, conversation: str) -> bool:
-        return await self.engine.stop(conversation)
-
-    async def reset(self, conversation: str) -> None:
-        await self.engine.reset(conversation)
-
-    async def rewind(self, conversation: str, turn: int) -> None:
-        await self.engine.rewind(conversation, turn)
-
-    async def restore(self, conversation: str, branch: str) -> None:
-        await self.engine.restore(conversation, branch)
-
-    async def take_back(self, conversation: str) -> tuple[Message, ...]:
-        return await self.engine.take_back(conversation)
-
-    async def withdraw(self, conversation: str, message_id: str) -> None:
-        await self.engine.withdraw(conversation, message_id)
-
-    async def forget(self, person: str) -> int:
-        return await self.engine.forget(person)
-
-    async def shares(self, payer: UsageScope) -> Sequence[QuotaUsage]:
-        return await self.engine.shares(payer)
-
-    async def bill(self) -> UsageReport:
-        return await self.engine.bill()
 
     def model_of(self, conversation: str, /) -> str:
         return self.engine.model.name

@@ -168,13 +168,13 @@ async def test_what_has_ended_is_waited_for_no_more() -> None:
     """The last event of a turn comes a moment before its conversation rests; nothing comes after it."""
     rests = asyncio.Event()
     async with served("[SEND: one]") as here:
-        settled = here.backend.settled
+        settled = here.backend.engine.settled
 
-        async def settled_late(conversation: str) -> None:
+        async def settled_late(conversation: str | None = None) -> None:
             await settled(conversation)
             await rests.wait()
 
-        here.backend.settled = settled_late  # type: ignore[method-assign]
+        here.backend.engine.settled = settled_late  # type: ignore[method-assign]
         body = {"message": "hi", "conversation": "a"}
         async with here.stream("/api/chat", body) as events:
             seen = [event async for event in events]

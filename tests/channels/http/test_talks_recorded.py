@@ -4,11 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from pixi.channels.carried import carried_by
 from pixi.channels.http.talks import acts_of, messages_reacted_to, recorded_events
 from pixi.core.deltas import Usage
 from pixi.core.events import Pictured, Reacted, Sent, Shown
-from pixi.core.message import Author, Card, Message, Picture, card_on_record, on_record
+from pixi.core.message import Author, Card, Message, Picture, card_on_record, carried_by, on_record
 from pixi.store.kept import Effect, TurnRecord
 from pixi.store.sqlite import MEMORY, SqliteStore
 

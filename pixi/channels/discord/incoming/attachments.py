@@ -6,10 +6,9 @@ from pathlib import PurePath
 
 import aiohttp
 
-from pixi.channels.carried import Attached, clipped, told_picture, told_size, told_text, why_not_shown
 from pixi.channels.discord.formatting import one_line
 from pixi.channels.discord.incoming.message import IncomingAttachment, IncomingMessage
-from pixi.core.message import Image
+from pixi.core.message import Attached, Image, clipped, told_picture, told_size, told_text, why_not_shown
 from pixi.models.pictures import PictureError, fit_for_model
 from pixi.settings.discord_rules import Rules
 

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from pixi.channels.carried import Attached
 from pixi.channels.discord.backend import (
     ALL_ADDRESSES,
     BotBackend,
@@ -25,7 +24,7 @@ from pixi.channels.discord.outgoing.channel import DiscordChannels
 from pixi.channels.discord.places import ChannelInfo
 from pixi.core.channel import Channel
 from pixi.core.errors import PixiError, StoreError
-from pixi.core.message import Author, Image, Message, Quoted
+from pixi.core.message import Attached, Author, Image, Message, Quoted
 from pixi.settings.discord_rules import Requester, Rules, is_blocked, may_talk
 
 Why = Literal["dm", "mention", "reply", "name", "home"]
@@ -259,7 +258,7 @@ class MessageHandler:
             self._remember(message, personas)
         text = (await self._whole(message, self._backend.rules))[0] if personas else ""
         for persona in personas:
-            await self._backend.edit(self._address(message.channel, persona), str(message.id), text)
+            await self._backend.engine.edit(self._address(message.channel, persona), str(message.id), text)
 
     async def deleted(self, channel: ChannelInfo, message_id: int) -> None:
         """Pass on that a message was deleted.
@@ -273,7 +272,7 @@ class MessageHandler:
         if given is None and message_id < self._since:
             personas = self._personas(channel)
         for persona in personas:
-            await self._backend.withdraw(self._address(channel, persona), str(message_id))
+            await self._backend.engine.withdraw(self._address(channel, persona), str(message_id))
 
     # Who may speak, and whom it is for.
 

@@ -259,10 +259,10 @@ class ChannelCommands:
 
     async def _reset(self, conversations: Sequence[str]) -> None:
         for conversation in conversations:
-            await self._backend.reset(conversation)
+            await self._backend.engine.reset(conversation)
 
     async def _stop(self, conversations: Sequence[str]) -> bool:
-        return any([await self._backend.stop(conversation) for conversation in conversations])
+        return any([await self._backend.engine.stop(conversation) for conversation in conversations])
 
     def _who_lives(self, use: Invocation) -> str:
         lives = use.say("says.persona.lives", names=use.all_shown(use.channel_personas))

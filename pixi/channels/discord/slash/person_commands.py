@@ -217,7 +217,7 @@ class OwnDataCommands:
         use = Invocation(interaction, self._backend, self._translations)
         await use.replace("…")  # the buttons go at once: nothing is asked for twice
         person = str(interaction.user.id)
-        count = await self._backend.forget(person)
+        count = await self._backend.engine.forget(person)
         self._on_forget(person)
         await use.replace(use.say("says.forget.done", count=number(count)))
 

@@ -24,7 +24,7 @@ def slots_of(store_url: str) -> SavedSlots | None:
 
 
 class SlotSaver:
-    """What is saved of the talks in a store. Made by `kept_slot`.
+    """What is saved of the talks in a store. Made by `saved_slot`.
 
     Args:
         slots: the files; None: nothing is kept.
@@ -75,7 +75,7 @@ class SlotSaver:
 
 
 @asynccontextmanager
-async def kept_slot(
+async def saved_slot(
     store_url: str, store: "Store", model: "Callable[[], Model]", talk: str
 ) -> AsyncGenerator[SlotSaver, None]:
     """Restore the state of a talk, and save it when the block is left; see `SlotSaver`.

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from pixi.app import health
-from pixi.app.health import telling_of_standstills
+from pixi.app.health import reporting_stalls
 from pixi.toolbox.foreign import foreign
 from tests.waiting import LIMIT, until
 
@@ -39,7 +39,7 @@ async def test_code_that_blocks_is_named_with_its_place_while_it_does_and_after(
             time.sleep(0.01)  # noqa: ASYNC251 - that is the fault
             seen.extend(naming("blocks", caplog, 1))
 
-    with telling_of_standstills():
+    with reporting_stalls():
         with foreign("command 'blocks'"):
             await blocks()
         during, after, *_ = await until(lambda: naming("blocks", caplog, 2))
@@ -54,7 +54,7 @@ async def test_where_nobody_else_does_it_is_told_where_in_pixi(caplog: pytest.Lo
     ours: dict[str, Any] = {"__name__": "pixi.core.slow", "wait": subprocess.run}
     asked = [sys.executable, "-c", "import time; time.sleep(0.3)"]
     exec(compile("def slow(told):\n    wait(told)\n", "pixi/core/slow.py", "exec"), ours)
-    with telling_of_standstills():
+    with reporting_stalls():
         ours["slow"](asked)  # Python's own functions, called by ours, are what ours does
         told = await until(lambda: naming("slow", caplog, 2))
     assert "`slow` (pixi/core/slow.py:2)" in told[0]
@@ -74,7 +74,7 @@ async def test_a_loop_that_goes_on_is_not_told_of(
         return answer(*args, **more)
 
     monkeypatch.setattr(loop, "call_soon_threadsafe", ask)
-    with telling_of_standstills():
+    with reporting_stalls():
         await until(lambda: len(asked) == 10, "ten signs of life")
     assert caplog.records == []
 
@@ -82,7 +82,7 @@ async def test_a_loop_that_goes_on_is_not_told_of(
 async def test_it_ends_at_once_and_leaves_no_thread() -> None:
     before = threading.active_count()
     for _ in range(20):
-        with telling_of_standstills():
+        with reporting_stalls():
             await asyncio.sleep(0.001)
     assert threading.active_count() == before
 
@@ -91,7 +91,7 @@ async def test_what_lets_no_other_thread_run_is_told_of_too(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(health, "STILL_SECONDS", 0.01)
-    with telling_of_standstills():
+    with reporting_stalls():
         await asyncio.sleep(0.05)
         sum(range(12_000_000))  # one long step of the interpreter: no other thread gets its turn
         await until(lambda: "nothing went on" in caplog.text)

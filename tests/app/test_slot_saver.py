@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pixi.app.kept_slot import kept_slot, slots_of
+from pixi.app.slot_saver import saved_slot, slots_of
 from pixi.core.deltas import Request
 from pixi.core.lines import UserLine
 from pixi.core.message import Author, Message
@@ -41,10 +41,10 @@ async def test_files_go_when_words_of_the_store_do(tmp_path: Path, folder: Path)
     mine, other = sorted(folder.iterdir(), key=lambda path: path.stat().st_mtime_ns)
     store = await open_store(url)
     await store.receive(Message("m1", ROOM, Author("1", "Mo"), "hi", 1.0))
-    async with kept_slot(url, store, ScriptedModel, ""):
+    async with saved_slot(url, store, ScriptedModel, ""):
         assert mine.exists()
     assert await store.forget("1") == (ROOM,)  # and this process is killed now
-    async with kept_slot(url, store, ScriptedModel, "") as kept:  # on whatever model the next one talks
+    async with saved_slot(url, store, ScriptedModel, "") as kept:  # on whatever model the next one talks
         assert list(folder.iterdir()) == [other]
         before = (await store.forgotten(0)).revision
         await store.receive(Message("m2", ROOM, Author("2", "Ann"), "hi", 1.0))
@@ -87,11 +87,11 @@ async def test_what_another_process_forgets_is_not_saved(tmp_path: Path, folder:
     await store.receive(Message("m1", ROOM, Author("1", "Mo"), "hi", 1.0))
     model = await LocalModel.open(context_tokens=256, max_tokens=4)
     try:
-        async with kept_slot(url, store, lambda: model, ROOM):
+        async with saved_slot(url, store, lambda: model, ROOM):
             async for _ in model.stream(Request((UserLine("hi"),))):
                 pass
         assert len(list(folder.iterdir())) == 1
-        async with kept_slot(url, store, lambda: model, ROOM):
+        async with saved_slot(url, store, lambda: model, ROOM):
             async for _ in model.stream(Request((UserLine("hi"),))):
                 pass
             await store.forget("1")

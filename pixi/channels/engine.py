@@ -1,0 +1,127 @@
+"""What channels ask of the engine, which they do not know: one door for terminals, Discord and HTTP."""
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from pixi.core.channel import Channel, OpenChannel
+from pixi.core.message import Message
+from pixi.core.persona import Persona
+from pixi.core.spending import QuotaUsage, UsageReport, UsageScope
+from pixi.models.model import Model
+from pixi.store.kept import LookedBack, TurnRecord
+
+
+class ChannelEngine(Protocol):
+    """The engine, as far as channels ask it. `pixi.engine.engine.Engine` is the one that there is.
+
+    Conversations go by their addresses. Methods raise `StoreError` where the store cannot be read or written.
+    """
+
+    @property
+    def model(self) -> Model:
+        """Who writes."""
+        ...
+
+    @property
+    def persona(self) -> Persona:
+        """Who they are."""
+        ...
+
+    async def owned_elsewhere(self, conversation: str) -> bool:
+        """Whether another window or program has the conversation, be it idle or not."""
+        ...
+
+    async def own(self, conversation: str, *, seconds: float = 0.0) -> None:
+        """Have the conversation here; a reply that is being written elsewhere is waited for, that long.
+
+        Raises:
+            LeaseHeld: it took longer.
+        """
+        ...
+
+    async def take_over(self, conversation: str) -> None:
+        """Have the conversation here, at once; a reply that is being written elsewhere is cut."""
+        ...
+
+    async def resume(self, prefix: str, since: float, open_channel: OpenChannel) -> None:
+        """Finish what was left half-done, and answer what waits; returns when that is done."""
+        ...
+
+    async def waiting(self, conversation: str) -> Sequence[Message]:
+        """The messages that wait for an answer, oldest first."""
+        ...
+
+    async def receive(self, message: Message, channel: Channel) -> None:
+        """Take a message."""
+        ...
+
+    async def settled(self, conversation: str) -> None:
+        """Return when nothing of the conversation is left to be done."""
+        ...
+
+    async def edit(self, conversation: str, message_id: str, text: str) -> None:
+        """Pass on that a message was edited. Nothing happens for one that was answered."""
+        ...
+
+    async def withdraw(self, conversation: str, message_id: str) -> None:
+        """Take a message back: the reply to it ends at once, or is never begun."""
+        ...
+
+    async def stop(self, conversation: str) -> bool:
+        """Stop the reply that is being written, if there is one; what was delivered stands."""
+        ...
+
+    async def reset(self, conversation: str) -> None:
+        """Forget the conversation."""
+        ...
+
+    async def rewind(self, conversation: str, turn: int) -> None:
+        """Take a turn and all after it out of a conversation; what was said stays on record beside it."""
+        ...
+
+    async def take_back(self, conversation: str) -> Sequence[Message]:
+        """Take the last messages, which were answered together, and their answer out of the conversation.
+
+        Gives the messages; none: nobody has said anything. A reply that is being written is stopped.
+        """
+        ...
+
+    async def last_asked(self, conversation: str) -> Sequence[Message]:
+        """The messages that `take_back` would take out."""
+        ...
+
+    async def branches(self, conversation: str) -> Sequence[str]:
+        """Addresses of what was taken out of the conversation, oldest first; `turns` tells what it was."""
+        ...
+
+    async def restore(self, conversation: str, branch: str) -> None:
+        """Put back what was taken out, in place of what came since then, which is taken out instead."""
+        ...
+
+    async def shares(self, payer: UsageScope) -> Sequence[QuotaUsage]:
+        """What was used today of all that is limited for somebody where they are."""
+        ...
+
+    async def bill(self) -> UsageReport:
+        """What was used today and in this month."""
+        ...
+
+    async def turns(self, conversation: str, limit: int) -> Sequence[TurnRecord]:
+        """The last turns of a conversation, oldest first."""
+        ...
+
+    async def look_back(self, turn: int) -> LookedBack | None:
+        """A turn that is over, with what stands on record of how it was asked; None: there is none."""
+        ...
+
+    async def forget(self, person: str) -> int:
+        """Forget a person everywhere; gives how many conversations changed."""
+        ...
+
+    async def export(self, person: str) -> dict[str, Any]:
+        """All that is kept of a person, as plain data."""
+        ...
+
+    async def drain(self, seconds: float) -> None:
+        """Take nothing more; let messages that people see being written be finished, within this time."""
+        ...
