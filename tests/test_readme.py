@@ -4,7 +4,7 @@ from pathlib import Path
 
 from pixi.core.language import CommandEnded, CommandStream
 from pixi.personas.files import LoadedPersona, load_persona
-from pixi.personas.shelf import list_personas, shipped_folder
+from pixi.personas.registry import list_personas, shipped_folder
 from tests.pages import ROOT, blocks, read_page, section
 
 README = read_page(ROOT / "README.md")

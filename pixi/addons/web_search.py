@@ -33,7 +33,7 @@ class SearchBackend(Protocol):
 
     @property
     def name(self) -> str:
-        """By which it is in the books."""
+        """The name under which its use is recorded."""
         ...
 
     async def __call__(self, context: Context, query: str, limit: int) -> object:

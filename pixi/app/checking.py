@@ -17,7 +17,7 @@ from pixi.engine.capabilities import MissingName, missing_names
 from pixi.engine.context import EngineSettings
 from pixi.personas.files import LoadedPersona, shown
 from pixi.personas.front_matter import LintWarning
-from pixi.personas.shelf import BrokenPersona, Found
+from pixi.personas.registry import BrokenPersona, Found
 from pixi.settings import Settings
 from pixi.store.sqlite import SqliteStore
 from pixi.toolbox import basics

@@ -45,7 +45,7 @@ class DatabasePool:
         breakers: those of the servers that this program asks; None: nobody else asks any.
 
     Attributes:
-        count: told what the model of meanings uses; None: nobody keeps books.
+        count: told what the model of meanings uses; None: nobody records it.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class DatabasePool:
         self._breakers = breakers or Breakers()
         self.count: Count | None = None
         self._open: dict[str, DirectoryDatabase] = {}
-        self._shelved: dict[str, DatabaseRef] = {}
+        self._refs: dict[str, DatabaseRef] = {}
         self._registered: set[str] = set()
         self._helper: ModelPool | None = None
         self._agent: RetrievalAgent | None = None
@@ -130,11 +130,11 @@ class DatabasePool:
                 await self._import_parts()
             for name in names:
                 try:
-                    shelved = await asyncio.to_thread(self.find, name)
+                    ref = await asyncio.to_thread(self.find, name)
                 except ConfigError:
                     continue  # `check` tells of it
-                if shelved.name not in self._open:
-                    await self._open_one(shelved)
+                if ref.name not in self._open:
+                    await self._open_one(ref)
             if self._open and self._reads and self._agent is None:
                 await self._open_agent()
 
@@ -146,7 +146,7 @@ class DatabasePool:
 
         for name, database in self._open.items():
             if name not in self._registered:
-                knowledge_of(database, self.agent, self._shelved[name].tool)(addon)
+                knowledge_of(database, self.agent, self._refs[name].tool)(addon)
                 self._registered.add(name)
 
     def announce(self, toolbox: "Toolbox") -> None:
@@ -216,19 +216,19 @@ class DatabasePool:
         for part in ("pixi.knowledge.database", *tools):
             await asyncio.to_thread(importlib.import_module, part)
 
-    async def _open_one(self, shelved: DatabaseRef) -> None:
+    async def _open_one(self, ref: DatabaseRef) -> None:
         from pixi.knowledge.database import DirectoryDatabase
 
         if self._embedder is None and self._settings.embedding_model is not None:
             self._embedder = open_embedder(self._settings.embedding_model, self._breakers, self.count)
-        self._open[shelved.name] = await DirectoryDatabase.open(
-            shelved.folder,
-            name=shelved.name,
+        self._open[ref.name] = await DirectoryDatabase.open(
+            ref.folder,
+            name=ref.name,
             embedder=self._embedder,
             progress=self._progress,
             follow=self._follow,
         )
-        self._shelved[shelved.name] = shelved
+        self._refs[ref.name] = ref
 
     async def _open_agent(self) -> None:
         from pixi.knowledge.retrieval import RetrievalAgent
@@ -282,7 +282,7 @@ async def open_library(
     library.count = count
     try:
         if names is None:
-            names = [each.name for each in await asyncio.to_thread(shelved_databases, settings)]
+            names = [each.name for each in await asyncio.to_thread(database_refs, settings)]
         else:
             names = [library.find(name).name for name in names]
         await library.want(names)
@@ -291,7 +291,7 @@ async def open_library(
         await library.close()
 
 
-def shelved_databases(settings: Settings) -> list[DatabaseRef]:
+def database_refs(settings: Settings) -> list[DatabaseRef]:
     """The databases that the settings allow.
 
     Raises:
@@ -358,7 +358,7 @@ class DatabaseState:
     """What is known of a database after a short look.
 
     Attributes:
-        shelved: its name and its folder.
+        ref: its name and its folder.
         title, about: of its description.
         entries: that were read, now or earlier.
         files, bytes: of documents in the folder.
@@ -368,7 +368,7 @@ class DatabaseState:
         trouble: why it cannot be opened or read at all; "" where it can.
     """
 
-    shelved: "DatabaseRef"
+    ref: "DatabaseRef"
     title: str
     about: str
     entries: int = 0
@@ -393,11 +393,11 @@ class DatabaseState:
     def to_json(self) -> dict[str, Any]:
         """All of it as plain data."""
         return {
-            "name": self.shelved.name,
+            "name": self.ref.name,
             "title": self.title,
             "about": self.about,
-            "folder": display_path(self.shelved.folder),
-            "tools": [f"{verb}_{self.shelved.tool}_database" for verb in ("search", "query")],
+            "folder": display_path(self.ref.folder),
+            "tools": [f"{verb}_{self.ref.tool}_database" for verb in ("search", "query")],
             "entries": self.entries,
             "files": self.files,
             "bytes": self.bytes,
@@ -419,15 +419,15 @@ async def inspect_all(
         progress("")
 
 
-async def inspect(shelved: "DatabaseRef", seconds: float, progress: Callable[[str], None]) -> DatabaseState:
+async def inspect(ref: "DatabaseRef", seconds: float, progress: Callable[[str], None]) -> DatabaseState:
     """Look at one; it reads what is new in its folder for as long as it is given."""
     from pixi.knowledge.database import DirectoryDatabase
 
     try:
-        folder = await asyncio.to_thread(_Folder.of, shelved)
-        database = await DirectoryDatabase.open(shelved.folder, name=shelved.name, progress=progress)
+        folder = await asyncio.to_thread(_Folder.of, ref)
+        database = await DirectoryDatabase.open(ref.folder, name=ref.name, progress=progress)
     except (ConfigError, OSError) as error:
-        return await broken(shelved, error)
+        return await broken(ref, error)
     trouble, finished = "", False
     try:
         async with asyncio.timeout(seconds):
@@ -438,29 +438,29 @@ async def inspect(shelved: "DatabaseRef", seconds: float, progress: Callable[[st
     except ConfigError as error:
         trouble = str(error)
     finally:
-        found = _looked_at(shelved, folder, database, finished=finished, trouble=trouble)
+        found = _looked_at(ref, folder, database, finished=finished, trouble=trouble)
         await database.close()
     return found
 
 
-async def inspect_open(shelved: "DatabaseRef", database: "DirectoryDatabase") -> DatabaseState:
+async def inspect_open(ref: "DatabaseRef", database: "DirectoryDatabase") -> DatabaseState:
     """Look at one that is open, and reads on by itself."""
     try:
-        folder = await asyncio.to_thread(_Folder.of, shelved)
+        folder = await asyncio.to_thread(_Folder.of, ref)
     except (ConfigError, OSError) as error:
-        return await broken(shelved, error)
-    return _looked_at(shelved, folder, database, finished=database.state.finished)
+        return await broken(ref, error)
+    return _looked_at(ref, folder, database, finished=database.state.finished)
 
 
-async def broken(shelved: "DatabaseRef", error: Exception) -> DatabaseState:
+async def broken(ref: "DatabaseRef", error: Exception) -> DatabaseState:
     """Tell of one that cannot be opened."""
-    about = await asyncio.to_thread(shelved.describe)
+    about = await asyncio.to_thread(ref.describe)
     reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-    return DatabaseState(shelved, about.title, about.text, trouble=reason)
+    return DatabaseState(ref, about.title, about.text, trouble=reason)
 
 
 def _looked_at(
-    shelved: "DatabaseRef",
+    ref: "DatabaseRef",
     folder: "_Folder",
     database: "DirectoryDatabase",
     *,
@@ -469,7 +469,7 @@ def _looked_at(
 ) -> DatabaseState:
     state = database.state
     return DatabaseState(
-        shelved,
+        ref,
         folder.about.title,
         folder.about.text,
         database.entries,
@@ -492,13 +492,13 @@ class _Folder:
     bytes: int
 
     @classmethod
-    def of(cls, shelved: "DatabaseRef") -> "_Folder":
+    def of(cls, ref: "DatabaseRef") -> "_Folder":
         """Look at it.
 
         Raises:
             ConfigError, OSError: it cannot be read.
         """
-        return cls(shelved.describe(), *_count(shelved.folder))
+        return cls(ref.describe(), *_count(ref.folder))
 
 
 def _count(folder: Path) -> tuple[int, int]:

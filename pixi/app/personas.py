@@ -11,8 +11,8 @@ from pixi.app.addons import load_memory, with_addon
 from pixi.core.errors import ConfigError, PixiError, Reporter
 from pixi.core.persona import Persona
 from pixi.personas.files import LoadedPersona
-from pixi.personas.shelf import find_persona as find_on_shelf
-from pixi.personas.shelf import list_personas, persona_folders
+from pixi.personas.registry import find_persona as find_on_shelf
+from pixi.personas.registry import list_personas, persona_folders
 from pixi.settings import Settings
 
 if TYPE_CHECKING:

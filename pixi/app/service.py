@@ -140,7 +140,7 @@ class BotService:
     def role(self, conversation: str) -> Role:
         """Who speaks in a conversation, and on which model.
 
-        A persona that is on the shelf no more is stood in for by the default one. Elsewhere than on Discord
+        The default persona stands in for one whose file is gone. Elsewhere than on Discord
         its name stands last in the address.
         """
         if conversation.startswith(ALL_ADDRESSES):

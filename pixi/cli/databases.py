@@ -47,13 +47,13 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 async def _list(settings: "Settings", *, as_json: bool, check: bool) -> int:
-    from pixi.app.databases import folders_of, inspect_all, shelved_databases
+    from pixi.app.databases import database_refs, folders_of, inspect_all
     from pixi.cli.console import spinner
     from pixi.core.untrusted import display_path
 
-    shelved = shelved_databases(settings)
+    ref = database_refs(settings)
     with spinner() as progress:
-        found = [each async for each in inspect_all(shelved, progress)]
+        found = [each async for each in inspect_all(ref, progress)]
     if as_json:
         for each in found:
             print(json_line(each.to_json()))
@@ -111,8 +111,8 @@ def _cells(each: "DatabaseState") -> tuple[str, ...]:
 
     from pixi.core.untrusted import display_line, display_path
 
-    place = "comes with Pixi" if each.shelved.shipped else display_path(each.shelved.folder)
-    name = display_line(each.shelved.name)
+    place = "comes with Pixi" if each.ref.shipped else display_path(each.ref.folder)
+    name = display_line(each.ref.name)
     return (name, f"{each.entries:,}", f"{each.files:,}", decimal(each.bytes), each.state, place)
 
 

@@ -204,7 +204,7 @@ async def _engine(script: ScriptedModel, database: "DirectoryDatabase") -> Async
     from pixi.engine.engine import Engine
     from pixi.knowledge.retrieval import RetrievalAgent
     from pixi.personas.files import load_persona
-    from pixi.personas.shelf import shipped_folder
+    from pixi.personas.registry import shipped_folder
     from pixi.store.opening import open_store
 
     persona = load_persona(shipped_folder() / "pixi.md").persona

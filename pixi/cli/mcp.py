@@ -63,12 +63,12 @@ async def _serve(settings: "Settings", endpoint: "Endpoint | None", user: str | 
     from pixi.app.serving.server import open_server, serve_stdio
     from pixi.cli.chat import login
     from pixi.cli.console import Printer
-    from pixi.cli.store_access import on_the_books
+    from pixi.cli.store_access import recorded_usage
 
     tell = Printer(settings).complain
     name = user or ("somebody" if endpoint else login())  # over the network nobody knows who asks
-    books = partial(on_the_books, settings)
-    async with open_server(settings, books, user=name, alone=endpoint is None, report=tell) as server:
+    open_usage = partial(recorded_usage, settings)
+    async with open_server(settings, open_usage, user=name, alone=endpoint is None, report=tell) as server:
         if endpoint:
             from pixi.app.serving.server import serve_http
 

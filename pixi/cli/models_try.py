@@ -142,7 +142,7 @@ async def attempt(
     """
     from pixi.app import find_persona, open_engine
     from pixi.cli.console import Printer, spinner
-    from pixi.cli.store_access import on_the_books
+    from pixi.cli.store_access import recorded_usage
     from pixi.settings import load
 
     chosen = await _chosen(name, base_url)
@@ -159,7 +159,7 @@ async def attempt(
         watched: list[WatchedModel] = []
 
         printer = Printer(own)
-        async with on_the_books(own) as count:
+        async with recorded_usage(own) as count:
             with spinner() as progress:
 
                 def watch(model: Model) -> Model:

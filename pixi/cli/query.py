@@ -53,11 +53,11 @@ async def answer(settings: "Settings", name: str, question: str, ids: Sequence[i
     from pixi.app.databases import open_library
     from pixi.cli.console import Printer, spinner
     from pixi.cli.search import embedded
-    from pixi.cli.store_access import on_the_books
+    from pixi.cli.store_access import recorded_usage
 
     with spinner() as progress:
         async with (
-            on_the_books(settings) as count,
+            recorded_usage(settings) as count,
             open_library(settings, names=[name], progress=progress, count=count) as library,
         ):
             (database,) = library.databases.values()

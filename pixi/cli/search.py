@@ -46,11 +46,11 @@ async def _search(settings: "Settings", name: str, query: str, limit: int | None
     from pixi.addons.knowledge import RESULTS, search_result
     from pixi.app.databases import open_library
     from pixi.cli.console import Printer, spinner
-    from pixi.cli.store_access import on_the_books
+    from pixi.cli.store_access import recorded_usage
 
     with spinner() as progress:
         async with (
-            on_the_books(settings, asks=settings.embedding_model is not None) as count,
+            recorded_usage(settings, asks=settings.embedding_model is not None) as count,
             open_library(settings, names=[name], reads=False, progress=progress, count=count) as library,
         ):
             (database,) = library.databases.values()

@@ -69,11 +69,11 @@ async def find_person(store: "Store", name: str) -> "Known":
 
 
 @asynccontextmanager
-async def on_the_books(settings: "Settings", *, asks: bool = True) -> AsyncGenerator[Count, None]:
+async def recorded_usage(settings: "Settings", *, asks: bool = True) -> AsyncGenerator[Count, None]:
     """Use models within this block. What it gives is told what they used, which is entered at the end.
 
     Args:
-        settings: where the books are, and what a month may cost.
+        settings: where use is recorded, and what a month may cost.
         asks: whether a model will be asked at all.
 
     Raises:
@@ -127,4 +127,4 @@ async def _enter(url: str, used: tuple[UsageEntry, ...], tell: Reporter) -> None
         finally:
             await store.close()
     except PixiError as error:  # the answer is there all the same
-        tell(f"what was used is not in the books: {error}")
+        tell(f"what was used is not on record: {error}")

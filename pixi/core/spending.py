@@ -68,7 +68,7 @@ CHARACTERS_PER_TOKEN = 3
 """Of a reply that nobody counted."""
 
 SEARCH = "web search"
-"""What the names of the ways to search the web begin with: each is in the books under its own."""
+"""What the names of the ways to search the web begin with; each is recorded under its own."""
 
 _FIRST_DAY = date(1970, 1, 1).toordinal()
 
@@ -76,7 +76,7 @@ Count = Callable[[str, Usage, Prices | None], None]
 """Takes what a call of a model used: the model's name, the tokens, and what they cost (None: not known)."""
 
 Part = Literal["day", "person", "channel", "guild", "model"]
-"""By what the books can be added up."""
+"""By what use can be added up."""
 
 Scope = Literal["person", "channel", "guild"]
 """Whose use of a day is limited."""
@@ -272,7 +272,7 @@ class UsageReport:
 
 
 def way_of_searching(name: str) -> str:
-    """What the searches of one way are called in the books, e.g. `web search (duckduckgo)`."""
+    """What the searches of one way are recorded as, e.g. `web search (duckduckgo)`."""
     return f"{SEARCH} ({name})"
 
 
@@ -311,7 +311,7 @@ def counted(finished: Finished, request: Request, characters: int, *, failed: bo
 
 
 def as_row(row: UsageEntry, by: Part) -> dict[str, object]:
-    """Return a row of the books for programs, under the part that it is added up by."""
+    """Return a row of recorded use for programs, under the part that it is added up by."""
     key = date_of(row.day).isoformat() if by == "day" else getattr(row, by) or None
     return {
         by: key,

@@ -16,7 +16,7 @@ from mcp.client import Client
 from mcp.shared.exceptions import MCPError
 
 from pixi.app.serving.server import open_server
-from pixi.cli.store_access import on_the_books
+from pixi.cli.store_access import recorded_usage
 from pixi.core.errors import Reporter
 from pixi.core.spending import day_of
 from pixi.settings import load
@@ -49,8 +49,8 @@ async def served(
     """The server of a folder; nobody listens at the model's address unless a test says so."""
     model = {"PIXI_MODEL__NAME": "scripted", "PIXI_MODEL__BASE_URL": "http://127.0.0.1:9/v1"}
     settings = load(environ={**model, **environ}, folder=folder)
-    books = partial(on_the_books, settings)
-    async with open_server(settings, books, user="Mo", alone=alone, report=told) as server:
+    open_usage = partial(recorded_usage, settings)
+    async with open_server(settings, open_usage, user="Mo", alone=alone, report=told) as server:
         yield server
 
 

@@ -109,7 +109,7 @@ async def test_books_that_cannot_be_kept_take_no_answer_away(home: Path, trolley
         out, err = await query(server, "trolley", "Are the books a folder?")
     assert "steeps for eight minutes" in out
     assert err == (
-        "pixi-persona: what was used is not in the books: The store pixi.db is a folder; name a file in "
+        "pixi-persona: what was used is not on record: The store pixi.db is a folder; name a file in "
         "[store] url.\n"
     )
 

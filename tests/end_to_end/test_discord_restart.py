@@ -31,7 +31,7 @@ async def test_leaving_finishes_the_message_that_is_open_and_nothing_after_it(
                 loop.call_soon(gate.set)  # once it is leaving, and not before
                 await drain(seconds)
 
-            monkeypatch.setattr(service, "drain", with_the_gate_open)
+            monkeypatch.setattr(service.engine, "drain", with_the_gate_open)
         assert here.posts() == ["one", "two"]
         await leaves(here.asked[0])
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pixi.channels import terminal
+from pixi.channels.terminal import lines
 from tests.end_to_end.program import Piped, chat, piped
 from tests.end_to_end.test_live_chat import CTRL_C, ENTER, talk
 from tests.servers.scripted_openai import Hang, Reply, ScriptedOpenAI, Until, finish, stream
@@ -175,8 +175,8 @@ async def test_a_pipe_waits_for_the_reply_of_a_window_and_says_so(tmp_path: Path
 async def test_a_pipe_gives_up_with_the_reason_and_what_it_would_have_said_is_not_asked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
 ) -> None:
-    monkeypatch.setattr(terminal, "OWN_SECONDS", 0.4)
-    monkeypatch.setattr(terminal, "_SOON_SECONDS", 0.2)
+    monkeypatch.setattr(lines, "OWN_SECONDS", 0.4)
+    monkeypatch.setattr(lines, "_SOON_SECONDS", 0.2)
     gate = asyncio.Event()
     slow = stream("[SEND: alpha]", Until(gate), "[SEND: beta]", finish())
     async with ScriptedOpenAI(slow, says("gamma")) as server, talk(tmp_path, server) as window:

@@ -26,13 +26,13 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("cache")
 
 
-def shelved(name: str) -> DatabaseRef:
+def ref(name: str) -> DatabaseRef:
     (found,) = databases_in([shipped_folder()], [name])
     return found
 
 
 async def opened(name: str, cache: Path) -> DirectoryDatabase:
-    each = shelved(name)
+    each = ref(name)
     database = await DirectoryDatabase.open(each.folder, name=name, cache=cache / each.tool)
     await database.ready()
     return database
@@ -46,7 +46,7 @@ async def every_entry(database: DirectoryDatabase, *queries: str) -> list[Entry]
 
 def test_they_are_there() -> None:
     assert {each.name for each in databases_in([shipped_folder()])} == set(EVERY)
-    assert re.fullmatch(r"[a-z0-9_]+", shelved("茶").tool)
+    assert re.fullmatch(r"[a-z0-9_]+", ref("茶").tool)
 
 
 @pytest.mark.parametrize("name", EVERY)

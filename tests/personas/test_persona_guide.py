@@ -6,7 +6,7 @@ from pathlib import Path
 from pixi.core.language import BUILT_IN
 from pixi.personas.files import load_persona
 from pixi.personas.front_matter import KEYS
-from pixi.personas.shelf import BrokenPersona, list_personas
+from pixi.personas.registry import BrokenPersona, list_personas
 
 GUIDE = (Path(__file__).parents[2] / "docs" / "personas.md").read_text(encoding="utf-8")
 

@@ -74,7 +74,7 @@ async def check_personas(settings: "Settings") -> AsyncIterator[Finding]:
     from pixi.core.persona import on_bundled
     from pixi.models.weights import SMOLLM2
     from pixi.personas.files import shown
-    from pixi.personas.shelf import shipped_folder
+    from pixi.personas.registry import shipped_folder
 
     loaded, broken, default, faults = _find_personas(settings)
     remarks = sum(len(each.remarks) for each in loaded)
@@ -100,7 +100,7 @@ def _find_personas(
     """Read all personas: the fine ones, what can be read of broken ones, the default one, all faults."""
     from pixi.app.personas import folders_of
     from pixi.personas.files import LoadedPersona, PersonaError, load_persona
-    from pixi.personas.shelf import BrokenPersona, find_persona, list_personas
+    from pixi.personas.registry import BrokenPersona, find_persona, list_personas
 
     try:
         folders = folders_of(settings)
@@ -125,21 +125,21 @@ def _find_personas(
 
 async def check_databases(settings: "Settings", progress: Reporter = _silent) -> AsyncIterator[Finding]:
     """Whether each database can be read. A large one is read for a moment, not to its end."""
-    from pixi.app.databases import inspect_all, shelved_databases
+    from pixi.app.databases import database_refs, inspect_all
 
     try:
-        shelved = shelved_databases(settings)
+        ref = database_refs(settings)
     except ConfigError as error:
         yield Finding(False, "databases", str(error))
         return
-    async for each in inspect_all(shelved, progress):
+    async for each in inspect_all(ref, progress):
         yield _database_found(each)
 
 
 def _database_found(each: "DatabaseState") -> Finding:
     from pixi.core.untrusted import display_line
 
-    name = display_line(each.shelved.name)
+    name = display_line(each.ref.name)
     if each.trouble:
         return Finding(False, "databases", f"{name}: {each.trouble}")
     told = f"{name}: {each.entries:,} {'entry' if each.entries == 1 else 'entries'}"
@@ -149,7 +149,7 @@ def _database_found(each: "DatabaseState") -> Finding:
         )
         told += f"; {left}"
     if not each.files:
-        told += f"; put documents into {each.shelved.folder}"
+        told += f"; put documents into {each.ref.folder}"
     if not each.faults:
         return Finding(True, "databases", display_line(told))
     first, more = each.faults[0], len(each.faults) - 1

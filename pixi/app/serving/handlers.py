@@ -157,7 +157,7 @@ class McpTalks:
             raise
 
 
-Books = Callable[[], AbstractAsyncContextManager[Count]]
+OpenUsage = Callable[[], AbstractAsyncContextManager[Count]]
 """Entered while a model is asked, and told what that used."""
 
 _MOST_RESULTS = 20
@@ -215,14 +215,14 @@ class Served:
 
     @classmethod
     def of(
-        cls, library: "DatabasePool", personas: Mapping[str, Persona], talks: McpTalks, books: Books
+        cls, library: "DatabasePool", personas: Mapping[str, Persona], talks: McpTalks, open_usage: OpenUsage
     ) -> "Served":
         """Offer the databases that are open, and these personas by the names of their files."""
         offers = [
             *(
                 offer
                 for name, database in library.databases.items()
-                for offer in _of_database(library, database, library.find(name).tool, books)
+                for offer in _of_database(library, database, library.find(name).tool, open_usage)
             ),
             *([_talk_to(personas, talks)] if personas else []),
         ]
@@ -246,7 +246,7 @@ class Served:
 
 
 def _of_database(
-    library: "DatabasePool", database: "DirectoryDatabase", tool_name: str, books: Books
+    library: "DatabasePool", database: "DirectoryDatabase", tool_name: str, open_usage: OpenUsage
 ) -> Iterator[Offer]:
     """Return the tools of a database: its search, which needs no model, and its query."""
 
@@ -272,7 +272,7 @@ def _of_database(
         await _read(database)
         call.happens("looking for a model that reads")
         try:
-            async with books() as count:
+            async with open_usage() as count:
                 agent = await library.reader()
                 call.happens(f"reading what {database.title} says of that")
                 return await query_result(database, agent, query, ids, count, progress=call.happens)

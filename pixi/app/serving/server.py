@@ -25,7 +25,7 @@ from pixi.channels.terminal.input import read_chunks
 from pixi.core.errors import ConfigError, Reporter
 from pixi.core.masking import SecretRedactor
 from pixi.personas.files import LoadedPersona
-from pixi.personas.shelf import list_personas
+from pixi.personas.registry import list_personas
 from pixi.settings import Settings
 from pixi.settings.secret import secrets_in
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from mcp.server.lowlevel.server import Server
     from starlette.applications import Starlette
 
-    from pixi.app.serving.handlers import Books
+    from pixi.app.serving.handlers import OpenUsage
 
 
 class Output:
@@ -321,13 +321,13 @@ def require_sdk() -> None:
 
 @asynccontextmanager
 async def open_server(
-    settings: Settings, books: "Books", *, user: str, alone: bool, report: Reporter
+    settings: Settings, open_usage: "OpenUsage", *, user: str, alone: bool, report: Reporter
 ) -> AsyncGenerator["Server[Any]", None]:
     """Open what is served; the model that answers and the one that reads are opened when they are wanted.
 
     Args:
         settings: what the operator wants.
-        books: where it is entered what is used.
+        open_usage: where use is recorded.
         user: the name of the one who writes to personas.
         alone: the client that started the program is its only one.
         report: told what a person should know, in one line.
@@ -348,7 +348,7 @@ async def open_server(
         try:
             mask = SecretRedactor()
             mask.learn(secrets_in(settings))
-            yield Handlers(Served.of(library, personas, talks, books), mask, alone=alone).server()
+            yield Handlers(Served.of(library, personas, talks, open_usage), mask, alone=alone).server()
         finally:
             await talks.close()
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from msgspec import Meta, Struct
 
-from pixi.app.databases import DatabaseState, broken, folders_of, inspect_open, shelved_databases
+from pixi.app.databases import DatabaseState, broken, database_refs, folders_of, inspect_open
 from pixi.app.service import BotService
 from pixi.core.errors import ConfigError, PixiError, ToolError
 from pixi.core.routes import AddonRoute, Caller, RouteError
@@ -123,11 +123,11 @@ class _DatabasesScreen:
         """Answer with all databases."""
         settings = self._service.settings
         try:
-            shelved = await asyncio.to_thread(shelved_databases, settings)
+            ref = await asyncio.to_thread(database_refs, settings)
             folder = display_path(folders_of(settings)[0])
         except ConfigError as error:
             raise RouteError(409, "The folder cannot be read", str(error)) from error
-        return DatabaseList([await self._form(each) for each in shelved], folder)
+        return DatabaseList([await self._form(each) for each in ref], folder)
 
     async def search(self, caller: Caller, asked: SearchRequest) -> dict[str, Any]:
         """Answer with what a model gets from a search."""
@@ -197,19 +197,19 @@ class _DatabasesScreen:
             # It is open, and who reads entries out is not there: a search needs nobody.
         return library.databases[found.name]
 
-    async def _form(self, shelved: DatabaseRef) -> DatabaseForm:
+    async def _form(self, ref: DatabaseRef) -> DatabaseForm:
         try:
-            database = await self._opened(shelved.name)
+            database = await self._opened(ref.name)
         except RouteError as error:
-            return self._told(await broken(shelved, error), 0, 0, finished=False)
-        inspected = await inspect_open(shelved, database)
+            return self._told(await broken(ref, error), 0, 0, finished=False)
+        inspected = await inspect_open(ref, database)
         state = database.state
         return self._told(inspected, state.done, state.total, finished=state.finished)
 
     def _told(self, found: DatabaseState, done: int, total: int, *, finished: bool) -> DatabaseForm:
         form = found.to_json()
         faults = [SetAsideFile(**each) for each in form.pop("faults")]
-        name = found.shelved.name.casefold()
+        name = found.ref.name.casefold()
         personas = [
             its
             for its, persona in self._service.personas.items()
@@ -219,7 +219,7 @@ class _DatabasesScreen:
             **form,
             faults=faults[:_MOST_FAULTS],
             set_aside=len(faults),
-            shipped=found.shelved.shipped,
+            shipped=found.ref.shipped,
             done=done,
             total=total,
             finished=finished,

@@ -36,7 +36,7 @@ from pixi.core.untrusted import prompt_name
 from pixi.engine.capabilities import Capabilities, capabilities_of, missing_names
 from pixi.engine.context import prompt_template
 from pixi.personas.files import LARGEST, LoadedPersona, shown
-from pixi.personas.shelf import BrokenPersona, Found
+from pixi.personas.registry import BrokenPersona, Found
 
 _LONGEST = 100_000  # characters of a section that are shown
 

@@ -21,7 +21,7 @@ from pixi.core.routes import RouteError
 from pixi.core.untrusted import escaped_lines
 from pixi.personas.files import LARGEST, LoadedPersona, shown
 from pixi.personas.front_matter import FORMATS
-from pixi.personas.shelf import Found, list_personas
+from pixi.personas.registry import Found, list_personas
 from pixi.settings import Settings
 
 _BOM = b"\xef\xbb\xbf"

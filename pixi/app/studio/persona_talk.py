@@ -29,7 +29,7 @@ class DraftTalk:
     It goes for nobody, so that nothing is remembered of it, and tools that change something are not offered.
 
     Args:
-        service: whose model and tools are used, and in whose books it is entered what that costs.
+        service: whose model and tools are used, and where its cost is recorded.
         persona: who answers; may be set anew before each message.
     """
 

@@ -7,7 +7,7 @@ import pytest
 
 from pixi.core.errors import ConfigError
 from pixi.personas.files import LoadedPersona
-from pixi.personas.shelf import (
+from pixi.personas.registry import (
     BrokenPersona,
     find_persona,
     list_personas,
