@@ -187,15 +187,18 @@ class LiveHub:
 
     def observe(self, form: Form) -> None:
         """Take what an engine tells of its turns: this is its observer."""
-        address = form["conversation"]
-        if form["event"] == "forgotten":
+        address, event = form["conversation"], form["event"]
+        if event in _PIECES and not self._followers and (known := self._kept.get(address)) and known.turns:
+            known.turns[-1].keep(form)  # no more: something else is told before and after
+            return
+        if event == "forgotten":
             self._kept.pop(address, None)
             self._hand_out("turn", form)
             return
         kept = self._talk_of(address)
-        if form["event"] == "turn_start":
+        if event == "turn_start":
             kept.turns.append(_KeptTurn())
-        elif form["event"] in _OF_TOOLS:
+        elif event in _OF_TOOLS:
             form = _hidden(form, self._mask)  # of what may be long, only the beginning is kept
         if kept.turns:
             kept.turns[-1].keep(form)

@@ -5,7 +5,8 @@ Nothing is made or copied while nobody looks on: then there is no `ObservedTurn`
 
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import pairwise
 from typing import Any, Literal
 
 from msgspec.structs import asdict
@@ -119,18 +120,12 @@ class ObservedTurn:
             case _:
                 pass  # calls, sources and counts are told where something is made of them
 
-    def parts(self, deltas: Iterable[Delta]) -> Iterator[Delta]:
-        """Cut texts behind each closing bracket, so that it is known where a command closes."""
-        for delta in deltas:
-            if type(delta) is not Text or _CLOSING.search(delta.text) is None:
-                yield delta
-                continue
-            start = 0
-            for bracket in _CLOSING.finditer(delta.text):
-                yield Text(delta.text[start : bracket.end()])
-                start = bracket.end()
-            if start < len(delta.text):
-                yield Text(delta.text[start:])
+    def parts(self, delta: Delta) -> Sequence[Delta]:
+        """Cut a text behind each closing bracket, so that it is known where a command closes."""
+        if type(delta) is not Text or _CLOSING.search(delta.text) is None:
+            return (delta,)
+        cuts = [0, *(bracket.end() for bracket in _CLOSING.finditer(delta.text)), len(delta.text)]
+        return [Text(delta.text[start:end]) for start, end in pairwise(cuts) if start < end]
 
     def fed(self, delta: Delta) -> None:
         """A piece is about to be read."""

@@ -308,9 +308,13 @@ class PersonaSessions:
 
 def tell_observer(observer: Observer | None, form: dict[str, Any]) -> None:
     """Tell who looks on, if anybody does. What breaks in them is their own business."""
-    if observer is not None:
+    if observer is None:
+        return
+    try:
+        observer(form)
+    except Exception:  # here, and not round each call: it is told hundreds of times in a turn
         with suppress(PixiError), foreign("what looks on at turns"):
-            observer(form)
+            raise
 
 
 @cache

@@ -1,11 +1,10 @@
 """Our own face: each event as it is, as server-sent events whose ids say where a reader was."""
 
-import json
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from typing import Any
 
 from pixi.channels.http.bodies import ChatAnswer, RichContent, ShownMessage, ShownReaction
-from pixi.channels.http.faces.sse import HEADERS
+from pixi.channels.http.faces.sse import HEADERS, frame
 from pixi.channels.http.feed import Form
 
 PRIVATE = frozenset({"note"})
@@ -35,13 +34,11 @@ class NativeStream:
         ):
             return b""
         place = event.get("place") or f"{event['turn']}.{event['seq']}"
-        return f"id: {place}\ndata: {json.dumps(event)}\n\n".encode()
+        return frame(event, place)
 
     def close(self, problem: str = "") -> bytes:
         """Return what ends the stream; a problem is told as an event without an id: resuming skips it."""
-        if not problem:
-            return b""
-        return f"data: {json.dumps({'event': 'error', 'text': problem})}\n\n".encode()
+        return frame({"event": "error", "text": problem}) if problem else b""
 
 
 async def whole(
