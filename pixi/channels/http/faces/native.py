@@ -55,18 +55,18 @@ async def whole(
     errors: list[str] = []
     turn, finish, usage = 0, "cancelled", {"prompt_tokens": 0, "cached_tokens": 0, "completion_tokens": 0}
     async for event in (told(form) async for forms in events for form in forms):
-        match event:
-            case {"event": "turn_start"}:
+        match event["event"]:
+            case "turn_start":
                 turn = event["turn"]
-            case {"event": "send", "id": act, "text": text}:
-                messages.append(ShownMessage(act, text))
-            case {"event": "card"}:
+            case "send":
+                messages.append(ShownMessage(event["id"], event["text"]))
+            case "card":
                 cards.append({name: event[name] for name in ("id", "type", "version", "data", "fallback")})
-            case {"event": "react", "id": act, "emoji": emoji, "message": message}:
-                reactions.append(ShownReaction(act, emoji, message))
-            case {"event": "error", "text": text}:
-                errors.append(text)
-            case {"event": "turn_end"}:
+            case "react":
+                reactions.append(ShownReaction(event["id"], event["emoji"], event["message"]))
+            case "error":
+                errors.append(event["text"])
+            case "turn_end":
                 finish, usage = event["finish"], event["usage"]
             case _:
                 pass
