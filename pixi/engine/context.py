@@ -7,7 +7,6 @@
 import math
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cache, partial
@@ -311,10 +310,10 @@ def tell_observer(observer: Observer | None, form: dict[str, Any]) -> None:
     if observer is None:
         return
     try:
-        observer(form)
-    except Exception:  # here, and not round each call: it is told hundreds of times in a turn
-        with suppress(PixiError), foreign("what looks on at turns"):
-            raise
+        with foreign("what looks on at turns"):
+            observer(form)
+    except PixiError:
+        pass  # it is in the log
 
 
 @cache
