@@ -309,7 +309,7 @@ def _streams(server: ServerAddress, clients: Worker, folder: Path, quick: bool) 
             ratios={"Pixi / bare": f"{held['pixi'] / held['bare']:.1f}"},
             met=held["pixi"] <= GOAL_STREAM_KB,
             note="two connections each, one to the client and one to the model; most when all turns end, in "
-            "the same moment; no kind of object takes more than a tenth of it",
+            "the same moment; no kind of object takes more than an eighth of it",
         ),
     ]
 
