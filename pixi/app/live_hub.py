@@ -1,8 +1,8 @@
 """What happens in the house right now, for pages that look on: kept for a while, followed by many.
 
-Each event has a kind. `turn` is what happens in turns, see `pixi.channels.observing`, with the words of those
-who talk; `talk` tells of the same talks without a word: that a turn began or ended. Parts of the house
-publish further kinds.
+All that is published has a kind. `turn` is what happens in turns, see `pixi.channels.observing`, with the
+words of those who talk; `talk` is told of the same talks without a word: that a turn began or ended. Parts of
+the house publish further kinds.
 
 Nobody waits for followers. Each has a queue of its own. A follower that takes its events too slowly is told
 that some were missed, and then gets all that are kept anew.
@@ -337,7 +337,7 @@ class LiveHub:
 
 
 def _hidden(value: Any, mask: Mask) -> Any:
-    """Return plain data without secrets, and without the rest of long texts."""
+    """Plain data without secrets, and without the rest of long texts."""
     match value:
         case str():
             text = mask.redact(value)

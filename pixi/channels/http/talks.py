@@ -53,7 +53,7 @@ KEPT_TURNS = 200
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A talk: the person, the persona, and its name."""
+    """A talk: whose, with whom, and under which name."""
 
     person: Principal
     persona: str
@@ -83,7 +83,7 @@ class Instead:
 
 
 class Reply:
-    """The reply to one message, as events.
+    """What comes in answer to one message.
 
     Attributes:
         known: the message had come before, by the same request.
@@ -196,7 +196,7 @@ class Talks:
         answers: bool = True,
         replaces: Callable[[], Awaitable[Instead | None]] | None = None,
     ) -> Reply:
-        """Say something; return once the message is on record.
+        """Say something; returns once it is on record.
 
         In one talk one message is taken at a time, so that the same request again finds the first one's. A
         request that is refused changes nothing.
@@ -349,7 +349,7 @@ class Talks:
             channel.show(TalkChanged())
 
     def answer(self, place: Place, verdicts: Mapping[str, bool]) -> HttpChannel:
-        """Answer those questions with these ids that wait for this person; return their channel.
+        """Answer the questions with these ids, whichever wait for this person; gives where they were asked.
 
         Raises:
             Problem: 403, the person may not; 404, none of the questions waits.
@@ -426,7 +426,7 @@ class Talks:
 
 
 def _carried_by(message: Message) -> Carried:
-    """Return the files and pictures that a message on record carries."""
+    """What a message on record carries."""
     return Carried(message.text[len(words_of(message.text)) :].lstrip("\n"), message.images)
 
 
