@@ -24,11 +24,20 @@ from pixi.settings import Settings, load
 _LOOK_SECONDS = 0.005
 
 
+def _waited() -> float:
+    """Seconds that this thread could have run and no processor was free, where /proc tells it; else 0."""
+    try:
+        return int(Path("/proc/thread-self/schedstat").read_text(encoding="ascii").split()[1]) / 1e9
+    except FileNotFoundError:
+        return 0.0
+
+
 class Watch:
-    """Wakes up at short intervals, and notes by how much too late."""
+    """Wakes up at short intervals, and notes by how much too late: in all, and by the loop's own work."""
 
     def __init__(self) -> None:
         self.lags: list[float] = []
+        self.own: list[float] = []
         self._spent = time.process_time()
         self._began = time.monotonic()
         self._reported = False  # while it slept: what that took is the benchmark's own
@@ -36,24 +45,26 @@ class Watch:
     async def run(self) -> None:
         """Look until cancelled."""
         while True:
-            before = time.monotonic()
+            before, waited = time.monotonic(), _waited()
             await asyncio.sleep(_LOOK_SECONDS)
             if self._reported:
                 self._reported = False
                 continue
             self.lags.append(time.monotonic() - before - _LOOK_SECONDS)
+            self.own.append(max(0.0, self.lags[-1] - (_waited() - waited)))
 
     def report(self) -> dict[str, float]:
         """What was seen since the last time."""
-        lags = sorted(self.lags) or [0.0]
+        lags, own = sorted(self.lags) or [0.0], sorted(self.own) or [0.0]
         share = (time.process_time() - self._spent) / (time.monotonic() - self._began)
-        self.lags, self._spent, self._began = [], time.process_time(), time.monotonic()
+        self.lags, self.own, self._spent, self._began = [], [], time.process_time(), time.monotonic()
         gc.collect()
         self._reported = True
         return {
             "lag_p50": lags[len(lags) // 2],
             "lag_p99": lags[len(lags) * 99 // 100],
             "lag_most": lags[-1],
+            "own_p99": own[len(own) * 99 // 100],
             "kilobytes": resident_kilobytes(),
             "cpu_share": share,
         }

@@ -44,7 +44,7 @@ async def test_every_line_does_as_the_page_says() -> None:
         assert (told["text"], told["conversation"]) == (shown["text"], shown["conversation"])
         streamed = await run(here, line('"and you?"'))
         assert re.findall(r"^id: (\S+)$", streamed, re.MULTILINE)[0] == "2.0"
-        assert '"event": "turn_end"' in streamed
+        assert '"event":"turn_end"' in streamed
         assert await run(here, line("Last-Event-ID")) != ""
         messages = json.loads(await run(here, line("/messages")))["messages"]
         assert [each["text"] for each in messages if each["role"] == "user"] == ["hi", "and you?"]
@@ -82,11 +82,11 @@ async def test_a_page_says_things_follows_the_talk_and_goes_back() -> None:
         assert following.stdout is not None
         told = ""
         async with within("the end of the turn"):
-            while '"event": "turn_end"' not in told:
+            while '"event":"turn_end"' not in told:
                 told += (await following.stdout.readline()).decode()
         following.terminate()
         await following.wait()
-        assert '"event": "said"' in told
+        assert '"event":"said"' in told
         edited = await run(here, line("replaces").replace("MESSAGE-ID", said["message"]))
         assert json.loads(edited)["text"] == "other"
         assert json.loads(await run(here, line("/branch"))) == {"done": True}

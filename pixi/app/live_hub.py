@@ -4,11 +4,11 @@ All that is published has a kind. `turn` is what happens in turns, see `pixi.cha
 words of those who talk; `talk` is told of the same talks without a word: that a turn began or ended. Parts of
 the service publish further kinds.
 
-Nobody waits for those who look on. What they have not taken yet stands in a queue of their own; who takes it
-too slowly is told that something was missed, and then gets what is kept anew.
+Nobody waits for followers. Each has a queue of its own. A follower that takes its events too slowly is told
+that some were missed, and then gets all that are kept anew.
 
-Turns are kept as they were told of, but for what tools give; secrets are hidden in what leaves here. So a
-turn that nobody looks at costs next to nothing.
+Events of turns are kept as they came, but for the results of tools; secrets are hidden when an event is
+handed out. So a turn that nobody looks at costs next to nothing.
 """
 
 import asyncio
@@ -29,19 +29,19 @@ KEPT_TURNS = 5
 """Of one talk, the latest."""
 
 MOST_CHARACTERS = 200_000
-"""Of one turn that are kept; what comes after is only told to those who look on just then."""
+"""Of one turn that are kept; what comes after is handed to followers alone."""
 
 MOST_TALKS = 200
-"""That are listed; the words of a quarter of them are kept."""
+"""How many are listed; the words of a quarter of them are kept."""
 
 MOST_WAITING = 2_000
-"""Events that wait for one who looks on. A reply of 500 words has some 700."""
+"""Events that wait for one follower. A reply of 500 words has some 700."""
 
 _LONGEST_TEXT = 4_000
 """Characters of anything but the model's own text: results of tools may be long."""
 
 _ENDS = frozenset({"restarting", "requeueing"})
-"""States in which an attempt ends without a word: it is as if it had not been."""
+"""States in which an attempt ends as if it had not been."""
 
 _AFTER_TEXT = frozenset({"asked", "answered", "state", "turn_end"})
 """Events behind which no more of a text comes."""
@@ -80,7 +80,7 @@ class LiveTalk:
 
 @dataclass(slots=True)
 class _KeptTurn:
-    """What happened in a turn. Pieces of text that follow each other are kept as one."""
+    """The events of a turn. Pieces of text that follow each other are kept as one."""
 
     forms: list[Form] = field(default_factory=list)
     pieces: list[str] = field(default_factory=list)  # of the last form, where that is text
@@ -100,7 +100,7 @@ class _KeptTurn:
         self.pieces = [form["text"]] if is_text else []
 
     def forms_so_far(self) -> list[Form]:
-        """Return them, in order."""
+        """Return the events until now, in order."""
         self._join()
         return self.forms
 
@@ -113,7 +113,7 @@ class _KeptTurn:
 
 @dataclass(slots=True)
 class _KeptTalk:
-    """The words of a talk that are kept."""
+    """The turns of a talk that are kept, with their words."""
 
     turns: "deque[_KeptTurn]" = field(default_factory=lambda: deque(maxlen=KEPT_TURNS))
     withheld: Form | None = None  # the end of the text so far, which may be the beginning of a secret
@@ -122,7 +122,7 @@ class _KeptTalk:
 
 @dataclass(slots=True, eq=False)
 class _Follower:
-    """One who looks on."""
+    """A page that follows what happens."""
 
     kinds: Collection[str]
     conversation: str
@@ -148,7 +148,7 @@ class _Follower:
 
 
 class LiveHub:
-    """Where all that happens comes together.
+    """Keeps what happens for a while, and hands it to followers.
 
     Args:
         mask: hides secrets in all that is published.
@@ -181,21 +181,24 @@ class LiveHub:
         return ["".join(pieces) for pieces in texts.values()]
 
     def publish(self, kind: str, form: Form) -> None:
-        """Tell those who look on. `form` is plain data; secrets in it are hidden."""
+        """Hand plain data to the followers; secrets in it are hidden."""
         if self._followers:
             self._hand_out(kind, _hidden(form, self._mask))
 
     def observe(self, form: Form) -> None:
-        """Take what an engine tells of its turns: this is its observer."""
-        address = form["conversation"]
-        if form["event"] == "forgotten":
+        """Take an event of a turn: this is the observer of an engine."""
+        address, event = form["conversation"], form["event"]
+        if event in _PIECES and not self._followers and (known := self._kept.get(address)) and known.turns:
+            known.turns[-1].keep(form)  # no more: something else is told before and after
+            return
+        if event == "forgotten":
             self._kept.pop(address, None)
             self._hand_out("turn", form)
             return
         kept = self._talk_of(address)
-        if form["event"] == "turn_start":
+        if event == "turn_start":
             kept.turns.append(_KeptTurn())
-        elif form["event"] in _OF_TOOLS:
+        elif event in _OF_TOOLS:
             form = _hidden(form, self._mask)  # of what may be long, only the beginning is kept
         if kept.turns:
             kept.turns[-1].keep(form)
@@ -208,11 +211,11 @@ class LiveHub:
     async def follow(
         self, kinds: Collection[str] = (), *, conversation: str = "", persona: str = ""
     ) -> AsyncGenerator[Form, None]:
-        """Yield what is published, each with its `kind`, from the beginning of what is kept of turns.
+        """Yield the events, each with its `kind`, from the beginning of those of turns that are kept.
 
-        Of one conversation that is its last turns, of all conversations the turns that are under way. One of
-        kind `now` comes behind that: what follows happens just then. One of kind `missed` comes where others
-        were dropped since they were not taken; what is kept comes then anew.
+        Of one conversation these are its last turns, of all conversations the turns that are under way. An
+        event of kind `now` comes behind them: those that follow happen just then. One of kind `missed` comes
+        where others were dropped, as they were not taken; the kept ones then come anew.
 
         Args:
             kinds: wanted; empty: all.
@@ -245,7 +248,7 @@ class LiveHub:
                 follower.put({**form, "kind": kind})
 
     def _kept_for(self, follower: _Follower) -> list[Form]:
-        """What is kept of what one who looks on wants."""
+        """Return the kept events that a follower wants."""
         return [
             {**form, "kind": "turn"}
             for address, kept in self._kept.items()
@@ -257,7 +260,7 @@ class LiveHub:
         ]
 
     def _shown(self, turn: _KeptTurn) -> tuple[list[Form], Form | None]:
-        """What may be told of a turn by now, and the end of its text that is withheld."""
+        """Return the events of a turn that may be told by now, and the end of its text that is withheld."""
         shown: list[Form] = []
         withheld: Form | None = None
         for form in turn.forms_so_far():
@@ -288,7 +291,7 @@ class LiveHub:
             self._sweeping = asyncio.get_running_loop().call_later(oldest - old, self._sweep)
 
     def _note(self, form: Form) -> None:
-        """Note that something happened in a talk; tell it without a word where a turn begins or ends."""
+        """Note that something happened in a talk; tell without a word that a turn begins or ends."""
         address, event = form["conversation"], form["event"]
         if event in _PIECES and address in self._talks:
             return  # something else is told before and after
@@ -308,13 +311,13 @@ class LiveHub:
             self._hand_out("talk", talk.form())
 
     def _without_secrets(self, form: Form, held: Form | None) -> tuple[list[Form], Form | None]:
-        """Return what may be told of an event, and what is withheld: text that may begin a secret waits.
+        """Return the events that may be told, and the one that is withheld: text that may begin a secret.
 
         A piece with a secret in it keeps its length, since offsets count characters.
 
         Args:
             form: the event.
-            held: what was withheld before it.
+            held: the event that was withheld before.
         """
         if form["event"] == "text":
             if held is not None:

@@ -1,11 +1,12 @@
-"""Tells whoever looks on what happens in turns: the raw text, where commands close in it, what came of them.
+"""Tells an observer what happens in turns: the raw text, where commands close in it, and their outcomes.
 
-Nothing is made or copied while nobody looks on: then there is no `ObservedTurn`.
+Without an observer nothing is made or copied: then there is no `ObservedTurn`.
 """
 
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import pairwise
 from typing import Any, Literal
 
 from msgspec.structs import asdict
@@ -40,7 +41,7 @@ _LONGEST_BETWEEN = 4_096  # characters before a command in which its bracket is 
 
 
 class ObservedTurn:
-    """One attempt at a turn, as it is told. Times are in seconds since it began.
+    """Tells an observer of one attempt at a turn. Times are in seconds since the attempt began.
 
     Args:
         observer: is told.
@@ -92,7 +93,7 @@ class ObservedTurn:
     # The model.
 
     def begun(self, messages: Sequence[Message], model: str) -> None:
-        """The turn is on record, and the model is about to be asked."""
+        """Tell that the turn is on record, and the model is about to be asked."""
         answers = [
             {"id": message.id, "author": message.author.name, "text": message.text}
             for message in messages
@@ -101,7 +102,7 @@ class ObservedTurn:
         self._tell("turn_start", model=model, began=time.time(), answers=answers)
 
     def asked(self, request: Request, number: int) -> None:
-        """The model is asked. The next command that closes has this number."""
+        """Tell that the model is asked. The next command that closes has this number."""
         self._step += 1
         self._number = number
         self._told = self._fed = self._before = 0
@@ -109,7 +110,7 @@ class ObservedTurn:
         self._tell("asked", tools=[tool.name for tool in request.tools], lines=len(request.lines))
 
     def came(self, delta: Delta) -> None:
-        """The model wrote something."""
+        """Tell of a piece that the model wrote."""
         match delta:
             case Text(text):
                 self._tell("text", offset=self._told, text=text)
@@ -117,30 +118,24 @@ class ObservedTurn:
             case Thought(text):
                 self._tell("thought", text=text)
             case _:
-                pass  # calls, sources and counts are told where something is made of them
+                pass  # calls, sources and counts are told later, by the events that come of them
 
-    def parts(self, deltas: Iterable[Delta]) -> Iterator[Delta]:
-        """Cut texts behind each closing bracket, so that it is known where a command closes."""
-        for delta in deltas:
-            if type(delta) is not Text or _CLOSING.search(delta.text) is None:
-                yield delta
-                continue
-            start = 0
-            for bracket in _CLOSING.finditer(delta.text):
-                yield Text(delta.text[start : bracket.end()])
-                start = bracket.end()
-            if start < len(delta.text):
-                yield Text(delta.text[start:])
+    def parts(self, delta: Delta) -> Sequence[Delta]:
+        """Cut a text behind each closing bracket, so that it is known where a command closes."""
+        if type(delta) is not Text or _CLOSING.search(delta.text) is None:
+            return (delta,)
+        cuts = [0, *(bracket.end() for bracket in _CLOSING.finditer(delta.text)), len(delta.text)]
+        return [Text(delta.text[start:end]) for start, end in pairwise(cuts) if start < end]
 
     def fed(self, delta: Delta) -> None:
-        """A piece is about to be read."""
+        """Take note of a piece that is about to be read."""
         if type(delta) is Text:
             self._fed += len(delta.text)
             if self._opened is None:
                 self._between = (self._between + delta.text)[-_LONGEST_BETWEEN:]
 
     def read(self, events: Iterable[CommandEvent]) -> None:
-        """Commands opened and closed in what was read until now."""
+        """Tell of commands that opened or closed in the pieces until now."""
         for event in events:
             if type(event) is CommandStarted:
                 self._open(event.name)
@@ -148,24 +143,24 @@ class ObservedTurn:
                 self._close(event)
 
     def answered(self, model: str, end: Finished, *, failed: bool) -> None:
-        """The model's stream ended."""
+        """Tell that the model's stream ended."""
         usage = asdict(end.usage)
         self._tell("answered", model=end.model or model, finish=end.reason, failed=failed, usage=usage)
 
     def thrown_away(self, why: Literal["repeat", "broken"]) -> None:
-        """What the last request brought is thrown away, and it is asked again."""
+        """Tell that the last reply is thrown away, and the same is asked again."""
         self._tell("thrown_away", why=why)
 
-    # What came of it.
+    # The outcomes.
 
     def acted(self, act: str, kind: str, text: str, command: int | None, outcome: Outcome) -> None:
-        """An act was carried out, or not."""
+        """Tell of an act that was carried out, or not."""
         self._tell(
             "effect", id=act, number=command, act=kind, text=text, outcome=outcome, ms=self._since(command)
         )
 
     def shown(self, event: TurnEvent) -> None:
-        """People were shown an event; told is what is no act on record."""
+        """Tell of an event that people were shown, unless an act or a text tells of it."""
         match event:
             case Noted(text, id):
                 self.acted(id, "note", text, _command_of(id), "done")
@@ -183,11 +178,11 @@ class ObservedTurn:
                 pass  # told as an act, or as text
 
     def state(self, name: str) -> None:
-        """The turn ends before its time, in this state of its life."""
+        """Tell that the turn ends before its time, in this state of its life."""
         self._tell("state", state=name.lower())
 
     def ended(self, report: TurnReport, limits: Sequence[str]) -> None:
-        """The turn is over."""
+        """Tell that the turn is over."""
         self._tell(
             "turn_end",
             finish=report.finish,
@@ -222,7 +217,7 @@ class ObservedTurn:
         self._opened, self._between, self._before = None, "", self._fed
 
     def _found(self, name: str) -> int:
-        """Where a command opens in the text behind the one before; at its beginning where no bracket does."""
+        """Find where a command opens in the text behind the last one; without a bracket, its beginning."""
         words = [word.replace("_", " ").casefold() for word in (name, *self._names.get(name, ()))]
         start = self._fed - self._before - len(self._between)  # of what was kept
         for bracket in _OPENING.finditer(self._between):
@@ -232,7 +227,7 @@ class ObservedTurn:
         return start + len(self._between) - len(self._between.lstrip())
 
     def _since(self, command: int | None) -> float | None:
-        """Milliseconds since a command closed; None where nothing closed."""
+        """Return the milliseconds since a command closed; None where no command did."""
         closed = None if command is None else self._closed.get(command)
         return None if closed is None else _ms(closed)
 
@@ -250,6 +245,6 @@ def _ms(since: float) -> float:
 
 
 def _command_of(act: str) -> int | None:
-    """The number of the command in the id of an act, see `act_id`."""
+    """Return the number of the command in the id of an act, see `act_id`."""
     number = act.split(".")[1]
     return int(number) if number.isdigit() else None

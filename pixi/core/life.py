@@ -26,6 +26,8 @@ from pixi.core.message import Message
 class LifeState(Enum):
     """Where a turn is."""
 
+    __hash__ = object.__hash__  # Enum's own is a function in Python, and is called for each piece of a reply
+
     WAITING = auto()
     """For more messages, for a budget, for the right to write here. Nothing is on record, nobody is asked."""
     UNSEEN = auto()

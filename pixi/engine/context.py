@@ -7,7 +7,6 @@
 import math
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cache, partial
@@ -305,9 +304,13 @@ class PersonaSessions:
 
 def tell_observer(observer: Observer | None, form: dict[str, Any]) -> None:
     """Tell who looks on, if anybody does. What breaks in them is their own business."""
-    if observer is not None:
-        with suppress(PixiError), foreign("what looks on at turns"):
+    if observer is None:
+        return
+    try:
+        with foreign("what looks on at turns"):
             observer(form)
+    except PixiError:
+        pass  # it is in the log
 
 
 @cache

@@ -320,7 +320,7 @@ class ModelLoop:
         if observed is None:
             return self._read(delta)
         observed.came(delta)
-        for part in observed.parts((delta,)):
+        for part in observed.parts(delta):
             observed.fed(part)
             if self._read(part):
                 return True

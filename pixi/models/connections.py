@@ -83,6 +83,14 @@ class _Body(aiohttp.StreamReader):
             connection.pause_reading()  # stops the parser, too: a small packed body may be a huge one
         return False
 
+    def _read_nowait(self, n: int) -> bytes:
+        """Give all that came along with the head. aiohttp would ask after each chunk whether to read on."""
+        data = b"".join(self._buffer)
+        self._buffer.clear()
+        self._size = 0
+        self._protocol.resume_reading()
+        return data
+
     def begin_http_chunk_receiving(self) -> None:
         """Pass over where chunks begin and end: that says nothing of events."""
 
@@ -109,10 +117,11 @@ class PushedBody:
         self._content = response.content
         self._begun = b""  # what came along with the head
         self._connection: _Connection | None = None  # None: nothing comes from there any more
+        if type(self._content) is aiohttp.StreamReader:  # else the response has no body
+            self._content.__class__ = _Body
         if response.connection is not None and not self._content.is_eof():
             assert isinstance(response.connection.protocol, _Connection)
             self._connection = response.connection.protocol
-            self._content.__class__ = _Body
         if self._content.exception() is None:
             self._begun = self._content.read_nowait()
         if self._connection is None:

@@ -9,7 +9,6 @@ import asyncio
 import contextvars
 import math
 import re
-from collections import deque
 from collections.abc import Callable
 from typing import Any
 
@@ -90,7 +89,7 @@ class Reply:
         self._whole = bytearray()
         self._data = b""  # arrived
         self._at = 0  # up to here it was decoded
-        self._unsaid: deque[Delta] = deque()  # read, and not handed on yet
+        self._unsaid: list[Delta] = []  # read, and not handed on yet
         self._was_read = False  # all that matters
         self._overdue: ModelError | None = None  # a deadline passed
         self._is_scheduled = False
@@ -153,7 +152,7 @@ class Reply:
             if self._overdue is not None:
                 self._end(self._overdue)
             elif self._unsaid:
-                self._hand_on(self._unsaid.popleft())
+                self._hand_on(self._unsaid.pop(0))
             elif self._at < len(self._data):
                 start, self._at = self._at, self._at + _SLICE
                 self._hear(self._reader.feed(self._payloads_in(self._data[start : self._at])))

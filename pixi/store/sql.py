@@ -76,6 +76,7 @@ class SqlStore:
     def __init__(self, writer: Writer) -> None:
         self._writer = writer
         self._schemas: list[Schema] = []
+        self._is_owner = False  # from then on a lease needs no transaction of its own
 
     @property
     def name(self) -> str:
@@ -115,10 +116,14 @@ class SqlStore:
         """See `Store.lease`."""
 
         def lease(db: Connection) -> int:
-            db.become_owner()
-            return db.transact(lambda: leases.lease(db, conversation, take=take), writes=True)
+            return leases.lease(db, conversation, take=take)
 
-        return self._writer.ask(lease, alone=True)
+        def first(db: Connection) -> int:
+            db.become_owner()
+            self._is_owner = True
+            return db.transact(lambda: lease(db), writes=True)
+
+        return self._writer.ask(lease) if self._is_owner else self._writer.ask(first, alone=True)
 
     async def release(self, conversation: str) -> None:
         """See `Store.release`."""

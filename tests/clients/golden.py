@@ -42,7 +42,7 @@ def _completion() -> Face:
 
 
 KEPT: Mapping[str, Kept] = {
-    "native": Kept(lambda: NativeStream(tools=True), b'"event": "turn_end"'),
+    "native": Kept(lambda: NativeStream(tools=True), b'"event":"turn_end"'),
     "openai": Kept(_completion, b'"finish_reason":"', (("openai.mjs", ""),)),
     "ai-sdk": Kept(
         lambda: AiSdkStream(tools=True, notes=True),

@@ -1,9 +1,9 @@
 """The events of a talk over HTTP: kept for a while, and followed by as many as want to.
 
-A turn does not wait for those who read it. Each event is put into a ring, from which every follower takes
-what it has not had yet, all that is there at once. Who reads too slowly finds that its place in the ring is
-gone, and is told so; it can ask for the messages on record, and follow anew. So a client that stops reading
-costs nobody anything.
+A turn does not wait for its readers. Each event is put into a ring, from which every follower takes the
+events that are new to it, all at once. A follower that reads too slowly finds its place in the ring gone,
+and is told so: it can ask for the messages on record, and follow anew. So a client that stops reading costs
+nobody anything.
 """
 
 import asyncio
@@ -37,7 +37,7 @@ Form = dict[str, Any]
 """An event in its JSON form, with its turn and its number."""
 
 SILENCE: Form = {"event": "silence", "turn": 0, "seq": 0}
-"""Comes where there was no event for so long. It is none, and has no place in the ring."""
+"""Tells that no event came for long. It is no event, and has no place in the ring."""
 
 _AT_ONCE = 100  # events that a follower takes: who stops reading then holds no more than these
 
@@ -51,14 +51,14 @@ class FollowedTooSlowly(PixiError):
 class Feed:
     """The latest events of one talk.
 
-    The pieces of a message are left out once it came whole and those who wait for them have had them: who
-    resumes in their midst has it from the event that holds all of it.
+    The pieces of a message are left out once the whole message came and all followers have had them: a client
+    that resumes in their midst gets the text from the event of the whole message.
 
     Attributes:
-        count: of all events until now. Events are followed from a count on.
-        waiting: requests whose message is not answered yet.
-        followers: those who follow just now.
-        used: when something happened here last, on the monotonic clock.
+        count: the number of events until now. Events are followed from a count on.
+        waiting: how many requests wait for the answer to their message.
+        followers: how many follow just now.
+        used: the time of the last event, on the monotonic clock.
         closed: the server stops.
     """
 
@@ -102,7 +102,7 @@ class Feed:
         return self.turn == 0 and self.waiting == 0
 
     def push(self, event: TurnEvent) -> None:
-        """Add an event, and wake those who follow."""
+        """Add an event, and wake the followers."""
         self._ring.append(self._numbering.form(event))
         if len(self._ring) > RING:
             del self._ring[0]
@@ -133,12 +133,12 @@ class Feed:
                 self._ring[place - first] = None
 
     def close(self) -> None:
-        """End all who follow, once they have had what is there: the server stops."""
+        """End all followers, once they have had all events: the server stops."""
         self.closed = True
         self.wake()
 
     def place_after(self, turn: int, seq: int) -> int | None:
-        """Return the count from which on to follow for who has had that event; None: it is kept no more."""
+        """Return the count behind an event; None: the event is kept no more."""
         later = self.count  # the place of the next event that is kept
         for place, form in zip(range(self.count - 1, -1, -1), reversed(self._ring), strict=False):
             if form is None:
@@ -150,11 +150,11 @@ class Feed:
         return None
 
     def mark_of(self, place: int) -> str:
-        """Return a name for a count, by which a follower finds it again here and nowhere else."""
+        """Return a name for a count, by which a follower finds the place again in this feed alone."""
         return f"{self._name}-{place}"
 
     def place_of_mark(self, mark: str) -> int | None:
-        """Return the count of that name; None: it is another feed's, or what follows is kept no more."""
+        """Return the count of a name; None: the name is another feed's, or the next event is kept no more."""
         given = _MARK.fullmatch(mark)
         if given is None or given[1] != self._name:
             return None
@@ -162,16 +162,16 @@ class Feed:
         return place if self.count - len(self._ring) <= place <= self.count else None
 
     def place_of_question(self, question: str) -> int | None:
-        """Return the count from which on to follow for who has had a question; None: it is not kept."""
+        """Return the count behind a question; None: the question is not kept."""
         for number, form in enumerate(reversed(self._ring)):
             if form is not None and form["event"] == "approval" and form["id"] == question:
                 return self.count - number
         return None
 
     def begin_of_turn(self) -> int:
-        """Return the count from which on to follow to have the turn under way whole; now, where none is.
+        """Return the count before the turn under way; the last count, where no turn is.
 
-        Of a turn that is longer than the ring it is the first event that is kept.
+        Of a turn that is longer than the ring, return the count before the first event that is kept.
         """
         if self.turn == 0:
             return self.count
@@ -183,12 +183,12 @@ class Feed:
     async def follow(
         self, place: int, over: Callable[[], bool] = lambda: False
     ) -> AsyncGenerator[list[Form], None]:
-        """Yield the events from a count on, as they come, until the feed is closed, or it is over.
+        """Yield the events from a count on, as they come, until the feed is closed or `over` returns True.
 
-        Those that are there come together. After each long silence comes `SILENCE`.
+        Events that are there already come together. After each long silence comes `SILENCE`.
 
         Raises:
-            FollowedTooSlowly: some were dropped that were not yielded yet.
+            FollowedTooSlowly: the next event was dropped.
         """
         async with aclosing(self.follow_on(place, over)) as events:
             async for numbered in events:
@@ -197,7 +197,7 @@ class Feed:
     async def follow_on(
         self, place: int, over: Callable[[], bool] = lambda: False
     ) -> AsyncGenerator[list[tuple[int, Form]], None]:
-        """Yield the same, each with the count behind it, from which on to follow for who has had it."""
+        """Yield the same events, each with the count behind the event."""
         self.followers += 1
         try:
             while True:
@@ -230,7 +230,7 @@ class Feed:
         return await more
 
     def _tell_silence(self) -> None:
-        """Tell who waits that nothing came for long; or look again, when that will be."""
+        """Tell the followers of a long silence; where it was not long yet, look again later."""
         left = KEEP_ALIVE_SECONDS - (time.monotonic() - self.used)
         if left <= 0:
             self._settle(False)
@@ -238,7 +238,7 @@ class Feed:
         self._silence = loop.call_later(left if left > 0 else KEEP_ALIVE_SECONDS, self._tell_silence)
 
     def wake(self) -> None:
-        """Let those who follow look whether they go on."""
+        """Let the followers look whether they go on."""
         self._settle(True)
 
     def _settle(self, came: bool) -> None:
@@ -249,19 +249,19 @@ class Feed:
 
 
 class HttpChannel(Channel):
-    """A talk over HTTP, as a persona acts in it. What is shown becomes an event of its feed, and that is all.
+    """A talk over HTTP, as a persona acts in it: an act is an event of the feed, and nothing else.
 
-    Nothing can be refused and nothing be lost on the way: what was delivered stands on record, and a client
-    that was away reads it there.
+    Nothing can be refused and nothing be lost on the way: all acts stand on record, where a client that was
+    away reads them.
 
     Args:
-        visitors: the talk is a visitor's, for whom nothing is changed, and whose yes counts for nothing.
+        visitors: the talk is a visitor's: nothing is changed for visitors, and their yes counts for nothing.
 
     Attributes:
         feed: the events.
-        answers: whoever spoke last can answer questions; a program that knows talk alone cannot.
-        protocol: that the client spoke last; one that follows without a word gets this.
-        saying: held by whoever says something, until it is on record.
+        answers: the client that spoke last can answer questions; a program that knows talk alone cannot.
+        protocol: the client spoke this one last; a client that follows and names none gets it.
+        saying: held while a message is being put on record.
     """
 
     growing = True
@@ -352,7 +352,7 @@ class HttpChannel(Channel):
 
 
 class Channels:
-    """The channels of all talks, by their addresses; those in which nothing happens any more are dropped."""
+    """The channels of all talks, by their addresses. Those without events for long are dropped."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock

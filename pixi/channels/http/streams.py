@@ -141,11 +141,11 @@ class Face(Protocol):
 
     @property
     def headers(self) -> Mapping[str, str]:
-        """Those of the answer."""
+        """Return the headers of the answer."""
         ...
 
     def feed(self, event: Mapping[str, Any]) -> bytes:
-        """Return the bytes of an event; none for one that is not shown."""
+        """Return the bytes of an event; none for an event that is not shown."""
         ...
 
     def close(self, problem: str = "") -> bytes:
@@ -157,7 +157,7 @@ async def read_body(request: web.Request) -> bytes:
     """Read the body of a request.
 
     Raises:
-        Problem: 408, it takes too long; 413, it is too long; 415, it is no JSON.
+        Problem: 408, the body takes too long; 413, it is too long; 415, it is no JSON.
     """
     try:
         async with asyncio.timeout(BODY_SECONDS):
@@ -175,10 +175,10 @@ async def read_body(request: web.Request) -> bytes:
 
 
 Events = AsyncGenerator[Sequence[Mapping[str, Any]], None]
-"""Events as they come; those that come together are written together."""
+"""Events as they come; events that come together are written together."""
 
 Told = Callable[[Any], Mapping[str, Any]]
-"""Makes of an event what a client is told of it."""
+"""Makes the form of an event that a client is told."""
 
 
 async def write_stream(
@@ -187,15 +187,15 @@ async def write_stream(
     events: Events,
     told: Told = lambda event: event,
 ) -> web.StreamResponse:
-    """Write events through a face as they come, those that come together at once.
+    """Write events through a face as they come; events that come together are written at once.
 
-    Where the client goes away, nothing else ends.
+    A client that goes away ends the stream, and nothing else.
 
     Raises:
-        Problem: before the first event: nothing can be said.
+        Problem: before the first event: the events cannot be had.
     """
     async with aclosing(events):
-        first = await anext(events, ())  # what is refused is refused with a status of its own
+        first = await anext(events, ())  # a refusal comes before the head, and has a status of its own
         response = web.StreamResponse(headers=face.headers)
         try:
             await response.prepare(request)
@@ -242,7 +242,7 @@ async def kept_alive(objects: AsyncGenerator[Mapping[str, Any], None], closing: 
 
 
 def _reset(request: web.Request) -> None:
-    """Drop a connection with what was not taken. Closed, it would be kept until the client takes that."""
+    """Drop a connection at once. If it were closed, it would be kept until the client took the rest."""
     if (transport := request.transport) is not None:
         at_once = struct.pack("hh" if sys.platform == "win32" else "ii", 1, 0)
         transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, at_once)

@@ -1,10 +1,10 @@
-"""Talks over HTTP: what is said is handed over, and what comes of it is followed.
+"""Talks over HTTP: messages are handed over, and the turns that answer them are followed.
 
 The id of a message is also the key of the request that brought it. So the same request again finds its turn,
 under way or on record, also after a restart; it is never answered twice.
 
-What is told of a turn that is over comes from the record: its acts, as the same events that a client sees who
-was there, but for the pieces of its messages, its notes and its tools.
+The events of a turn that is over come from the record: they are the same that a client saw while it went on,
+but for the pieces of its messages, its notes and its tools.
 """
 
 import asyncio
@@ -66,19 +66,19 @@ class TalkAddress:
 
     @property
     def address(self) -> str:
-        """The address of the conversation."""
+        """Return the address of the conversation."""
         return address_of(self.person.id, self.persona, self.name)
 
 
 @dataclass(frozen=True, slots=True)
 class Instead:
-    """What a message is said in place of.
+    """The turns and the messages whose place a new message takes.
 
     Attributes:
         turn: the first of the turns that are set aside; None: none is, the message was not answered yet.
         before, after: messages that it answered, which are said again round the new one.
-        message: the one that the new one takes the place of; its files go with the new one, and its words
-            where that has none.
+        message: the one whose place is taken. Its files go with the new one, and its words where the new one
+            has none.
     """
 
     turn: int | None
@@ -93,7 +93,7 @@ class TalkReply:
     Attributes:
         known: the message had come before, by the same request.
         over: its turn has ended, and the events come from the record.
-        place: the count from which on its events are followed.
+        place: the count from which on the events are followed.
     """
 
     def __init__(
@@ -119,14 +119,14 @@ class TalkReply:
     ) -> AsyncGenerator[Sequence[Form], None]:
         """Yield the events of the turn that answers the message, up to its end.
 
-        Nothing comes where it is answered no more: it was withdrawn.
+        A message that was withdrawn is not answered: then no events come.
 
         Args:
             pauses: end at a question that waits for its answer, too.
-            resumes: who has them knows of a missing end, and follows anew.
+            resumes: the client knows of a missing end, and follows anew.
 
         Raises:
-            Problem: 503, the server stops before the end: the rest is said by the next one.
+            Problem: 503, the server stops before the end of the turn, which the next server finishes.
         """
         if self._recorded is not None:
             yield self._recorded
@@ -158,7 +158,7 @@ class TalkReply:
         return self._settled or (self.known and self._channel.feed.idle)
 
     def settle(self) -> None:
-        """Let the events end with those that are there: nothing is left to be answered."""
+        """End the events with the last that is there: nothing is left to be answered."""
         self._settled = True
         self._channel.feed.wake()
 
@@ -167,7 +167,7 @@ class Talks:
     """All talks over HTTP.
 
     Args:
-        backend: answers.
+        backend: takes the messages, and answers.
         turns_per_person: talks in which one person may wait for replies at once.
         limits: counts what visitors say.
         attachments: reads files that go with messages; closed with the talks.
@@ -203,24 +203,24 @@ class Talks:
     ) -> TalkReply:
         """Say something; returns once it is on record.
 
-        In one talk one thing is said at a time, so that the same request finds what came of the first one.
-        What is refused changes nothing.
+        In one talk one message is taken at a time, so that the same request again finds the first one's. A
+        request that is refused changes nothing.
 
         Args:
             place: the talk.
-            text: what is said.
+            text: of the message.
             message_id: the key of the request.
             quoted: lines that stand before it.
             attachments: files that go with it.
             is_new: the key was made just now, so that nothing can have come under it.
             answers: see `HttpChannel`.
-            replaces: finds in place of what this is said; None: of nothing.
+            replaces: finds the messages whose place this one takes; None: there are none.
 
         Raises:
-            Problem: 422, the request of this id had another text, or a file cannot be taken; 404, 413, the
-                same; 409, it came long ago and was never answered; 429, too many replies are waited for, or a
+            Problem: 422, the request of this id had another text; 404, 413, 422, a file cannot be taken; 409,
+                the message came long ago and was never answered; 429, too many replies are waited for, or a
                 visitor said too much.
-            StoreError: it could not be recorded.
+            StoreError: the message could not be recorded.
         """
         address, person, store = place.address, place.person, self._backend.store
         channel = self.channels.at(address)
@@ -294,14 +294,13 @@ class Talks:
         return None
 
     async def cut_at(self, turn: int | None, seen: Collection[str]) -> Instead | None:
-        """Return what a message is said in place of by a client whose talk is another from a turn on.
+        """Return what a message takes the place of, where a client's talk is another from a turn on.
 
-        What the client has of the messages that the turn answered is said again: it stands before what is
-        to be answered anew.
+        Messages that the turn answered and the client has are said again, before the new one.
 
         Args:
             turn: see `branch_point`.
-            seen: the same.
+            seen: see `branch_point`.
         """
         if turn is None:
             return None
@@ -309,7 +308,7 @@ class Talks:
         return Instead(turn, tuple(each for each in messages if not _client_ids(each.id).isdisjoint(seen)))
 
     async def in_place_of(self, address: str, message_id: str, replaced: str) -> Instead | None:
-        """Return what a message is said in place of that is to replace another; None: it came before.
+        """Return what a message takes the place of that is to replace another; None: it came before.
 
         Raises:
             Problem: 404, there is no message of that id.
@@ -333,7 +332,7 @@ class Talks:
         return Instead(None, message=next((each for each in waiting if each.id == replaced), None))
 
     async def _set_aside(self, address: str, channel: HttpChannel, instead: Instead) -> None:
-        """Take out what a message is said in place of; a reply that is being written is stopped."""
+        """Take out the turns whose place a message takes; a reply that is being written is stopped."""
         if instead.turn is not None:
             await self._backend.engine.rewind(address, instead.turn)
         elif instead.message is not None:
@@ -343,13 +342,13 @@ class Talks:
             await self._receive(message, channel)
 
     async def _receive(self, message: Message, channel: HttpChannel) -> None:
-        """Hand a message over, and tell of it those who follow the talk."""
+        """Hand a message over, and tell the followers of the talk."""
         await self._backend.receive(message, channel)
         names = tuple(name for name, _ in carried_by(message.text))
         channel.show(PersonSaid(message.id, words_of(message.text), message.sent_at, names))
 
     def changed(self, address: str) -> None:
-        """Tell those who follow a talk that what was said before is not as it was."""
+        """Tell the followers of a talk that its history has changed."""
         channel = self.channels.known(address)
         if channel is not None:
             channel.show(TalkChanged())
@@ -380,7 +379,7 @@ class Talks:
         return any(record.id == turn for record in records) and turn in await store.messages_of([turn])
 
     async def close(self) -> None:
-        """End all streams, once they had what is there."""
+        """End all streams, once their clients had all events."""
         for channel in self.channels:
             channel.feed.close()
         for task in list(self._watching):
@@ -452,7 +451,7 @@ def shown_of(record: TurnRecord) -> list[Effect]:
 
 
 async def recorded_events(store: Store, record: TurnRecord, message_id: str) -> list[Form]:
-    """Return the events of a turn as they are known from the record, numbered anew."""
+    """Return the events of a turn as the record tells them, numbered anew."""
     events: list[TurnEvent] = [
         TurnStarted(record.id, record.conversation, record.persona, (message_id,)),
         *acts_of(record, message_id, await messages_reacted_to(store, record)),
@@ -469,7 +468,7 @@ async def messages_reacted_to(store: Store, record: TurnRecord) -> dict[int, str
 
 
 def acts_of(record: TurnRecord, message_id: str, earlier: Mapping[int, str]) -> list[TurnEvent]:
-    """Return what a turn did in the chat, as the events with the ids that they had.
+    """Return the acts of a turn in the chat, as events with the ids that they had.
 
     Args:
         record: of the turn.

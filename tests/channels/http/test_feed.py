@@ -162,7 +162,7 @@ async def test_a_silent_stream_gets_comments(monkeypatch: pytest.MonkeyPatch) ->
                     pass
             go_on.set()
             rest = await answer.read()
-    assert b'"event": "send"' in rest
+    assert b'"event":"send"' in rest
     assert b"silence" not in rest
 
 

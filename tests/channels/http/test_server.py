@@ -97,7 +97,7 @@ async def test_who_comes_back_is_answered_before_anything_happens() -> None:
         ):
             assert await answer.content.readline() == b": \n"
             go_on.set()
-            assert b'"text": "two"' in await answer.read()
+            assert b'"text":"two"' in await answer.read()
 
 
 async def test_who_comes_late_has_the_turn_from_its_beginning() -> None:

@@ -16,9 +16,8 @@ class Messages:
 
     def __init__(self, name: Literal["send", "note"] = "send") -> None:
         self._name = name
-        self._grown: dict[
-            str, str
-        ] = {}  # of messages that are not closed, by id; the last white space unsaid
+        # Of messages that are not closed, by id; the last white space of each is not said yet.
+        self._grown: dict[str, str] = {}
 
     def feed(self, event: Mapping[str, Any]) -> list[Piece]:
         """Return the pieces that an event adds."""

@@ -1,11 +1,10 @@
 """Our own face: each event as it is, as server-sent events whose ids say where a reader was."""
 
-import json
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from typing import Any
 
 from pixi.channels.http.bodies import ChatAnswer, RichContent, ShownMessage, ShownReaction
-from pixi.channels.http.faces.sse import HEADERS
+from pixi.channels.http.faces.sse import HEADERS, frame
 from pixi.channels.http.feed import Form
 
 PRIVATE = frozenset({"note"})
@@ -35,13 +34,11 @@ class NativeStream:
         ):
             return b""
         place = event.get("place") or f"{event['turn']}.{event['seq']}"
-        return f"id: {place}\ndata: {json.dumps(event)}\n\n".encode()
+        return frame(event, place)
 
     def close(self, problem: str = "") -> bytes:
         """Return what ends the stream; a problem is told as an event without an id: resuming skips it."""
-        if not problem:
-            return b""
-        return f"data: {json.dumps({'event': 'error', 'text': problem})}\n\n".encode()
+        return frame({"event": "error", "text": problem}) if problem else b""
 
 
 async def whole(
@@ -58,18 +55,18 @@ async def whole(
     errors: list[str] = []
     turn, finish, usage = 0, "cancelled", {"prompt_tokens": 0, "cached_tokens": 0, "completion_tokens": 0}
     async for event in (told(form) async for forms in events for form in forms):
-        match event:
-            case {"event": "turn_start"}:
+        match event["event"]:
+            case "turn_start":
                 turn = event["turn"]
-            case {"event": "send", "id": act, "text": text}:
-                messages.append(ShownMessage(act, text))
-            case {"event": "card"}:
+            case "send":
+                messages.append(ShownMessage(event["id"], event["text"]))
+            case "card":
                 cards.append({name: event[name] for name in ("id", "type", "version", "data", "fallback")})
-            case {"event": "react", "id": act, "emoji": emoji, "message": message}:
-                reactions.append(ShownReaction(act, emoji, message))
-            case {"event": "error", "text": text}:
-                errors.append(text)
-            case {"event": "turn_end"}:
+            case "react":
+                reactions.append(ShownReaction(event["id"], event["emoji"], event["message"]))
+            case "error":
+                errors.append(event["text"])
+            case "turn_end":
                 finish, usage = event["finish"], event["usage"]
             case _:
                 pass

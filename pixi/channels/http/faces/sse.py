@@ -4,6 +4,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
+
 HEADERS: Mapping[str, str] = {
     "Content-Type": "text/event-stream; charset=utf-8",
     "Cache-Control": "no-cache, no-transform",
@@ -15,10 +17,19 @@ DONE = b"data: [DONE]\n\n"
 """Ends a stream of OpenAI's and of AI SDK's."""
 
 
-def frame(value: Mapping[str, Any]) -> bytes:
-    """Return one event. A lone surrogate, which UTF-8 cannot hold, becomes a question mark."""
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-    return b"data: " + text.encode("utf-8", "replace") + b"\n\n"
+def frame(value: Mapping[str, Any], place: str = "") -> bytes:
+    """Return one event. A lone surrogate, which UTF-8 cannot hold, becomes a question mark.
+
+    Args:
+        value: its data.
+        place: its id, by which a reader resumes behind it; "": it has none.
+    """
+    try:
+        data = msgspec.json.encode(value)
+    except UnicodeEncodeError:
+        text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+        data = text.encode("utf-8", "replace")
+    return b"id: %b\ndata: %b\n\n" % (place.encode(), data) if place else b"data: %b\n\n" % data
 
 
 class PlainStream:
