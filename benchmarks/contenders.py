@@ -215,7 +215,9 @@ class Forgetful(SqliteStore):
     async def plan(self, turn: int, commands: Sequence[Planned]) -> None:
         """Not recorded."""
 
-    async def command_ended(self, turn: int, number: int, outcome: CommandOutcome) -> None:
+    async def command_ended(
+        self, turn: int, number: int, outcome: CommandOutcome, *, later: bool = False
+    ) -> None:
         """Not recorded."""
 
     async def mark_turn(self, turn: int, mark: Mark) -> None:
@@ -235,7 +237,13 @@ class Forgetful(SqliteStore):
         """Not recorded."""
 
     async def settle(
-        self, turn: int, sequence: int, outcome: Outcome, platform_id: str | None = None
+        self,
+        turn: int,
+        sequence: int,
+        outcome: Outcome,
+        platform_id: str | None = None,
+        *,
+        later: bool = False,
     ) -> None:
         """Not recorded."""
 

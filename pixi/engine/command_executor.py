@@ -307,6 +307,11 @@ class CommandExecutor:
     def _note(self, number: int, outcome: CommandOutcome) -> asyncio.Future[None]:
         return self._record(self._store.command_ended(self._turn, number, outcome))
 
+    def _ended(self, number: int, outcome: CommandOutcome) -> None:
+        """Note what came of a command, on record together with what comes next: nobody waits for that."""
+        work = self._store.command_ended(self._turn, number, outcome, later=True)
+        asyncio.ensure_future(work).add_done_callback(self._recorded)
+
     def _only_acts(self, name: str) -> bool:
         """Whether all that a command does are acts, which wait by themselves until it is on record."""
         command = self._commands.get(name)
@@ -326,7 +331,7 @@ class CommandExecutor:
 
     def _fail(self, error: BaseException) -> None:
         """Something of ours broke: the turn cannot go on."""
-        if self.trouble is None:
+        if self.trouble is None and self._life.state is not State.DONE:
             self.trouble = error
             self._drop(0, recorded=False)
             self._life.on(Event.TAKEN if isinstance(error, StoreOutdated) else Event.FAILED)
@@ -441,7 +446,7 @@ class CommandExecutor:
             if delivered:
                 self._delivered(number)
         if succeeded or self._life.state not in (State.HOLDING, State.DONE):  # else it is gone on with later
-            self._note(number, "done" if delivered else "failed")
+            self._ended(number, "done" if delivered else "failed")
         if succeeded and not command.by_acts:
             actions.show(Performed(planned.name, planned.argument, self._id_of(number)))
 
