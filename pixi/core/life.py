@@ -26,6 +26,8 @@ from pixi.core.message import Message
 class State(Enum):
     """Where a turn is."""
 
+    __hash__ = object.__hash__  # that of an enumeration is a function of Python's, called at each step
+
     WAITING = auto()
     """For more messages, for a budget, for the right to write here. Nothing is on record, nobody is asked."""
     UNSEEN = auto()
@@ -64,6 +66,8 @@ class State(Enum):
 
 class Event(Enum):
     """What happens to a turn."""
+
+    __hash__ = object.__hash__  # that of an enumeration is a function of Python's, called at each step
 
     BEGUN = auto()
     """It is on record, and the model is asked."""

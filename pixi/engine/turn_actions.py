@@ -592,7 +592,7 @@ class TurnActions:
             StoreError: it could not be recorded.
         """
         recording = tuple(self._recording)
-        if recording:
+        if not all(each.done() for each in recording):
             await asyncio.wait(recording)  # whoever is cancelled here leaves them to `close`
         self._recording = [task for task in self._recording if task not in recording]
         for error in [task.exception() for task in recording]:
