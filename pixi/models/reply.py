@@ -156,7 +156,10 @@ class Reply:
                 self._hand_on(self._unsaid.popleft())
             elif self._at < len(self._data):
                 start, self._at = self._at, self._at + _SLICE
-                self._hear(self._reader.feed(self._payloads_in(self._data[start : self._at])))
+                piece = self._data[start : self._at]
+                if self._at >= len(self._data):
+                    self._data, self._at = b"", 0  # nothing that was read is held
+                self._hear(self._reader.feed(self._payloads_in(piece)))
             if not self._over.done():
                 self._go_on()
         except EventTooLong as error:
