@@ -54,7 +54,7 @@ def _has_value(figure: Figure) -> bool:
 def test_parser() -> None:
     figure, kinds, hostile = parser.run(quick=True)
     assert all(map(_has_value, (figure, kinds, hostile)))
-    assert list(kinds.ratios) == [f"{kind} / str.find" for kind in parser.KINDS]
+    assert list(kinds.ratios) == [f"{kind} / str.find" for kind in (*parser.KINDS, "given back")]
     assert set(figure.floors) == {"str.find per chunk", "re.finditer over the whole"}
     assert "no network" in figure.peers["pixi-bot 1.4.1"]
     assert figure.met is None
