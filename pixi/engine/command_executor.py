@@ -331,7 +331,7 @@ class CommandExecutor:
 
     def _fail(self, error: BaseException) -> None:
         """Something of ours broke: the turn cannot go on."""
-        if self.trouble is None and self._life.state is not State.DONE:
+        if self.trouble is None:
             self.trouble = error
             self._drop(0, recorded=False)
             self._life.on(Event.TAKEN if isinstance(error, StoreOutdated) else Event.FAILED)
