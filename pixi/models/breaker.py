@@ -35,7 +35,7 @@ class Patience:
 
 
 class Asking:
-    """A request that was let through. Only its first outcome counts."""
+    """A request that was let through. What is told first of it holds."""
 
     __slots__ = ("_breaker", "_is_over")
 
@@ -107,7 +107,7 @@ class Breaker:
 
     @contextmanager
     def asking(self) -> Iterator[Asking]:
-        """Ask within this block. A block that ends without `answered` or `failed` counts nothing.
+        """Ask within this block. Who leaves it without a word of what came of it did not wait for it.
 
         Raises:
             ModelError: the breaker is open.

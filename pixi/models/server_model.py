@@ -322,7 +322,7 @@ class ServerModel(PushedModel):
         await self._retries.sleep(pause)
 
     def _pause_after(self, fault: ModelError, attempt: int, wait: FirstWait, asking: Asking) -> float | None:
-        """Return the seconds to wait before the next attempt; None where there is to be none."""
+        """Seconds to wait before the next attempt; None where there is to be none."""
         if fault.retry_after is not None:
             self._breaker.leave_alone(self.name, fault.retry_after)
         if asking.may_be_tried_again:

@@ -47,7 +47,7 @@ class Talk:
 
 
 def talk_of(request: Request, form: Literal["native", "text", "off"], *, vision: bool) -> Talk:
-    """Return the lines of a request as a talk.
+    """The talk that the lines of a request amount to.
 
     Args:
         form: where it is not `native`, calls and results of the past are written in the text form.

@@ -144,7 +144,7 @@ def _tool(tool: ToolSchema) -> JsonObject:
 
 
 def _called(talk: Talk, kept: KeptOf) -> list[JsonObject]:
-    """Return the tools of a talk in which some were called: of the last call, or what is known of them."""
+    """The tools of a talk in which some were called: those of the last call, or what is known of them."""
     calls = [call for side in talk.sides for call in side.calls]
     if calls and (keepsake := kept(calls[-1].id)) is not None:
         return list(keepsake.tools)
