@@ -15,6 +15,7 @@ NAMES = (
     "parser",
     "client",
     "latency",
+    "capacity",
     "tokens",
     "long_talk",
     "returning",

@@ -9,6 +9,7 @@ from benchmarks.processes import ServerAddress, WorkerFailed, cores, model_serve
 from benchmarks.replies import chunks_of_text
 from benchmarks.report import Figure, progress
 from benchmarks.rounds import Rounds, interleave
+from pixi.cli.running import tune
 
 COMMAND = "python -m benchmarks client"
 GOAL_FAST_US = 4
@@ -102,6 +103,7 @@ def run(quick: bool) -> list[Figure]:
     turns = 1 if quick else 3
     client_core, server_core = cores()
     loop, loop_name = new_event_loop()
+    tune()  # as the program does
     with (
         pinned(client_core),
         model_server(server_core) as server,

@@ -4,7 +4,7 @@ import asyncio
 import re
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from contextlib import AsyncExitStack
 from importlib import import_module
 from pathlib import Path
@@ -184,6 +184,13 @@ class Recording(Channel):
             self.wrong.append(f"the turn ended with {event.finish!r}")
 
 
+def _at_once() -> asyncio.Future[None]:
+    """Return a future that is done, as the store returns futures: a coroutine would take a task for each."""
+    done = asyncio.get_running_loop().create_future()
+    done.set_result(None)
+    return done
+
+
 class Forgetful(SqliteStore):
     """A store that keeps a message until its turn begins, and no more: the engine without its journal."""
 
@@ -211,16 +218,21 @@ class Forgetful(SqliteStore):
     ) -> Begun:
         return Begun(1, message_ids)
 
-    async def plan(self, turn: int, commands: Sequence[Planned]) -> None:
+    def plan(self, turn: int, commands: Sequence[Planned]) -> Awaitable[None]:
         """Not recorded."""
+        return _at_once()
 
-    async def command_ended(self, turn: int, number: int, outcome: CommandOutcome) -> None:
+    def command_ended(
+        self, turn: int, number: int, outcome: CommandOutcome, *, later: bool = False
+    ) -> Awaitable[None]:
         """Not recorded."""
+        return _at_once()
 
-    async def mark_turn(self, turn: int, mark: Mark) -> None:
+    def mark_turn(self, turn: int, mark: Mark) -> Awaitable[None]:
         """Not recorded."""
+        return _at_once()
 
-    async def intend(
+    def intend(
         self,
         turn: int,
         sequence: int,
@@ -230,13 +242,21 @@ class Forgetful(SqliteStore):
         target: int = 0,
         command: int | None = None,
         outcome: Outcome | None = None,
-    ) -> None:
+    ) -> Awaitable[None]:
         """Not recorded."""
+        return _at_once()
 
-    async def settle(
-        self, turn: int, sequence: int, outcome: Outcome, platform_id: str | None = None
-    ) -> None:
+    def settle(
+        self,
+        turn: int,
+        sequence: int,
+        outcome: Outcome,
+        platform_id: str | None = None,
+        *,
+        later: bool = False,
+    ) -> Awaitable[None]:
         """Not recorded."""
+        return _at_once()
 
     async def end_turn(
         self,

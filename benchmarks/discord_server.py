@@ -91,6 +91,8 @@ class FarEnds:
                 return {}
             case "talk":
                 return await self._talk(job["first"], job["count"], job["chunks"], job["rate"])
+            case "posted":
+                return self._posted()
             case "stage":
                 self.stage = Stage(job["chunks"], job["rate"])
                 return {}
@@ -106,9 +108,16 @@ class FarEnds:
             "api_url": self.discord.api_url,
             "token": self.discord.token,
             "base_url": self._base_url,
+            "channels": [channel.id for channel in self._channels],
         }
 
     # Many replies at once.
+
+    def _posted(self) -> dict[str, Any]:
+        """Give when each message was asked for since the last time, on the monotonic clock."""
+        asked = [call.at for call in self.discord.asked("POST", r"/messages$")]
+        self.discord.requests.clear()
+        return {"asked": asked}
 
     async def _talk(self, first: int, count: int, chunks: int, rate: float) -> dict[str, Any]:
         """A question in each of so many channels; gives the delays of what was posted, in seconds."""

@@ -2,21 +2,19 @@
 
 import statistics
 import sys
-from collections.abc import Callable
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any
 
 from benchmarks.contenders import new_event_loop
 from benchmarks.latency_worker import RATE
 from benchmarks.peers import PIXI_BOT, PeerMissing, pixi_bot
-from benchmarks.processes import ServerAddress, Worker, cores, model_server, worker
+from benchmarks.processes import ServerAddress, cores, model_server, worker
 from benchmarks.report import Figure, progress
 
 COMMAND = "python -m benchmarks latency"
 GOAL_RATIO = 6
 GOAL_KB = 40
-PEER = f"pixi-bot {PIXI_BOT}"
+OURS, FLOOR, PEER = "Pixi", "Protocol", f"pixi-bot {PIXI_BOT}"
 PEER_UP_TO = 100
 """Streams above which the peer only falls behind, so that a comparison would say nothing."""
 
@@ -73,41 +71,40 @@ class Measured:
     reports: list[dict[str, float]] = field(default_factory=list)
 
 
-Start = Callable[[], AbstractContextManager[Worker]]
+def told_by(name: str, streams: int, seconds: float, server: ServerAddress) -> dict[str, Any]:
+    """Let a contender read so many streams for so long, in a process of its own on the client's core.
+
+    Raises:
+        PeerMissing: it is the peer, and cannot be set up.
+        WorkerFailed: the process died.
+    """
+    client_core, _ = cores()
+    size: dict[str, Any] = {"streams": streams, "seconds": seconds}
+    if name == PEER:
+        base_url = server.paced(streams, int(RATE * seconds), RATE)
+        with pixi_bot(client_core) as running:
+            return running.ask({"do": "latency", "base_url": base_url, **size})
+    with worker([sys.executable, "-m", "benchmarks.latency_worker"], client_core) as running:
+        return running.ask({"name": name, "port": server.port, **size})
 
 
 def _measure(load: Load, rounds: int, missing: bool) -> Measured:
-    """Interleaved rounds, each contender in a fresh process on the core that is not the server's."""
-    client_core, server_core = cores()
-    command = [sys.executable, "-m", "benchmarks.latency_worker"]
-    starts: dict[str, Start] = {
-        "Pixi": lambda: worker(command, client_core),
-        "Protocol": lambda: worker(command, client_core),
-    }
+    """Interleaved rounds of all contenders."""
+    names = [OURS, FLOOR]
     if load.streams <= PEER_UP_TO and not missing:
-        starts[PEER] = lambda: pixi_bot(client_core)
-    measured = Measured(load, {name: Delays() for name in starts})
-    names = list(starts)
-    with model_server(server_core) as server:
+        names.append(PEER)
+    measured = Measured(load, {name: Delays() for name in names})
+    with model_server(cores()[1]) as server:
         for turn in range(rounds):
             first = turn % len(names)
             for name in names[first:] + names[:first]:
-                with starts[name]() as running:
-                    measured.contenders[name].take(running.ask(_job(name, load, server)))
+                measured.contenders[name].take(told_by(name, load.streams, load.seconds, server))
                 measured.reports.append(server.report())
     return measured
 
 
-def _job(name: str, load: Load, server: ServerAddress) -> dict[str, Any]:
-    size: dict[str, Any] = {"streams": load.streams, "seconds": load.seconds}
-    if name == PEER:
-        chunks = int(RATE * load.seconds)
-        return {"do": "latency", "base_url": server.paced(load.streams, chunks, RATE), **size}
-    return {"name": name, "port": server.port, **size}
-
-
 def _figure(measured: Measured, missing: str) -> Figure:
-    load, ours, floor = measured.load, measured.contenders["Pixi"], measured.contenders["Protocol"]
+    load, ours, floor = measured.load, measured.contenders[OURS], measured.contenders[FLOOR]
     met: bool | None = statistics.median(ours.p99) <= load.goal_ms
     goal = f"p99 ≤ {load.goal_ms:g} ms"
     peers, ratios = {}, {}
@@ -143,7 +140,7 @@ def _figure(measured: Measured, missing: str) -> Figure:
 
 
 def _memory(measured: Measured) -> Figure:
-    ours = measured.contenders["Pixi"].kilobytes
+    ours = measured.contenders[OURS].kilobytes
     peers = {}
     if PEER in measured.contenders:
         peers[PEER] = f"{statistics.median(measured.contenders[PEER].kilobytes):.0f} KB"
@@ -154,9 +151,7 @@ def _memory(measured: Measured) -> Figure:
         goal=f"≤ {GOAL_KB} KB",
         ours=f"{value:.0f} KB",
         peers=peers,
-        floors={
-            "watching Protocol": f"{statistics.median(measured.contenders['Protocol'].kilobytes):.0f} KB"
-        },
+        floors={"watching Protocol": f"{statistics.median(measured.contenders[FLOOR].kilobytes):.0f} KB"},
         met=value <= GOAL_KB if value > 0 else None,
     )
 

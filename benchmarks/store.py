@@ -224,9 +224,10 @@ class _Table:
             floors={_FLOOR: self.row(lambda each: each.turns.median(_FLOOR), "µs")},
             ratios=ratios,
             met=all(each.turns.median(_PIXI) <= GOAL_US for each in self.found.values()),
-            note="five calls, each on record before the next is made, of loop and thread together; pixi-bot "
-            "saves its whole file, on the loop; of PostgreSQL the server's own time is not counted, and it "
-            "runs without fsync, as SQLite does in WAL mode between checkpoints",
+            note="five calls, each on record before the next is made, but for what became of the message, "
+            "which goes with the turn's end; of loop and thread together; pixi-bot saves its whole file, on "
+            "the loop; of PostgreSQL the server's own time is not counted, and it runs without fsync, as "
+            "SQLite does in WAL mode between checkpoints",
         )
 
     def alone(self, lengths: str) -> Figure:
@@ -241,7 +242,7 @@ class _Table:
             ours=self.row(lambda each: each.alone.median(_PIXI), "µs"),
             peers=peers,
             met=all(each.alone.median(_PIXI) <= GOAL_US for each in self.found.values()),
-            note="five transactions, and ten times one thread wakes the other",
+            note="four transactions, and eight times one thread wakes the other",
         )
 
     def stalls(self, lengths: str) -> Figure:

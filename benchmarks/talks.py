@@ -60,11 +60,12 @@ class Talks:
         begun = await store.begin_turn(conversation, 0, "Pixi", (number,), model="benchmark", lease=lease)
         turn = begun.turn
         await store.intend(turn, 1, "send", SAID)
-        await store.settle(turn, 1, "done", number)
+        settled = store.settle(turn, 1, "done", number, later=True)
         lines = (UserLine(f"Sunday 1 March 2026, 10:00\n> {SAID}"), AssistantLine(f"[SEND: {SAID}]"))
         window = self.windows[conversation]
         window.append(PastTurn(turn, lines))
         await store.end_turn(turn, lines, "stop", 1, Usage(500, 400, 30), window=window.news())
+        await settled
 
     async def alone(self, turns: int) -> float:
         """Microseconds that a turn takes where nobody else talks: the median."""

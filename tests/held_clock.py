@@ -57,15 +57,19 @@ class HeldClock:
         return call
 
     def of_future(self, function: Callable[P, "asyncio.Future[T]"]) -> Callable[P, "asyncio.Future[T]"]:
-        """Return the function, in which the clock stands until its future is done."""
+        """Return the function, in which the clock stands until its future is done.
+
+        It does not stand for what the store may record later.
+        """
 
         def ended(_: object) -> None:
             self._under_way -= 1
 
         def call(*args: P.args, **kwargs: P.kwargs) -> "asyncio.Future[T]":
             future = function(*args, **kwargs)
-            self._under_way += 1
-            future.add_done_callback(ended)
+            if not kwargs.get("later"):
+                self._under_way += 1
+                future.add_done_callback(ended)
             return future
 
         return call

@@ -67,6 +67,8 @@ class LifeState(Enum):
 class LifeEvent(Enum):
     """What happens to a turn."""
 
+    __hash__ = object.__hash__  # as above
+
     BEGUN = auto()
     """It is on record, and the model is asked."""
     NEWER = auto()

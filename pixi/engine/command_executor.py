@@ -305,6 +305,11 @@ class CommandExecutor:
     def _note(self, number: int, outcome: CommandOutcome) -> asyncio.Future[None]:
         return self._record(self._store.command_ended(self._turn, number, outcome))
 
+    def _ended(self, number: int, outcome: CommandOutcome) -> None:
+        """Note what came of a command, on record together with what comes next: nobody waits for that."""
+        work = self._store.command_ended(self._turn, number, outcome, later=True)
+        asyncio.ensure_future(work).add_done_callback(self._recorded)
+
     def _only_acts(self, name: str) -> bool:
         """Whether all that a command does are acts, which wait by themselves until it is on record."""
         command = self._commands.get(name)
@@ -442,7 +447,7 @@ class CommandExecutor:
             LifeState.HOLDING,
             LifeState.DONE,
         ):  # else it is gone on with later
-            self._note(number, "done" if delivered else "failed")
+            self._ended(number, "done" if delivered else "failed")
         if succeeded and not command.by_acts:
             actions.show(Performed(planned.name, planned.argument, self._id_of(number)))
 

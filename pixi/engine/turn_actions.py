@@ -1,7 +1,7 @@
 """What a command or a tool can do in a turn: each outward act is recorded before and after it is done.
 
-What became of an act is put on record together with the next one, which waits for both; so an act that is
-done is told of at once, and nothing is posted behind one that may be lost.
+What became of an act is put on record together with the next one, which waits for both, or with the turn's
+end; so an act that is done is told of at once, and nothing is posted behind one that may be lost.
 
 Where an act is its event and nothing else (`Channel.acts_by_events`), no act waits: all that a reply holds
 goes on record at once, and events are held back until what was to be recorded before them is.
@@ -119,6 +119,7 @@ class TurnActions:
         "_life",
         "_limits",
         "_messages",
+        "_outcomes",
         "_pace",
         "_reactions",
         "_recording",
@@ -186,6 +187,7 @@ class TurnActions:
         self._acts_for: int | None = None  # the number of the command that acted last; None: none did
         self._under_way = 0  # acts
         self._recording: list[asyncio.Future[None]] = []  # what is being put on record: no act is done before
+        self._outcomes: list[asyncio.Future[None]] = []  # of acts, the same; but the end does not wait
         # What is to be shown, behind what is to be recorded before.
         self._held: list[Callable[[], None] | asyncio.Future[None]] = []
         self._messages = 0
@@ -435,7 +437,7 @@ class TurnActions:
         """End what was begun beside the acts. What is left of a command or a tool can do nothing any more.
 
         Raises:
-            StoreError: what became of an act could not be recorded.
+            StoreError: an act could not be recorded.
         """
         self._closed = True
         self._hurry.set()
@@ -533,7 +535,9 @@ class TurnActions:
         outcome: Outcome | None = None
         platform_id: str | None = None
         try:
+            outcomes, self._outcomes = self._outcomes, []
             await self._intend(act)
+            self._recording += outcomes
             await self._recorded()
             outcome = "unknown"
             if self._life.state in (
@@ -577,8 +581,9 @@ class TurnActions:
         if outcome == "unknown" and self._life.state in _LOST:
             self.lost = True
         else:
-            work = self._store.settle(self._turn, sequence, outcome, platform_id)
-            self._recording.append(asyncio.ensure_future(work))
+            work = self._store.settle(self._turn, sequence, outcome, platform_id, later=True)
+            self._outcomes.append(asyncio.ensure_future(work))
+            self._outcomes[-1].add_done_callback(_look_at)
 
     async def _recorded(self) -> None:
         """Wait until what was told before is on record.
@@ -587,7 +592,7 @@ class TurnActions:
             StoreError: it could not be recorded.
         """
         recording = tuple(self._recording)
-        if recording:
+        if not all(each.done() for each in recording):
             await asyncio.wait(recording)  # whoever is cancelled here leaves them to `close`
         self._recording = [task for task in self._recording if task not in recording]
         for error in [task.exception() for task in recording]:
@@ -607,6 +612,12 @@ class TurnActions:
 def _is_there(recording: asyncio.Future[None]) -> bool:
     """Return True for what is on record, False for what is not yet, or cannot be."""
     return recording.done() and not recording.cancelled() and recording.exception() is None
+
+
+def _look_at(recording: asyncio.Future[None]) -> None:
+    """Take note of its error: where an outcome cannot be recorded, neither can the turn's end."""
+    if not recording.cancelled():
+        recording.exception()
 
 
 def _command(performed: Planned | None) -> str:

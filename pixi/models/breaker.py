@@ -45,29 +45,29 @@ class Permit:
 
     @property
     def may_be_tried_again(self) -> bool:
-        """Whether another attempt at it is worth making: a probe has one, and so has who came before it."""
+        """Whether the request may be tried again: not while the server is known to fail. A probe never is."""
         return not self._breaker.is_open
 
     def answered(self) -> None:
-        """The server answered, were it with a no that is about this request."""
+        """Count an answer, be it a refusal of this request."""
         if not self._is_over:
             self._is_over = True
             self._breaker._close()
 
     def failed(self, fault: ModelError) -> None:
-        """The server did not answer, or said that it is broken."""
+        """Count a failure: the server did not answer, or said that it is broken."""
         if not self._is_over:
             self._is_over = True
             self._breaker._count(self, fault)
 
     def left(self) -> None:
-        """Nobody waited for what came of it."""
+        """Count nothing: the request was given up."""
         self._is_over = True
         self._breaker._release(self)
 
 
 class Breaker:
-    """That of one server.
+    """The circuit breaker of one server.
 
     Args:
         place: the server, for people.
@@ -125,11 +125,11 @@ class Breaker:
             asking.left()
 
     def leave_alone(self, model: str, seconds: float) -> None:
-        """The server asked those who want this model to wait. That is no failure."""
+        """Let requests for a model wait, as the server asked. That is no failure."""
         self._left_alone[model] = self._clock() + min(seconds, _LONGEST_PAUSE)
 
     def seconds_to_wait(self, model: str) -> float:
-        """How long it asked those who want this model to wait still."""
+        """Return for how long requests for a model are still to wait."""
         return max(0.0, self._left_alone.get(model, -math.inf) - self._clock())
 
     def _close(self) -> None:
@@ -183,7 +183,7 @@ class Breakers:
         self._breakers: dict[str, Breaker] = {}
 
     def of(self, place: str) -> Breaker:
-        """The breaker of a server, by host and port."""
+        """Return the breaker of a server, by host and port."""
         if place not in self._breakers:
             self._breakers[place] = Breaker(place, self._clock, self._patience)
         return self._breakers[place]

@@ -163,7 +163,7 @@ class PushedBody:
             self._pause_transport()  # enough came of what waited
 
     def stop(self) -> None:
-        """Hear no more of it."""
+        """Take nothing more of it."""
         if self._connection is not None:
             self._connection.arrived = None
             self._connection.pieces.clear()
@@ -242,10 +242,14 @@ def _without_false_length(data: bytes) -> bytes:
 def checked_address(
     base_url: str, *, key_name: str = "OPENAI_API_KEY", example: str = "https://api.openai.com/v1"
 ) -> yarl.URL:
-    """The address, if it can be asked. `key_name`, `example`: where its key comes from, and what it is like.
+    """Return an address that can be asked.
+
+    Args:
+        key_name: the variable that holds its key.
+        example: an address of its kind, for people.
 
     Raises:
-        ConfigError: it cannot.
+        ConfigError: it cannot be asked.
     """
     try:
         url = yarl.URL(base_url.strip().rstrip("/"))
@@ -262,7 +266,7 @@ def checked_address(
 
 
 def checked_key(api_key: str | None, *, key_name: str = "OPENAI_API_KEY") -> str | None:
-    """The key without the line break that came with copying it; None for none.
+    """Return the key without the line break that came with copying it; None for none.
 
     Raises:
         ConfigError: it holds what no header can carry.
@@ -274,7 +278,9 @@ def checked_key(api_key: str | None, *, key_name: str = "OPENAI_API_KEY") -> str
 
 
 def proxy_for(url: yarl.URL) -> str | None:
-    """The proxy that the environment names for an address. aiohttp's own look-up would read `.netrc` too.
+    """Return the proxy that the environment names for an address.
+
+    aiohttp's own look-up would read `.netrc` too.
 
     Raises:
         ConfigError: it is of a kind that cannot be used.

@@ -172,7 +172,7 @@ class FirstWait:
         return PromptProgress(done, total, self._speed.seconds(total - done))
 
     def answered(self) -> None:
-        """The first content came. Where it came late, and nothing was told before, that teaches the speed."""
+        """Take note of the first content; learn the speed where it came late, and nothing was told before."""
         self._speed.answered()
         waited = self._loop.time() - self._since
         if self._done < 0 and waited > _LATE_SECONDS:
@@ -233,7 +233,7 @@ class Watchdog:
         self._timer = self._loop.call_at(self._due(), self._look)
 
     def content(self) -> None:
-        """Content came."""
+        """Take note that content came."""
         self._since = self._loop.time()
         if self._wait is not None:
             self._wait = None
@@ -241,7 +241,7 @@ class Watchdog:
             self._expect_within(self._deadlines.gap)
 
     def last_words(self) -> None:
-        """The server said why its reply ended."""
+        """Expect the end soon: the server said why its reply ended."""
         if self._patience > _LAST_WORDS_SECONDS:
             self.content()
             self._expect_within(_LAST_WORDS_SECONDS)

@@ -13,7 +13,7 @@ class Embedder(Protocol):
         ...
 
     async def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
-        """A vector of length 1 for each text, in order, all with as many dimensions."""
+        """Return a vector of length 1 for each text, in order, all with as many dimensions."""
         ...
 
     async def close(self) -> None:

@@ -106,7 +106,7 @@ class OpenAIEmbeddings:
         return f"{self._model} at {self._server.base_url}{beside}"
 
     async def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
-        """A vector of length 1 for each text, in order. Of a very long text only the beginning is read.
+        """Return a vector of length 1 for each text, in order. Of a long text only the beginning is read.
 
         Raises:
             ModelError: the server could not be asked, refused, failed, was too slow, or gave what are no
@@ -142,7 +142,7 @@ class OpenAIEmbeddings:
         return vectors
 
     async def _asked(self, texts: Sequence[str]) -> bytes:
-        """The answer to one request, however often it is tried."""
+        """Return the answer to one request, however often it is tried."""
         asked_at = asyncio.get_running_loop().time()
         attempt = 1
         with self._breaker.asking() as asking:
@@ -247,7 +247,7 @@ class OpenAIEmbeddings:
 
 
 def _tokens_in(usage: object) -> int:
-    """The tokens that a server counted; 0 for anything else that stands there."""
+    """Return the tokens that a server counted; 0 for anything else that stands there."""
     try:
         return max(0, msgspec.convert(usage, _Used).prompt_tokens)
     except msgspec.ValidationError:
@@ -255,7 +255,7 @@ def _tokens_in(usage: object) -> int:
 
 
 def _batches(texts: Sequence[str]) -> Iterator[list[str]]:
-    """The texts in requests, as they are sent: none is empty, none too long."""
+    """Return the texts in requests, as they are sent: none is empty, none too long."""
     batch: list[str] = []
     size = 0
     for text in texts:
@@ -271,7 +271,7 @@ def _batches(texts: Sequence[str]) -> Iterator[list[str]]:
 
 
 def _is_about_the_form(fault: ModelError) -> bool:
-    """Whether the server does not know base64."""
+    """Return True if the server does not know base64."""
     if not isinstance(fault, Refusal) or fault.complaint.status not in (400, 404, 415, 422, 501):
         return False
     words = f"{fault.complaint.code} {fault.complaint.message}".casefold()

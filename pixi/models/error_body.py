@@ -108,7 +108,7 @@ def complaint_in(body: bytes, status: int) -> Complaint:
 
 
 def _wait_in(details: object) -> float | None:
-    """The seconds to wait where they are told as Google does: `{"retryDelay": "34s"}` among the details."""
+    """Return the seconds to wait, told as Google does: `{"retryDelay": "34s"}` among the details."""
     for detail in details if isinstance(details, list) else ():
         delay = detail.get("retryDelay") if isinstance(detail, dict) else None
         if isinstance(delay, str) and (told := _SECONDS.fullmatch(delay)):
@@ -117,7 +117,7 @@ def _wait_in(details: object) -> float | None:
 
 
 def looks_like_page(body: bytes) -> bool:
-    """It is HTML, or XML: no model server answers so."""
+    """Return True for HTML or XML: no model server answers so."""
     return body.lstrip()[:1] == b"<"
 
 

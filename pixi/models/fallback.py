@@ -31,7 +31,7 @@ class _Member:
     rests_until: float = 0.0
 
     def ask(self, now: float) -> None:
-        """It is asked now: one that failed last time by one request only, until that is answered."""
+        """Take note that it is asked: one that failed, by one request only until that is answered."""
         if self.failures:
             self.rests_until = now + min(_REST_SECONDS * 2.0 ** (self.failures - 1), _LONGEST_REST)
 
@@ -145,7 +145,7 @@ class FallbackModel(PushedModel):
             raise ModelError(f"{model.name} was not done within {self._seconds:g} s.") from None
 
     def _hear(self, member: _Member, faults: Sequence[ModelError]) -> None:
-        """One of them answers; told where it is another than before."""
+        """Take note of who answers; tell where it is another than before."""
         member.answer()
         if member is self._speaker:
             return
@@ -178,13 +178,13 @@ class _Asked:
         self._asked_at = asked_at
 
     def reads_on(self) -> None:
-        """It told how far it has read."""
+        """Stop the time: it told how far it has read."""
         if not self.reads:
             self.reads = True
             self._move(None)
 
     def answer(self, now: float) -> None:
-        """The first of its reply came."""
+        """Let the time run: the first of its reply came."""
         self.answered = True
         if self.reads:
             self.ends = self.ends_at(now)
@@ -211,12 +211,12 @@ def _signed(finished: Finished, model: Model) -> Finished:
 
 
 def _next_of(members: Sequence[_Member], now: float) -> _Member:
-    """The first that does not rest; where all do, the first."""
+    """Return the first that does not rest; where all do, the first."""
     return next((member for member in members if member.rests_until <= now), members[0])
 
 
 def _none_answers(faults: Sequence[ModelError]) -> ModelError:
-    """One error of many."""
+    """Return one error for all of them."""
     told = dict.fromkeys(map(str, faults))  # of two at one server both often say the same
     waits = [fault.retry_after for fault in faults]
     return ModelError(

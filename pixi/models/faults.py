@@ -42,11 +42,11 @@ class Retries:
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
 
     def backoff(self, attempt: int) -> float:
-        """The pause after the attempt of that number, from 1."""
+        """Return the pause after the attempt of that number, from 1."""
         return random.uniform(0.5, 1.0) * min(self.cap, self.base * 2.0 ** (attempt - 1))
 
     def pause_after(self, fault: ModelError, attempt: int, left: float) -> float | None:
-        """The pause after the attempt of that number; None where there is to be no other.
+        """Return the pause after the attempt of that number; None where there is to be no other.
 
         Args:
             fault: what came of the attempt.
@@ -95,7 +95,7 @@ class Server:
         return self.api_key or "none"
 
     def without_key(self, text: str) -> str:
-        """A text of the server's, which may quote the key that it was sent."""
+        """Return a text of the server's without the key, which it may quote."""
         if self.api_key and len(self.api_key) >= _SHORTEST_SECRET:
             return text.replace(self.api_key, "…")
         return text
@@ -136,7 +136,7 @@ class Overran(ModelError):
 
 
 def refusal(server: Server, complaint: Complaint, retry_after: float | None = None) -> Refusal:
-    """The error that an answer other than a reply amounts to."""
+    """Return the error for an answer that is no reply."""
     complaint = replace(complaint, message=server.without_key(complaint.message))
     if retry_after is None:
         retry_after = complaint.wait
@@ -157,7 +157,7 @@ def refusal(server: Server, complaint: Complaint, retry_after: float | None = No
 
 
 async def refusal_in(response: aiohttp.ClientResponse, server: Server) -> Refusal:
-    """Return the error that a response other than what was asked for amounts to."""
+    """Return the error for a response that is not what was asked for."""
     content = await beginning_of(response, _LONGEST_ERROR)
     if response.content_type == "text/html":
         complaint = Complaint(response.status, is_page=True)
@@ -187,7 +187,7 @@ _PASSING = frozenset({408, 409, 425, 429})  # the 4xx that another attempt may c
 
 
 def _standing_fault(server: Server, complaint: Complaint) -> str | None:
-    """What is wrong with key, account, model or address, with its mend; None if nothing."""
+    """Return what is wrong with key, account, model or address, with its mend; None if nothing."""
     place, status = server.place, complaint.status
     words = f"{complaint.code} {complaint.message}"
     if status == 401 or _BAD_KEY.search(words):
@@ -212,7 +212,7 @@ def _standing_fault(server: Server, complaint: Complaint) -> str | None:
 
 
 def _request_fault(server: Server, complaint: Complaint) -> str | None:
-    """What is wrong with the request; None if nothing, so that asking again may help."""
+    """Return what is wrong with the request; None if nothing, so that asking again may help."""
     place, status = server.place, complaint.status
     if _TOO_LONG.search(f"{complaint.code} {complaint.message}"):
         return f"The prompt is too long for {place}: lower context_tokens.{_said(complaint)}"
@@ -233,19 +233,19 @@ def _said(complaint: Complaint) -> str:
 
 
 def declined(server: Server, complaint: Complaint) -> Refusal:
-    """The error of a model that will not answer what it was asked."""
+    """Return the error of a model that will not answer what it was asked."""
     text = f"{server.model} at {server.place} declined to answer.{_said(complaint)}"
     return Refusal(text, complaint, permanent=True, is_about_request=True)
 
 
 def tools_refused(server: Server, fault: ModelError) -> ModelError:
-    """The error of a server that takes no tools, where the settings say that it must."""
+    """Return the error of a server that takes no tools, where the settings say that it must."""
     mend = f'{server.place} takes no tools for {server.model!r}: set tools = "auto" or "text".'
     return ModelError(f"{mend} {fault}", permanent=True)
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Seconds that the server asks us to wait; None where it does not say."""
+    """Return the seconds that the server asks us to wait; None where it does not say."""
     for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
         try:
             seconds = float(headers.get(name, "")) * unit
@@ -262,7 +262,7 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
 
 
 def asked_to_wait(server: Server, seconds: float) -> ModelError:
-    """The error of a server that is left alone, as it asked."""
+    """Return the error of a server that is left alone, as it asked."""
     text = f"{server.place} asked to be left alone for {math.ceil(seconds)} s more."
     return ModelError(text, retry_after=seconds)
 
@@ -273,9 +273,9 @@ def is_overdue(fault: ModelError) -> bool:
 
 
 def is_the_servers(fault: ModelError) -> bool:
-    """Whether it speaks against the server: anybody else who asks it now will hardly fare better.
+    """Return True if a fault is the server's own, so that any other request to it would likely fail now.
 
-    What is permanent does not: it is told at once each time, and holds until somebody mends it. Nor does the
+    A permanent fault is not: it is told at once each time, and holds until somebody mends it. Nor is the
     slowness of a server near by: it took the request, so it runs.
     """
     if fault.permanent or (isinstance(fault, Overran) and fault.is_slow):
@@ -284,7 +284,7 @@ def is_the_servers(fault: ModelError) -> bool:
 
 
 def unreachable(server: Server, error: BaseException) -> ModelError:
-    """The error that a failed connection or a broken stream amounts to."""
+    """Return the error for a failed connection or a broken stream."""
     place = server.place
     match error:
         case aiohttp.ClientProxyConnectionError() | aiohttp.ClientHttpProxyError():
@@ -307,14 +307,14 @@ def unreachable(server: Server, error: BaseException) -> ModelError:
 
 
 def nothing_answers(server: Server, why: str) -> ModelError:
-    """The error of a connection that could not be made."""
+    """Return the error of a connection that could not be made."""
     return ModelError(
         f"Nothing answers at {server.place} ({why}): is the server running, and base_url right?"
     )
 
 
 def no_reply(server: Server, content_type: str) -> ModelError:
-    """The error of a body in which nothing of a reply could be found."""
+    """Return the error of a body in which nothing of a reply was found."""
     if content_type == "text/event-stream":
         return ModelError(f"{server.place} closed the connection without a reply.")
     what = f"{server.place} does not answer as a model server, but with {content_type}"
@@ -322,7 +322,7 @@ def no_reply(server: Server, content_type: str) -> ModelError:
 
 
 def endless(server: Server, limit: int) -> ModelError:
-    """The error of an answer, or of one event in it, that outgrew its limit in bytes."""
+    """Return the error of an answer, or of one event in it, that outgrew its limit in bytes."""
     what = f"{server.place} sent more than {limit // 1_000_000} MB at one go, too long to be a reply"
     return ModelError(f"{what}: check base_url, {server.base_url}", permanent=True)
 
@@ -332,7 +332,7 @@ def _reason(error: OSError) -> str:
 
 
 def overdue(server: Server, error: Overdue) -> Overran:
-    """The error that a deadline which passed amounts to."""
+    """Return the error for a deadline that passed."""
     what = {
         "first": "sent no words for",
         "gap": "stopped in the middle of its reply for",

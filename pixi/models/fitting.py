@@ -11,7 +11,7 @@ _SHORTEST = 64  # tokens that are left of a user line, fit or not
 
 
 def fitted(request: Request, context_tokens: int) -> Request:
-    """The request with the oldest turns left out, as many as it takes, by estimate.
+    """Return the request with the oldest turns left out, as many as it takes, by estimate.
 
     What the persona is told stays, and so does the last turn; of a user line in it that is too long by itself
     the middle is left out.

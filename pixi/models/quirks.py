@@ -54,7 +54,7 @@ def quirk_in(
 
 
 def _taught(complaint: Complaint, request: Request, open_: Collection[Quirk]) -> Iterator[Quirk]:
-    """All that a refusal may mean, the likeliest first."""
+    """Return all that a refusal may mean, the likeliest first."""
     words = f"{complaint.code} {complaint.message}"
     if "stream_options" in words or "include_usage" in words:
         yield Quirk.NO_USAGE

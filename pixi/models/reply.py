@@ -155,7 +155,10 @@ class Reply:
                 self._hand_on(self._unsaid.pop(0))
             elif self._at < len(self._data):
                 start, self._at = self._at, self._at + _SLICE
-                self._hear(self._reader.feed(self._payloads_in(self._data[start : self._at])))
+                piece = self._data[start : self._at]
+                if self._at >= len(self._data):
+                    self._data, self._at = b"", 0  # nothing that was read is held
+                self._hear(self._reader.feed(self._payloads_in(piece)))
             if not self._over.done():
                 self._go_on()
         except EventTooLong as error:
@@ -252,7 +255,7 @@ class Reply:
             self._over.set_result(None)
 
     def _end(self, fault: BaseException | None) -> None:
-        """No more comes: read what has no end of its own."""
+        """Read what has no end of its own: no more comes."""
         self._was_read, self._overdue, self._data = True, None, b""
         if fault is not None and not self._reader.ended and not (self._whole and is_json(self._whole)):
             self._fail(fault if isinstance(fault, ModelError) else faults.unreachable(self._server, fault))
@@ -260,7 +263,7 @@ class Reply:
         self._hear(self._reader.feed(whole_events(self._whole) if self._is_whole else self._decoder.close()))
 
     def _bark(self, overdue: Overdue) -> None:
-        """A deadline passed."""
+        """End the reply: a deadline passed."""
         self._overdue = faults.overdue(self._server, overdue)
         self._context.run(self._step)
 

@@ -58,7 +58,7 @@ class SSEDecoder:
         return payloads
 
     def close(self) -> list[bytes]:
-        """The stream is over; gives the event that lacked only its closing blank line, if any."""
+        """End the stream; give the event that lacked only its closing blank line, if any."""
         payloads: list[bytes] = []
         self._take_lines(b"\n\n", payloads)
         self._after_cr = False

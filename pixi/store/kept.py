@@ -32,8 +32,7 @@ class Begun:
     taken: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class PlannedCommand(Planned):
+class PlannedCommand(Planned, frozen=True, gc=False):
     """A command on record. `outcome` is None while it was not begun."""
 
     outcome: CommandOutcome | None = None

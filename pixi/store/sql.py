@@ -152,9 +152,11 @@ class SqlStore:
         """See `Store.plan`."""
         return self._writer.ask(Row(record, Plan(turn, tuple(commands)), 2))
 
-    def command_ended(self, turn: int, number: int, outcome: CommandOutcome) -> Awaitable[None]:
+    def command_ended(
+        self, turn: int, number: int, outcome: CommandOutcome, *, later: bool = False
+    ) -> Awaitable[None]:
         """See `Store.command_ended`."""
-        return self._writer.ask(Row(record, CommandEnd(turn, number, outcome), 2))
+        return self._writer.ask(Row(record, CommandEnd(turn, number, outcome), 2), later=later)
 
     def mark_turn(self, turn: int, mark: Mark) -> Awaitable[None]:
         """See `Store.mark_turn`."""
@@ -176,10 +178,17 @@ class SqlStore:
         return self._writer.ask(Row(record, intent, 2))
 
     def settle(
-        self, turn: int, sequence: int, outcome: Outcome, platform_id: str | None = None
+        self,
+        turn: int,
+        sequence: int,
+        outcome: Outcome,
+        platform_id: str | None = None,
+        *,
+        later: bool = False,
     ) -> Awaitable[None]:
         """See `Store.settle`."""
-        return self._writer.ask(Row(record, Settlement(turn, sequence, outcome, platform_id), 2))
+        settlement = Settlement(turn, sequence, outcome, platform_id)
+        return self._writer.ask(Row(record, settlement, 2), later=later)
 
     async def end_turn(
         self,

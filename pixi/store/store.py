@@ -135,8 +135,13 @@ class Store(Protocol):
         """
         ...
 
-    def command_ended(self, turn: int, number: int, outcome: CommandOutcome) -> Awaitable[None]:
-        """Record what came of a planned command; the last outcome stands. `StoreOutdated` as `intend`."""
+    def command_ended(
+        self, turn: int, number: int, outcome: CommandOutcome, *, later: bool = False
+    ) -> Awaitable[None]:
+        """Record what came of a planned command; the last outcome stands. `StoreOutdated` as `intend`.
+
+        With `later` it goes on record with whatever is recorded or read next, within a second.
+        """
         ...
 
     def mark_turn(self, turn: int, mark: Mark) -> Awaitable[None]:
@@ -166,9 +171,19 @@ class Store(Protocol):
         ...
 
     def settle(
-        self, turn: int, sequence: int, outcome: Outcome, platform_id: str | None = None
+        self,
+        turn: int,
+        sequence: int,
+        outcome: Outcome,
+        platform_id: str | None = None,
+        *,
+        later: bool = False,
     ) -> Awaitable[None]:
-        """Record what became of an act. The first outcome stands, whoever tells it."""
+        """Record what became of an act. The first outcome stands, whoever tells it.
+
+        `later` as in `command_ended`. Should the process die before, it is with the act as if it had died in
+        its midst: whoever finishes the turn looks for it.
+        """
         ...
 
     async def end_turn(

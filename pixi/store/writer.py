@@ -42,6 +42,8 @@ class Row(Generic[T]):
 
 ENOUGH_AT_ONCE = 512
 """Calls in one transaction: enough to share the cost of a commit, few enough to answer soon."""
+LATER_SECONDS = 1.0
+"""How long a call that may come later waits for another to go with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +73,9 @@ class Writer:
         self.name = name
         self._connect = connect
         self._loop = asyncio.get_running_loop()
-        self._noted: list[_Call] = []  # in this round of the loop
+        self._noted: list[_Call] = []  # not handed over yet
+        self._handing_over: asyncio.Handle | None = None  # what will do so
+        self._is_soon = False  # it is done in this round of the loop
         self._calls: SimpleQueue[list[_Call] | None] = SimpleQueue()
         self._opened: asyncio.Future[None] = self._loop.create_future()
         self._stopped: asyncio.Future[None] = self._loop.create_future()
@@ -93,11 +97,12 @@ class Writer:
             raise
 
     def ask(
-        self, operation: Operation[T], *, writes: bool = True, alone: bool = False
+        self, operation: Operation[T], *, writes: bool = True, alone: bool = False, later: bool = False
     ) -> "asyncio.Future[T]":
         """Have an operation carried out. Its place in the order is taken at once, before it is awaited.
 
-        The future is done once it is committed. With `alone` it is in no transaction.
+        The future is done once it is committed. With `alone` it is in no transaction; with `later` it goes
+        with whatever is asked for next, or by itself after `LATER_SECONDS`.
 
         Raises:
             StoreError: it could not be done, and nothing of it was; from the future.
@@ -106,9 +111,15 @@ class Writer:
         if self._closing or self._stopped.done():
             answer.set_exception(StoreError(f"The store {self.name} is closed."))
             return answer
-        if not self._noted:
-            self._loop.call_soon(self._hand_over)
         self._noted.append(_Call(operation, writes, alone, answer))
+        if later:
+            if self._handing_over is None:
+                self._handing_over = self._loop.call_later(LATER_SECONDS, self._hand_over)
+        elif not self._is_soon:
+            self._is_soon = True
+            if self._handing_over is not None:
+                self._handing_over.cancel()
+            self._handing_over = self._loop.call_soon(self._hand_over)
         return answer
 
     async def close(self) -> None:
@@ -119,6 +130,7 @@ class Writer:
         self._thread.join()
 
     def _hand_over(self) -> None:
+        self._is_soon, self._handing_over = False, None
         if self._noted:
             self._calls.put(self._noted)
             self._noted = []
@@ -126,6 +138,8 @@ class Writer:
     def _stop(self) -> None:
         if not self._closing:
             self._closing = True
+            if self._handing_over is not None:
+                self._handing_over.cancel()
             self._hand_over()
             self._calls.put(None)
 

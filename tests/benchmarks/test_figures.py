@@ -11,6 +11,7 @@ import pytest
 
 from benchmarks import __main__ as command
 from benchmarks import (
+    capacity,
     client,
     crowd,
     discord,
@@ -42,7 +43,7 @@ def _no_network(core: int | None = None, script: str = "") -> Iterator[Worker]:
 def _without_peer(monkeypatch: pytest.MonkeyPatch) -> None:
     """Setting up a peer needs a network; a figure stands without it."""
     monkeypatch.setattr(parser, "pixi_bot", _no_network)
-    monkeypatch.setattr(latency, "pixi_bot", _no_network)
+    monkeypatch.setattr(latency, "pixi_bot", _no_network)  # `capacity` asks there
     monkeypatch.setattr(search_speed, "pixi_bot", _no_network)
 
 
@@ -53,7 +54,7 @@ def _has_value(figure: Figure) -> bool:
 def test_parser() -> None:
     figure, kinds, hostile = parser.run(quick=True)
     assert all(map(_has_value, (figure, kinds, hostile)))
-    assert list(kinds.ratios) == [f"{kind} / str.find" for kind in parser.KINDS]
+    assert list(kinds.ratios) == [f"{kind} / str.find" for kind in (*parser.KINDS, "given back")]
     assert set(figure.floors) == {"str.find per chunk", "re.finditer over the whole"}
     assert "no network" in figure.peers["pixi-bot 1.4.1"]
     assert figure.met is None
@@ -84,6 +85,26 @@ def test_latency() -> None:
     figures = latency.run(quick=True)
     assert [figure.goal.split(",")[0] for figure in figures] == ["p99 ≤ 5 ms", "≤ 40 KB"]
     assert all(_has_value(figure) for figure in figures)
+
+
+@pytest.mark.nightly
+def test_capacity() -> None:
+    (figure,) = capacity.run(quick=True)
+    assert _has_value(figure)
+    assert figure.peers == {"pixi-bot 1.4.1": "pixi-bot could not be installed: no network"}
+
+
+@pytest.mark.parametrize("limit", [0, 1, 7, 49, 50, 51, 380, 999, 1_000])
+def test_bisection_finds_a_limit_to_a_tenth(limit: int) -> None:
+    tried: list[int] = []
+
+    def carries(streams: int) -> bool:
+        tried.append(streams)
+        return streams <= limit
+
+    found = capacity.most(carries, 50, 1_000)
+    assert found <= limit <= found + max(1, found // 8)
+    assert len(tried) == len(set(tried)) <= 12
 
 
 @pytest.mark.nightly

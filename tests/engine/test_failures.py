@@ -208,9 +208,9 @@ async def test_outcomes_are_on_record() -> None:
     settled: list[tuple[int, Outcome]] = []
     settle = store.settle
 
-    async def watched(turn: int, sequence: int, outcome: Outcome, platform_id: str | None = None) -> None:
+    async def watched(turn: int, sequence: int, outcome: Outcome, *given: Any, **more: Any) -> None:
         settled.append((sequence, outcome))
-        await settle(turn, sequence, outcome, platform_id)
+        await settle(turn, sequence, outcome, *given, **more)
 
     store.settle = watched  # type: ignore[method-assign]
     async with scene(ScriptedModel("[SEND: a]\n[REACT: 🥞]\n[BAD: x]\n[SEND: b]"), store=store) as here:

@@ -51,9 +51,9 @@ class Watched(SqliteStore):
         await super().intend(turn, sequence, kind, payload, **more)
         self.told.append(payload)
 
-    async def command_ended(self, turn: int, number: int, outcome: Any) -> None:
+    async def command_ended(self, turn: int, number: int, outcome: Any, **more: Any) -> None:
         self.told.append((number, outcome))
-        await super().command_ended(turn, number, outcome)
+        await super().command_ended(turn, number, outcome, **more)
 
     async def mark_turn(self, turn: int, mark: Any) -> None:
         await super().mark_turn(turn, mark)
@@ -214,11 +214,9 @@ async def test_the_next_act_goes_on_record_behind_an_outcome_without_waiting_and
     None
 ):
     class Slow(Watched):
-        async def settle(
-            self, turn: int, sequence: int, outcome: Any, platform_id: str | None = None
-        ) -> None:
+        async def settle(self, *given: Any, **more: Any) -> None:
             await self.plans.wait()
-            await super().settle(turn, sequence, outcome, platform_id)
+            await super().settle(*given, **more)
 
         async def plan(self, turn: int, commands: Any) -> None:
             await SqliteStore.plan(self, turn, commands)

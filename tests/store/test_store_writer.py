@@ -203,3 +203,26 @@ async def test_a_call_takes_its_place_before_it_is_awaited() -> None:
     assert done == [1, 2]
     assert first.done()
     await writer.close()
+
+
+async def test_a_call_that_may_come_later_goes_with_the_next_or_by_itself(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    carried_out: list[list[int]] = []
+
+    def write(db: Database, values: list[int]) -> list[int]:
+        carried_out.append(values)
+        return values
+
+    writer = Writer("test", memory)
+    await writer.open()
+    later = writer.ask(Row(write, 0, 0), later=True)
+    await writer.ask(Row(write, 1, 0))
+    assert later.done()
+    monkeypatch.setattr("pixi.store.writer.LATER_SECONDS", 0.01)
+    await writer.ask(Row(write, 2, 0), later=True)
+    monkeypatch.undo()
+    last = writer.ask(Row(write, 3, 0), later=True)
+    await writer.close()
+    assert last.done()
+    assert carried_out == [[0, 1], [2], [3]]

@@ -1,7 +1,6 @@
 """The built-in commands, and the events that a reply is read into."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from msgspec import Struct
@@ -55,8 +54,7 @@ class CommandEnded(Struct, frozen=True, gc=False):
     target: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Planned:
+class Planned(Struct, frozen=True, gc=False):
     """A command that closed, as it is put on record before it is performed or waits to be.
 
     `number` counts the commands of a turn; the rest is as in its `CommandEnded`.

@@ -223,11 +223,11 @@ class CommandStream:
             characters -= max(0, buffer.start + buffer.at - before)
 
     def close(self) -> list[Event]:
-        """The reply is over; gives what was still open or held back. Further calls give nothing."""
+        """End the reply; give what was still open or held back. Further calls give nothing."""
         return [event for events in self.closing() for event in events]
 
     def closing(self) -> Iterator[list[Event]]:
-        """As `close`, in steps between which others may do something.
+        """Do as `close`, in steps between which others may do something.
 
         What a reply left open is read again from where that began, which may be all of it. Breaking this off
         and beginning it anew gives the rest.

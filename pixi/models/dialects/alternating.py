@@ -65,7 +65,7 @@ def talk_of(request: Request, form: Literal["native", "text", "off"], *, vision:
 
 
 def object_in(arguments: str) -> JsonObject:
-    """The arguments of a call as an object, for providers that take nothing else."""
+    """Return the arguments of a call as an object, for providers that take nothing else."""
     try:
         fields = msgspec.json.decode(arguments)
     except (ValueError, RecursionError):
@@ -74,7 +74,7 @@ def object_in(arguments: str) -> JsonObject:
 
 
 def whole(text: str) -> str:
-    """A text as it can be sent: half a surrogate pair has no UTF-8, and is shown as U+FFFD."""
+    """Return a text as it can be sent: half a surrogate pair has no UTF-8, and is shown as U+FFFD."""
     if text.isascii():
         return text
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
@@ -117,7 +117,7 @@ def _pieces(line: Line, *, native: bool, vision: bool) -> Iterator[Piece]:
 
 
 def _matched(sides: Sequence[Side]) -> Iterator[Side]:
-    """The sides with calls and results that have lost each other in words: providers refuse such a talk."""
+    """Yield the sides, with calls and results that lost each other in words: providers refuse such a talk."""
     asked: set[str] = set()
     for at, side in enumerate(sides):
         if side.role == "model":

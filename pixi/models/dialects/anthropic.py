@@ -133,7 +133,7 @@ def message_fields(request: Request, style: Style, quirks: Collection[Quirk], ke
 
 
 def _tools_in(fields: JsonObject) -> list[JsonObject]:
-    """The tools that a request offered, without the mark of the cache."""
+    """Return the tools that a request offered, without the mark of the cache."""
     offered = fields.get("tools", [])
     assert isinstance(offered, list)
     return [{name: told for name, told in tool.items() if name not in _CACHED} for tool in offered]
@@ -167,12 +167,12 @@ def _messages(sides: Sequence[Side], kept: KeptOf) -> list[JsonObject]:
 
 
 def _is_said(side: Side) -> bool:
-    """Somebody said something: the model's turn begins after it."""
+    """Return True if somebody said something: the model's turn begins after it."""
     return side.role == "user" and any(isinstance(piece, str) for piece in side.pieces)
 
 
 def _kept_blocks(side: Side, kept: KeptOf, *, thoughts: bool) -> list[JsonObject]:
-    """What the provider wants back with the calls of a side; it is the same for all that came together.
+    """Return what the provider wants back with the calls of a side: the same for all that came together.
 
     Thoughts are wanted while the turn lasts. Of an earlier one they are of no use, and refused where the talk
     before them is not what it was, as when its window has moved on.
@@ -208,7 +208,7 @@ def _picture(image: Image) -> JsonObject:
 
 
 def _id(call_id: str) -> str:
-    """The id of a call as it is taken here: it may have been another provider's."""
+    """Return the id of a call as it is taken here: it may have been another provider's."""
     return re.sub(r"[^A-Za-z0-9_-]", "_", call_id) or "_"
 
 
@@ -272,7 +272,7 @@ class _Block:
         return "".join(self.pieces) or json.dumps(self.fields.get("input") or {}, ensure_ascii=False)
 
     def whole(self) -> JsonObject:
-        """The block as the server takes it back."""
+        """Return the block as the server takes it back."""
         whole = dict(self.fields)
         joined = "".join(self.pieces)
         match self.type:
@@ -400,7 +400,7 @@ class MessageReader(ReplyReader[AnthropicEvent]):
                 setattr(self._counts, name, count)
 
     def _counted(self) -> Usage:
-        """Here the tokens of a prompt are told in three parts, by how they met the cache."""
+        """Return the counts. Here those of a prompt are told in three parts, by how they met the cache."""
         counts = self._counts
         cached = counts.cache_read_input_tokens or 0
         searches = counts.server_tool_use or _Searches()

@@ -101,7 +101,7 @@ def chat_fields(request: Request, style: Style, quirks: Collection[Quirk] = ()) 
 def messages(
     request: Request, form: Literal["native", "text", "off"], *, vision: bool, alternate: bool = False
 ) -> list[JsonObject]:
-    """The `messages` of a request.
+    """Return the `messages` of a request.
 
     Args:
         form: where it is not `native`, calls and results of the past are written in the text form.
@@ -170,7 +170,7 @@ def _alternating(written: list[JsonObject]) -> list[JsonObject]:
 
 
 def _as_parts(content: object) -> list[object]:
-    """What a message says, in parts as they stand beside pictures."""
+    """Return what a message says, in parts as they stand beside pictures."""
     if isinstance(content, list):
         return content
     return [{"type": "text", "text": content}] if content else []
@@ -211,7 +211,7 @@ class _Call:
     arguments: list[str] = field(default_factory=list)
 
     def is_whole(self) -> bool:
-        """The arguments so far are a JSON value: what comes next is not their rest."""
+        """Return True if the arguments so far are a JSON value: what comes next is not their rest."""
         if not self.arguments or not self.arguments[-1].rstrip().endswith("}"):
             return False
         try:
@@ -245,7 +245,7 @@ class CallAssembler:
         return len(name) + len(arguments or "")
 
     def close(self) -> list[ToolCall]:
-        """The reply is over; gives its calls by index, each with an id that no other has."""
+        """End the reply; give its calls by index, each with an id that no other has."""
         taken: set[str] = set()
         calls = []
         for call in sorted(self._calls, key=lambda call: call.order):
@@ -257,7 +257,7 @@ class CallAssembler:
         return calls
 
     def _belonging(self, index: int | None, call_id: str, name: str) -> _Call:
-        """The call that a piece belongs to; begins it where it is the first of its pieces."""
+        """Return the call that a piece belongs to; begin it with its first piece."""
         last = self._calls[-1] if self._calls else None
         current = last if index is None else self._by_index.get(index)
         if call_id:

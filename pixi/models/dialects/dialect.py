@@ -147,7 +147,7 @@ class ReplyReader(ABC, Generic[_E]):
             self._deltas.append(Thought(_without_halves(thought) if self._has_halves else thought))
 
     def _joined(self, text: str) -> str:
-        """Text with its surrogate pairs joined; half a pair at its end waits for the other half."""
+        """Return a text with its surrogate pairs joined; half a pair at its end waits for the other half."""
         text = self._half + text
         self._half = text[-1] if "\ud800" <= text[-1] <= "\udbff" else ""
         return _without_halves(text[: len(text) - len(self._half)])
@@ -282,7 +282,7 @@ def merged(fields: JsonObject, others: Mapping[str, object]) -> JsonObject:
 
 
 def distinct_id(call_id: str, taken: set[str]) -> str:
-    """The id of a call, or a new one where it has none or another call has it too; now it is taken."""
+    """Return the id of a call, or a new one where it has none or another call has it; take it."""
     if not call_id or call_id in taken:
         # Nine letters and digits: the strictest form that a server in use asks for.
         call_id = secrets.token_hex(5)[:9]

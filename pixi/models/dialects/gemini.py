@@ -199,7 +199,7 @@ def _told(piece: str | Image) -> JsonObject:
 
 
 def _before_calls(side: Side, kept: KeptOf) -> list[JsonObject]:
-    """What the provider wants back before the calls of a side; it is the same for all that came together."""
+    """Return what the provider wants back before the calls of a side: the same for all that came together."""
     parts: list[JsonObject] = []
     for call in side.calls:
         state = kept(call.id)
@@ -208,7 +208,7 @@ def _before_calls(side: Side, kept: KeptOf) -> list[JsonObject]:
 
 
 def _asked(side: Side, kept: KeptOf, *, signed: bool) -> Iterator[JsonObject]:
-    """The calls of a side. Of those that came together the provider signs the first."""
+    """Return the calls of a side. Of those that came together the provider signs the first."""
     for at, call in enumerate(side.calls):
         state = kept(call.id)
         part = state.part if state else _call(call)
@@ -222,7 +222,7 @@ def _call(call: ToolCall) -> JsonObject:
 
 
 def _answered(side: Side, kept: KeptOf) -> Iterator[JsonObject]:
-    """The results of a side, and after them the pictures that they brought."""
+    """Return the results of a side, and after them the pictures that they brought."""
     for line in side.results:
         state = kept(line.call_id)
         # A call that had no id there has none in its answer.
@@ -381,7 +381,7 @@ class ContentReader(ReplyReader[ContentChunk]):
         return faults.declined(self._server, Complaint(0, told, self._reason))
 
     def _counted(self) -> Usage:
-        """What the server's own tools brought is a part of the prompt, what it thought one of the reply."""
+        """Return the counts: what the server's own tools brought is prompt, what it thought is reply."""
         counts = self._counts
         return Usage(
             prompt_tokens=(counts.prompt_token_count or 0) + (counts.tool_use_prompt_token_count or 0),

@@ -70,14 +70,14 @@ class Style:
 
 
 def tool_form(style: Style, quirks: Collection[Quirk]) -> Literal["native", "text", "off"]:
-    """The form that tools take in the next request."""
+    """Return the form that tools take in the next request."""
     if style.tools == "auto":
         return "text" if Quirk.NO_TOOLS in quirks else "native"
     return style.tools
 
 
 def plain(request: Request, form: Literal["native", "text", "off"]) -> list[Line]:
-    """The lines of a request as servers can take them, in the form that tools have there.
+    """Return the lines of a request as servers can take them, in the form that tools have there.
 
     Where that is not `native`, calls and their answers are words. Where it is, an answer holds words alone:
     the pictures of all that stand together follow them, as if a person showed them.
@@ -118,12 +118,12 @@ def _brought(lines: Sequence[ToolLine]) -> UserLine:
 
 
 def text_call(call: ToolCall) -> str:
-    """A call of the past in the text form."""
+    """Return a call of the past in the text form."""
     return f'<tool-call tool="{_attribute(call.name)}">{call.arguments}</tool-call>'
 
 
 def text_result(line: ToolLine) -> str:
-    """A tool's answer in the text form. What it holds are strangers' words: they cannot close it."""
+    """Return a tool's answer in the text form. What it holds are strangers' words: they cannot close it."""
     text = re.sub(r"</(?=\s*tool-result)", "&lt;/", line.text, flags=re.IGNORECASE)
     return f'<tool-result tool="{_attribute(line.name)}">{text}</tool-result>'
 
@@ -133,18 +133,18 @@ def _attribute(name: str) -> str:
 
 
 def unseen(text: str, images: Sequence[Image]) -> str:
-    """A text that says of its pictures that there were some."""
+    """Return a text that says of its pictures that there were some."""
     pictures = "a picture" if len(images) == 1 else f"{len(images)} pictures"
     return f"{text}\n({pictures} that you cannot see)".lstrip()
 
 
 def data_url(image: Image) -> str:
-    """The picture as an address that holds it."""
+    """Return the picture as an address that holds it."""
     return f"data:{image.media_type};base64,{base64.b64encode(image.data).decode()}"
 
 
 def json_object(arguments: str) -> str:
-    """Arguments as servers accept them back: many parse them, and refuse the whole talk where they cannot."""
+    """Return arguments as servers take them back: many parse them, and refuse the talk where they cannot."""
     try:
         if isinstance(msgspec.json.decode(arguments), dict):
             return arguments
@@ -155,7 +155,7 @@ def json_object(arguments: str) -> str:
 
 
 def with_tools_told(lines: Sequence[Line], tools: Sequence[ToolSchema]) -> list[Line]:
-    """The lines with the tools described at the end of the first system line."""
+    """Return the lines with the tools described at the end of the first system line."""
     listing = "\n\n".join(
         f"- {tool.name}: {tool.description}\n  arguments: {msgspec.json.encode(tool.parameters).decode()}"
         for tool in tools
@@ -174,7 +174,7 @@ def _tools_prompt() -> str:
 
 
 def encoded(fields: JsonObject) -> bytes:
-    """A body as it is sent."""
+    """Return a body as it is sent."""
     try:
         return msgspec.json.encode(fields)
     except UnicodeEncodeError:

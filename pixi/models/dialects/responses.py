@@ -85,7 +85,7 @@ class Responses(Dialect):
 
 
 def nothing(_: ToolCall) -> Sequence[JsonObject]:
-    """No reasoning is handed back: documented as allowed, the model then thinks again."""
+    """Hand no reasoning back: documented as allowed, the model then thinks again."""
     return ()
 
 
@@ -124,7 +124,7 @@ def items(
     vision: bool,
     thoughts: Thoughts = nothing,
 ) -> list[JsonObject]:
-    """The `input` of a request.
+    """Return the `input` of a request.
 
     Args:
         form: where it is not `native`, calls and results of the past are written in the text form.
@@ -360,7 +360,7 @@ class ResponseReader(ReplyReader[ResponseEvent]):
             self._add(Cited(annotation.url, "" if title.isdecimal() else title))
 
     def _call(self, item: str | None, index: int | None) -> _Call:
-        """The call that an event is about, by its id or its number; begun where it is the first."""
+        """Return the call that an event is about, by its id or its number; begin it with its first event."""
         call = self._by_item.get(item or "")
         if call is None and index is not None:
             call = self._by_index.get(index)
@@ -377,7 +377,7 @@ class ResponseReader(ReplyReader[ResponseEvent]):
         return call
 
     def _begin(self, item: Item, index: int | None) -> None:
-        """The model begins to do something: a sign of work."""
+        """Take note that the model begins to do something: a sign of work."""
         self._hold(0)
         if item.type == "message":
             self._apart = True
@@ -388,7 +388,7 @@ class ResponseReader(ReplyReader[ResponseEvent]):
             self._searches.setdefault(item.id or "", True)
 
     def _end(self, item: Item, index: int | None) -> None:
-        """The model did something; all of it is known."""
+        """Take what the model did, of which all is known."""
         self._hold(0)
         if item.type == "function_call":
             call = self._call(item.id, index)
@@ -415,7 +415,7 @@ class ResponseReader(ReplyReader[ResponseEvent]):
                 self._cite(annotation)
 
     def _complete(self, response: Response, kind: str) -> None:
-        """The reply is over. What the stream did not show stands in the whole of it."""
+        """End the reply. What the stream did not show stands in the whole of it."""
         if kind == "response.failed" or response.error:
             self._complain(response.error or "")
             return
@@ -428,7 +428,7 @@ class ResponseReader(ReplyReader[ResponseEvent]):
         self.done = True
 
     def _read_whole(self, item: Item, index: int) -> None:
-        """An item of which no stream was seen."""
+        """Read an item of which no stream was seen."""
         if item.type == "message":
             self._apart = True
             for part in item.content or ():
