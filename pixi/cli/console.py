@@ -13,6 +13,11 @@ from pixi.core.untrusted import escaped_lines
 _EXTRA = re.compile(r"pip install ([\"'])pixi-persona\[([a-z]+)\]\1`?")
 
 
+# The printer: what Pixi tells people goes through it; no secret and no escape sequence comes out of it.
+#
+# What personas say, and what a command was asked to give as data (`--json`, `export`), is printed as it is.
+
+
 class Printer:
     """Print lines for people.
 

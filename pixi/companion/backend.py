@@ -64,6 +64,11 @@ V = TypeVar("V")
 Handler = Callable[[web.Request], Awaitable[msgspec.Struct]]
 
 
+# A host app of the companion, on this machine: the routes of `pixi/companion/openapi.json` over any data.
+#
+# For tests, and for whoever builds such an app and wants to see what is asked of it.
+
+
 @asynccontextmanager
 async def companion_host(data: CompanionData, key: str = "") -> AsyncGenerator[str, None]:
     """Serve the routes over some data; gives the address of the app.

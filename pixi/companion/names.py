@@ -29,6 +29,14 @@ _WEIGHTS_OF_SPOT = (1.0, 0.9, 0.9, 0.9, 0.5, 0.4)
 _RADIUS_KM = 6_371.0088
 
 
+# Finding things by words that people write: mistakes are forgiven, and nothing they write is a pattern.
+#
+# Words are compared, not texts. Each word of a query is looked for among all words that the things have;
+# one that is nearly the same counts by how near it is (Indel similarity, see `rapidfuzz.fuzz.ratio`) and by
+# where it stands: in a name more than in a description. What somebody writes apart and somebody else
+# together ("kick flip", "kickflip") is found by comparing the names without their blanks, too.
+
+
 def plain(text: str) -> str:
     """Text as it is compared: in lower case, without accents and signs."""
     if text.isascii():

@@ -33,6 +33,12 @@ from pixi.core.routes import AddonRoute, Caller, RouteError, RouteWrites
 T = TypeVar("T")
 
 
+# The companion's data as JSON: what a host app is asked and answers, and what our own routes tell.
+#
+# The names are those of the app's own client: `_id`, `createdBy`, `submittedVia`, `mapsUrl`. From these
+# types the OpenAPI file is made that ships, see `description`; both sides read and write by them.
+
+
 class PlaceJson(Struct, kw_only=True):
     """Where something is, and what it is like. Coordinates in degrees."""
 

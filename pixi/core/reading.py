@@ -349,6 +349,18 @@ _ASKING = re.compile(
 _HELD = frozenset({NOTE, REACT})  # what may be held back together with the message that follows
 
 
+# Messages that were said already: small models say the same again, word for word, whatever they are told.
+#
+# `RepeatFilter` stands between what a reply is read into and what is performed of it. A message is shown
+# while it is written, so whether it is a repeat must be known before: it is held back as long as its
+# beginning is that of one of the last messages, and so is what stands before it (a note, a reaction).
+# Nearly every message has words of its own within the first few, and flows from there on. Of a reply that
+# turns out to begin with a repeat nothing was seen, and the model can be asked anew.
+#
+# Only the first message of a reply is looked at. What follows comes when something was seen already; and
+# the refrain of a song that is sung in several messages is none of our business.
+
+
 class RepeatFilter:
     """Hold back how a reply begins until its first message is known to be no repeat: `sift` what was read.
 

@@ -94,6 +94,17 @@ _TELL_SECONDS = 0.5
 _KEPT = " What was fetched is kept: the next try goes on from there."
 
 
+# Fetches a model of the catalogue from the Hugging Face Hub: whole and checked, or not at all.
+#
+# The hub is asked with its own package, `huggingface_hub`, which knows its addresses, mirrors
+# (`HF_ENDPOINT`), tokens (`HF_TOKEN`) and errors, and goes on where a connection broke. Three things are
+# done here. What was fetched stays beside the place where the file shall be, so that another run goes on
+# too: the package's own `hf_hub_download` throws it away. The file's SHA-256 is compared with the one that
+# the hub names: the package compares sizes alone. And the file lies in Pixi's cache, under its own name:
+# the package's cache has it behind a link below a commit's number, which nobody would write into a settings
+# file or find again.
+
+
 @dataclass(frozen=True, slots=True)
 class HubFile:
     """What the hub says of a file.

@@ -30,6 +30,15 @@ _SAVING_SECONDS = 120  # longer than any file takes to be written
 _NAME_CHARACTERS = 16  # of a digest that tells stores or talks apart
 
 
+# Files in which llama.cpp keeps between runs what it has read of a talk: the KV cache of its slot.
+#
+# Such a file holds the words of a talk as tokens. Its name tells the store that the talk is in, and the
+# store's revision, which grows with everything that is forgotten there: so the files that hold what was
+# forgotten are known, whichever process forgot it. The name ends with a digest of the content, and
+# llama.cpp is given no file that differs from it: one that is cut off ends its process (`GGML_ASSERT` in
+# `llama_state_seq_load_file`).
+
+
 class SavedSlots:
     """The files of one store.
 

@@ -123,6 +123,14 @@ ANSWER_SECONDS = 60.0
 _LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 
 
+# Serve MCP clients as streamable HTTP: at one address that was judged, to those who call it by its name.
+#
+# There is no password, so three things are bounded by construction: who can reach the port (the address
+# that was looked up is judged, and bound), who may speak (`Host` and `Origin` are compared whole, so that a
+# page in a browser cannot, by whatever name it found the port), and what strangers can hold (sessions,
+# connections, and the time that a request may take to arrive, and its answer to be taken).
+
+
 @dataclass(frozen=True, slots=True)
 class Endpoint:
     """Where the server listens.

@@ -31,6 +31,12 @@ _NO_WAITING = getattr(os, "O_NONBLOCK", 0)
 _NAME = re.compile(r"[^\W_][\w-]{0,62}")
 
 
+# The files of personas as pages read and write them: by names of the cast alone, and whole or not at all.
+#
+# A page never names a path. What it saves must rest on the text that lies there now, told by its digest:
+# what somebody changed on the disk meanwhile is never overwritten. Links are not followed.
+
+
 @dataclass(frozen=True, slots=True)
 class PersonaText:
     """A file as it lies on the disk.
@@ -261,6 +267,12 @@ _SWITCHED_OFF = (
     "log.showSignature=false",
 )
 _PLAIN = ("--no-ext-diff", "--no-textconv", "--no-color", "--no-show-signature", "--no-notes")
+
+
+# The history of a persona's file, where it lies in a work tree of git: read, with nothing of git's run.
+#
+# A repository can name programs that git runs by itself: hooks, filters, monitors, differs, signers. Each
+# is switched off, and only what is recorded is read: neither the work tree nor the network.
 
 
 class Commit(msgspec.Struct):

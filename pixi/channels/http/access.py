@@ -114,6 +114,23 @@ _FORWARDED = ("Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-P
 _CHALLENGE = {"WWW-Authenticate": 'Bearer realm="pixi"'}
 
 
+# Who is it that asks: keys with scopes, tokens of the host application, and this machine.
+#
+# A request names its caller in `Authorization: Bearer TOKEN` and nowhere else. What the token begins with
+# tells what it is: `pixi_sk_` a key; `pixi_vt_` the token of a visitor, see `visitors`; with two dots it is
+# a JWT of the host application. One of these that is wrong is refused, also from this machine: nobody who
+# sent one is taken for another. Any other text is no token: many programs insist on sending one.
+#
+# A caller who sent none is the person at this machine where the connection comes from it. A connection that
+# a proxy made comes from this machine too, and is known by the headers that proxies add. One that adds none
+# has everybody on its other side taken for the person here: for such a proxy there is `[http] local =
+# false`.
+#
+# Every principal is a person (`Principal.id` is the id of an author), so that budgets, memories, forgetting
+# and exporting reach them as they reach everybody. The parts of an id are parted by `:`, and no name of a
+# key holds one, so that nobody can name a user of another key.
+
+
 @dataclass(frozen=True, slots=True)
 class Principal:
     """Who a request comes from, and what they may do.

@@ -18,6 +18,28 @@ _SHORTEST_END = 2
 """Lines that must be the end of a talk to be taken for it: a person's and an answer."""
 
 
+# Which talk does a request of a chat program go on? The program sends its whole history and no name.
+#
+# Two histories are compared: what the program has (`told`) and what we have of each talk. Ours is never
+# replaced by theirs. There are four answers:
+#
+# - `Append`: theirs is ours, or the end of ours (a program leaves out what is too long). The turn is
+#   added.
+# - `Branch`: theirs is the begin of ours: somebody asked for another answer, or edited what they said.
+#   Ours is cut off there, and the turn is added.
+# - `Begin`: theirs is empty. A new talk.
+# - `Transient`: theirs is nobody's here, e.g. it was begun with another model. A talk made of their
+#   lines, marked as told by a program.
+#
+# Histories are compared as lines of two roles, white space folded. Neighbours of one role are one line: our
+# several messages are one text there. What a persona answered without a visible word is the `silence` that
+# the program was given. A program that was stopped has only the begin of an answer, which counts as the
+# answer. A greeting that the program put above the first words of a person counts for nothing.
+#
+# What is not nice: two talks that were the same so far cannot be told apart, and the latest is taken; and
+# the end of a talk may be the begin of another, and then it is a branch. A named talk has neither trouble.
+
+
 @dataclass(frozen=True, slots=True)
 class ClientLine:
     """A line of a history."""
@@ -195,6 +217,12 @@ def _is_end(theirs: Sequence[ClientLine], ours: Sequence[ClientLine]) -> bool:
 _MESSAGES = 2_000
 _STOPS = 16
 _SYSTEM_LETTERS = 16_000
+
+
+# Requests of `/v1/chat/completions`, checked: what a persona is asked, and how the answer is wanted.
+#
+# Read and ignored, as they mean nothing to a persona: `n`, `tools`, `tool_choice`, `parallel_tool_calls`,
+# `temperature`, `top_p`, `seed`, `logit_bias`, penalties, and fields that are not known.
 
 
 class RefusedRequest(Exception):

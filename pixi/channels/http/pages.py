@@ -41,6 +41,17 @@ PUBLIC_PATHS = ("/page/", "/widget.js")
 """What pages of all origins may load: the files of a page hold nothing that is anybody's."""
 
 
+# The pages for browsers: the talk, the studio, and the files that they are made of.
+#
+# The files are served as they lie in the folder `page`; nothing is built. All of them but the three
+# documents go by a path that holds the digest of the whole folder, so that a browser keeps them for ever
+# and never mixes those of two versions. Documents are asked for anew each time.
+#
+# Everything that pages show comes from strangers. So scripts, styles and connections are those of this
+# server alone, no text ever becomes a script, and no other page may frame one of ours, but where an
+# operator named it.
+
+
 class StaticFiles:
     """Serves the files of a folder from memory.
 
@@ -160,6 +171,14 @@ def _for_all() -> dict[str, str]:
 
 
 _FRAMES = ("iframe", "frame")
+
+
+# The talk in a frame of somebody's page: who may frame it, and how a visitor of that page gets in.
+#
+# The page in the frame is this server's own, so what a browser says of where a request comes from tells
+# nothing of the page around it. That is told to the browser instead, which holds to it: `frame-ancestors`
+# names the origins of the publishable key, and nobody else's page shows the frame at all. By itself, in a
+# tab of its own, the page is not served: there the key was made for nobody.
 
 
 class Embeds:

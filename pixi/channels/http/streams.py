@@ -59,6 +59,13 @@ _AFTER_CONVERSATION = re.compile(
 )
 
 
+# Background tasks of chat programs: titles, tags, suggestions. They never reach the persona.
+#
+# A program asks the model it talks to for them, in a request like any other. They are known by a header
+# that the program was told to send, by their templates (which change from version to version, so a few
+# words of each are looked for, never one phrase alone), or by `response_format`, which no talk has.
+
+
 def task_of(headers: Mapping[str, str], last: str, body: Mapping[str, Any]) -> Task | None:
     """The task that a request is; None for words of a person.
 

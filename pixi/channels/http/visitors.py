@@ -155,6 +155,15 @@ RENEWED_SECONDS = 7 * 24 * 3_600
 """How long after its end a token still gets a new one for the same visitor."""
 
 
+# Visitors: people at a web page who are logged in nowhere, known again by a token that the page keeps.
+#
+# A page begins with its publishable key, which everybody can read, and gets a token for one visitor: signed
+# with what is kept beside the key, and good for a day on that page. So nothing is kept of visitors who say
+# nothing, and a key that is revoked ends all its tokens. A page that is open for longer shows its old token
+# to get one for the same visitor. What a browser says of the page (`Origin`) keeps other pages from using
+# the key; it keeps no program from it, and so visitors can do little, and not often.
+
+
 class _Said(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
     """What a token says: the digest of its key, the visitor, the page's origin, and when it ends."""
 

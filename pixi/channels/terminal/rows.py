@@ -155,6 +155,13 @@ _INLINE = re.compile(
 )
 
 
+# Markdown as a terminal shows it: bold, italic and code, without the signs that made them so.
+#
+# Only what chats use is read: `**bold**`, `*italic*`, `` `code` ``, fences, and headings. Everything else
+# stays as it was written, and so does a sign that nothing closes: while a message grows, it may be closed
+# yet.
+
+
 def markdown_rows(text: str, style: str, columns: int, *, plain: bool = False) -> Iterator[Line]:
     """Yield a message as rows of a terminal.
 

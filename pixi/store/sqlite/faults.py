@@ -95,6 +95,11 @@ def later_version(name: str, version: int, known: int) -> ConfigError:
     )
 
 
+# The lock that shows that the owner of a number lives: on a file beside the store, gone with its process.
+#
+# It is a lock of SQLite's, since those work on all systems, between processes and within one.
+
+
 def hold(store: Path, number: int) -> sqlite3.Connection:
     """Take the lock of a number; it is held until the connection is closed.
 

@@ -7,6 +7,13 @@ Piece = tuple[Literal["open", "add", "close"], str, str]
 """What happens to a message, its id, and the text that is added."""
 
 
+# The messages of a turn as protocols have them: each is opened, added to and closed, in this order.
+#
+# Events tell more, and less. White space at both ends of a message is no part of it; a message may open and
+# come to nothing; one that a tool makes is there at once; and a turn can end amid a message. A strict
+# client ends the stream where a piece comes before its message, or where a message is never closed.
+
+
 class Messages:
     """Makes pieces of the events of one kind of message.
 
@@ -61,6 +68,12 @@ class Messages:
 Element = dict[str, Any]
 
 _LONGEST_ADDRESS = 2_000
+
+
+# Cards as Adaptive Cards 1.5, for clients that have a renderer for these.
+#
+# Every word of a card may be a stranger's. A `TextBlock` and a `Fact` read Markdown, so that a name could
+# be a link to elsewhere; a `TextRun` does not. So all words stand in text runs.
 
 
 def adaptive(card: Mapping[str, Any]) -> dict[str, Any]:
