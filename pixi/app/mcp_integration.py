@@ -97,7 +97,7 @@ class McpIntegration:
         self._told: dict[str, set[str]] = {}
 
     async def apply(self, settings: Settings) -> None:
-        """See `Part`.
+        """See `Integration`.
 
         Raises:
             ConfigError: a section cannot hold. Then nothing has changed.
@@ -127,7 +127,7 @@ class McpIntegration:
         return self._servers
 
     async def close(self) -> None:
-        """See `Part`."""
+        """See `Integration`."""
         if self._watching is not None:
             self._watching.cancel()
             await asyncio.wait([self._watching])

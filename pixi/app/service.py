@@ -1,4 +1,4 @@
-"""What stands behind a bot on Discord: the engine, the store, the personas and the models, as one service."""
+"""What stands behind Discord and HTTP: the engine, the store, the personas and the models, as one service."""
 
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence

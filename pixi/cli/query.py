@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pixi.core.errors import ConfigError, ToolError
-from pixi.core.untrusted import json_line, one_line
+from pixi.core.untrusted import json_line, printable_line
 
 if TYPE_CHECKING:
     from pixi.settings import Settings
@@ -84,7 +84,7 @@ async def answer(settings: "Settings", name: str, question: str, ids: Sequence[i
     if trouble:
         untold = f"the model that reads did not: {trouble}"
     if untold:
-        printer.complain(one_line(untold), about=name)
+        printer.complain(printable_line(untold), about=name)
     return 0
 
 
@@ -99,12 +99,12 @@ def _print(result: Mapping[str, Any], paths: Mapping[int, str]) -> None:
         console = Console(highlight=False, width=100_000)  # nothing is folded for a pipe
     for fact in result["relevant"]:
         source = fact["source"]
-        console.print(Text(one_line(fact["fact"])))
+        console.print(Text(printable_line(fact["fact"])))
         place = _place(source, paths.get(source["id"], ""))
         below = Text(f"{place} · id {source['id']}", style="dim")
         console.print(Padding(below, (0, 0, 0, 2), expand=False))
     if note := result.get("note"):
-        console.print(Text(one_line(note)))
+        console.print(Text(printable_line(note)))
     if dropped := result.get("dropped"):
         named = "1 thing" if dropped == 1 else f"{dropped} things"
         console.print(Text(f"The reader named {named} besides that no document says.", style="dim"))

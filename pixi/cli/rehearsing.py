@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from pixi.cli.exits import FINE
 from pixi.core.errors import Reporter
-from pixi.core.untrusted import one_line, printable
+from pixi.core.untrusted import printable, printable_line
 
 if TYPE_CHECKING:
     from pixi.settings import Settings
@@ -153,10 +153,10 @@ class Rehearsal:
                 if part
                 for line in printable(self._named(str(part))).split("\n")
             )
-        yield from (f"[file: {one_line(file.name)}]" for file in message.attachments)
-        yield from (f"[sticker: {one_line(str(each['name']))}]" for each in message.stickers)
+        yield from (f"[file: {printable_line(file.name)}]" for file in message.attachments)
+        yield from (f"[sticker: {printable_line(str(each['name']))}]" for each in message.stickers)
         if message.buttons:
-            yield " ".join(f"[{one_line(label)}]" for label in message.buttons)
+            yield " ".join(f"[{printable_line(label)}]" for label in message.buttons)
 
     def _keep(self, message: "FakeMessage") -> None:
         self._known[message.id] = message.content
@@ -191,7 +191,7 @@ class Rehearsal:
         )
 
     def _plain(self, message: "FakeMessage") -> str:
-        return one_line(self._named(message.content))[:60]
+        return printable_line(self._named(message.content))[:60]
 
     async def _slash(self, line: str) -> None:
         """Use one of the bot's commands: its name and those of subcommands, then options as `name=value`."""
@@ -259,7 +259,7 @@ async def rehearse(settings: "Settings", addons: Sequence[Path], me: str) -> int
                     if not await rehearsal.enter(line):
                         break
                 except (LookupError, PermissionError, ValueError) as error:
-                    tell(one_line(str(error)))
+                    tell(printable_line(str(error)))
                 if by_turns:
                     await discord.idle(_QUIET_SECONDS)
                     await service.engine.settled()

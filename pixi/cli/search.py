@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pixi.core.untrusted import json_line, one_line
+from pixi.core.untrusted import json_line, printable_line
 
 if TYPE_CHECKING:
     from pixi.knowledge.database import DirectoryDatabase
@@ -63,7 +63,7 @@ async def _search(settings: "Settings", name: str, query: str, limit: int | None
             else:
                 _print(database, query, await database.search(query, limit or RESULTS))
     if untold:
-        Printer(settings).complain(one_line(untold), about=one_line(database.name))
+        Printer(settings).complain(printable_line(untold), about=printable_line(database.name))
     return 0
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pixi.core.archive import Archive
 from pixi.core.errors import ChannelError, ChannelForgot
 from pixi.core.events import TurnEvent, Verdict
-from pixi.core.message import Abilities, Author, Card, Message, Picture, Rights, Venue
+from pixi.core.message import Abilities, Author, Card, Picture, Rights, Venue
 
 _BETWEEN_TWO = Venue()
 _WORDS_ALONE = Abilities()
@@ -165,9 +165,6 @@ class Channel(ABC):
         """
         raise ChannelForgot("what was said here earlier cannot be looked at.")
 
-
-Receive = Callable[[Message, Channel], Awaitable[None]]
-"""What a channel is given to hand its messages to."""
 
 OpenChannel = Callable[[str], Awaitable[Channel | None]]
 """Builds the channel of a conversation's address again; None: it is gone, or cannot be reached.

@@ -1,10 +1,12 @@
 """Makes text that strangers wrote fit for the place where it is shown.
 
-In a prompt a model must not take the text for another voice: `quoted` marks each of its lines, `clipped`
-keeps a text to a length, `prompt_name` is for names between quotation marks. In a terminal or a log nothing
-may forge a line or drive the terminal: `escaped_line` and `escaped_lines` write such characters out, so
-that a reader sees what is there; `display_line` and `display_path` leave them out, for titles and names
-that a person is shown.
+- A prompt, where a model must not take the text for another voice: `quoted` marks each line, `clipped` keeps
+  a text to a length, `prompt_name` makes a name fit to stand between quotation marks.
+- A question, for a person who decides upon the text: `shortened` leaves out the middle; both ends show.
+- A log, where nothing may forge a line and nothing may be lost: `escaped_line`, `escaped_lines` and
+  `json_line` write such characters out.
+- A terminal, which nothing may drive: `printable` and `printable_line` drop such characters, one by one.
+- A title or a path in a line for people: `display_line` and `display_path` show that a character is missing.
 """
 
 import json
@@ -93,7 +95,7 @@ def printable(text: str) -> str:
     return _HALVES.sub("\N{REPLACEMENT CHARACTER}", _CONTROL_CHARACTERS.sub("", text))
 
 
-def one_line(text: str) -> str:
+def printable_line(text: str) -> str:
     """`printable`, with every run of white space made one space."""
     return " ".join(printable(text.replace("\n", " ")).split())
 

@@ -330,13 +330,12 @@ CALLS: dict[str, tuple[int | None, int | None]] = {
 """Calls that are allowed whatever their arguments are: the number on x86-64, and on 64-bit ARM."""
 
 _CLONE_THREAD = 0x10000
-_WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 _F_GETFD, _F_SETFD, _F_GETFL, _F_DUPFD_CLOEXEC = 1, 2, 3, 1030
 
 _UNLESS, _IF, _EQUAL = range(3)
 CHECKED: dict[str, tuple[tuple[int | None, int | None], int, int, tuple[int, ...]]] = {
-    "open": ((2, None), 1, _UNLESS, (_WRITING,)),
-    "openat": ((257, 56), 2, _UNLESS, (_WRITING,)),
+    "open": ((2, None), 1, _UNLESS, (_WRITES,)),
+    "openat": ((257, 56), 2, _UNLESS, (_WRITES,)),
     "clone": ((56, 220), 0, _IF, (_CLONE_THREAD,)),  # a thread, no process
     "prlimit64": ((302, 261), 0, _EQUAL, (0,)),  # of this process, not of the one that started it
     # Not F_SETOWN: it sends signals.

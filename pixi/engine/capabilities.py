@@ -219,12 +219,6 @@ def not_named(
     )
 
 
-def unset_commands(persona: Persona, commands: CommandRegistry) -> dict[str, str]:
-    """Give the commands that a persona names and goes without, with the settings that would bring them."""
-    known = {command.name for command in commands}
-    return {name: BY_SETTING[name] for name in persona.commands or () if _is_unset(name, known)}
-
-
 def _is_unset(name: str, known: Iterable[str]) -> bool:
     return name in BY_SETTING and name not in known
 

@@ -19,7 +19,7 @@ from pixi.settings.values import value_of
 
 
 def runs_here(model: ModelSettings | EmbeddingSettings) -> bool:
-    """Whether the model runs in this process, rather than at a server."""
+    """Whether Pixi runs the model itself, rather than asks a server."""
     return model.name == "local" or model.name.endswith(".gguf")
 
 

@@ -1,4 +1,4 @@
-"""The least and the most that each number among the settings may be."""
+"""Makes typed values of what was written: each setting has a type, numbers a least and a most."""
 
 import json
 import types

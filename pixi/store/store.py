@@ -477,7 +477,7 @@ class Store(Protocol):
         `StoreError` where somebody was forgotten in the turn that answers that message of the conversation.
 
         It takes the place of what says the same and was told to the same circle. Of each person a persona
-        keeps `pixi.store.memories.MOST`; then the one goes that came back least often.
+        keeps `pixi.store.statements.memories.MOST`; then the one goes that came back least often.
         """
         ...
 

@@ -94,7 +94,7 @@ import sys
 from pixi.cli import main
 sys.argv = ["pixi-persona", "chat", "--json"]
 code = main()
-foreign = {"anthropic", "ddgs", "google.genai", "httpx2", "mcp", "openai", "trafilatura"}
+foreign = {"ddgs", "httpx2", "mcp", "openai", "trafilatura"}
 print(sorted(foreign & sys.modules.keys()))
 sys.exit(code)
 """

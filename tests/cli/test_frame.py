@@ -15,11 +15,9 @@ from pixi.core.errors import ConfigError, ModelError
 
 HEAVY = {
     "aiohttp",
-    "anthropic",
     "asyncio",
     "ddgs",
     "discord",
-    "google.genai",
     "httpx2",
     "mcp",
     "openai",

@@ -6,7 +6,7 @@ import unicodedata
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from pixi.core.untrusted import json_line, one_line, printable
+from pixi.core.untrusted import json_line, printable, printable_line
 
 KEPT = "\n\t"
 
@@ -37,7 +37,7 @@ def test_other_scripts_and_joined_emoji_stay_as_they_are() -> None:
 
 
 def test_one_line_is_one_line() -> None:
-    assert one_line(" a\r\n b\x1b\tc  ") == "a b c"
+    assert printable_line(" a\r\n b\x1b\tc  ") == "a b c"
 
 
 @given(st.text(alphabet=st.characters(categories=["Cc", "Cf", "Zl", "Zp", "Lu"])))

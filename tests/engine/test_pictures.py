@@ -13,7 +13,6 @@ from pixi.core.lines import AssistantLine, SystemLine
 from pixi.core.message import Abilities, Image, Picture, on_record
 from pixi.core.persona import Example, Persona
 from pixi.core.spending import Limits
-from pixi.engine.capabilities import unset_commands
 from pixi.models.model import Traits
 from pixi.store.sqlite import SqliteStore
 from pixi.testing import RecordingChannel, ScriptedModel
@@ -251,10 +250,6 @@ async def test_a_persona_may_name_commands_that_no_setting_brings_here() -> None
         await here.talk("hi")
         assert here.channel.sent == ["hi"]
         assert "GIF" not in prompt(model)
-        assert unset_commands(shared, here.engine.commands) == {
-            "gif": "[gifs] engine",
-            "sticker": "[discord] stickers",
-        }
         here.engine.check(shared)
         with pytest.raises(ConfigError, match="no command 'gift'"):
             here.engine.check(Persona("Pixi", "x", commands=("send", "gift")))

@@ -23,8 +23,6 @@ pytestmark = pytest.mark.nightly
 SECRET = "sk-canary-1234567890"
 DONE = stream("[SEND: done]", finish())
 
-Do = Callable[[Context], object]
-
 
 def asks_for(name: str, *, first: str = "") -> Callable[[Seen], Reply]:
     """A model that calls the tool, and says so when it is told of it."""

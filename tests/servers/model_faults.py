@@ -1,10 +1,8 @@
 """What a model's server can do wrong, one `Fault` for each, over real sockets.
 
-    async with served(fault) as faulty:
-        ...ask the model at faulty.base_url...
-        assert len(faulty.requests) <= 3
-
-Give the model `FIRST_SECONDS` and `GAP_SECONDS` for its deadlines: what stalls here stalls longer.
+async with served(fault) as faulty:
+    ...ask the model at faulty.base_url...
+    assert len(faulty.requests) <= 3
 """
 
 import asyncio
@@ -42,9 +40,6 @@ from tests.servers.scripted_openai import (
     page,
     stream,
 )
-
-FIRST_SECONDS = GAP_SECONDS = 0.4
-"""Deadlines that each stall of these outlasts."""
 
 HURRIED = Deadlines(first=5.0, gap=5.0, turn=60.0)
 """Deadlines that each stall of a `hurried` fault outlasts, by a clock that runs ahead."""

@@ -14,7 +14,7 @@ from pixi.channels.terminal.screen import Screen
 from pixi.channels.terminal.transcript import Transcript
 from pixi.core.channel import Question
 from pixi.core.events import Verdict
-from pixi.core.untrusted import one_line, printable, shortened
+from pixi.core.untrusted import printable, printable_line, shortened
 
 _ARGUMENTS = 800  # characters that are shown
 _ARGUMENT_ROWS = 20
@@ -58,7 +58,7 @@ class QuestionQueue:
     def __init__(self, transcript: Transcript, screen: Screen, persona: str) -> None:
         self._transcript = transcript
         self._screen = screen
-        self._persona = one_line(persona)
+        self._persona = printable_line(persona)
         self._one = asyncio.Lock()
         self._answer: asyncio.Future[Verdict] | None = None
         self._form: _Form | None = None  # of the question that is open
@@ -142,8 +142,8 @@ class QuestionQueue:
         return came
 
     def _allowing(self, question: Question) -> _Form:
-        tool = one_line(question.tool)
-        lines = [f"? {self._persona} wants to use {tool}: {one_line(question.does)}"]
+        tool = printable_line(question.tool)
+        lines = [f"? {self._persona} wants to use {tool}: {printable_line(question.does)}"]
         given, left_out = shortened(printable(question.arguments).strip(), _ARGUMENTS)
         rows = given.split("\n") if given else []
         if len(rows) > _ARGUMENT_ROWS:
@@ -230,7 +230,7 @@ class UndoCommands:
         if not messages:
             return self._nothing()
         whose = "its" if len(messages) == 1 else "their"
-        said = " / ".join(one_line(message.text) for message in messages)
+        said = " / ".join(printable_line(message.text) for message in messages)
         self._transcript.tell(f"· taken out with {whose} answer: {said}")
         return ()
 
@@ -249,7 +249,9 @@ class UndoCommands:
             turns = await answering.turns(self._conversation, LAST_TURNS)
             self._transcript.tell(last_said(turns, (), self._who, self._transcript.persona, now))
         elif words:
-            self._transcript.tell(f"There is no branch {one_line(words[0])}; /branches lists them.", "error")
+            self._transcript.tell(
+                f"There is no branch {printable_line(words[0])}; /branches lists them.", "error"
+            )
         elif kept:
             rows = [
                 f"{number} · {told_time(datetime.fromtimestamp(began).astimezone(), now)}"

@@ -15,7 +15,7 @@ from pixi.core.channel import TAKEN_OVER, Channel, Question
 from pixi.core.errors import ChannelError, ChannelForgot, LeaseHeld, StoreError
 from pixi.core.events import Failed, Noted, Numbering, Reacted, Sourced, TurnEnded, TurnEvent, Verdict
 from pixi.core.message import Author, Card, Message, Rights
-from pixi.core.untrusted import json_line, one_line, printable
+from pixi.core.untrusted import json_line, printable, printable_line
 
 _TAKEN = Failed(TAKEN_OVER)
 OWN_SECONDS = 30.0
@@ -100,7 +100,7 @@ class LinesChannel(Channel):
 
     async def approve(self, question: Question, *, seconds: float) -> Verdict:
         """Nobody can be asked through a pipe; what would have been asked is told."""
-        tool = one_line(question.tool)
+        tool = printable_line(question.tool)
         self.tell(f"{tool} wants somebody's yes, and can ask only where somebody sits at the terminal.")
         return "nobody"
 
@@ -146,16 +146,16 @@ class LinesChannel(Channel):
             return
         match event:
             case Failed(text) if not self.fault:  # else it tells what `talk` ends for
-                self.tell(one_line(text))
+                self.tell(printable_line(text))
             case TurnEnded("limit") if not self.fault:
                 self.tell("the reply was closed at a limit; see [limits].")
             case Noted(text) if self.notes:
-                self._write(f"(note: {one_line(text)})")
+                self._write(f"(note: {printable_line(text)})")
             case Reacted(emoji) if self.notes:
-                self._write(f"(reaction: {one_line(emoji)})")
+                self._write(f"(reaction: {printable_line(emoji)})")
             case Sourced(sources) if self.notes:
                 for each in sources:
-                    self._write(f"(source: {one_line(f'{each.title} {each.url}'.strip())})")
+                    self._write(f"(source: {printable_line(f'{each.title} {each.url}'.strip())})")
             case _:
                 pass
 

@@ -46,7 +46,7 @@ from pixi.core.events import (
 from pixi.core.message import Abilities, Card, Image, Message, Picture, Rights
 from pixi.core.persona import shortcomings
 from pixi.core.spending import of_searches, of_the_month, summed_up
-from pixi.core.untrusted import one_line
+from pixi.core.untrusted import printable_line
 from pixi.models.pictures import PictureError
 from pixi.store.kept import TurnRecord
 
@@ -98,8 +98,8 @@ class LiveTerminal(Channel):
         self._choices = choices or Choices()
         self._seat = seat
         self._history = history
-        self._greeting = one_line(greeting)
-        self._first_words = one_line(first_words)
+        self._greeting = printable_line(greeting)
+        self._first_words = printable_line(first_words)
         self._transcript = Transcript(persona, notes=notes)
         completer = CommandCompleter(self._choices)
         self._screen = Screen(self._transcript, f"{seat.author.name} ›", history, self, completer)
@@ -199,7 +199,7 @@ class LiveTerminal(Channel):
             case ToolCalled(_, name, arguments):
                 self._doing = f"{self._transcript.persona} {call_in_words(name, arguments)}"
             case Progressed(text):
-                self._doing = one_line(text)
+                self._doing = printable_line(text)
             case TurnEnded():
                 self._doing, self._shown_until = "", time.time()
             case ToolAnswered():
@@ -358,7 +358,7 @@ class LiveTerminal(Channel):
             self._screen.changed()
 
     def _progress(self, doing: str) -> None:
-        self._loading = one_line(doing)
+        self._loading = printable_line(doing)
         self._screen.redraw()
 
     def _report(self, problem: str) -> None:
@@ -366,7 +366,7 @@ class LiveTerminal(Channel):
         self._screen.changed()
 
     def _remark(self, line: str) -> None:
-        self._transcript.tell(one_line(line))
+        self._transcript.tell(printable_line(line))
         self._screen.changed()
 
     async def _tick(self) -> None:
@@ -466,7 +466,7 @@ class LiveTerminal(Channel):
                 self._transcript.tell(told_personas(self._choices, self._transcript.persona))
             case "persona" if not self._choices.persona(" ".join(words)):
                 self._transcript.tell(
-                    f"There is no persona {one_line(' '.join(words))}; /persona lists them.", "error"
+                    f"There is no persona {printable_line(' '.join(words))}; /persona lists them.", "error"
                 )
             case "persona":
                 self._change(TalkChange("persona", self._choices.persona(" ".join(words))))
@@ -485,7 +485,9 @@ class LiveTerminal(Channel):
             case "quit" | "exit":
                 self._screen.leave()
             case _:
-                self._transcript.tell(f"There is no /{one_line(name)}; /help shows what there is.", "error")
+                self._transcript.tell(
+                    f"There is no /{printable_line(name)}; /help shows what there is.", "error"
+                )
 
     def _change(self, wants: TalkChange) -> None:
         """Leave for somebody or something else to talk to."""

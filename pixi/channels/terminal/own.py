@@ -20,7 +20,7 @@ from pixi.core.message import Message
 from pixi.core.persona import Persona, shortcomings
 from pixi.core.spending import dollars, how_many
 from pixi.core.stamps import STILL_WAITS, without_additions
-from pixi.core.untrusted import one_line, shortened
+from pixi.core.untrusted import printable_line, shortened
 from pixi.models.model import Model
 from pixi.store.kept import LookedBack, TurnRecord
 
@@ -83,7 +83,7 @@ def last_said(
     """
     new = [message for message in waiting if not message.again]  # the others stand in a turn
     said = [line for turn in turns for line in said_in(turn, who, persona)]
-    said += [f"{one_line(who)} › {_short(message.text)}" for message in new]
+    said += [f"{printable_line(who)} › {_short(message.text)}" for message in new]
     if not said:
         return ""
     last = turns[-1].began if turns else new[-1].sent_at
@@ -96,11 +96,11 @@ def said_in(turn: TurnRecord, who: str, persona: str) -> Iterator[str]:
     """What the person and the persona said in a turn, each message as a short line."""
     for line in turn.lines:
         if isinstance(line, UserLine) and (words := _words(line.text)):
-            yield f"{one_line(who)} › {words}"
+            yield f"{printable_line(who)} › {words}"
     for effect in turn.effects:
         if effect.kind == SEND and effect.outcome in ("done", "unknown") and turn.lines:
             unknown = " (nobody knows whether you saw this)" if effect.outcome == "unknown" else ""
-            yield f"{one_line(persona)} › {_short(effect.payload)}{unknown}"
+            yield f"{printable_line(persona)} › {_short(effect.payload)}{unknown}"
 
 
 def _words(line: str) -> str:
@@ -118,7 +118,7 @@ def _words(line: str) -> str:
 
 
 def _short(text: str) -> str:
-    return shortened(one_line(text), _LONGEST, gap=" … ")[0]
+    return shortened(printable_line(text), _LONGEST, gap=" … ")[0]
 
 
 def told_time(then: datetime, now: datetime) -> str:
@@ -132,8 +132,8 @@ def told_personas(choices: Choices, present: str) -> str:
     """Tell who answers, and who else could."""
     personas = choices.personas()
     wide = max(map(len, personas), default=0)
-    rows = [f"{name:<{wide}}  {one_line(about)}".rstrip() for name, about in personas.items()]
-    return "\n".join((f"You talk to {one_line(present)}. /persona NAME talks to another:", *rows))
+    rows = [f"{name:<{wide}}  {printable_line(about)}".rstrip() for name, about in personas.items()]
+    return "\n".join((f"You talk to {printable_line(present)}. /persona NAME talks to another:", *rows))
 
 
 def told_model(model: Model, persona: Persona, others: Sequence[str] = ()) -> str:
@@ -143,10 +143,10 @@ def told_model(model: Model, persona: Persona, others: Sequence[str] = ()) -> st
     if not without and not traits.tools:
         quotes = f"; it is shown what {', '.join(persona.databases)} say" if persona.databases else ""
         without = f"it is offered no tools{quotes}"
-    named = f": {', '.join(map(one_line, others))}" if others else ""
+    named = f": {', '.join(map(printable_line, others))}" if others else ""
     kind = without or "a model that is offered tools and told the whole persona"
     return (
-        f"{one_line(model.name)}: {one_line(kind)}. It holds {traits.context_tokens:,} tokens.\n"
+        f"{printable_line(model.name)}: {printable_line(kind)}. It holds {traits.context_tokens:,} tokens.\n"
         f"/brain lists other models; /model NAME takes one by its name{named}. To keep it, set `name`\n"
         "under [model] in pixi.toml. `pixi-persona models` lists models to download."
     )
@@ -206,7 +206,7 @@ def told_why(looked_back: LookedBack, now: datetime) -> str:
     parts = _shown(looked_back)
     rows = [
         f"Why the reply of {when} is as it is:",
-        *_row("model", [f"{one_line(record.model)}, {how_many(record.steps, 'request')}"]),
+        *_row("model", [f"{printable_line(record.model)}, {how_many(record.steps, 'request')}"]),
         *_row("tokens", [_tokens(record)]),
         *_row("offered", _offered(looked_back)),
         *_row("remembers", _facts(parts, "memory")),
@@ -242,7 +242,7 @@ def _tokens(record: TurnRecord) -> str:
 def _offered(looked_back: LookedBack) -> Iterator[str]:
     framing = looked_back.framing
     if framing is not None:
-        names = shortened(", ".join(map(one_line, framing.offered)), 2 * _LONGEST, gap=" … ")[0]
+        names = shortened(", ".join(map(printable_line, framing.offered)), 2 * _LONGEST, gap=" … ")[0]
         yield f"{how_many(len(framing.offered), 'tool')}: {names}" if names else "no tools"
 
 
@@ -255,7 +255,7 @@ def _shown(looked_back: LookedBack) -> list[LinePart]:
 def _facts(parts: Iterable[LinePart], kind: str) -> Iterator[str]:
     for part in parts:
         if part.kind == kind:
-            where = f"{one_line(part.about)}: " if part.about and kind != "memory" else ""
+            where = f"{printable_line(part.about)}: " if part.about and kind != "memory" else ""
             yield from (f"{where}{_short(fact)}" for fact in part.facts)
 
 

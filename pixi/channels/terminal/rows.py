@@ -8,7 +8,7 @@ from prompt_toolkit.utils import get_cwidth
 
 from pixi.channels.terminal.words import picture_told
 from pixi.core.message import Card
-from pixi.core.untrusted import one_line, printable
+from pixi.core.untrusted import printable, printable_line
 from pixi.models.pictures import fit_for_model
 
 Fragment = tuple[str, str]
@@ -88,7 +88,7 @@ def framed(card: Card, columns: int, picture: Sequence[Line] = ()) -> list[Line]
     inner = max(8, min(_WIDEST, columns - _MARGIN) - _EDGES)
     parts = [part for part in _parts(card, inner, picture) if part]
     rows = [row for number, part in enumerate(parts) for row in ([[], *part] if number else part)]
-    title = one_line(card.title)
+    title = printable_line(card.title)
     heading = title if get_cwidth(title) <= inner - 1 else ""
     if title and not heading:
         rows = [*([("class:title", row)] for row in wrapped(title, inner)), *([[], *rows] if rows else [])]
@@ -115,12 +115,12 @@ def _parts(card: Card, inner: int, picture: Sequence[Line]) -> Iterator[list[Lin
     if card.picture is not None:
         told = [("class:aside", row) for row in wrapped(picture_told(card.picture), inner)]
         yield list(picture) or [[row] for row in told]
-    yield [[("class:link", row)] for row in wrapped(one_line(card.link), inner) if row]
+    yield [[("class:link", row)] for row in wrapped(printable_line(card.link), inner) if row]
 
 
 def _table(card: Card, inner: int) -> Iterator[Line]:
     """The fields: names beside values, or above them where there is no room."""
-    fields = [(one_line(field.name), field.value) for field in card.fields[:_MOST_FIELDS]]
+    fields = [(printable_line(field.name), field.value) for field in card.fields[:_MOST_FIELDS]]
     names = max((get_cwidth(name) for name, _ in fields), default=0)
     beside = names <= min(_NARROW_NAME, inner // 3)
     for name, value in fields:

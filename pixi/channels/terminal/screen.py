@@ -30,7 +30,7 @@ from prompt_toolkit.styles import Style
 
 from pixi.channels.terminal.rows import Line, reflowed, tail
 from pixi.channels.terminal.transcript import Transcript
-from pixi.core.untrusted import one_line
+from pixi.core.untrusted import printable_line
 
 STYLE = Style.from_dict(
     {
@@ -146,7 +146,7 @@ class Screen:
         completer: Completer,
     ) -> None:
         self._transcript = transcript
-        self._prompt = FormattedText([("class:you", one_line(prompt) + " ")])
+        self._prompt = FormattedText([("class:you", printable_line(prompt) + " ")])
         self._sitter = sitter
         self._buffer = Buffer(
             history=history, multiline=True, accept_handler=self._accept, completer=completer
@@ -210,7 +210,7 @@ class Screen:
 
     def ask(self, prompt: str) -> None:
         """Let the person write an answer in place of their line, which comes back with `end_asking`."""
-        self._asking = f"{one_line(prompt)} "
+        self._asking = f"{printable_line(prompt)} "
         self._answer.reset()
         self._app.layout.focus(self._answer_control)
         self.redraw()

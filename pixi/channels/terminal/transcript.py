@@ -33,7 +33,7 @@ from pixi.core.events import (
     TurnStarted,
 )
 from pixi.core.message import Card
-from pixi.core.untrusted import one_line, printable
+from pixi.core.untrusted import printable, printable_line
 
 CURSOR = "▌"
 
@@ -108,7 +108,7 @@ class Transcript:
     """
 
     def __init__(self, persona: str, *, notes: bool) -> None:
-        self.persona = one_line(persona)
+        self.persona = printable_line(persona)
         self.notes = notes
         self._entries: list[Entry] = []
         self._seen = False  # something of the turn was shown
@@ -120,7 +120,7 @@ class Transcript:
 
     def say(self, message_id: str, who: str, text: str) -> None:
         """The person wrote a message."""
-        self._entries.append(PersonMessage(message_id, one_line(who), printable(text)))
+        self._entries.append(PersonMessage(message_id, printable_line(who), printable(text)))
 
     def tell(self, text: str, style: str = "aside") -> None:
         """The terminal itself has something to say."""
@@ -134,9 +134,9 @@ class Transcript:
         """A reaction was put on a message: on its line if that can still change, else below."""
         for entry in self._entries:
             if isinstance(entry, PersonMessage) and entry.id == message_id:
-                entry.reactions.append(one_line(emoji))
+                entry.reactions.append(printable_line(emoji))
                 return
-        self.tell(f"{self.persona} reacts {one_line(emoji)}")
+        self.tell(f"{self.persona} reacts {printable_line(emoji)}")
 
     def happened(self, event: TurnEvent) -> None:
         """Take in what happened."""
@@ -163,18 +163,18 @@ class Transcript:
             case PersonSaid() | TalkChanged():  # nobody else writes here
                 pass
             case Performed(name, argument, id):
-                shown = f"· {one_line(name)}" + (f": {one_line(argument)}" if argument else "")
+                shown = f"· {printable_line(name)}" + (f": {printable_line(argument)}" if argument else "")
                 self._perform(id, StatusLine(shown))
             case ToolCalled(_, name, arguments):
                 self.tell(f"· {call_in_words(name, arguments)}")
             case ToolAnswered(_, name, ok, result):
                 if not ok:
-                    self.tell(f"· {one_line(name)} failed: {one_line(str(result))}")
+                    self.tell(f"· {printable_line(name)} failed: {printable_line(str(result))}")
             case Sourced(sources):
                 for each in sources:
-                    self.tell(one_line(f"· {each.title} {each.url}" if each.title else f"· {each.url}"))
+                    self.tell(printable_line(f"· {each.title} {each.url}" if each.title else f"· {each.url}"))
             case Failed(text):
-                self.tell(one_line(text), "error")
+                self.tell(printable_line(text), "error")
             case TurnEnded(finish):
                 self._give_up_drafts(cut=finish in ("cancelled", "error", "limit"))
                 if finish == "stop" and not self._seen:

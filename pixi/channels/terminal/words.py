@@ -9,19 +9,19 @@ from typing import Any
 from pixi.core.deltas import PromptProgress
 from pixi.core.events import TurnEvent
 from pixi.core.message import Card, Image, Picture
-from pixi.core.untrusted import one_line, printable, shortened
+from pixi.core.untrusted import printable, printable_line, shortened
 
 
 def card_lines(card: Card) -> list[str]:
     """A card as plain lines: the title, and what is below it indented. Nothing in it drives a terminal."""
-    return [one_line(card.title), *(f"  {line}".rstrip() for line in _below(card))]
+    return [printable_line(card.title), *(f"  {line}".rstrip() for line in _below(card))]
 
 
 def picture_told(picture: str | Image) -> str:
     """What stands for a picture where none can be shown: its address, or its kind and size."""
     if isinstance(picture, str):
-        return f"[picture: {one_line(picture)}]"
-    return f"[picture: {one_line(picture.media_type)}, {max(1, round(len(picture.data) / 1_000)):,} kB]"
+        return f"[picture: {printable_line(picture)}]"
+    return f"[picture: {printable_line(picture.media_type)}, {max(1, round(len(picture.data) / 1_000)):,} kB]"
 
 
 def card_of(picture: Picture) -> Card:
@@ -33,11 +33,11 @@ def _below(card: Card) -> Iterator[str]:
     if text := printable(card.text).strip():
         yield from text.split("\n")
     for field in card.fields:
-        name, (first, *others) = one_line(field.name), printable(field.value).strip().split("\n")
+        name, (first, *others) = printable_line(field.name), printable(field.value).strip().split("\n")
         yield f"{name}: {first}"
         yield from (f"  {other}" for other in others)
     if card.link:
-        yield one_line(card.link)
+        yield printable_line(card.link)
     if card.picture is not None:
         yield picture_told(card.picture)
 
@@ -75,7 +75,7 @@ def call_in_words(tool: str, arguments: Mapping[str, Any]) -> str:
 
 
 def _plain(value: object) -> str:
-    return shortened(one_line(str(value)), _LONGEST, gap=" … ")[0]
+    return shortened(printable_line(str(value)), _LONGEST, gap=" … ")[0]
 
 
 _SHORT_SECONDS = 1.0  # what does not take longer is not worth a word

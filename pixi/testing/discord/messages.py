@@ -6,7 +6,7 @@ import io
 import mimetypes
 import re
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -262,6 +262,3 @@ class FakeMessage:
 
     def __repr__(self) -> str:
         return f"<{self.shown}: {self.content!r}>"
-
-
-FilesGiven = Sequence[FileGiven]

@@ -52,7 +52,7 @@ class LoopbackDiscord(Using, Moods):
         gateway: its settings, connections and counts.
         rest: its hooks and limits.
 
-    With `lean` it is as sparing as a server that only speaks like Discord; see `lean.py`.
+    With `lean` it is as sparing as a server that only speaks like Discord.
     """
 
     def __init__(self, bot: str = "Pixi", token: str = TOKEN, *, lean: bool = False) -> None:

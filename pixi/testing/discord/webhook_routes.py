@@ -141,9 +141,6 @@ ANSWER_ROUTES = [
 ]
 
 
-_TRUE = frozenset({"true", "True", "1"})
-
-
 def name_of(value: object, form: Form, field: str) -> None:
     """Note what is wrong with the name of a webhook."""
     form.within((field,), value, 1, 80)
@@ -264,7 +261,7 @@ def execute(world: World, call: ApiCall) -> object:
         world, channel, hook.face, draft, webhook=hook, name=name, avatar_url=avatar_url,
         message_id=channel.id if channel.started_by_message and not channel.message_count else None,
     )  # fmt: skip
-    return payloads.message(message, world) if call.query.get("wait") in _TRUE else None
+    return payloads.message(message, world) if call.query.get("wait") in TRUE else None
 
 
 def _place(world: World, call: ApiCall, hook: Webhook, fields: Json) -> FakeChannel:

@@ -33,7 +33,7 @@ class World:
         attachment_limit: the largest file, in bytes.
         nonce_seconds: how long a nonce is remembered.
         shows_nonces: histories tell the nonces of messages. Documents promise them for MESSAGE_CREATE alone.
-        lean: it leaves out what other servers than Discord do; see `lean.py`.
+        lean: it leaves out what other servers than Discord do.
         index_waits: how often a search is told that its index is not there yet.
         origin: where the server listens, `http://127.0.0.1:PORT`.
     """
