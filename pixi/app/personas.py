@@ -11,7 +11,7 @@ from pixi.app.addons import load_memory, with_addon
 from pixi.core.errors import ConfigError, PixiError, Reporter
 from pixi.core.persona import Persona
 from pixi.personas.files import LoadedPersona
-from pixi.personas.registry import find_persona as find_on_shelf
+from pixi.personas.registry import find_persona as find_in_folders
 from pixi.personas.registry import list_personas, persona_folders
 from pixi.settings import Settings
 
@@ -43,7 +43,7 @@ def find_persona(settings: Settings) -> Persona:
     Raises:
         ConfigError: there is none of that name, or its file is broken.
     """
-    return find_on_shelf(settings.persona.default, folders_of(settings))
+    return find_in_folders(settings.persona.default, folders_of(settings))
 
 
 def folders_of(settings: Settings) -> tuple[Path, ...]:

@@ -19,11 +19,11 @@ Print = Mapping[Path, tuple[int, int, int]]
 
 @dataclass(frozen=True, slots=True)
 class WatchedPaths:
-    """What is watched: files, there or not, folders of Markdown files, names on shelves of folders."""
+    """What is watched: files, there or not, folders of Markdown files, names of the folders in a parent."""
 
     files: tuple[Path, ...] = ()
     folders: tuple[Path, ...] = ()
-    shelves: tuple[Path, ...] = ()
+    parents: tuple[Path, ...] = ()
 
 
 async def changes(watched: Callable[[], WatchedPaths]) -> AsyncGenerator[None, None]:
@@ -65,7 +65,7 @@ async def changes(watched: Callable[[], WatchedPaths]) -> AsyncGenerator[None, N
 def _places(watched: WatchedPaths) -> tuple[Path, ...]:
     """The folders to watch: those of the files, and each folder with the one above, to see it come back."""
     wanted = [file.absolute().parent for file in watched.files]
-    for folder in (*watched.folders, *watched.shelves):
+    for folder in (*watched.folders, *watched.parents):
         wanted += [folder.absolute(), folder.absolute().parent]
     return tuple(dict.fromkeys(place for place in wanted if place.is_dir()))
 
@@ -94,9 +94,9 @@ def _fingerprint(watched: WatchedPaths) -> Print:
         except OSError:
             continue
         prints[path] = (status.st_mtime_ns, status.st_size, status.st_ino)
-    for shelf in watched.shelves:  # what changes inside of a folder there is its own matter
+    for parent in watched.parents:  # what changes inside of a folder there is its own matter
         try:
-            prints |= {path: (0, 0, 0) for path in shelf.iterdir() if path.is_dir()}
+            prints |= {path: (0, 0, 0) for path in parent.iterdir() if path.is_dir()}
         except OSError:
             continue
     return prints

@@ -83,7 +83,7 @@ def _read(path: Path) -> str:
 # A shipped database may name files of the folder in which `databases/` lies, as its pages do that explain
 # Pixi. Only a shipped one: a folder that came from a stranger must not reach what lies beside it.
 
-NAME = "_sources.toml"
+SOURCES_FILE = "_sources.toml"
 
 
 def shipped_folder() -> Path:
@@ -99,22 +99,24 @@ def sources_of(folder: Path) -> tuple[Path, tuple[str, ...]] | None:
     Raises:
         ConfigError: the file is not well made, names what it may not, or the database is none of Pixi's.
     """
-    path = folder / NAME
+    path = folder / SOURCES_FILE
     if not path.is_file():
         return None
     databases = shipped_folder()
     if folder.parent != Path(os.path.realpath(databases)):
-        raise ConfigError(f"{NAME} is heeded in Pixi's own databases alone; put the files into the folder.")
+        raise ConfigError(
+            f"{SOURCES_FILE} is heeded in Pixi's own databases alone; put the files into the folder."
+        )
     try:
         patterns = tomllib.loads(path.read_text(encoding="utf-8")).get("files")
     except (OSError, ValueError) as error:
-        raise ConfigError(f"{NAME} cannot be read: {display_line(str(error))}") from error
+        raise ConfigError(f"{SOURCES_FILE} cannot be read: {display_line(str(error))}") from error
     if not isinstance(patterns, list) or not all(isinstance(each, str) for each in patterns):
-        raise ConfigError(f'{NAME} needs a list of patterns, e.g. files = ["docs/*.md"].')
+        raise ConfigError(f'{SOURCES_FILE} needs a list of patterns, e.g. files = ["docs/*.md"].')
     for pattern in patterns:
         if not _within(pattern, databases.name):
             raise ConfigError(
-                f"{NAME}: `{display_line(pattern)}` leads out of the project; name files in it."
+                f"{SOURCES_FILE}: `{display_line(pattern)}` leads out of the project; name files in it."
             )
     return folder.parent.parent, tuple(patterns)
 

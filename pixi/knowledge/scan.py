@@ -18,7 +18,7 @@ from pixi.documents.files import Document
 from pixi.knowledge.catalogue import Read, ScannedFile
 from pixi.knowledge.entry import Fault
 from pixi.knowledge.index_store import IndexStore, Threads
-from pixi.knowledge.registry import NAME, describes, named_by, sources_of
+from pixi.knowledge.registry import SOURCES_FILE, describes, named_by, sources_of
 
 
 @dataclass(slots=True)
@@ -94,7 +94,7 @@ class Walk:
                 continue
             below: list[tuple[str, str]] = []
             for entry in entries:
-                if _hidden(entry.name) or (not within and entry.name == NAME):
+                if _hidden(entry.name) or (not within and entry.name == SOURCES_FILE):
                     continue
                 path = f"{within}/{entry.name}" if within else entry.name
                 if not _speakable(path):
@@ -160,7 +160,7 @@ class Walk:
         try:
             named = sources_of(self.root)
         except ConfigError as error:
-            self._fault(NAME, str(error))
+            self._fault(SOURCES_FILE, str(error))
             return
         for path, place in named_by(*named) if named else ():
             if os.path.lexists(self.root / path):
@@ -178,7 +178,7 @@ class Walk:
 
 
 def _described(path: str) -> bool:
-    return "/" not in path and (describes(path) or path == NAME)
+    return "/" not in path and (describes(path) or path == SOURCES_FILE)
 
 
 def _hidden(name: str) -> bool:

@@ -61,7 +61,7 @@ from pixi.store.statements import (
     told,
     windows,
 )
-from pixi.store.statements import usage as books
+from pixi.store.statements import usage as usage_rows
 from pixi.store.statements.journal import Beginning, CommandEnd, Ending, Intent, Plan, Settlement, record
 from pixi.store.tables import Schema, Tables
 from pixi.store.writer import Row, Writer
@@ -337,7 +337,7 @@ class SqlStore:
                     return again
             if quota is not None:
                 auditing.check_quota(db, deed.person, quota)
-            books.spend(db, spent)
+            usage_rows.spend(db, spent)
             return auditing.begin(db, deed)
 
         return await self._writer.ask(begin)
@@ -353,19 +353,19 @@ class SqlStore:
     async def spend(self, spent: Iterable[UsageEntry]) -> None:
         """See `Store.spend`."""
         entries = tuple(spent)
-        await self._writer.ask(lambda db: books.spend(db, entries))
+        await self._writer.ask(lambda db: usage_rows.spend(db, entries))
 
     async def used(self, day: int, scope: Scope, name: str, *, since: int | None = None) -> UsageEntry:
         """See `Store.used`."""
-        return await self._writer.ask(lambda db: books.used(db, day, scope, name, since), writes=False)
+        return await self._writer.ask(lambda db: usage_rows.used(db, day, scope, name, since), writes=False)
 
     async def usage(self, first: int, last: int, *by: Part) -> tuple[UsageEntry, ...]:
         """See `Store.usage`."""
-        return await self._writer.ask(lambda db: books.usage(db, first, last, by), writes=False)
+        return await self._writer.ask(lambda db: usage_rows.usage(db, first, last, by), writes=False)
 
     async def notice(self, day: int, scope: Scope, name: str) -> bool:
         """See `Store.notice`."""
-        return await self._writer.ask(lambda db: books.notice(db, day, scope, name))
+        return await self._writer.ask(lambda db: usage_rows.notice(db, day, scope, name))
 
     def keep_talk(self, talk: Talk) -> Awaitable[None]:
         """See `Store.keep_talk`."""

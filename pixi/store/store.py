@@ -329,7 +329,7 @@ class Store(Protocol):
         ...
 
     async def spend(self, spent: Iterable[UsageEntry]) -> None:
-        """Enter in the books what was used. In a turn that `forget` overtook, it was used by nobody."""
+        """Record what was used. In a turn that `forget` overtook, it was used by nobody."""
         ...
 
     async def used(self, day: int, scope: Scope, name: str, *, since: int | None = None) -> UsageEntry:

@@ -42,7 +42,7 @@ def reading(folder: Path) -> Callable[[], Settings]:
 
 
 @asynccontextmanager
-async def house_in(folder: Path) -> AsyncGenerator[BotService, None]:
+async def service_in(folder: Path) -> AsyncGenerator[BotService, None]:
     """The service that the folder's files describe."""
     async with open_service(reading(folder)()) as service:
         yield service

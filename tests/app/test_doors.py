@@ -18,7 +18,7 @@ from pixi.settings import ModelSettings
 from pixi.settings.secret import Secret
 from pixi.settings.sections import ApiForm
 from pixi.testing import RecordingChannel
-from tests.app.scene import house_in, message, reading, settings_file
+from tests.app.scene import message, reading, service_in, settings_file
 from tests.servers import scripted_anthropic as claude
 from tests.servers import scripted_gemini as google
 from tests.servers.scripted_openai import Reply, ScriptedOpenAI, Seen, answer, finish, stream
@@ -127,7 +127,7 @@ async def test_the_search_is_switched_on_and_off_while_it_runs(
             path.write_text(path.read_text().replace("[model]\n", '[model]\napi = "responses"\n'))
 
         settings("off")
-        async with house_in(tmp_path) as service:
+        async with service_in(tmp_path) as service:
             reloading = SettingsReloader(service, reading(tmp_path), tmp_path)
             for number, engine in enumerate(("native", "duckduckgo", "native"), start=1):
                 settings(engine)
@@ -151,7 +151,7 @@ async def test_a_model_without_a_name_is_found_whatever_it_is_spoken_with(tmp_pa
             f'[model]\napi = "responses"\nbase_url = "{server.base_url}"\n'
             f'[store]\nurl = "sqlite:///{tmp_path}/pixi.db"\n[web_search]\nengine = "native"\n'
         )
-        async with house_in(tmp_path) as service:
+        async with service_in(tmp_path) as service:
             channel = RecordingChannel()
             await service.receive(message(1), channel)
             await service.engine.settled()

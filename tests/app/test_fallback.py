@@ -21,7 +21,7 @@ from pixi.models.model import LazyModel, Traits
 from pixi.models.weights import cached, installed
 from pixi.settings import ModelSettings
 from pixi.testing import RecordingChannel
-from tests.app.scene import address, hello, house_in, message, reading, settings_file
+from tests.app.scene import address, hello, message, reading, service_in, settings_file
 from tests.servers.model_faults import closed_port
 from tests.servers.scripted_openai import (
     Hang,
@@ -71,7 +71,7 @@ class Scene:
 async def scene_in(folder: Path, log: pytest.LogCaptureFixture) -> AsyncGenerator[Scene, None]:
     log.set_level("INFO", "pixi")
     before = asyncio.all_tasks()
-    async with house_in(folder) as service:
+    async with service_in(folder) as service:
         yield Scene(service, log)
     assert not asyncio.all_tasks() - before
 

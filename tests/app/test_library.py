@@ -14,7 +14,7 @@ from pixi.testing import RecordingChannel, ScriptedModel
 from pixi.toolbox.addon import Addon
 from pixi.toolbox.commands import CommandRegistry
 from pixi.toolbox.tools import Toolbox
-from tests.app.scene import house_in, persona_file, reading, settings_file
+from tests.app.scene import persona_file, reading, service_in, settings_file
 from tests.app.test_reload import Scene, scene
 from tests.servers.scripted_openai import ScriptedOpenAI, finish, stream
 
@@ -140,7 +140,7 @@ async def test_a_bot_opens_what_its_personas_name_and_no_more(tmp_path: Path) ->
     persona_file(tmp_path, "keeper", KEEPER.format("Keeper", "islands"))
     async with ScriptedOpenAI(stream("[SEND: hi]", finish())) as server:
         settings_file(tmp_path, server)
-        async with house_in(tmp_path) as service:
+        async with service_in(tmp_path) as service:
             names = {tool.name for tool in service.engine.tools}
             assert {"search_islands_database", "query_islands_database", "recall"} <= names
             assert "search_pixi_manual_database" not in names

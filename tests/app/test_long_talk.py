@@ -4,7 +4,7 @@ from pathlib import Path
 
 from pixi.app.service import BotService
 from pixi.testing import RecordingChannel
-from tests.app.scene import house_in, message, persona_file, reading
+from tests.app.scene import message, persona_file, reading, service_in
 from tests.servers.scripted_openai import Reply, ScriptedOpenAI, Seen, finish, stream
 from tests.waiting import until
 
@@ -44,7 +44,7 @@ async def test_the_helper_writes_down_what_falls_out_and_the_model_is_told_also_
     persona_file(tmp_path, "pixi")
     async with ScriptedOpenAI(choose=writing) as server:
         settings_file(tmp_path, server, "[history]\nsummary_tokens = 200\n")
-        async with house_in(tmp_path) as service:
+        async with service_in(tmp_path) as service:
             await talk(service, 0, 5)
             assert asked(server, "cheap") == []
             number = 5
@@ -57,7 +57,7 @@ async def test_the_helper_writes_down_what_falls_out_and_the_model_is_told_also_
             await until(lambda: not any(one.compaction.busy for one in conversations.known()))
         (told,) = asked(server, "cheap")
         assert "> > 0 xxx" in told
-        async with house_in(tmp_path) as service:
+        async with service_in(tmp_path) as service:
             await talk(service, number, number + 1)
         shown = asked(server, "big")[-1]
         assert shown.startswith(f"{HEAD}\n> Mo promised a cake.\n")
@@ -68,7 +68,7 @@ async def test_where_it_is_switched_off_while_the_bot_runs_nothing_is_written_do
     persona_file(tmp_path, "pixi")
     async with ScriptedOpenAI(choose=writing) as server:
         settings_file(tmp_path, server, "")
-        async with house_in(tmp_path) as service:
+        async with service_in(tmp_path) as service:
             settings_file(tmp_path, server, "[history]\nsummarize = false\n")
             await service.change(reading(tmp_path)(), service.persona_set)
             await talk(service, 0, 40)

@@ -12,7 +12,7 @@ from pixi.core.deltas import Usage
 from pixi.core.lines import AssistantLine, UserLine
 from pixi.core.spending import Limits
 from pixi.testing import RecordingChannel
-from tests.app.scene import address, house_in, message, persona_file
+from tests.app.scene import address, message, persona_file, service_in
 from tests.servers.scripted_openai import Reply, ScriptedOpenAI, Seen, call, finish, stream
 
 HERE = address("wren")
@@ -73,7 +73,7 @@ async def talk(
         f'[model]\nname = "first"\nbase_url = "{server.base_url}"\ncontext_tokens = {context_tokens}\n'
         f'[store]\nurl = "sqlite:///{folder}/pixi.db"\n[history]\nsummarize = false\n'
     )
-    async with house_in(folder) as service:
+    async with service_in(folder) as service:
         yield Talk(service, server, RecordingChannel(HERE))
 
 
@@ -106,7 +106,7 @@ async def test_what_was_changed_since_is_told_apart(tmp_path: Path) -> None:
         async with talk(tmp_path, server, about="a Wren of another kind") as here:
             assert (await here.turn(1)).changed == frozenset({"prefix"})
         (tmp_path / "personas" / "wren.md").write_text(WREN.format("Wren").replace(", remember", ""))
-        async with house_in(tmp_path) as service:
+        async with service_in(tmp_path) as service:
             rebuilt = await Talk(service, server, RecordingChannel(HERE)).turn(1)
             assert rebuilt.changed == frozenset({"tools"})
             assert rebuilt.gone == ("remember",)

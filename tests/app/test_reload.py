@@ -11,7 +11,7 @@ from pixi.app.reload import SettingsReloader, reloading
 from pixi.app.service import BotService
 from pixi.store.kept import ChannelConfig
 from pixi.testing import RecordingChannel
-from tests.app.scene import BOT, CHANNEL, hello, house_in, message, persona_file, reading, settings_file
+from tests.app.scene import BOT, CHANNEL, hello, message, persona_file, reading, service_in, settings_file
 from tests.servers.scripted_openai import Reply, ScriptedOpenAI, Tell, Until, answer
 from tests.waiting import until
 
@@ -64,7 +64,7 @@ async def scene(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> AsyncGenera
     persona_file(tmp_path, "wren")
     async with ScriptedOpenAI(choose=hello) as server:
         settings_file(tmp_path, server)
-        async with house_in(tmp_path) as service:
+        async with service_in(tmp_path) as service:
             yield Scene(tmp_path, server, service, caplog)
 
 
@@ -94,7 +94,7 @@ async def test_how_many_are_answered_together_holds_at_the_start_and_after_a_cha
         "INFO: settings changed: reply.gather_messages, reply.waiting_messages",
     ]
     assert (engine_settings.gather_messages, engine_settings.waiting_messages) == (3, 20)
-    async with house_in(tmp_path) as service:
+    async with service_in(tmp_path) as service:
         engine_settings = service.engine.settings
         assert (engine_settings.gather_messages, engine_settings.waiting_messages) == (3, 20)
 
@@ -250,7 +250,7 @@ async def test_what_brings_a_command_counts_from_the_next_start(scene: Scene) ->
     assert await scene.look() == ["WARNING: a restart is needed for: discord.stickers, gifs.engine"]
     await scene.said()
     assert "[GIF" not in scene.prompt
-    async with house_in(scene.folder) as again:
+    async with service_in(scene.folder) as again:
         channel = RecordingChannel()
         await again.receive(message(99), channel)
         await again.engine.settled()

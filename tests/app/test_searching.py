@@ -23,7 +23,7 @@ from pixi.core.spending import UsageScope, day_of
 from pixi.store.sqlite import SqliteStore
 from pixi.testing import RecordingChannel
 from pixi.toolbox.context import Context
-from tests.app.scene import hello, house_in, message, persona_file, reading, settings_file
+from tests.app.scene import hello, message, persona_file, reading, service_in, settings_file
 from tests.servers.model_faults import speaking_tls
 from tests.servers.scripted_openai import Reply, ScriptedOpenAI, Seen, answer, call, finish, stream, usage
 from tests.servers.scripted_responses import message as message_of
@@ -126,7 +126,7 @@ async def test_a_search_is_made_answered_and_booked(world: World) -> None:
     world.settings(f"{world.search}price = 0.002\n")
     replying(world, asking("web_search", query="pancakes"), SAYS)
     channel = RecordingChannel()
-    async with house_in(world.folder) as service:
+    async with service_in(world.folder) as service:
         await service.receive(message(1, "search", persona="wren"), channel)
         await service.engine.settled()
         bill = await service.engine.bill()
@@ -152,7 +152,7 @@ async def test_a_wiki_is_read_and_its_tools_are_everybodys(world: World) -> None
     world.settings(world.blocks)
     question = "What does a creeper drop?"
     replying(world, asking("query_blocks_wiki", question=question, titles=["Creeper"]), SAYS)
-    async with house_in(world.folder) as service:
+    async with service_in(world.folder) as service:
         assert world.wiki.requests == [], "nothing is fetched before somebody asks"
         await service.receive(message(1, persona="wren"), RecordingChannel())
         await service.engine.settled()
@@ -165,7 +165,7 @@ async def test_a_wiki_is_read_and_its_tools_are_everybodys(world: World) -> None
 
 async def test_a_reload_brings_and_takes_away(world: World) -> None:
     world.settings()
-    async with house_in(world.folder) as service:
+    async with service_in(world.folder) as service:
         reloading = SettingsReloader(service, reading(world.folder), world.folder)
         channel = RecordingChannel()
 
@@ -190,7 +190,7 @@ async def test_a_reload_brings_and_takes_away(world: World) -> None:
 async def test_a_persona_may_name_a_wiki_that_others_do_not_have(world: World) -> None:
     world.settings(f"{world.blocks}personas = []\n")
     persona_file(world.folder, "jay", "---\nname: Jay\ntools: ['wiki:blocks']\n---\n\nYou are Jay.\n")
-    async with house_in(world.folder) as service:
+    async with service_in(world.folder) as service:
         channel = RecordingChannel()
         await service.receive(message(1, persona="wren"), channel)
         await service.receive(message(2, persona="jay"), channel)
@@ -207,7 +207,7 @@ async def test_a_provider_searches_by_itself_where_it_can(
     cited = message_of("[SEND: they are flat]", cited=[("https://a.example/", "A")], index=1)
     replying(world, responses(searched("pancakes"), cited))
     channel = RecordingChannel()
-    async with house_in(world.folder) as service:
+    async with service_in(world.folder) as service:
         await service.receive(message(1, persona="wren"), channel)
         await service.engine.settled()
         bill = await service.engine.bill()
@@ -227,7 +227,7 @@ async def test_a_tool_of_an_mcp_server_searches(world: World) -> None:
         '[web_search]\nengine = "mcp"\ntool = "exa.find_pages"\nprice = 0.02\n'
     )
     replying(world, asking("web_search", query="pancakes", limit=3), SAYS)
-    async with house_in(world.folder) as service:
+    async with service_in(world.folder) as service:
         await joined(service, "mcp:exa")
         await service.receive(message(1, persona="wren"), RecordingChannel())
         await service.engine.settled()
@@ -244,7 +244,7 @@ async def test_a_model_that_cannot_search_by_itself_is_told_of_in_one_line(
 ) -> None:
     world.settings('[web_search]\nengine = "native"\n')
     with caplog.at_level(logging.WARNING, "pixi"):
-        async with house_in(world.folder) as service:
+        async with service_in(world.folder) as service:
             await SettingsReloader(service, reading(world.folder), world.folder).look()
             await service.receive(message(1, persona="wren"), RecordingChannel())
             await service.engine.settled()
@@ -261,7 +261,7 @@ async def test_what_is_missing_is_named(world: World, monkeypatch: pytest.Monkey
     for engine in ("duckduckgo", "native"):
         world.settings(f'[web_search]\nengine = "{engine}"\n')
         with pytest.raises(ConfigError, match=r"pip install"):
-            async with house_in(world.folder):
+            async with service_in(world.folder):
                 pass
 
 
@@ -273,7 +273,7 @@ async def test_wikis_whose_tools_have_a_name_that_is_taken_come_once_it_is_free(
     world.settings(world.blocks)
     settings = reading(world.folder)()
     world.settings()
-    async with house_in(world.folder) as service:
+    async with service_in(world.folder) as service:
         tools = service.engine.tools
         service.engine.addon.tool(source="mine")(query_blocks_wiki)
         engine, library = service.engine, DatabasePool(settings, None, progress=print)
@@ -295,7 +295,7 @@ async def test_servers_are_told_where_the_operator_is_found(world: World) -> Non
     replying(
         world, asking("web_search", query="pancakes"), asking("search_blocks_wiki", query="creeper"), SAYS
     )
-    async with house_in(world.folder) as service:
+    async with service_in(world.folder) as service:
         await service.receive(message(1, persona="wren"), RecordingChannel())
         await service.engine.settled()
     asked = [*world.searxng.requests, *world.wiki.requests]
@@ -306,7 +306,7 @@ async def test_servers_are_told_where_the_operator_is_found(world: World) -> Non
 async def test_two_wikis_whose_tools_would_be_called_the_same_are_refused(world: World) -> None:
     world.settings("[wiki.a-b]\n[wiki.a_b]\n")
     with pytest.raises(ConfigError, match=r"\[wiki.a-b\] and \[wiki.a_b\].*rename one"):
-        async with house_in(world.folder):
+        async with service_in(world.folder):
             pass
 
 
@@ -324,7 +324,7 @@ async def test_wikipedia_is_asked_in_the_personas_language(
         world.settings("[wiki.wikipedia]\n")
         persona_file(world.folder, "qin", "---\nname: 秦\nlanguage: zh-Hant\n---\n\n你是秦。\n")
         replying(world, asking("query_wikipedia_wiki", question="苦力怕是什么？", titles=["苦力怕"]), SAYS)
-        async with house_in(world.folder) as service:
+        async with service_in(world.folder) as service:
             await service.receive(message(1, persona="qin"), RecordingChannel())
             await service.engine.settled()
     told = json.loads(next(each for each in world.told() if each["role"] == "tool")["content"])

@@ -12,18 +12,18 @@ from pixi.core.errors import ConfigError
 from pixi.core.spending import QuotaUsage, UsageScope
 from pixi.store.kept import ChannelConfig
 from pixi.testing import RecordingChannel
-from tests.app.scene import BOT, CHANNEL, address, hello, house_in, message, persona_file, settings_file
+from tests.app.scene import BOT, CHANNEL, address, hello, message, persona_file, service_in, settings_file
 from tests.servers.scripted_openai import ScriptedOpenAI
 
 HERE = f"discord:{BOT}:{CHANNEL}:"
 FAST = '[models.fast]\nname = "second"\nvision = true\nprices = { prompt = 1, completion = 2 }\n'
 
 
-async def test_it_is_a_house(tmp_path: Path) -> None:
+async def test_it_stands_behind_the_channels(tmp_path: Path) -> None:
     async with ScriptedOpenAI(choose=hello) as server:
         settings_file(tmp_path, server, "[discord]\nbots = true\n")
-        async with house_in(tmp_path) as household:
-            service: BotBackend = household
+        async with service_in(tmp_path) as opened:
+            service: BotBackend = opened
             assert service.rules.bots is True
             assert service.default_persona == "pixi"
             assert set(service.personas) >= {"pixi", "edda", "laoqin"}
@@ -38,7 +38,7 @@ async def test_each_persona_speaks_in_its_own_conversation(tmp_path: Path) -> No
     persona_file(tmp_path, "wren")
     async with ScriptedOpenAI(choose=hello) as server:
         settings_file(tmp_path, server)
-        async with house_in(tmp_path) as service:
+        async with service_in(tmp_path) as service:
             channel = RecordingChannel()
             for number, persona in enumerate(("wren", "pixi", "nobody"), start=1):
                 await service.receive(message(number, persona=persona), channel)
@@ -53,7 +53,7 @@ async def test_a_channel_has_the_model_that_was_chosen_for_it(tmp_path: Path) ->
     async with ScriptedOpenAI(choose=hello) as server:
         settings_file(tmp_path, server, FAST)
         channel = RecordingChannel()
-        async with house_in(tmp_path) as service:
+        async with service_in(tmp_path) as service:
             assert service.models == ("default", "fast")
             assert not service.sees(HERE)
             await service.set_place(HERE, ChannelConfig(model="fast"))
@@ -64,7 +64,7 @@ async def test_a_channel_has_the_model_that_was_chosen_for_it(tmp_path: Path) ->
             await service.engine.settled()
         assert sorted(channel.sent) == ["first", "second"]
         # What was chosen outlives the process, and is taken back.
-        async with house_in(tmp_path) as service:
+        async with service_in(tmp_path) as service:
             await service.receive(message(3), channel)
             await service.engine.settled()
             assert channel.sent[-1] == "second"
@@ -82,7 +82,7 @@ async def test_a_model_that_cannot_be_opened_is_stood_in_for(
             tmp_path, server, '[models.far]\nname = "gpt"\nbase_url = "https://api.openai.com/v1"\n'
         )
         channel = RecordingChannel()
-        async with house_in(tmp_path) as service:
+        async with service_in(tmp_path) as service:
             await service.set_place(HERE, ChannelConfig(model="far"))
             for number in (1, 2):
                 await service.receive(message(number), channel)
@@ -97,7 +97,7 @@ async def test_the_records_of_a_turn(tmp_path: Path, caplog: pytest.LogCaptureFi
     caplog.set_level("INFO", "pixi.turns")
     async with ScriptedOpenAI(choose=hello) as server:
         settings_file(tmp_path, server)
-        async with house_in(tmp_path) as service:
+        async with service_in(tmp_path) as service:
             await service.receive(message(1, "a very private word"), RecordingChannel())
             await service.engine.settled()
             (record,) = await service.store.turns(address(), 5)
@@ -124,7 +124,7 @@ async def test_what_waits_is_answered_after_a_start(tmp_path: Path) -> None:
         settings_file(tmp_path, server)
         channel = RecordingChannel()
         new = replace(message(1), sent_at=time.time())
-        async with house_in(tmp_path) as service:
+        async with service_in(tmp_path) as service:
             await service.engine.drain(1)
             await service.receive(new, channel)
             await service.engine.settled()
@@ -134,7 +134,7 @@ async def test_what_waits_is_answered_after_a_start(tmp_path: Path) -> None:
             assert where == address()
             return channel
 
-        async with house_in(tmp_path) as service:
+        async with service_in(tmp_path) as service:
             await service.resume("discord:1:", opened)
             await service.engine.settled()
         assert channel.sent == ["first"]
@@ -144,7 +144,7 @@ async def test_a_default_persona_that_is_not_there_is_told_at_the_start(tmp_path
     async with ScriptedOpenAI(choose=hello) as server:
         settings_file(tmp_path, server, '[persona]\ndefault = "pixie"\n')
         with pytest.raises(ConfigError, match="pixie"):
-            async with house_in(tmp_path):
+            async with service_in(tmp_path):
                 pass
 
 
@@ -174,7 +174,7 @@ async def test_a_persona_that_names_a_command_that_is_not_there_is_told_and_left
             assert "wren" not in service.personas
         settings_file(tmp_path, server, '[persona]\ndefault = "wren"\n')
         with pytest.raises(ConfigError, match="no command 'dance'"):
-            async with house_in(tmp_path):
+            async with service_in(tmp_path):
                 pass
     assert len(told) == 1
     assert "no command 'dance'" in told[0]
@@ -185,7 +185,7 @@ async def test_limits_hold_in_a_house_and_what_it_used_is_told(tmp_path: Path) -
     async with ScriptedOpenAI(choose=hello) as server:
         limits = "[limits]\nperson_messages = 1\nmonth_dollars = 5\n"
         settings_file(tmp_path, server, f"{limits}[prices]\nfirst = {{ prompt = 1, completion = 1 }}\n")
-        async with house_in(tmp_path) as service:
+        async with service_in(tmp_path) as service:
             channel = RecordingChannel(address())
             for number in (1, 2, 3):
                 await service.receive(message(number), channel)

@@ -43,9 +43,9 @@ class Eye:
 
 @asynccontextmanager
 async def eye(
-    *files: Path, folders: tuple[Path, ...] = (), shelves: tuple[Path, ...] = ()
+    *files: Path, folders: tuple[Path, ...] = (), parents: tuple[Path, ...] = ()
 ) -> AsyncIterator[Eye]:
-    async with aclosing(changes(lambda: WatchedPaths(files, folders, shelves))) as told:
+    async with aclosing(changes(lambda: WatchedPaths(files, folders, parents))) as told:
         opened = Eye(told)
         await opened.sees_a_change()  # the first is told at once
         try:
@@ -151,7 +151,7 @@ async def test_a_folder_that_comes_to_a_shelf_or_leaves_it_is_seen_and_what_it_h
     tmp_path: Path,
 ) -> None:
     shelf = tmp_path / "databases"
-    async with eye(shelves=(shelf,)) as sees:
+    async with eye(parents=(shelf,)) as sees:
         (shelf / "islands").mkdir(parents=True)
         await sees.sees_a_change()
         (shelf / "islands" / "ferry.md").write_text("It leaves at 07:40.")

@@ -6,7 +6,7 @@ import pytest
 
 from pixi.app import tool_integrations
 from pixi.app.reload import SettingsReloader
-from tests.app.scene import hello, house_in, persona_file, reading, settings_file
+from tests.app.scene import hello, persona_file, reading, service_in, settings_file
 from tests.servers.scripted_openai import ScriptedOpenAI
 
 READ = "[web_pages]\nread = true\n"
@@ -18,7 +18,7 @@ async def test_it_goes_by_new_settings(
     persona_file(tmp_path, "pixi")
     async with ScriptedOpenAI(choose=hello) as server:
         settings_file(tmp_path, server)
-        async with house_in(tmp_path) as service:
+        async with service_in(tmp_path) as service:
             tools, reloading = service.engine.tools, SettingsReloader(service, reading(tmp_path), tmp_path)
             assert tools.get("read_page") is None
 

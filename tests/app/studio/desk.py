@@ -17,7 +17,7 @@ from pixi.core.message import Author, Message
 from pixi.core.routes import AddonRoute
 from pixi.store.kept import ApiKey
 from pixi.testing import RecordingChannel
-from tests.app.scene import house_in, settings_file
+from tests.app.scene import service_in, settings_file
 from tests.servers.scripted_openai import Reply, ScriptedOpenAI, Seen, finish, stream, usage
 
 ROOM, DIRECT = "discord:1:77:pixi", "discord:1:78:pixi"
@@ -86,7 +86,7 @@ async def desk_in(
         settings_file(folder, model, f'{more}\n[models.fast]\nname = "second"\n')
         path = folder / "pixi.toml"
         path.write_text(head + path.read_text())
-        async with house_in(folder) as service, aiohttp.ClientSession() as http:
+        async with service_in(folder) as service, aiohttp.ClientSession() as http:
             http_rules = service.settings.http
             server = HttpServer(
                 service,

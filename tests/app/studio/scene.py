@@ -17,7 +17,7 @@ from pixi.channels.http.access import digest_of
 from pixi.channels.http.server import HttpServer
 from pixi.core.routes import AddonRoute
 from pixi.store.kept import ApiKey
-from tests.app.scene import hello, house_in, reading, settings_file
+from tests.app.scene import hello, reading, service_in, settings_file
 from tests.channels.http.served import Event, events_in
 from tests.servers.scripted_openai import Reply, ScriptedOpenAI, Seen, answer
 
@@ -83,7 +83,7 @@ async def studio_in(
         listing = {"/v1/models": [answer(200, {"data": [{"id": "first"}]})]}
         model = await stack.enter_async_context(ScriptedOpenAI(choose=choose, about=listing))
         settings_file(folder, model, f"[http]\nrequests_per_minute = 100_000\n{more}")
-        service = await stack.enter_async_context(house_in(folder))
+        service = await stack.enter_async_context(service_in(folder))
         await stack.enter_async_context(reloading(service, reading(folder), folder))
         key, header = key_of("operate")
         await service.store.add_key(key)

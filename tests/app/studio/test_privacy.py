@@ -13,7 +13,7 @@ from pixi.channels.http.access import LOCAL, VISITOR, address_of
 from pixi.core.message import Author, Message
 from pixi.core.routes import Caller
 from pixi.store.kept import Talk
-from tests.app.scene import hello, house_in, settings_file
+from tests.app.scene import hello, service_in, settings_file
 from tests.servers.scripted_openai import ScriptedOpenAI
 from tests.test_settings import fault, loaded
 
@@ -29,7 +29,7 @@ OPERATOR = Caller("web:desk", "desk")
 async def house_with_talks(folder: Path, more: str = "") -> AsyncGenerator[BotService, None]:
     async with ScriptedOpenAI(choose=hello) as server:
         settings_file(folder, server, more)
-        async with house_in(folder) as service:
+        async with service_in(folder) as service:
             for number, (address, person) in enumerate(
                 (
                     (CHANNEL, "5"),
