@@ -9,7 +9,11 @@ DOCS = ROOT / "docs"
 
 _LINK = re.compile(r"(?<=\]\()([^()\s#]+)(?=[#)])")
 _FENCED = re.compile(r"^(`{3,})[^\n]*\n.*?^\1$", re.DOTALL | re.MULTILINE)
-_BESIDE = {"BENCHMARKS.md": "benchmarks.md", "CHANGELOG.md": "changelog.md"}
+_BESIDE = {
+    "BENCHMARKS.md": "benchmarks.md",
+    "CHANGELOG.md": "changelog.md",
+    "CONTRIBUTING.md": "contributing.md",
+}
 """Pages of the project's folder that the site has, too."""
 
 _CONFIG = """\

@@ -37,7 +37,7 @@ def test_the_copy_has_each_page_with_links_that_lead_into_it(tmp_path: Path) -> 
     pages = tmp_path / "docs" / "pages"
     written = {path.name for path in pages.glob("*.md")}
     named = {path.name for path in PAGES if path.name != "README.md"}
-    assert written == named | {"index.md", "benchmarks.md", "changelog.md"}
+    assert written == named | {"index.md", "benchmarks.md", "changelog.md", "contributing.md"}
     assert all(f'"{name}"' in config for name in written)  # each stands in the order
     for name in written:
         for link in links(read_page(pages / name)):
