@@ -15,7 +15,7 @@ from benchmarks.tokens import TALK, Watched, talk
 from pixi.core.deltas import Finished, Request, Text
 from pixi.core.errors import ConfigError
 from pixi.models.llama import LocalModel
-from pixi.models.llama_process import SavedSlots, slots_folder
+from pixi.models.saved_slots import SavedSlots, slots_folder
 
 COMMAND = "python -m benchmarks returning"
 GOAL_SECONDS = 3.0

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING
 
 from pixi.core.errors import StoreError
-from pixi.models.llama_process import SavedSlots
+from pixi.models.saved_slots import SavedSlots
 from pixi.store.opening import file_of, is_postgres
 
 if TYPE_CHECKING:

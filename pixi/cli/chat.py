@@ -15,7 +15,7 @@ from pixi.core.errors import Reporter
 
 if TYPE_CHECKING:
     from pixi.channels.engine import ChannelEngine
-    from pixi.channels.terminal.input import TalkChange
+    from pixi.channels.terminal.commands import TalkChange
     from pixi.channels.terminal.lines import TerminalUser
     from pixi.channels.terminal.live import LiveTerminal
     from pixi.core.persona import Persona
@@ -164,7 +164,7 @@ def _at_terminal(
     """
     from pixi.app import find_persona
     from pixi.app.retention import state_folder
-    from pixi.channels.terminal.input import Choices
+    from pixi.channels.terminal.commands import Choices
     from pixi.channels.terminal.lines import seat
     from pixi.channels.terminal.live import LiveTerminal
     from pixi.channels.terminal.own import history_in

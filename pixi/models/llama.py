@@ -19,8 +19,9 @@ from pixi.models.connections import open_session
 from pixi.models.deadlines import Deadlines, ReadingSpeed
 from pixi.models.dialects.prompt import GrammarField, ToolMode
 from pixi.models.faults import Retries
-from pixi.models.llama_process import LlamaProcess, SavedSlots, ServerSettings, discard, slots_folder
+from pixi.models.llama_process import LlamaProcess, ServerSettings
 from pixi.models.model import PushedModel, Take, Traits
+from pixi.models.saved_slots import SavedSlots, discard, slots_folder
 from pixi.models.server_model import ServerModel
 from pixi.models.size import read_head, size_in, sized, tools_for
 from pixi.models.weights import Progress, bundled_weights, checked, ticking

@@ -10,7 +10,7 @@ from pixi.app.slot_saver import saved_slot, slots_of
 from pixi.core.deltas import Request
 from pixi.core.lines import UserLine
 from pixi.core.message import Author, Message
-from pixi.models import llama_process
+from pixi.models import saved_slots
 from pixi.models.llama import LocalModel
 from pixi.models.weights import cached, installed
 from pixi.store.opening import open_store
@@ -21,10 +21,10 @@ ROOM = "terminal:pixi:mo"
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(llama_process, "cache_folder", lambda: tmp_path)
+    monkeypatch.setattr(saved_slots, "cache_folder", lambda: tmp_path)
     usage = type("Usage", (), {"free": 1 << 40})
     monkeypatch.setattr("shutil.disk_usage", lambda _: usage)
-    return llama_process.slots_folder()
+    return saved_slots.slots_folder()
 
 
 def save(url: str) -> None:

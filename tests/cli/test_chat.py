@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pixi.app.retention import state_folder
-from pixi.channels.terminal.input import TalkChange
+from pixi.channels.terminal.commands import TalkChange
 from pixi.cli import chat, choosing_model
 from pixi.cli.console import spinner
 from pixi.core.errors import ConfigError

@@ -9,9 +9,10 @@ import pytest
 
 from pixi.core.deltas import Finished, Request
 from pixi.core.lines import Line, SystemLine, UserLine
-from pixi.models import llama_process
+from pixi.models import saved_slots
 from pixi.models.llama import LocalModel
-from pixi.models.llama_process import LlamaProcess, SavedSlots
+from pixi.models.llama_process import LlamaProcess
+from pixi.models.saved_slots import SavedSlots
 from pixi.models.weights import cached, installed
 
 with_model = pytest.mark.skipif(
@@ -25,10 +26,10 @@ POSIX = os.name == "posix"
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(llama_process, "cache_folder", lambda: tmp_path)
+    monkeypatch.setattr(saved_slots, "cache_folder", lambda: tmp_path)
     usage = type("Usage", (), {"free": 1 << 40})
     monkeypatch.setattr("shutil.disk_usage", lambda _: usage)
-    return llama_process.slots_folder()
+    return saved_slots.slots_folder()
 
 
 def write(slots: SavedSlots, key: str, content: bytes) -> Path:
@@ -163,7 +164,7 @@ def test_a_file_that_was_deleted_while_it_was_written_stays_deleted(folder: Path
 
 
 def test_what_was_not_used_for_longest_goes_first(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(llama_process, "MOST_BYTES", 250)
+    monkeypatch.setattr(saved_slots, "MOST_BYTES", 250)
     slots = SavedSlots("a store")
     for age, key in enumerate(("one", "two")):
         os.utime(write(slots, key, bytes(100)), (age, age))
@@ -178,7 +179,7 @@ def test_what_was_not_used_for_longest_goes_first(folder: Path, monkeypatch: pyt
 
 
 def test_nothing_is_written_where_there_is_little_room(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    usage = type("Usage", (), {"free": llama_process.MOST_BYTES})
+    usage = type("Usage", (), {"free": saved_slots.MOST_BYTES})
     monkeypatch.setattr("shutil.disk_usage", lambda _: usage)
     with pytest.raises(OSError, match="little room"), SavedSlots("a store").writing("talk"):
         raise AssertionError("it is written")

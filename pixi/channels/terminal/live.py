@@ -14,7 +14,7 @@ from prompt_toolkit.history import History
 
 from pixi.channels.engine import ChannelEngine
 from pixi.channels.terminal.asking import QuestionQueue, Step, UndoCommands
-from pixi.channels.terminal.input import HELP, Choices, CommandCompleter, TalkChange
+from pixi.channels.terminal.commands import HELP, Choices, CommandCompleter, TalkChange
 from pixi.channels.terminal.lines import TerminalUser
 from pixi.channels.terminal.own import (
     ASK_FORGET,

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from prompt_toolkit.history import FileHistory, History, InMemoryHistory
 
-from pixi.channels.terminal.input import Choices
+from pixi.channels.terminal.commands import Choices
 from pixi.channels.terminal.words import call_in_words
 from pixi.core.conversation import notes_in
 from pixi.core.forgetting import LinePart, parts_of
