@@ -106,7 +106,7 @@ class HttpLimits:
         """Count what a visitor says. What others say is limited by `[limits]`.
 
         Raises:
-            Problem: 429, that was all for now.
+            Problem: 429, the visitor has said as much as a day allows.
         """
         if person.is_visitor:
             self._said.use(person.id)
