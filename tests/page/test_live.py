@@ -7,12 +7,13 @@ from typing import Any
 
 import aiohttp
 import pytest
-from playwright.async_api import Page, expect
+from playwright.async_api import Page, Route, expect
 
 from pixi.core.message import Author, Message
 from pixi.testing import RecordingChannel
 from tests.page.browsing import Here, at_page, needs_chromium, serving_pages
 from tests.servers.scripted_openai import Until, call, finish, stream, usage
+from tests.waiting import within
 
 pytestmark = [needs_chromium, pytest.mark.nightly]
 
@@ -98,6 +99,24 @@ async def test_who_comes_late_sees_the_turn_from_its_beginning_with_its_tools(tm
             await expect(talk).to_contain_text("1 turn")
             await talk.click()
             await expect(turn.locator(".command")).to_have_count(2)
+
+
+async def test_a_turn_between_the_list_and_the_stream_is_shown(tmp_path: Path) -> None:
+    opened, go_on = asyncio.Event(), asyncio.Event()
+
+    async def hold(route: Route) -> None:
+        opened.set()
+        await go_on.wait()
+        await route.continue_()
+
+    async with serving_pages(tmp_path, "[SEND: one]") as here, at_page(here.url, here.link) as page:
+        await page.route("**/api/studio/events?*", hold)
+        await at_live(page, here)
+        async with within("the page asks for the stream"):
+            await opened.wait()
+        await say(here, "first")
+        go_on.set()
+        await expect(page.get_by_role("article").locator(".command")).to_have_text("[SEND: one]1")
 
 
 async def test_it_is_paused_and_gone_through_step_by_step_by_keyboard(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import aiohttp
 import pytest
 from aiohttp import web
-from playwright.async_api import ConsoleMessage, Page, expect
+from playwright.async_api import ConsoleMessage, Page, Route, expect
 
 from pixi.channels.http import pages
 from pixi.channels.http.access import digest_of
@@ -184,6 +184,23 @@ async def test_a_connection_that_is_lost_comes_back_and_nothing_is_shown_twice(t
         await page.context.set_offline(False)
         words = page.locator(".said .words")
         await expect(words).to_have_text(["hi", "one", "two three", "are you there?", "four"])
+
+
+async def test_what_is_said_before_the_server_answers_is_sent_once(tmp_path: Path) -> None:
+    go_on = asyncio.Event()
+
+    async def hold(route: Route) -> None:
+        await go_on.wait()
+        await route.continue_()
+
+    async with shop(tmp_path, "[SEND: one]") as (here, site), visiting(here, site) as page:
+        await page.route("**/api/**", hold)
+        await page.get_by_role("button", name="Open the chat").click()
+        await say(page, "hi")
+        await expect(page.get_by_role("textbox")).to_have_value("")
+        go_on.set()
+        await expect(page.locator(".said .words")).to_have_text(["hi", "one"])
+        assert len(here.model.requests) == 1
 
 
 async def test_two_windows_show_one_talk(tmp_path: Path) -> None:

@@ -25,6 +25,8 @@ export class Session {
     this._place = "";
     this._following = new AbortController();
     this._follows = false;
+    /** Done once what was said before stands. @type {Promise<void>} */
+    this._opened = Promise.resolve();
     this._asks = false; // for an earlier page
     /** What the server may not have, by the page's id. @type {Map<string, {key: string, body: any}>} */
     this._unsent = new Map();
@@ -35,7 +37,11 @@ export class Session {
    * server that cannot be reached is asked again.
    * @throws {Problem} the server does not let them in
    */
-  async open() {
+  open() {
+    return (this._opened = this._open());
+  }
+
+  async _open() {
     addEventListener("online", () => this._resend(), { signal: this._following.signal });
     try {
       if (!(await this._load())) return;
@@ -112,6 +118,7 @@ export class Session {
    * @throws {Problem}
    */
   async _send(own, unsent, again = false) {
+    await this._opened.catch(() => {});
     try {
       const told = await post("/api/chat", unsent.body, {
         Prefer: "respond-async",

@@ -49,6 +49,8 @@ class PixiChat extends HTMLElement {
       trouble: "",
     };
     this._seen = new Set();
+    /** What was said before stands once this is done. @type {Promise<void>} */
+    this._entered = Promise.resolve();
   }
 
   connectedCallback() {
@@ -105,7 +107,11 @@ class PixiChat extends HTMLElement {
   }
 
   /** Let the visitor in, and take their talk up. */
-  async _enter() {
+  _enter() {
+    this._entered = this._letIn();
+  }
+
+  async _letIn() {
     const visitor = this._visitor;
     if (!visitor) return;
     this._set({ state: "coming", trouble: "" });
@@ -174,6 +180,7 @@ class PixiChat extends HTMLElement {
 
   /** @param {string} text */
   async _say(text) {
+    await this._entered.catch(() => {}); // who types faster than the server answers is not forgotten
     const session = this._session;
     if (!session) return false;
     this._set({ trouble: "" });

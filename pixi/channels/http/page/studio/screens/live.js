@@ -67,7 +67,7 @@ export default function LiveScreen({ path, query }) {
   if (!talks) return html`<${Waiting} />`;
   const talk = talks.find((each) => each.conversation === conversation);
   return html`<div class="live">
-    <${Watched} key=${conversation} conversation=${conversation} talk=${talk} onTalk=${heard}>
+    <${Watched} key=${conversation} conversation=${conversation} talk=${talk} onTalk=${heard} onOpen=${load}>
       <${Filter}
         name=${t("live.persona")}
         all=${t("live.everybody")}
@@ -103,9 +103,14 @@ const Filter = ({ name, all, value, options, onChoose }) =>
       </label>`;
 
 /** One talk, followed from what is kept of it on; it can be paused, and then gone through event by event.
- * @param {{conversation: string, talk: Talk | undefined, onTalk: (event: any) => void, children?: any}} props
+ * @param {object} props
+ * @param {string} props.conversation
+ * @param {Talk | undefined} props.talk
+ * @param {(event: any) => void} props.onTalk
+ * @param {() => void} props.onOpen all that happens from now on is heard
+ * @param {any} [props.children]
  */
-function Watched({ conversation, talk, onTalk, children }) {
+function Watched({ conversation, talk, onTalk, onOpen, children }) {
   const [turns, setTurns] = useState(/** @type {import("../live/story.js").Turn[]} */ ([]));
   const [state, setState] = useState("");
   const [problem, setProblem] = useState(/** @type {any} */ (null));
@@ -139,7 +144,10 @@ function Watched({ conversation, talk, onTalk, children }) {
       `/api/studio/events?${asked}`,
       (event) => {
         if (event.kind === "talk") onTalk(event);
-        if (event.kind === "now") fresh = true;
+        if (event.kind === "now") {
+          fresh = true;
+          onOpen();
+        }
         if (event.kind === "missed") {
           buffer.current = [];
           setTurns([]);
