@@ -183,6 +183,6 @@ def tell_of_unnamed(
 
 
 def _keys(commands: Sequence[str], tools: Sequence[str]) -> str:
-    """What names commands and tools in a persona's file."""
+    """Return the names that a persona's file uses for commands and tools."""
     named = {"commands": commands, "tools": tools}
     return " and ".join(f"{key}: [{', '.join(names)}]" for key, names in named.items() if names)

@@ -155,14 +155,14 @@ class DatabasePool:
             toolbox.announce(source_of(name))
 
     async def look_up(self, persona: Persona, text: str) -> tuple[Citation, ...]:
-        """What the databases of a persona say on a message, best first; nothing where that is not sure."""
+        """Return passages of a persona's databases that surely bear on a message, the best first."""
         wanted = [self._open[name] for name in persona.databases if name in self._open]
         found = await asyncio.gather(*(database.sure_passages(text, _MOST_CITED) for database in wanted))
         best = sorted((each for some in found for each in some), key=lambda excerpt: -excerpt.share)
         return tuple(Citation(_told_place(each.source), each.text) for each in best)
 
     async def reader(self) -> "RetrievalAgent":
-        """Who reads out what is too long for the model that answers; opened when it is first wanted.
+        """Return the model that reads long documents for the persona's; it is opened when first wanted.
 
         Raises:
             PixiError: the model that is to read cannot be opened.
@@ -301,7 +301,7 @@ def database_refs(settings: Settings) -> list[DatabaseRef]:
 
 
 def folders_of(settings: Settings) -> tuple[Path, ...]:
-    """Where databases are looked for.
+    """Return the folders in which databases are looked for.
 
     Raises:
         ConfigError: the folder that somebody named is not there.
@@ -331,7 +331,7 @@ def open_embedder(
 
 
 def _told_place(source: "Source") -> str:
-    """Where something stands, for people: `ferry.pdf, p. 2`."""
+    """Return the place of a passage as people read it: `ferry.pdf, p. 2`."""
     return f"{source.path}, p. {source.page}" if source.page else source.path
 
 
@@ -502,7 +502,7 @@ class _Folder:
 
 
 def _count(folder: Path) -> tuple[int, int]:
-    """How many documents lie in the folder, and how many bytes they are."""
+    """Return how many documents lie in the folder, and how many bytes they are."""
     from pixi.documents import suffix_of
     from pixi.knowledge.scan import Walk
 

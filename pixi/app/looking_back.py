@@ -167,7 +167,7 @@ def _by_turn(lines: Sequence[Line], past: Iterable[PastTurn]) -> tuple[PastTurn,
 
 
 def _rounds(lines: Sequence[Line]) -> Iterator[tuple[Line, ...]]:
-    """What stood behind the first request's lines in each request: all up to the answers of its tools."""
+    """Yield, for each request, the lines behind the first one's: all up to the answers of its tools."""
     yield ()
     for number, line in enumerate(lines):
         follows = lines[number + 1] if number + 1 < len(lines) else None

@@ -37,7 +37,7 @@ def lock_of(settings: Settings) -> LockFile:
 
 
 def places(settings: Settings) -> dict[str, Where]:
-    """Where each server is, by the names of their sections.
+    """Return the servers by the names of their sections.
 
     Raises:
         ConfigError: a section cannot hold.
@@ -166,7 +166,7 @@ class McpIntegration:
                 self._context.report(line)
 
     async def _watch(self, lock: LockFile) -> None:
-        """What waits for consent may have it, whenever the lock file changes."""
+        """Look for consent again whenever the lock file changes."""
         async with aclosing(changes(lambda: WatchedPaths((lock.path,)))) as changed:
             async for _ in changed:
                 for server in self._servers.values():

@@ -41,19 +41,19 @@ environment or in .env. Without --model and model.name the bundled model answers
 
 
 def wants_native(settings: Settings) -> bool:
-    """Whether providers are to search the web by themselves, where they can."""
+    """Return whether providers are to search the web by themselves, where they can."""
     return settings.web_search.engine == "native"
 
 
 def api_of(chosen: ModelSettings, *, native: bool) -> Api:
-    """What a model's server is spoken with. `native`: it is to search the web by itself, if it can."""
+    """Return the API that a model is asked by. `native`: its server is to search the web itself if it can."""
     if chosen.api != "auto":
         return chosen.api
     return _SEARCHING.get(_host(chosen), "chat") if native else "chat"
 
 
 def searches(chosen: ModelSettings, *, native: bool = True) -> bool:
-    """Whether a model's provider is asked to search the web by itself where that is wanted."""
+    """Return whether a model's provider is asked to search the web by itself where that is wanted."""
     return native and not runs_here(chosen) and api_of(chosen, native=True) != "chat"
 
 
@@ -142,7 +142,7 @@ def _body_fields(chosen: ModelSettings, *, native: bool) -> dict[str, object]:
 
 
 def traits_of(chosen: ModelSettings, *, native: bool) -> Traits:
-    """What is known of a model at a server from its settings alone."""
+    """Return the traits of a model at a server, from its settings alone."""
     context = chosen.context_tokens or Traits().context_tokens
     return Traits(
         context,
@@ -281,7 +281,7 @@ class _Opening:
         )
 
     def _expected(self, chosen: ModelSettings) -> "Traits":
-        """What is known of a model from its settings alone."""
+        """Return the traits of a model, from its settings alone."""
         if runs_here(chosen):
             from pixi.models.llama import expected_traits
 
@@ -295,7 +295,7 @@ def _file_of(chosen: ModelSettings) -> Path | None:
 
 
 def _called(chosen: ModelSettings) -> str:
-    """What a model is called until it is open."""
+    """Return the name of a model before it is open."""
     return chosen.name or f"the model at {urlsplit(chosen.base_url).netloc.rpartition('@')[2]}"
 
 
@@ -447,8 +447,11 @@ class ModelPool:
     def _is_the_same(
         self, name: str, chosen: ModelSettings | None, turn_seconds: float, *, native: bool
     ) -> bool:
-        """Whether the model that is open under a name does as it is. All but one that runs here by itself
-        count a turn's seconds; those that can search the web by themselves are told whether to."""
+        """Return whether the model that is open under a name can stay as it is.
+
+        All but one that runs here by itself count a turn's seconds; those that can search the web by
+        themselves are told whether to.
+        """
         before = self._chosen[name]
         if native != self._native and any(map(searches, (before, *before.fallback))):
             return False

@@ -47,7 +47,7 @@ def find_persona(settings: Settings) -> Persona:
 
 
 def folders_of(settings: Settings) -> tuple[Path, ...]:
-    """Where personas are looked for.
+    """Return the folders in which personas are looked for.
 
     Raises:
         ConfigError: the folder that somebody named is not there.

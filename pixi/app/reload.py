@@ -70,7 +70,7 @@ def _differing(title: str, old: object, new: object) -> Iterator[str]:
 
 
 def changed_personas(before: Mapping[str, Persona], after: Mapping[str, Persona]) -> str:
-    """Which personas came, went or are others now, by the names of their files; "" if none."""
+    """Name the personas that came, went or changed, by their files; "" if none did."""
     told = {
         "new": [name for name in after if name not in before],
         "changed": [name for name in after if name in before and before[name] != after[name]],

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def state_folder() -> Path:
-    """Where the system wants programs to keep such things."""
+    """Return the folder that the system has for such files."""
     if sys.platform == "win32":
         return Path(os.environ.get("LOCALAPPDATA") or Path.home()) / "pixi-persona"
     if sys.platform == "darwin":

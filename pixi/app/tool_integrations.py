@@ -206,7 +206,7 @@ class WikiIntegration:
 
 
 def _about(name: str, wanted: WikiSettings) -> str:
-    """What the model is told of it."""
+    """Return what the model is told of the tool."""
     if wanted.about:
         return f"the wiki {name}: {wanted.about}"
     return f"the wiki {name}" if wanted.url else "Wikipedia, the encyclopedia"

@@ -80,7 +80,7 @@ async def _settled(watched: WatchedPaths) -> Print:
 
 
 def _fingerprint(watched: WatchedPaths) -> Print:
-    """What tells one state of the files from another. Links count by what they lead to."""
+    """Return a fingerprint of the files. A link counts by its target."""
     files = list(watched.files)
     for folder in watched.folders:
         try:

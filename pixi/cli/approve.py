@@ -73,7 +73,7 @@ async def _approve_all(settings: "Settings", names: Sequence[str], *, sure: bool
 
 
 async def _approve(name: str, where: "Where", lock: "LockFile", say: "Reporter", *, sure: bool) -> bool:
-    """Whether nothing of a server waits any more."""
+    """Return whether nothing of a server waits any more."""
     from pixi.app.mcp_integration import changed_tools, told_changes
     from pixi.mcp.offers import visible
 
@@ -110,7 +110,7 @@ def _show_command(name: str, approved: "ApprovedServer", where: "Where", say: "R
 
 
 def _asked(question: str) -> bool:
-    """Whether somebody at the terminal said yes. Where nobody sits, the flag is wanted."""
+    """Return whether somebody at the terminal said yes. Where nobody sits, the flag is wanted."""
     from pixi.core.errors import ConfigError
 
     if sys.stdin is None or not sys.stdin.isatty():

@@ -303,7 +303,7 @@ async def _prompted(lines: AsyncIterable[str]) -> AsyncGenerator[str, None]:
 
 
 def _first_words(settings: "Settings", persona: "Persona") -> str:
-    """What the persona says where its model does not know its language; "" where it does, or nobody knows."""
+    """Return the persona's apology if the bundled model does not know its language, else ""."""
     from pixi.core.persona import foreign_words, speaks_unknown
     from pixi.models.weights import SMOLLM2
 

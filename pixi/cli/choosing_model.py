@@ -179,7 +179,7 @@ def _values_at(provider: "KnownProvider", *, named: bool) -> Mapping[str, str]:
 
 
 def _here() -> Iterator[ModelOption]:
-    """What runs on this machine: models that were downloaded, the smallest good one, the tiny one.
+    """List the models for this machine: those downloaded, the smallest good one, the tiny one.
 
     What this machine's memory does not hold, or what cannot be downloaded, comes last and says so.
     """

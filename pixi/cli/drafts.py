@@ -127,7 +127,7 @@ def _told(draft: "SpotDraft") -> str:
 
 
 def _me() -> str:
-    """Who decides at this terminal."""
+    """Return the name of the person at this terminal."""
     try:
         return f"terminal:{getpass.getuser()}"
     except (KeyError, OSError, ImportError):  # a user without a name

@@ -64,7 +64,7 @@ async def _forget(settings: "Settings", user: str, *, sure: bool) -> int:
 
 
 def _told(person: "Known") -> str:
-    """Who it is, and what would go."""
+    """Describe a person and what would be forgotten."""
     from pixi.core.spending import how_many
     from pixi.core.untrusted import escaped_line
 
@@ -79,7 +79,7 @@ def _told(person: "Known") -> str:
 
 
 def _asked() -> bool:
-    """Whether somebody at the terminal said yes. Where nobody sits, the flag is wanted."""
+    """Return whether somebody at the terminal said yes. Where nobody sits, the flag is wanted."""
     from pixi.core.errors import ConfigError
 
     if sys.stdin is None or not sys.stdin.isatty():

@@ -199,7 +199,7 @@ def _add_common(parser: argparse.ArgumentParser, *, default: str | None) -> None
 
 
 def _asks_for_list(words: Sequence[str]) -> bool:
-    """Whether the help of all subcommands may be wanted: only then are they all imported."""
+    """Return whether the help of all subcommands may be wanted: only then are they all imported."""
     before_command = []
     for word in words:
         if word in SUBCOMMANDS:
@@ -277,7 +277,7 @@ class _Discreet(Formatter):
 def _traceback(
     mask: SecretRedactor, kind: type[BaseException], error: BaseException, trace: TracebackType | None
 ) -> None:
-    """What a person sees of an error who wants to see all."""
+    """Print an error in full."""
     from traceback import format_exception
 
     sys.stderr.write(escaped_lines(mask.redact("".join(format_exception(kind, error, trace)))))
@@ -286,7 +286,7 @@ def _traceback(
 def _one_line(
     mask: SecretRedactor, kind: type[BaseException], error: BaseException, trace: TracebackType | None
 ) -> None:
-    """What a person sees of an error that nobody foresaw."""
+    """Print an error that nobody foresaw as one line."""
     text = mask.redact(" ".join(str(error).split()))[:300]
     said = f"{kind.__name__}: {text}" if text else kind.__name__
     Printer(mask=mask).complain(f"this should not have happened: {said} (--debug shows where)")

@@ -225,7 +225,7 @@ async def _revoke(settings: "Settings", name: str) -> int:
 
 
 def _told(key: "ApiKey") -> str:
-    """What a key is good for."""
+    """Describe what a key may do."""
     whom = ", ".join(key.personas) or "everybody"
     what = f"visitors of {', '.join(key.origins)}" if key.is_publishable else ", ".join(key.scopes)
     return f"{what}, with {whom}"

@@ -79,13 +79,13 @@ def _print_table(found: Sequence[Found], *, bundled: bool) -> None:
 
 
 def _place(path: Path) -> str:
-    """Where the file is. The folder of an installed package would fill the line, and nobody edits there."""
+    """Return the place of the file; files that came with the package are named without their folder."""
     ours = path.parent == shipped_folder() or path.is_relative_to(Path(__file__).parent.parent)
     return f"{path.name} (comes with Pixi)" if ours else shown(path)
 
 
 def _used(found: Found, *, bundled: bool) -> Iterator[str]:
-    """What it has besides commands, a line for each kind, and what its model takes from it."""
+    """List what a persona has besides commands, a line for each kind, and what its model cannot use."""
     if not isinstance(found, LoadedPersona):
         return
     if found.persona.databases:

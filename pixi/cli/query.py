@@ -89,7 +89,7 @@ async def answer(settings: "Settings", name: str, question: str, ids: Sequence[i
 
 
 def _print(result: Mapping[str, Any], paths: Mapping[int, str]) -> None:
-    """What the documents say, each with where it stands; then what the reader noted."""
+    """Print the passages, each with its place; behind them the reader's notes."""
     from rich.console import Console
     from rich.padding import Padding
     from rich.text import Text

@@ -139,7 +139,7 @@ class Rehearsal:
             self._tell(f"{_place(room)} · {message.shown} › {now}{edited}{secret}")
 
     def _shown(self, message: "FakeMessage") -> Iterator[str]:
-        """What there is to be read of a message: words, boxes, files, buttons."""
+        """Return the parts of a message that one can read: words, boxes, files, buttons."""
         if message.answered is not None:
             yield f"(to “{self._plain(message.answered)}”)"
         if message.content:

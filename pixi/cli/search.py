@@ -112,7 +112,7 @@ def _print(database: "DirectoryDatabase", query: str, found: "Found") -> None:
 
 
 def place_of(source: "Source", *, path: str = "") -> str:
-    """Where it stands, for people: the section, the file, and the line or the page."""
+    """Return the place as people read it: the section, the file, and the line or the page."""
     from pixi.core.untrusted import display_line
 
     file = path or source.path

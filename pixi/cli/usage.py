@@ -117,7 +117,7 @@ def _below(days: Sequence[UsageEntry], wide: int, together: int) -> str:
 
 
 def _cell(part: float, row: int) -> str:
-    """What of a bar is seen in a row of the chart, counted from the bottom. The smallest bar is seen, too."""
+    """Return the part of a bar that a row of the chart shows, counted from the bottom; none is invisible."""
     eighths = max(part * _HEIGHT * 8, 1 if part > 0 else 0) - (row - 1) * 8
     return _EIGHTHS[max(0, min(8, round(eighths)))]
 

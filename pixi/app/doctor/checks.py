@@ -43,14 +43,14 @@ def _silent(_: str) -> None: ...
 
 
 async def check_settings(settings: "Settings") -> AsyncIterator[Finding]:
-    """Where the settings come from. That they hold was seen when they were read."""
+    """Tell where the settings come from. Reading them has already checked them."""
     count = len(settings.sources)
     origin = f"no pixi.toml here ({Path.cwd()})" if settings.origin is None else str(settings.origin)
     yield Finding(True, "settings", f"{origin}, {count or 'nothing'} set{'' if count else ', all defaults'}")
 
 
 async def check_key(settings: "Settings") -> AsyncIterator[Finding]:
-    """Whether there is a key where one is needed. Whether it is accepted is seen with the model."""
+    """Return whether there is a key where one is needed. Whether it is accepted is seen with the model."""
     from pixi.app import runs_here
     from pixi.settings.model_choice import key_name
 
@@ -124,7 +124,7 @@ def _find_personas(
 
 
 async def check_databases(settings: "Settings", progress: Reporter = _silent) -> AsyncIterator[Finding]:
-    """Whether each database can be read. A large one is read for a moment, not to its end."""
+    """Return whether each database can be read. A large one is read for a moment, not to its end."""
     from pixi.app.databases import database_refs, inspect_all
 
     try:
@@ -221,7 +221,7 @@ async def check_confinement(_: "Settings") -> AsyncIterator[Finding]:
 
 
 async def check_store(settings: "Settings") -> AsyncIterator[Finding]:
-    """Whether the store can be opened and is whole, and what lies beside it. A missing file is not made."""
+    """Check that the store opens and is whole, and list the files beside it. Make no missing file."""
     from pixi.store.opening import file_of, is_postgres, open_existing
 
     url, told = settings.store.url, list[str]()
@@ -251,7 +251,7 @@ async def check_store(settings: "Settings") -> AsyncIterator[Finding]:
 
 
 async def _store_trouble(store: "SqlStore") -> str:
-    """What is wrong with a store; "" where it is whole. Then it is closed."""
+    """Return what is wrong with a store, "" if it is whole; close the store."""
     try:
         await store.check()
     except StoreError as error:
@@ -288,7 +288,7 @@ def _store_to_be_made(path: Path) -> Finding:
 
 
 async def check_limits(settings: "Settings") -> AsyncIterator[Finding]:
-    """What may be used, how much of the month's dollars is gone, and what has no price."""
+    """Tell the budgets, the month's dollars spent, and which models have no price."""
     yield await _month_found(settings)
     if days := "; ".join(_days(settings)):
         yield Finding(True, "limits", f"in a day {days}")

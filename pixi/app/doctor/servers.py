@@ -52,7 +52,7 @@ class Finding:
 
 
 async def check_model(settings: "Settings") -> AsyncIterator[Finding]:
-    """Whether the model is there to be asked, and each that stands by it."""
+    """Return whether the model is there to be asked, and each that stands by it."""
     async for finding in _models_found("model", settings.model):
         yield finding
 
@@ -77,7 +77,7 @@ async def check_other_models(settings: "Settings") -> AsyncIterator[Finding]:
 
 
 async def check_embedding_model(settings: "Settings") -> AsyncIterator[Finding]:
-    """Whether it turns a word into a vector; nothing where there is none."""
+    """Return whether it turns a word into a vector; nothing where there is none."""
     from pixi.app.databases import open_embedder
     from pixi.knowledge.vectors import require_numpy
 
@@ -201,7 +201,7 @@ def _not_listed(name: str, listed: list[str], host: str) -> str:
 
 
 async def check_mcp(settings: "Settings") -> AsyncIterator[Finding]:
-    """What each MCP server runs, whether it starts, which tools it has, and what waits for consent.
+    """Tell of each MCP server what it runs, whether it starts, its tools, and what waits for consent.
 
     Servers are started side by side, as far as they were approved. Nothing is recorded.
     """
@@ -267,7 +267,7 @@ def _left_out(server: "ToolServer", found: "ComparedTools", its: "McpSettings") 
 
 
 async def check_web_pages(settings: "Settings") -> AsyncIterator[Finding]:
-    """Whether pages of the web can be read, where they are to be."""
+    """Return whether pages of the web can be read, where they are to be."""
     pages = settings.web_pages
     if not pages.read:
         return
@@ -283,7 +283,7 @@ async def check_web_pages(settings: "Settings") -> AsyncIterator[Finding]:
 
 
 async def check_web_search(settings: "Settings") -> AsyncIterator[Finding]:
-    """Who searches the web, if anybody is to."""
+    """Tell which service searches the web, if one is set."""
     if settings.web_search.engine == "off":
         return
     try:
@@ -346,7 +346,7 @@ async def _at_search_server(url: str, price: str, contact: str) -> tuple[bool, s
 
 
 async def check_wikis(settings: "Settings") -> AsyncIterator[Finding]:
-    """Whether each wiki can be asked."""
+    """Return whether each wiki can be asked."""
     if not settings.wiki:
         return
     from pixi.fetching.web import Web
@@ -375,7 +375,7 @@ async def check_wikis(settings: "Settings") -> AsyncIterator[Finding]:
 
 
 async def check_gifs(settings: "Settings") -> AsyncIterator[Finding]:
-    """Whether there are pictures to be found, where they are wanted.
+    """Return whether there are pictures to be found, where they are wanted.
 
     Of a service, one picture is searched for, to see whether it takes the key.
     """
@@ -412,7 +412,7 @@ def _gif_folder_found(count: int, settings: "Settings") -> Finding:
 
 
 async def check_discord(settings: "Settings") -> AsyncIterator[Finding]:
-    """Whether a bot could go on Discord; that it is not set up is no fault."""
+    """Return whether a bot could go on Discord; that it is not set up is no fault."""
     token = settings.discord.token
     if token is None:
         yield Finding(True, "discord", NOT_SET_UP)

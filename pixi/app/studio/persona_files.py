@@ -249,7 +249,7 @@ def _bare(line: str) -> str:
 
 
 def _alike(one: Sequence[str], other: Sequence[str]) -> int:
-    """How many lines both begin with."""
+    """Return how many lines both begin with."""
     pairs = enumerate(zip(one, other, strict=False))
     return next((place for place, (mine, theirs) in pairs if mine != theirs), min(len(one), len(other)))
 

@@ -302,7 +302,7 @@ async def _look(
 
 
 def _found(found: FoundWords, turn: int, words: Sequence[str], *, secret: bool) -> FoundRow:
-    """Where words stand; of a talk in private without them: it was not opened."""
+    """Return the place of a hit; in a private talk that was not opened, without its words."""
     if secret:
         return FoundRow(turn, None, "")
     at = found.text.casefold().find(words[0])
@@ -391,7 +391,7 @@ def _place(service: "BotService", address: str) -> PlaceShown:
 
 
 def _can_choose(service: "BotService", address: str) -> list[str]:
-    """What can be chosen for a talk: where the bot wears one persona's face, a guild has one for all."""
+    """Return the choices for a talk; a bot with one persona's face has one choice for a whole guild."""
     if trunk(address) != address or not address.startswith(_HOSTED):
         return []
     is_channel = address.startswith("discord:") and service.rules.faces != "profile"

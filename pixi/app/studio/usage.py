@@ -118,7 +118,7 @@ async def _by_persona(service: "BotService", first: int, today: int) -> list[dic
 
 
 async def _shares(service: "BotService", today: int) -> list[UsedShare]:
-    """How much was used today of all that is limited."""
+    """Return how much was used today of all that is limited."""
     told: list[UsedShare] = []
     for scope in reversed(SCOPES):
         allowance = service.settings.limits.budgets.of(scope)

@@ -271,7 +271,7 @@ async def why(service: "BotService", made: RebuiltRequest) -> WhyAnswer:
 
 
 def _last(messages: Sequence[Message]) -> str:
-    """What the last of some messages says."""
+    """Return the text of the last message."""
     return messages[-1].text if messages else ""
 
 
@@ -296,7 +296,7 @@ def _tool(tool: ToolSchema, mask: SecretRedactor) -> WhyTool:
 
 
 async def _reminders(service: "BotService", made: RebuiltRequest, mask: SecretRedactor) -> list[WhyReminder]:
-    """What came to mind, and for which words: found anew, in what is remembered now."""
+    """Return the memories that came up and the words that called them, found anew in today's memories."""
     if made.said is None:
         return []
     whole = parts_of(made.said.text, _last(made.looked_back.messages))
@@ -356,7 +356,7 @@ def _notes(made: RebuiltRequest) -> Iterator[str]:
 
 
 def _acts(made: RebuiltRequest, mask: SecretRedactor) -> list[WhyAct]:
-    """What became of each command, in order; then what commands and tools did that no command shows."""
+    """Return the outcome of each command, in order; behind them the acts that no command shows."""
     names = made.session.capabilities.names
     left: dict[tuple[bool, int], list[Effect]] = {}  # by the number of the command; of a tool each by itself
     for effect in made.looked_back.record.effects:
@@ -371,7 +371,7 @@ def _acts(made: RebuiltRequest, mask: SecretRedactor) -> list[WhyAct]:
 
 
 def _is_of(command: CommandEnded, key: tuple[bool, int], effects: Sequence[Effect]) -> bool:
-    """Whether acts may be those of a command that was delivered."""
+    """Return whether acts may be those of a command that was delivered."""
     if key[0] or not any(effect.outcome == "done" for effect in effects):
         return False
     kind = effects[0].kind

@@ -358,7 +358,7 @@ def _shown(name: str, otherwise: str) -> str:
 
 
 def _is_here(headers: Mapping[str, str], remote: str | None) -> bool:
-    """Whether a connection comes from this machine, and no proxy made it."""
+    """Return whether a connection comes from this machine, and no proxy made it."""
     try:
         address = ip_address((remote or "").partition("%")[0])
     except ValueError:

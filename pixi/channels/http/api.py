@@ -244,7 +244,7 @@ class Api:
     async def _replaced(
         self, place: TalkAddress, asked: ai_sdk.UiRequest, message_id: str, text: str
     ) -> Instead | None:
-        """What a message is said in place of, where it is to be answered anew, or was edited."""
+        """Return the place of a message that is edited, or is to be answered anew; None: it is neither."""
         answered = await self._backend.store.answer_to(place.address, message_id)
         if answered is None or answered.turn is None:
             return None
@@ -286,7 +286,7 @@ class Api:
     async def _branched(
         self, place: TalkAddress, client_id: str, message_id: str, seen: Collection[str]
     ) -> Instead | None:
-        """What is said anew where a client's talk is another, unless it is the same run again."""
+        """Return where a client's talk leaves the one on record; None: the same run comes again."""
         if await self._backend.store.answer_to(place.address, message_id) is not None:
             return None
         turn = await self._talks.branch_point(place.address, client_id, seen)
@@ -425,14 +425,14 @@ class Api:
         ]
 
     def _avatar(self, persona: Persona) -> str:
-        """Where the picture of a persona is, on this server; "" for none."""
+        """Return the path of a persona's picture on this server; "" if there is none."""
         if not persona.avatar:
             return ""
         is_file = not persona.avatar.startswith("https://")
         return self._shown_pictures.url(Path(persona.avatar) if is_file else persona.avatar)
 
     def _default(self, principal: Principal) -> str:
-        """Who answers somebody who names nobody: of those that they may talk to, the first if need be."""
+        """Return the persona that answers a caller who names none: the default if they may ask it."""
         usual = self._backend.default_persona
         known = (name for name in self._backend.personas if principal.knows(name))
         return usual if principal.knows(usual) else next(known, usual)
@@ -460,7 +460,7 @@ class Api:
 
 
 def _wants_no_answer(request: web.Request) -> bool:
-    """Whether a client wants to know only that it was heard: it follows the talk (RFC 7240)."""
+    """Return whether a client wants to know only that it was heard: it follows the talk (RFC 7240)."""
     wishes = request.headers.get("Prefer", "").lower().split(",")
     return any(wish.partition(";")[0].strip() == "respond-async" for wish in wishes)
 

@@ -38,7 +38,7 @@ class Backend(Protocol):
         ...
 
     def sees(self, conversation: str, /) -> bool:
-        """Whether the model that writes in a conversation can be shown pictures."""
+        """Return whether the model that writes in a conversation can be shown pictures."""
         ...
 
     async def receive(self, message: Message, channel: Channel) -> None:

@@ -195,7 +195,7 @@ def _all_same(theirs: Sequence[ClientLine], ours: Sequence[ClientLine]) -> bool:
 
 
 def _goes_on(theirs: Sequence[ClientLine], ours: Sequence[ClientLine]) -> bool:
-    """Whether they have all of our turns; perhaps not the last answer, which they did not wait for."""
+    """Return whether they have all of our turns; perhaps not the last answer, which they did not wait for."""
     return _turns(theirs) == len(ours) // 2 and _all_same(theirs, ours)
 
 
@@ -206,7 +206,7 @@ def _branch(theirs: Sequence[ClientLine], talk: KeptTalk, ours: Sequence[ClientL
 
 
 def _turns(theirs: Sequence[ClientLine]) -> int:
-    """How many turns they have; one that lacks its answer is one."""
+    """Return how many turns they have; one that lacks its answer is one."""
     return (len(theirs) + 1) // 2
 
 
@@ -320,7 +320,7 @@ def read_request(body: Mapping[str, Any]) -> ChatCompletionRequest:
 
 
 def _messages(messages: Any) -> tuple[str, tuple[Attachment, ...], tuple[ClientLine, ...], str]:
-    """What the person says last, the files that go with it, the lines before, and what the program says."""
+    """Return the person's last message, its files, the lines before, and the program's instructions."""
     if not isinstance(messages, list) or not messages or len(messages) > _MESSAGES:
         raise RefusedRequest(400, f"messages must be a list of 1 to {_MESSAGES} messages.", param="messages")
     lines: list[ClientLine] = []

@@ -220,7 +220,7 @@ class Completions:
         )
 
     async def _who(self, request: web.Request, asked: ChatCompletionRequest) -> Principal:
-        """Who asks; a key that may, speaks for whom the program names. Others' `user` is passed over."""
+        """Return the user that the program names if its key may name one, else the key's owner."""
         asker = await self._identify(request, "", "")
         if not asker.may("chat:on-behalf"):
             return asker
@@ -321,7 +321,7 @@ class Completions:
                 yield some
 
     async def _same(self, person: str, persona: str, mark: str, key: str) -> _Choice | None:
-        """What was chosen for the request of which this is a retry; None: it is none."""
+        """Return the choice made for the request that this one repeats; None: it repeats none."""
         talk = self._under_way.get(mark)
         if talk and (mark in self._answering or self._is_running(address_of(person, persona, talk[0]))):
             return talk
@@ -380,7 +380,7 @@ class Completions:
 
 
 def _author(said: ClientLine, asker: Principal) -> Author | None:
-    """Who said a line that a program tells; None: the persona."""
+    """Return the author of a line that a program tells; None: the persona."""
     return Author(asker.id, asker.name) if said.role == "user" else None
 
 

@@ -156,7 +156,7 @@ class TalkHistory:
         return found
 
     async def _words(self, turns: Iterable[int]) -> dict[int, str]:
-        """What people said that these turns answered."""
+        """Return the messages that these turns answered."""
         messages = await self._store.messages_of(list(turns))
         return {turn: "\n".join(words_of(each.text) for each in told) for turn, told in messages.items()}
 

@@ -41,7 +41,7 @@ class _Peek(msgspec.Struct):
 
 
 def has_messages(body: bytes) -> bool:
-    """Whether a body has the field `messages`, which AI SDK's have. What is no JSON is told of later."""
+    """Return whether a body has the field `messages`, as AI SDK's have. Bad JSON is told of later."""
     try:
         return msgspec.json.decode(body, type=_Peek).messages is not msgspec.UNSET
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
@@ -77,7 +77,7 @@ def protocol_of(request: web.Request, otherwise: Protocol) -> Protocol:
 
 
 def wants_adaptive(request: web.Request) -> bool:
-    """Whether a request asks for cards as Adaptive Cards.
+    """Return whether a request asks for cards as Adaptive Cards.
 
     Raises:
         Problem: 400, it asks for a form that there is not.

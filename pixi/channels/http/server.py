@@ -279,7 +279,7 @@ class HttpServer:
 
 
 def _page_routes(pages: StaticFiles, visitors: Visitors, backend: Backend) -> list[web.RouteDef]:
-    """What browsers load. It is no part of the API."""
+    """Return the routes of the pages and their files. They are no part of the API."""
     return [
         web.get("/", _page(pages, "talk/index.html")),
         web.get("/studio{path:(/.*)?}", _page(pages, "studio/index.html")),

@@ -431,7 +431,7 @@ class Talks:
 
 
 def _carried_by(message: Message) -> Attached:
-    """What a message on record carries."""
+    """Return the attachments of a message on record."""
     return Attached(message.text[len(words_of(message.text)) :].lstrip("\n"), message.images)
 
 

@@ -276,7 +276,7 @@ class Visitors:
 
 
 def _is_of(origin: str, headers: Mapping[str, str]) -> bool:
-    """Whether a page of an origin calls. A browser leaves it out where a page of this server itself reads."""
+    """Return whether a page of an origin calls. A browser sends no origin for pages of this server."""
     if headers.get("Sec-Fetch-Site") == "same-origin" and "Origin" not in headers:
         return is_own(origin, headers.get("Host", ""))
     return headers.get("Origin") == origin
