@@ -172,6 +172,7 @@ class CommandStream:
             return None
         self._expecting = self._leading = self._line_start = self._prose_at_line_start = False
         self._state = ARGUMENT
+        self._marks = ""  # what follows the last command did not close them
         buffer.text = ""
         self._argument.open_plainly(usual.name, said)
         events = [*usual.events, CommandText(said)]
