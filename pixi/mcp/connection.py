@@ -5,7 +5,7 @@ import base64
 import binascii
 import json
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -202,6 +202,7 @@ _MOST_PAGES = 100
 _MOST_TOOLS = 2_000
 _LIST_SECONDS = 20.0
 _LISTEN_AGAIN_SECONDS = 10.0
+_LAST_WORDS_SECONDS = 1.0
 _WEDGED_SECONDS = 1.0  # more than a call may take: its question is not even taken
 
 _ANSWER: TypeAdapter[CallToolResult | InputRequiredResult] = TypeAdapter(CallToolResult | InputRequiredResult)
@@ -317,6 +318,12 @@ class McpConnection:
             async with asyncio.timeout(_LIST_SECONDS):
                 return await self._pages()
         except FAULTS as error:
+            inner = innermost(error)
+            if isinstance(inner, MCPError) and is_closed(inner):
+                # Why a program ended is known a moment after its pipes closed.
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(_LAST_WORDS_SECONDS):
+                        await self._wire.ended.wait()
             raise McpConnectionLost(
                 f"its list of tools cannot be had: {in_words(error, self._wire)}"
             ) from error
