@@ -34,7 +34,7 @@ def test_a_few_kills() -> None:
 
 @pytest.mark.nightly
 def test_kills_at_every_point(seed: int) -> None:
-    told = killed("--minutes", "3", "--seed", str(seed))
+    told = killed("--minutes", "1.5", "--seed", str(seed))
     kills, polite, cut = map(int, re.findall(r"(\d+) (?:kills|polite ends|answers cut short)", told))
     assert kills > 0 < polite
     assert cut > (kills + polite) // 5, "the kills came while there was something to lose"
@@ -44,6 +44,6 @@ def test_kills_at_every_point(seed: int) -> None:
 @pytest.mark.nightly
 @pytest.mark.parametrize("store", ["sqlite", "postgres"])
 def test_three_processes_on_one_store(seed: int, store: str) -> None:
-    told = killed("--processes", "3", "--minutes", "2", "--seed", str(seed), "--store", store)
+    told = killed("--processes", "3", "--minutes", "1", "--seed", str(seed), "--store", store)
     assert re.search(r"[1-9]\d* kills and [1-9]\d* polite ends", told)
     assert re.search(r"[1-9]\d* answers cut short", told), "the ends came while there was something to lose"

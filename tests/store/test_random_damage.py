@@ -24,7 +24,7 @@ from pixi.store.sqlite.salvage import carry_over
 from tests.begun import begun
 from tests.store.test_damage import MO, PAGE, ROOM, filled
 
-FILES = 250
+FILES = 120
 MOST_STEPS = 2_000_000
 """Of SQLite's machine, in a start: a file of the size of these is carried over in some 100,000."""
 
