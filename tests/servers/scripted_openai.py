@@ -26,8 +26,11 @@ from tests.waiting import put_forward
 
 Json = dict[str, Any]
 
-ABOUT = ("/props", "/api/show", "/v1/models")
-"""What servers of one's own are asked about their models. A list of models is asked for by others, too."""
+ABOUT = ("/props", "/api/show", "/v1/models", "/healthz")
+"""What servers of one's own are asked about their models. A list of models is asked for by others, too.
+
+Whether somebody is well is asked by other tests, of a program that had this port before.
+"""
 
 
 @dataclass(frozen=True, slots=True)
