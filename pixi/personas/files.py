@@ -53,20 +53,11 @@ class PersonaError(ConfigError):
         self.loaded = loaded
 
 
-def read_persona(path: Path | str) -> Persona:
-    """Read a persona's file.
-
-    Raises:
-        ConfigError: it cannot be read, or is no persona; each fault gives the file, the line and the mend.
-    """
-    return load_persona(Path(path)).persona
-
-
 def load_persona(path: Path) -> LoadedPersona:
     """Read a persona's file, and say what in it is hardly meant.
 
     Raises:
-        ConfigError: as `read_persona`.
+        ConfigError: it cannot be read, or is no persona; each fault gives the file, the line and the mend.
     """
     return parse_persona(_read_text(path), path)
 

@@ -245,11 +245,11 @@ class Hooks:
                 await done
 
 
-def refusal(status: int, code: int = 0, message: str = "", body: Json | None = None) -> Callback:
+def refusal(status: int, code: int = 0, message: str = "") -> Callback:
     """A callback that refuses."""
 
     def refuse(call: ApiCall) -> None:
-        raise RefusedCall(status, code, message or f"{status}: refused by a test", body=body)
+        raise RefusedCall(status, code, message or f"{status}: refused by a test")
 
     return refuse
 
@@ -259,18 +259,6 @@ def drop(call: ApiCall) -> None:
     raise DropConnection
 
 
-# What bots meet at Discord's usual limits: (method, route, requests, seconds).
-USUAL = (
-    ("POST", r"^/channels/\d+/messages$", 5, 5.0),
-    ("PATCH", r"^/channels/\d+/messages/\d+$", 5, 5.0),
-    ("DELETE", r"^/channels/\d+/messages/\d+$", 5, 1.0),
-    ("GET", r"^/channels/\d+/messages$", 5, 5.0),
-    ("PUT", r"/reactions/", 1, 0.25),
-    ("DELETE", r"/reactions/", 1, 0.25),
-    ("POST", r"/typing$", 5, 5.0),
-    ("POST", r"^/webhooks/", 5, 2.0),
-    ("PATCH", r"/members/@me$", 10, 10.0),
-)
 GENEROUS = (1_000_000, 1.0)
 NOT_GLOBAL = ("/interactions/", "/webhooks/")
 

@@ -165,7 +165,6 @@ class GatewaySettings:
 
     def __init__(self) -> None:
         self.heartbeat = 41.25
-        self.acks = True
         self.closed = False
         self.guilds_per_shard = 2500
         self.identify_every = 0.0
@@ -348,8 +347,7 @@ class GatewayConnection:
         elif op == HEARTBEAT:
             self.heartbeats.append(time.monotonic())
             self._expect_heartbeat()
-            if self._gateway.settings.acks:
-                self.say(ACK)
+            self.say(ACK)
             self._world.changed()
         elif op in {IDENTIFY, RESUME} and self.session is not None:
             self.close(4005, "Already authenticated.")

@@ -124,12 +124,6 @@ class Watching:
         """Set the global limit."""
         self.rest.limits.everything(limit, seconds)
 
-    def limit_as_usual(self) -> None:
-        """Set the limits that bots meet at Discord."""
-        for method, path, limit, seconds in calls.USUAL:
-            self.limit(method, path, limit, seconds)
-        self.limit_everything()
-
     def payload(self, message: FakeMessage) -> Json:
         """A message as REST gives it."""
         return payloads.message(message, self.world)
@@ -189,14 +183,6 @@ class Moods(Watching):
         if not resumable:
             for session in self.world.hub.chosen(shard):
                 self.world.hub.end(session)
-
-    def stop_acks(self) -> None:
-        """Answer heartbeats no more: connections are zombies."""
-        self.gateway.settings.acks = False
-
-    def resume_acks(self) -> None:
-        """Answer heartbeats again."""
-        self.gateway.settings.acks = True
 
     def dispatch(self, event: str, payload: Json, *, shard: int = 0) -> None:
         """Send any event, of a kind that nobody thought of."""
@@ -270,14 +256,6 @@ class Using:
         return interactions.begin(
             self.world, kind, person, message.channel, data, locale=locale, command=command
         )
-
-    async def person_menu(
-        self, person: User, channel: FakeChannel, target: User, name: str, *, locale: str | None = None
-    ) -> Interaction:
-        """Somebody chooses a command in the menu of somebody."""
-        command, data = interactions.on_person(self.world, person, channel, target, name)
-        kind = interactions.COMMAND
-        return interactions.begin(self.world, kind, person, channel, data, locale=locale, command=command)
 
     async def press(
         self,
