@@ -13,9 +13,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from benchmarks.report import Figure, progress
-from pixi.core.deltas import Request
 from pixi.core.events import TurnReport
-from pixi.core.lines import AssistantLine, UserLine
+from pixi.core.llm import AssistantLine, Request, UserLine
 from pixi.core.message import Author
 from pixi.core.persona import Persona
 from pixi.engine import Engine

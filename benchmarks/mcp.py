@@ -16,7 +16,7 @@ from benchmarks.processes import ROOT, WorkerFailed, model_server
 from benchmarks.report import Figure, progress
 from benchmarks.rounds import interleave
 from pixi.core.events import ToolAnswered, ToolCalled, TurnEvent
-from pixi.core.lines import ToolCall
+from pixi.core.llm import ToolCall
 from pixi.testing import RecordingChannel, ScriptedModel
 
 COMMAND = "python -m benchmarks mcp"

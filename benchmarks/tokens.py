@@ -12,9 +12,8 @@ import aiohttp
 
 from benchmarks.contenders import Recording
 from benchmarks.report import Figure, progress
-from pixi.core.deltas import Delta, Finished, Request, Usage
 from pixi.core.errors import ConfigError
-from pixi.core.lines import SystemLine
+from pixi.core.llm import Delta, Finished, Request, SystemLine, Usage
 from pixi.core.message import Author, Message
 from pixi.engine import Engine
 from pixi.models.connections import open_session

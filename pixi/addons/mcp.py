@@ -9,8 +9,8 @@ from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from pixi.core.deltas import ToolSchema
 from pixi.core.errors import ToolError
+from pixi.core.llm import ToolSchema
 from pixi.core.untrusted import clipped
 from pixi.mcp.offers import ForeignTool, ToolServer
 from pixi.settings import McpSettings

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from pixi.core.archive import Archive, ArchivedMessage, ArchiveQuery, Asker, ForumPost, FoundMessages, Way
+from pixi.core.channel import Archive, ArchivedMessage, ArchiveQuery, Asker, ForumPost, FoundMessages, Way
 from pixi.core.errors import ChannelError, ToolError
 from pixi.toolbox.addon import Addon
 from pixi.toolbox.context import Context

@@ -6,8 +6,8 @@ from typing import Annotated, Any, Protocol
 
 from pydantic import Field
 
-from pixi.core.deltas import Usage
 from pixi.core.errors import ToolError
+from pixi.core.llm import Usage
 from pixi.core.masking import SecretRedactor
 from pixi.core.spending import search_prices, way_of_searching
 from pixi.core.untrusted import clipped

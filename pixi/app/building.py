@@ -16,7 +16,7 @@ from pixi.app.retention import retention_tasks
 from pixi.app.slot_saver import local_model, saved_slot
 from pixi.core.errors import ModelError, Reporter
 from pixi.core.events import TurnReport
-from pixi.core.lines import Line
+from pixi.core.llm import Line
 from pixi.core.message import Message
 from pixi.core.persona import Persona
 from pixi.models.breaker import Breakers

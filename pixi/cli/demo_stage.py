@@ -19,8 +19,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, NamedTuple
 
-from pixi.core.deltas import Delta, Request, Text
 from pixi.core.events import Noted, Reacted, Sent, ToolAnswered, ToolCalled, TurnEvent
+from pixi.core.llm import Delta, Request, Text
 from pixi.testing import RecordingChannel, ScriptedModel
 
 if TYPE_CHECKING:

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 
 from pixi.channels.terminal.lines import LinesChannel, seat
 from pixi.cli.exits import FAILED, FINE
-from pixi.core.deltas import Delta, Finished, Request, Text, Usage
 from pixi.core.errors import ConfigError
 from pixi.core.events import Noted, Reacted, Sent, TurnEnded, TurnEvent
 from pixi.core.language import CommandEnded, CommandStream, Prose
+from pixi.core.llm import Delta, Finished, Request, Text, Usage
 from pixi.core.spending import Count
 from pixi.core.untrusted import json_line
 from pixi.models.model import Model, Traits

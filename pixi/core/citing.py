@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Sequence
 
-from pixi.core.deltas import Cited
+from pixi.core.llm import Cited
 from pixi.core.untrusted import prompt_name
 
 MOST_SOURCES = 8

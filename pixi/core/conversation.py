@@ -7,9 +7,8 @@ from itertools import islice
 
 from pixi.core.citing import is_trace
 from pixi.core.language import BUILT_IN, NOTE
-from pixi.core.lines import AssistantLine, Line, UserLine
+from pixi.core.llm import AssistantLine, Line, UserLine, estimate, estimate_all, estimate_text, without_middle
 from pixi.core.reading import SILENCE, read_again, written
-from pixi.core.tokens import estimate, estimate_all, estimate_text, without_middle
 from pixi.core.untrusted import prompt_name, quoted
 
 _WRITTEN = "[NOTE"  # as every note begins that the history holds

@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from pixi.core.language import BUILT_IN, NOTE, REACT, SEND
-from pixi.core.lines import AssistantLine, Line, SystemLine, UserLine
+from pixi.core.llm import AssistantLine, Line, SystemLine, UserLine
 from pixi.core.persona import Example, Persona
 from pixi.core.reading import read_again, written
 from pixi.core.stamps import stamp

@@ -20,7 +20,7 @@ from pixi.core.language import (
     Thought,
     ToolCallEnded,
 )
-from pixi.core.lines import AssistantLine, Line
+from pixi.core.llm import AssistantLine, Line
 from pixi.core.spending import Limits
 
 SILENCE = "[SEND]"

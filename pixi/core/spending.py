@@ -7,8 +7,7 @@ from typing import Literal
 
 from msgspec import structs
 
-from pixi.core.deltas import Finished, Prices, Request, Usage
-from pixi.core.tokens import estimate_all, estimate_tools
+from pixi.core.llm import Finished, Prices, Request, Usage, estimate_all, estimate_tools
 
 TOOL_SECONDS = 20.0
 """How long a tool or a command may take where nobody set it."""

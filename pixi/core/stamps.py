@@ -13,9 +13,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Protocol
 
-from pixi.core.lines import UserLine
+from pixi.core.llm import TOKENS_PER_IMAGE, UserLine, estimate, shortened, without_middle
 from pixi.core.message import Author, Message, Quoted
-from pixi.core.tokens import TOKENS_PER_IMAGE, estimate, shortened, without_middle
 from pixi.core.untrusted import clipped, prompt_name, quoted
 
 _LONGEST_QUOTATION = 500
@@ -181,7 +180,7 @@ class _Stamp:
 
 
 def _reminding(reminders: Sequence[Reminder | Citation]) -> Iterator[str]:
-    """The blocks of what comes to mind, one for each person and place: `pixi.core.forgetting` reads them."""
+    """The blocks of what comes to mind, one for each person and place: `pixi.core.memory` reads them."""
     for reminder in reminders:
         match reminder:
             case Reminder(person, facts, source):

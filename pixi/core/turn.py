@@ -6,9 +6,23 @@ from dataclasses import replace
 from typing import Literal, assert_never
 
 from pixi.core.citing import Sources, is_trace, traced
-from pixi.core.deltas import Cited, Delta, Finished, PromptProgress, Repeats, Request, Text, ToolSchema, Usage
 from pixi.core.language import NOTE, Thought, unbroken
-from pixi.core.lines import AssistantLine, Line, ToolCall, ToolLine, UserLine
+from pixi.core.llm import (
+    AssistantLine,
+    Cited,
+    Delta,
+    Finished,
+    Line,
+    PromptProgress,
+    Repeats,
+    Request,
+    Text,
+    ToolCall,
+    ToolLine,
+    ToolSchema,
+    Usage,
+    UserLine,
+)
 from pixi.core.message import Image
 from pixi.core.reading import SILENCE, Act, CommandEvent, ProsePolicy, ReplyReading, joined, written
 from pixi.core.spending import Limits, counted

@@ -15,10 +15,9 @@ from typing import Any
 
 from pixi.channels.observing import Observer
 from pixi.core.channel import OpenQuestion
-from pixi.core.deltas import ToolSchema
 from pixi.core.errors import PixiError
 from pixi.core.events import TurnReport
-from pixi.core.lines import Line, UserLine
+from pixi.core.llm import Line, ToolSchema, UserLine
 from pixi.core.message import Abilities, Message
 from pixi.core.persona import Pace, Persona
 from pixi.core.prompt import prefix, stamp

@@ -10,10 +10,9 @@ from types import TracebackType
 from typing import Any, Self
 
 from pixi.core.channel import Channel, OpenChannel, OpenQuestion
-from pixi.core.deltas import Prices, Usage
 from pixi.core.errors import ChannelElsewhere, LeaseHeld, PixiError
 from pixi.core.events import TurnReport
-from pixi.core.lines import Line
+from pixi.core.llm import Line, Prices, Usage
 from pixi.core.message import Abilities, Message
 from pixi.core.persona import Persona
 from pixi.core.reading import ProsePolicy

@@ -16,9 +16,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pixi.core.channel import Channel, OpenQuestion, Question
-from pixi.core.deltas import Prices, Usage
 from pixi.core.errors import ChannelError, ToolError
 from pixi.core.events import Answered, Asked, Progressed, TurnEvent, Verdict
+from pixi.core.llm import Prices, Usage
 from pixi.core.masking import SecretRedactor
 from pixi.core.message import Author, Card, Message, Picture, Rights, Venue
 from pixi.core.persona import Persona

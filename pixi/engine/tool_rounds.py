@@ -20,7 +20,7 @@ from typing import Any, Protocol
 
 from pixi.core.errors import ChannelError, OutcomeUnknown, OverQuota, PixiError, StoreError, ToolError
 from pixi.core.events import ToolAnswered, ToolCalled, TurnEvent
-from pixi.core.lines import ToolCall
+from pixi.core.llm import ToolCall
 from pixi.core.message import Card, Image
 from pixi.core.spending import Limits, UsageEntry
 from pixi.core.turn import UNANSWERED

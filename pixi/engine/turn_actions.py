@@ -27,11 +27,11 @@ from typing import Literal
 
 from pixi.channels.observing import ObservedTurn
 from pixi.core.channel import Channel
-from pixi.core.deltas import Prices, Usage
 from pixi.core.errors import ChannelError, ChannelLost, PixiError
 from pixi.core.events import Noted, Pictured, Progressed, Reacted, Sent, Shown, TurnEvent, act_id
 from pixi.core.language import REACT, SEND, Planned
 from pixi.core.life import Life, LifeEvent, LifeState
+from pixi.core.llm import Prices, Usage
 from pixi.core.message import Author, Card, Message, Picture, Venue, card_on_record, on_record
 from pixi.core.persona import Pace, Persona
 from pixi.core.reading import written

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from pixi.core.deltas import PromptProgress
+from pixi.core.llm import PromptProgress
 
 FAR_SECONDS = 30.0
 """How long a public server may be silent before its first word."""

@@ -13,8 +13,8 @@ from itertools import chain
 import aiohttp
 import msgspec
 
-from pixi.core.deltas import Prices, Usage
 from pixi.core.errors import ModelError
+from pixi.core.llm import Prices, Usage
 from pixi.core.spending import Count
 from pixi.models import faults
 from pixi.models.breaker import Breakers, Permit

@@ -6,8 +6,8 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from pixi.core.deltas import Delta, Finished, PromptProgress, Request
 from pixi.core.errors import ModelError
+from pixi.core.llm import Delta, Finished, PromptProgress, Request
 from pixi.models.breaker import Clock
 from pixi.models.faults import Refusal
 from pixi.models.fitting import fitted

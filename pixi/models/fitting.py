@@ -2,9 +2,7 @@
 
 from dataclasses import replace
 
-from pixi.core.deltas import Request
-from pixi.core.lines import SystemLine, UserLine
-from pixi.core.tokens import estimate, estimate_all, estimate_tools, shortened
+from pixi.core.llm import Request, SystemLine, UserLine, estimate, estimate_all, estimate_tools, shortened
 
 _SPARE = 0.25  # of the context, for the reply
 _SHORTEST = 64  # tokens that are left of a user line, fit or not

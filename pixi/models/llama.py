@@ -12,9 +12,8 @@ from typing import Literal
 
 import aiohttp
 
-from pixi.core.deltas import FREE, Delta, Finished, Request
 from pixi.core.errors import ConfigError, ModelError
-from pixi.core.lines import Line, UserLine
+from pixi.core.llm import FREE, Delta, Finished, Line, Request, UserLine
 from pixi.models.connections import open_session
 from pixi.models.deadlines import Deadlines, ReadingSpeed
 from pixi.models.dialects.prompt import GrammarField, ToolMode

@@ -19,9 +19,8 @@ from pathlib import Path
 
 import msgspec
 
-from pixi.core.deltas import Request, Text
 from pixi.core.errors import PixiError
-from pixi.core.lines import SystemLine, UserLine
+from pixi.core.llm import Request, SystemLine, Text, UserLine
 from pixi.models.weights import Progress, cache_folder, cached, installed
 
 _TRIAL_SECONDS = 2.0

@@ -12,8 +12,8 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Protocol
 
-from pixi.core.deltas import Delta, Prices, Request, Text
 from pixi.core.errors import ConfigError, ModelError
+from pixi.core.llm import Delta, Prices, Request, Text
 
 SLICE = 4_096
 """Characters of a delta that are read at once; then others have their turn."""

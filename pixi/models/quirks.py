@@ -3,9 +3,8 @@
 import re
 from collections.abc import Collection, Iterator
 
-from pixi.core.deltas import Request
 from pixi.core.errors import ModelError
-from pixi.core.lines import ToolLine, UserLine
+from pixi.core.llm import Request, ToolLine, UserLine
 from pixi.models.dialects.prompt import Quirk
 from pixi.models.error_body import Complaint
 from pixi.models.faults import Refusal

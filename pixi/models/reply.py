@@ -15,8 +15,8 @@ from typing import Any
 import aiohttp
 import msgspec
 
-from pixi.core.deltas import Delta, Text
 from pixi.core.errors import ModelError
+from pixi.core.llm import Delta, Text
 from pixi.models import faults
 from pixi.models.connections import PushedBody
 from pixi.models.deadlines import Deadlines, FirstWait, Overdue, Watchdog

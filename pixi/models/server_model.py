@@ -13,14 +13,12 @@ from typing import Literal
 
 import aiohttp
 
-from pixi.core.control_words import breaking
-from pixi.core.deltas import Request
+from pixi.core.control_words import breaking, cleaned
 from pixi.core.errors import ModelError
+from pixi.core.llm import Request, estimate_all
 from pixi.core.providers import key_name_of
-from pixi.core.tokens import estimate_all
 from pixi.models import faults
 from pixi.models.breaker import Breakers, Permit
-from pixi.models.cleaning import cleaned
 from pixi.models.connections import (
     beginning_of,
     checked_address,

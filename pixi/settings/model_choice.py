@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from pixi.core.deltas import Prices
 from pixi.core.errors import ConfigError
+from pixi.core.llm import Prices
 from pixi.core.providers import key_name_of
 from pixi.settings.check import check_in, usual_key
 from pixi.settings.given import Faults, Given, Variable

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from pixi.core.deltas import Prices
+from pixi.core.llm import Prices
 from pixi.core.spending import Allowance, Budgets, Limits
 from pixi.settings.discord_rules import Rules
 from pixi.settings.given import Given

@@ -9,8 +9,8 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from pixi.core.deltas import Prices
 from pixi.core.errors import ConfigError
+from pixi.core.llm import Prices
 from pixi.settings.check import SECTIONS, nearest, usual_key
 from pixi.settings.given import ADDON, PRICES, Faults, Given, section_and_key
 from pixi.settings.secret import Secret

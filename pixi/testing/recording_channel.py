@@ -5,8 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import count
 
-from pixi.core.archive import Archive
-from pixi.core.channel import Channel, Question
+from pixi.core.channel import Archive, Channel, Question
 from pixi.core.errors import ChannelError
 from pixi.core.events import Noted, ToolAnswered, TurnEnded, TurnEvent, TurnStarted, Verdict
 from pixi.core.language import REACT, SEND

@@ -3,8 +3,8 @@
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 
-from pixi.core.deltas import Delta, Finished, Request, Text
 from pixi.core.errors import ModelError
+from pixi.core.llm import Delta, Finished, Request, Text
 from pixi.models.model import Traits
 
 Step = str | Delta | float | asyncio.Event | ModelError

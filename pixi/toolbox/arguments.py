@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 from pixi.core.errors import ToolError
-from pixi.core.lines import ToolCall
+from pixi.core.llm import ToolCall
 from pixi.toolbox.schema import Schema, Signature
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from pixi.core.channel import Channel
-from pixi.core.deltas import Prices, Usage
+from pixi.core.llm import Prices, Usage
 from pixi.core.message import Author, Card, Message, Picture, Venue
 from pixi.core.persona import Persona
 

@@ -6,8 +6,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from pixi.core.deltas import ToolSchema
 from pixi.core.errors import ConfigError
+from pixi.core.llm import ToolSchema
 
 if TYPE_CHECKING:
     from pydantic import BaseModel

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal, TypedDict, Unpack, get_args
 
-from pixi.core.deltas import ToolSchema
 from pixi.core.errors import ConfigError
+from pixi.core.llm import ToolSchema
 from pixi.core.masking import SecretRedactor
 from pixi.core.message import Need
 from pixi.core.spending import TOOL_SECONDS

@@ -6,9 +6,8 @@ from typing import Any
 import pytest
 
 from pixi.app.models import open_model
-from pixi.core.deltas import Finished, Request
 from pixi.core.errors import ConfigError
-from pixi.core.lines import UserLine
+from pixi.core.llm import Finished, Request, UserLine
 from pixi.models import llama
 from pixi.models.breaker import Breakers
 from pixi.settings import ModelSettings, load

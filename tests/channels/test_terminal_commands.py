@@ -18,7 +18,7 @@ from pixi.channels.terminal.commands import COMMANDS, HELP, Choices, CommandComp
 from pixi.channels.terminal.lines import seat
 from pixi.channels.terminal.live import LiveTerminal
 from pixi.channels.terminal.own import told_why
-from pixi.core.lines import ToolCall
+from pixi.core.llm import ToolCall
 from pixi.core.persona import Persona
 from pixi.core.spending import Limits
 from pixi.engine.engine import Engine

@@ -14,7 +14,7 @@ from pixi.companion.names import SOURCE as DRAFTS
 from pixi.companion.names import register_deciding
 from pixi.companion.tools import SOURCE, WRITES, Companion
 from pixi.core.events import Shown
-from pixi.core.lines import ToolCall, ToolLine
+from pixi.core.llm import ToolCall, ToolLine
 from pixi.core.message import Author, Rights
 from pixi.core.persona import Persona
 from pixi.fetching.web import Web

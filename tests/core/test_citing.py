@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pixi.core.citing import MOST_SOURCES, Sources, is_trace, sources_in, traced
-from pixi.core.deltas import Cited
 from pixi.core.language import BUILT_IN
+from pixi.core.llm import Cited
 from pixi.core.reading import read_again, written
 
 

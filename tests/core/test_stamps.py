@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pixi.core.lines import UserLine
+from pixi.core.llm import UserLine
 from pixi.core.message import Author, Image, Message, Quoted
 from pixi.core.stamps import BROKE_OFF, Citation, stamp, without_additions
 

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import TypedDict, Unpack
 
 from pixi.core.events import TurnReport
-from pixi.core.lines import AssistantLine, Line, UserLine
+from pixi.core.llm import AssistantLine, Line, UserLine
 from pixi.core.message import Author, Message
 from pixi.core.persona import Persona
 from pixi.core.reading import ProsePolicy

@@ -10,9 +10,8 @@ from typing import TypedDict, Unpack
 
 import pytest
 
-from pixi.core.deltas import Finished, Prices, Request, Usage
 from pixi.core.errors import ChannelError, ModelError, StoreError
-from pixi.core.lines import ToolCall
+from pixi.core.llm import Finished, Prices, Request, ToolCall, Usage
 from pixi.core.message import Rights, Venue
 from pixi.core.persona import Persona
 from pixi.core.spending import Allowance, Budgets, QuotaUsage, UsageEntry, UsageScope, day_of

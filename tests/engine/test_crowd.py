@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pixi.core.deltas import Finished, Request
-from pixi.core.lines import Line, UserLine
+from pixi.core.llm import Finished, Line, Request, UserLine
 from pixi.core.message import Message
 from pixi.core.spending import Limits
 from pixi.core.stamps import BROKE_OFF, STILL_WAITS

@@ -8,7 +8,7 @@ import pytest
 
 from pixi.core.channel import Channel
 from pixi.core.errors import ChannelLost
-from pixi.core.lines import AssistantLine, ToolCall, ToolLine
+from pixi.core.llm import AssistantLine, ToolCall, ToolLine
 from pixi.core.persona import Persona
 from pixi.store.sqlite import SqliteStore
 from pixi.testing import RecordingChannel, ScriptedModel

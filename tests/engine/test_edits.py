@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from pixi.core.lines import ToolCall, UserLine
+from pixi.core.llm import ToolCall, UserLine
 from pixi.core.message import Message
 from pixi.core.persona import Persona
 from pixi.core.spending import Limits

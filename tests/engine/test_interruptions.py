@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pixi.core.lines import AssistantLine, Line, ToolCall, ToolLine, UserLine
+from pixi.core.llm import AssistantLine, Line, ToolCall, ToolLine, UserLine
 from pixi.core.persona import Persona
 from pixi.core.spending import Limits
 from pixi.store.kept import Begun

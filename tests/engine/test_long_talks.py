@@ -9,10 +9,9 @@ from typing import Unpack
 
 import pytest
 
-from pixi.core.deltas import Finished, Request, Text, Usage
 from pixi.core.errors import ModelError, StoreError
 from pixi.core.language import Thought
-from pixi.core.lines import SystemLine, UserLine
+from pixi.core.llm import Finished, Request, SystemLine, Text, Usage, UserLine
 from pixi.core.message import Author
 from pixi.core.spending import Budgets
 from pixi.engine.conversation import LiveConversation

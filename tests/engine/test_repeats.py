@@ -5,10 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from pixi.core.deltas import Finished, Usage
 from pixi.core.errors import ModelError
 from pixi.core.events import Grew, Noted, Opened, Sent, TurnReport
-from pixi.core.lines import ToolCall
+from pixi.core.llm import Finished, ToolCall, Usage
 from pixi.models.model import Traits
 from pixi.testing import ScriptedModel
 from pixi.testing.scripted_model import Scripted

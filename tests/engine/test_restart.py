@@ -8,7 +8,7 @@ import pytest
 
 from pixi.core.channel import TAKEN_OVER
 from pixi.core.events import Failed
-from pixi.core.lines import AssistantLine, ToolCall, UserLine
+from pixi.core.llm import AssistantLine, ToolCall, UserLine
 from pixi.core.message import Message
 from pixi.core.persona import Persona
 from pixi.models.model import Traits

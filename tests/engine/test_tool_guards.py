@@ -13,7 +13,7 @@ from pixi.core.channel import Question
 from pixi.core.errors import ChannelError, ToolError
 from pixi.core.events import Verdict
 from pixi.core.life import Life, LifeEvent
-from pixi.core.lines import ToolCall
+from pixi.core.llm import ToolCall
 from pixi.core.message import Author, Image, Rights, Venue
 from pixi.core.spending import Budgets, Limits
 from pixi.engine.context import local_now

@@ -6,9 +6,8 @@ from typing import Any
 import pytest
 from PIL import Image as Pillow
 
-from pixi.core.deltas import Finished, Request
 from pixi.core.errors import ToolError
-from pixi.core.lines import ToolCall, ToolLine
+from pixi.core.llm import Finished, Request, ToolCall, ToolLine
 from pixi.core.message import Image
 from pixi.core.persona import Persona
 from pixi.core.spending import Limits

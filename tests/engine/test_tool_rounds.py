@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 
-from pixi.core.deltas import Finished
 from pixi.core.errors import ToolError
 from pixi.core.events import Progressed, ToolAnswered, ToolCalled
-from pixi.core.lines import AssistantLine, Line, ToolCall, ToolLine
+from pixi.core.llm import AssistantLine, Finished, Line, ToolCall, ToolLine
 from pixi.core.persona import Persona
 from pixi.core.spending import Limits
 from pixi.models.model import Traits

@@ -12,7 +12,7 @@ import pytest
 
 from pixi.core.errors import ChannelError, StoreError, ToolError
 from pixi.core.events import Failed, ToolAnswered
-from pixi.core.lines import ToolCall, ToolLine
+from pixi.core.llm import ToolCall, ToolLine
 from pixi.core.message import Author, Venue
 from pixi.core.persona import Persona
 from pixi.core.spending import Limits, UsageEntry

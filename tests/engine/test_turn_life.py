@@ -8,7 +8,7 @@ import pytest
 
 from pixi.core.errors import ChannelLost, ModelError, StoreError
 from pixi.core.events import Grew, Opened, Performed
-from pixi.core.lines import AssistantLine, ToolCall, UserLine
+from pixi.core.llm import AssistantLine, ToolCall, UserLine
 from pixi.core.message import Message
 from pixi.core.persona import Persona
 from pixi.core.spending import Limits

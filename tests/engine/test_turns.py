@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 
-from pixi.core.deltas import Finished, PromptProgress, Usage
 from pixi.core.errors import ConfigError
 from pixi.core.events import Failed, Grew, Noted, Opened, Performed, Reacted, Sent, TurnEnded
-from pixi.core.lines import AssistantLine, UserLine
+from pixi.core.llm import AssistantLine, Finished, PromptProgress, Usage, UserLine
 from pixi.core.message import Message
 from pixi.core.persona import Persona
 from pixi.core.spending import Limits

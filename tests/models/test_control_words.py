@@ -5,13 +5,11 @@ from typing import Any
 
 import pytest
 
-from pixi.core.control_words import broken
-from pixi.core.deltas import Request, ToolSchema
+from pixi.core.control_words import broken, cleaned
 from pixi.core.errors import ModelError
 from pixi.core.language import unbroken
-from pixi.core.lines import AssistantLine, Line, SystemLine, ToolCall, ToolLine, UserLine
+from pixi.core.llm import AssistantLine, Line, Request, SystemLine, ToolCall, ToolLine, ToolSchema, UserLine
 from pixi.models import served
-from pixi.models.cleaning import cleaned
 from pixi.models.dialects.anthropic import Anthropic
 from pixi.models.dialects.chat import Chat
 from pixi.models.dialects.dialect import Dialect

@@ -8,10 +8,9 @@ from dataclasses import replace
 import pytest
 from msgspec import structs
 
-from pixi.core.deltas import Delta, Finished, Prices, Request, Text, Usage
 from pixi.core.errors import ModelError
 from pixi.core.language import Thought
-from pixi.core.lines import AssistantLine, SystemLine, UserLine
+from pixi.core.llm import AssistantLine, Delta, Finished, Prices, Request, SystemLine, Text, Usage, UserLine
 from pixi.models.error_body import Complaint
 from pixi.models.fallback import FallbackModel
 from pixi.models.faults import Server, refusal

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from pixi.core.deltas import Request, ToolSchema
-from pixi.core.lines import SystemLine, UserLine
+from pixi.core.llm import Request, SystemLine, ToolSchema, UserLine
 from pixi.models import served
 from pixi.models.faults import Server
 from pixi.models.model import Traits

@@ -10,8 +10,7 @@ from openai.types import responses as openai_responses
 from openai.types.chat.completion_create_params import CompletionCreateParamsStreaming
 from openai.types.responses.response_create_params import ResponseCreateParamsStreaming
 
-from pixi.core.deltas import Request, ToolSchema
-from pixi.core.lines import AssistantLine, SystemLine, ToolCall, ToolLine, UserLine
+from pixi.core.llm import AssistantLine, Request, SystemLine, ToolCall, ToolLine, ToolSchema, UserLine
 from pixi.core.message import Image
 from pixi.models.dialects.chat import chat_fields
 from pixi.models.dialects.prompt import Style, encoded

@@ -28,10 +28,10 @@ from pixi.app.studio.persona_files import (
 )
 from pixi.app.studio.persona_talk import DraftTalks
 from pixi.channels.http.feed import HttpChannel
+from pixi.core.llm import estimate_text, estimate_tools
 from pixi.core.persona import Persona
 from pixi.core.prompt import fill, prefix
 from pixi.core.routes import AddonRoute, Caller, RouteError
-from pixi.core.tokens import estimate_text, estimate_tools
 from pixi.core.untrusted import prompt_name
 from pixi.engine.capabilities import Capabilities, capabilities_of, missing_names
 from pixi.engine.context import prompt_template

@@ -47,7 +47,7 @@ from pixi.channels.http.talks import TalkAddress, Talks, acts_of, messages_react
 from pixi.core.citing import sources_in
 from pixi.core.events import Pictured, Reacted, Sent, Shown, to_json
 from pixi.core.language import NOTE
-from pixi.core.lines import AssistantLine
+from pixi.core.llm import AssistantLine
 from pixi.core.message import Message, card_json, carried_by, words_of
 from pixi.core.reading import read_again
 from pixi.core.spending import UsageEntry, UsageScope

@@ -13,9 +13,9 @@ from prompt_toolkit.history import FileHistory, History, InMemoryHistory
 from pixi.channels.terminal.commands import Choices
 from pixi.channels.terminal.words import call_in_words
 from pixi.core.conversation import notes_in
-from pixi.core.forgetting import LinePart, parts_of
 from pixi.core.language import SEND
-from pixi.core.lines import AssistantLine, ToolCall, UserLine
+from pixi.core.llm import AssistantLine, ToolCall, UserLine
+from pixi.core.memory import LinePart, parts_of
 from pixi.core.message import Message
 from pixi.core.persona import Persona, shortcomings
 from pixi.core.spending import dollars, how_many

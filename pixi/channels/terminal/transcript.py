@@ -8,7 +8,6 @@ from prompt_toolkit.utils import get_cwidth
 
 from pixi.channels.terminal.rows import Fragment, Line, framed, height, markdown_rows
 from pixi.channels.terminal.words import call_in_words
-from pixi.core.deltas import PromptProgress
 from pixi.core.events import (
     Answered,
     Asked,
@@ -32,6 +31,7 @@ from pixi.core.events import (
     TurnEvent,
     TurnStarted,
 )
+from pixi.core.llm import PromptProgress
 from pixi.core.message import Card
 from pixi.core.untrusted import printable, printable_line
 

@@ -6,8 +6,8 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from pixi.core.deltas import PromptProgress
 from pixi.core.events import TurnEvent
+from pixi.core.llm import PromptProgress
 from pixi.core.message import Card, Image, Picture
 from pixi.core.untrusted import printable, printable_line, shortened
 

@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 from math import log
 
-from pixi.core.lines import UserLine
-from pixi.core.tokens import estimate
+from pixi.core.llm import UserLine, estimate
 from pixi.documents.files import Section
 from pixi.knowledge.entry import Entry
 from pixi.knowledge.retrieval.findings import SourceSpan

@@ -10,9 +10,8 @@ from importlib import resources
 from itertools import zip_longest
 from pathlib import PurePosixPath
 
-from pixi.core.deltas import Delta, Finished, PromptProgress, Request, Text
 from pixi.core.errors import ModelError, Reporter
-from pixi.core.lines import SystemLine, UserLine
+from pixi.core.llm import Delta, Finished, PromptProgress, Request, SystemLine, Text, UserLine
 from pixi.core.prompt import fill
 from pixi.core.spending import Count, counted
 from pixi.core.untrusted import clipped, display_line

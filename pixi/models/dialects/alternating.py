@@ -6,8 +6,7 @@ from typing import Literal
 
 import msgspec
 
-from pixi.core.deltas import Request
-from pixi.core.lines import AssistantLine, Line, SystemLine, ToolCall, ToolLine, UserLine
+from pixi.core.llm import AssistantLine, Line, Request, SystemLine, ToolCall, ToolLine, UserLine
 from pixi.core.message import Image
 from pixi.models.dialects.prompt import JsonObject, text_call, text_result, unseen, with_tools_told
 

@@ -18,8 +18,7 @@ from typing import assert_never
 import msgspec
 import yarl
 
-from pixi.core.deltas import Cited, Finished, Request, ToolSchema, Usage
-from pixi.core.lines import ToolCall, ToolLine
+from pixi.core.llm import Cited, Finished, Request, ToolCall, ToolLine, ToolSchema, Usage
 from pixi.core.message import Image
 from pixi.models import faults
 from pixi.models.dialects.alternating import AlternatingTurns, Piece, Side, object_in, talk_of

@@ -14,8 +14,8 @@ from typing import Any, ClassVar, Generic, TypeVar
 import msgspec
 import yarl
 
-from pixi.core.deltas import Delta, PromptProgress, Request, Text
 from pixi.core.language import Thought
+from pixi.core.llm import Delta, PromptProgress, Request, Text
 from pixi.models.dialects.prompt import JsonObject, Quirk, Style
 from pixi.models.error_body import Complaint, ErrorField, complaint_of
 from pixi.models.faults import Server

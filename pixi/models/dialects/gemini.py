@@ -15,9 +15,8 @@ from dataclasses import dataclass
 import msgspec
 import yarl
 
-from pixi.core.deltas import Cited, Finished, Request, Usage
 from pixi.core.errors import ModelError
-from pixi.core.lines import ToolCall
+from pixi.core.llm import Cited, Finished, Request, ToolCall, Usage
 from pixi.core.message import Image
 from pixi.models import faults
 from pixi.models.dialects.alternating import AlternatingTurns, Side, object_in, talk_of

@@ -16,8 +16,7 @@ from typing import Literal
 
 import msgspec
 
-from pixi.core.deltas import Request, ToolSchema
-from pixi.core.lines import AssistantLine, Line, SystemLine, ToolCall, ToolLine, UserLine
+from pixi.core.llm import AssistantLine, Line, Request, SystemLine, ToolCall, ToolLine, ToolSchema, UserLine
 from pixi.core.message import Image
 
 ToolMode = Literal["auto", "native", "text", "off"]

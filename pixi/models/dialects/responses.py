@@ -13,8 +13,19 @@ from typing import Literal, assert_never
 import msgspec
 import yarl
 
-from pixi.core.deltas import Cited, Finished, Request, ToolSchema, Usage
-from pixi.core.lines import AssistantLine, Line, SystemLine, ToolCall, ToolLine, UserLine
+from pixi.core.llm import (
+    AssistantLine,
+    Cited,
+    Finished,
+    Line,
+    Request,
+    SystemLine,
+    ToolCall,
+    ToolLine,
+    ToolSchema,
+    Usage,
+    UserLine,
+)
 from pixi.core.message import Image
 from pixi.models.dialects.dialect import Dialect, ProviderState, ReplyReader, distinct_id
 from pixi.models.dialects.prompt import (

@@ -12,9 +12,8 @@ from pixi.channels.discord.slash.translations import Translations
 from pixi.channels.discord.slash.why import dollars, notes_embed, why_embed
 from pixi.core.citing import traced
 from pixi.core.conversation import notes_in
-from pixi.core.deltas import Cited, Usage
 from pixi.core.language import BUILT_IN
-from pixi.core.lines import AssistantLine, Line, ToolCall, ToolLine, UserLine
+from pixi.core.llm import AssistantLine, Cited, Line, ToolCall, ToolLine, Usage, UserLine
 from pixi.core.reading import written
 from pixi.store.kept import Effect, TurnRecord
 

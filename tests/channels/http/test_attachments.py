@@ -15,7 +15,7 @@ from PIL import Image as Pillow
 from pixi.channels.http import attachments
 from pixi.channels.http.access import Problem
 from pixi.channels.http.attachments import attachments_in
-from pixi.core.lines import UserLine
+from pixi.core.llm import UserLine
 from pixi.settings.http_rules import HttpRules
 from pixi.store.sqlite import SqliteStore
 from tests.channels.http.served import Served, served

@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from pixi.core.deltas import Finished, Prices, Request, Usage
 from pixi.core.errors import ModelError
-from pixi.core.lines import SystemLine
+from pixi.core.llm import Finished, Prices, Request, SystemLine, Usage
 from pixi.documents.files import Section
 from pixi.knowledge.retrieval import Findings, RetrievalAgent, reader
 from pixi.knowledge.retrieval.agent import NO_QUESTION

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from pixi.core.deltas import PromptProgress, Request
 from pixi.core.errors import ModelError
+from pixi.core.llm import PromptProgress, Request
 from pixi.documents.files import Section
 from pixi.knowledge.entry import Entry
 from pixi.knowledge.retrieval import RetrievalAgent

@@ -17,7 +17,7 @@ from pixi.core.citing import sources_in
 from pixi.core.conversation import all_notes, notes_in
 from pixi.core.errors import PixiError
 from pixi.core.language import REACT, SEND
-from pixi.core.lines import AssistantLine, Line, ToolCall, ToolLine
+from pixi.core.llm import AssistantLine, Line, ToolCall, ToolLine
 from pixi.settings.discord_rules import is_admin
 from pixi.store.kept import TurnRecord
 

@@ -1,13 +1,67 @@
-"""What a model's stream is made of, and what is asked of it."""
+"""What passes between us and a model: the lines of a prompt, requests, the deltas of a reply, and tokens."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from msgspec import Struct, field
 
 from pixi.core.language import Thought
-from pixi.core.lines import Line, ToolCall
+from pixi.core.message import Image
+
+Repeats = Literal["free", "few", "none"]
+"""See `Request`."""
+_ASCII_CHARACTERS_PER_TOKEN = 3.5  # English prose has some 4.3, commands and code fewer
+_OTHER_TOKENS_PER_CHARACTER = 0.8  # Chinese has some 0.7, Cyrillic 0.4, emoji up to 3
+_TOKENS_PER_LINE = 6  # what a chat template puts round a line
+TOKENS_PER_IMAGE = 1_000
+"""Some take fewer, few take more."""
+_LEFT_OUT = "\n[… {} characters left out …]\n"
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A whole call that a model asked for. `arguments` is the JSON text as it came, not yet checked."""
+
+    id: str
+    name: str
+    arguments: str
+
+
+@dataclass(frozen=True, slots=True)
+class SystemLine:
+    """The static prefix: persona, commands, rules."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class UserLine:
+    """What people wrote since the last reply, stamped once with who and when."""
+
+    text: str
+    images: tuple[Image, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class AssistantLine:
+    """What the persona did, as clean commands, and the tools it asked for in that round."""
+
+    text: str
+    calls: tuple[ToolCall, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ToolLine:
+    """The answer to one call. `images` are pictures that the tool brought, for models that see."""
+
+    call_id: str
+    name: str
+    text: str
+    images: tuple[Image, ...] = ()
+
+
+Line = SystemLine | UserLine | AssistantLine | ToolLine
 
 
 class Text(Struct, frozen=True, gc=False):
@@ -96,9 +150,6 @@ class PromptProgress(Struct, frozen=True, gc=False):
     seconds: float | None = None
 
 
-Repeats = Literal["free", "few", "none"]
-"""See `Request`."""
-
 Delta = Text | Thought | ToolCall | Cited | PromptProgress | Finished
 
 
@@ -134,3 +185,51 @@ class Request:
     schema: Mapping[str, object] | None = None
     search: bool = False
     repeats: Repeats = "free"
+
+
+def estimate(line: Line) -> int:
+    """Tokens of a line, estimated from its characters."""
+    tokens = _TOKENS_PER_LINE + estimate_text(line.text)
+    if isinstance(line, UserLine | ToolLine):
+        tokens += TOKENS_PER_IMAGE * len(line.images)
+    elif isinstance(line, AssistantLine):
+        tokens += sum(_TOKENS_PER_LINE + estimate_text(call.name + call.arguments) for call in line.calls)
+    return tokens
+
+
+def estimate_all(lines: Iterable[Line]) -> int:
+    """Tokens of lines, estimated."""
+    return sum(map(estimate, lines))
+
+
+def estimate_tools(tools: Sequence[ToolSchema]) -> int:
+    """Tokens of the tools' descriptions, estimated."""
+    return sum(estimate_text(f"{t.name}{t.description}{t.parameters}") for t in tools)
+
+
+def estimate_text(text: str) -> int:
+    """Tokens of a text by itself, estimated."""
+    if text.isascii():
+        return int(len(text) / _ASCII_CHARACTERS_PER_TOKEN) + 1
+    ascii_characters = len(text.encode("ascii", "ignore"))
+    others = len(text) - ascii_characters
+    return int(ascii_characters / _ASCII_CHARACTERS_PER_TOKEN + others * _OTHER_TOKENS_PER_CHARACTER) + 1
+
+
+def shortened(said: UserLine, tokens: float) -> UserLine:
+    """Its beginning and its end, which hold who speaks and what is asked, within so many tokens."""
+    images = said.images[: max(0, int(tokens) // (2 * TOKENS_PER_IMAGE))]
+    rest = tokens - _TOKENS_PER_LINE - TOKENS_PER_IMAGE * len(images) - 16  # 16: the words in the gap
+    share = min(1.0, max(rest, 0) / estimate_text(said.text))
+    while True:
+        half = int(len(said.text) * share / 2)
+        shorter = replace(said, text=without_middle(said.text, half), images=images)
+        if estimate(shorter) <= tokens or half == 0:
+            return shorter
+        share *= 0.9
+
+
+def without_middle(text: str, half: int) -> str:
+    """So many characters of its beginning and of its end, and how many were left out between them."""
+    gap = _LEFT_OUT.format(len(text) - 2 * half)
+    return f"{text[:half]}{gap}{text[-half:] if half else ''}"
