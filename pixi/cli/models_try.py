@@ -193,8 +193,8 @@ async def _chosen(name: str, base_url: str | None) -> _Chosen:
     Raises:
         ConfigError: it is of the catalogue, and not here yet.
     """
-    from pixi.models.discovery import find_servers, holders_of
     from pixi.models.hub import find_in_catalogue
+    from pixi.models.machine import find_servers, holders_of
 
     if base_url or name == "local" or name.endswith(".gguf"):
         return _Chosen({"model.name": name, "model.base_url": base_url})

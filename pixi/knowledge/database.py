@@ -5,7 +5,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from pixi.core.errors import ConfigError
 from pixi.core.untrusted import display_path
@@ -16,7 +16,9 @@ from pixi.knowledge.index_store import IndexStore, Threads, cache_folder
 from pixi.knowledge.registry import DatabaseDescription, describe, require_folder
 from pixi.knowledge.sync import Sync
 from pixi.knowledge.vectors import Vectors, VectorSync, require_numpy
-from pixi.models.embedder import Embedder
+
+if TYPE_CHECKING:
+    from pixi.models.embeddings import OpenAIEmbeddings
 
 _FIRST_SECONDS = 10.0
 """How long a search waits at most where nothing was read yet."""
@@ -55,7 +57,7 @@ class DirectoryDatabase:
         name: str,
         opened: "_Opened",
         progress: Callable[[str], None],
-        embedder: Embedder | None,
+        embedder: "OpenAIEmbeddings | None",
     ) -> None:
         """For `open` alone."""
         self.name = name
@@ -86,7 +88,7 @@ class DirectoryDatabase:
         *,
         name: str = "",
         cache: Path | None = None,
-        embedder: Embedder | None = None,
+        embedder: "OpenAIEmbeddings | None" = None,
         progress: Callable[[str], None] = _silent,
         follow: bool = False,
     ) -> Self:

@@ -22,7 +22,7 @@ from pixi.models.llama_process import LlamaProcess, ServerSettings
 from pixi.models.model import PushedModel, Take, Traits
 from pixi.models.saved_slots import SavedSlots, discard, slots_folder
 from pixi.models.server_model import ServerModel
-from pixi.models.size import read_head, size_in, sized, tools_for
+from pixi.models.traits import read_head, size_in, sized, tools_for
 from pixi.models.weights import Progress, bundled_weights, checked, ticking
 
 _log = logging.getLogger("pixi.models")

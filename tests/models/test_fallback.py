@@ -11,9 +11,8 @@ from msgspec import structs
 from pixi.core.errors import ModelError
 from pixi.core.language import Thought
 from pixi.core.llm import AssistantLine, Delta, Finished, Prices, Request, SystemLine, Text, Usage, UserLine
-from pixi.models.error_body import Complaint
 from pixi.models.fallback import FallbackModel
-from pixi.models.faults import Server, refusal
+from pixi.models.faults import Complaint, Server, refusal
 from pixi.models.model import Model, Traits
 from pixi.testing import ScriptedModel
 from pixi.testing.scripted_model import Scripted

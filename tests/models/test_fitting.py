@@ -14,7 +14,7 @@ from pixi.core.llm import (
     UserLine,
     estimate_all,
 )
-from pixi.models.fitting import fitted
+from pixi.models.fallback import fitted
 
 PREFIX = SystemLine("You are Pixi.")
 LOOK = ToolSchema("look", "look at something", {"type": "object"})

@@ -39,7 +39,7 @@ from pixi.knowledge.retrieval import RetrievalAgent
 from pixi.models import llama_process
 from pixi.models.llama import LocalModel
 from pixi.models.llama_process import LlamaProcess, ServerSettings
-from pixi.models.size import describe
+from pixi.models.traits import describe
 from pixi.models.weights import cached, installed
 from pixi.settings.sampling import Sampling
 from tests.knowledge.retrieval.scene import BRIDGE_ENTRY, TEA_ENTRY

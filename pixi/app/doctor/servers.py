@@ -113,7 +113,7 @@ async def _look_for_models() -> "list[str]":
     Only servers of this machine are asked, and for a listing alone.
     """
     from pixi.core.providers import providers_with_key
-    from pixi.models.discovery import KNOWN_SERVERS, find_servers, trouble_of
+    from pixi.models.machine import KNOWN_SERVERS, find_servers, trouble_of
     from pixi.settings.given import variables_in
 
     lines = []
@@ -142,7 +142,7 @@ async def _model_found(subject: str, model: "ModelSettings") -> Finding:
 def _found_on_this_machine(model: "ModelSettings") -> str:
     from pixi.models import weights
     from pixi.models.llama import file_traits
-    from pixi.models.size import describe
+    from pixi.models.traits import describe
 
     if find_spec("xllamacpp") is None:
         raise ConfigError("the runtime of local models is missing: pip install 'pixi-persona[local]'")
@@ -175,7 +175,7 @@ async def _found_at_server(model: "ModelSettings") -> str:
 async def _size_at_server(model: "ModelSettings", name: str) -> str:
     from pixi.app.models import door_to
     from pixi.models.deadlines import Deadlines
-    from pixi.models.size import describe
+    from pixi.models.traits import describe
 
     door = door_to(model, name, native=False, deadlines=Deadlines(first=LISTING_SECONDS))
     try:

@@ -39,8 +39,7 @@ from pixi.models.dialects.prompt import (
     tool_form,
     unseen,
 )
-from pixi.models.error_body import ErrorField
-from pixi.models.faults import Server
+from pixi.models.faults import ErrorField, Server
 
 _MOST_TOKENS = 999_999_999  # of a prompt
 

@@ -17,8 +17,7 @@ import yarl
 from pixi.core.language import Thought
 from pixi.core.llm import Delta, PromptProgress, Request, Text
 from pixi.models.dialects.prompt import JsonObject, Quirk, Style
-from pixi.models.error_body import Complaint, ErrorField, complaint_of
-from pixi.models.faults import Server
+from pixi.models.faults import Complaint, ErrorField, Server, complaint_of
 
 _PIECE_SIZE = 100  # of what is held without a word in it
 

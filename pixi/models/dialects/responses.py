@@ -38,8 +38,7 @@ from pixi.models.dialects.prompt import (
     tool_form,
     unseen,
 )
-from pixi.models.error_body import ErrorField
-from pixi.models.faults import Server
+from pixi.models.faults import ErrorField, Server
 
 _MOST_CITED = 100
 _SEARCHES = ("web_search_call", "openrouter:web_search")
