@@ -20,7 +20,7 @@ from pixi.core.persona import Persona
 from pixi.engine import Engine
 from pixi.models.model import Traits
 from pixi.testing import RecordingChannel, ScriptedModel
-from pixi.testing.scripted_model import Step
+from pixi.testing.fakes import Step
 
 COMMAND = "python -m benchmarks crowd"
 GOAL = "everybody answered, once and in order"

@@ -126,8 +126,7 @@ async def _calls(count: int) -> tuple[list[float], list[float], list[float]]:
 
     from pixi import Engine, Persona
     from pixi.addons.mcp import register
-    from pixi.mcp.lock import LockFile
-    from pixi.mcp.offers import Program
+    from pixi.mcp.offers import LockFile, Program
     from pixi.mcp.server import McpServer
     from pixi.settings import McpSettings
 

@@ -22,7 +22,7 @@ from pixi.models.llama_process import LlamaProcess, ServerSettings
 from pixi.models.model import Model, Traits
 from pixi.models.server_model import ServerModel
 from pixi.models.weights import bundled_weights
-from pixi.personas.registry import find_persona, shipped_folder
+from pixi.personas.files import find_persona, shipped_folder
 
 COMMAND = "python -m benchmarks tokens"
 GOAL_ABOVE = 30

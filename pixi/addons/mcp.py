@@ -14,11 +14,10 @@ from pixi.core.llm import ToolSchema
 from pixi.core.untrusted import clipped
 from pixi.mcp.offers import ForeignTool, ToolServer
 from pixi.settings import McpSettings
-from pixi.toolbox.arguments import expected, mended, refusal
+from pixi.toolbox.arguments import expected, mended, plain_text, refusal
 from pixi.toolbox.context import Context
 from pixi.toolbox.foreign_schema import AdaptedSchema, Shape, UnusableSchema, accepted
-from pixi.toolbox.safe_names import mark_of, safe_names
-from pixi.toolbox.schema_values import plain_text
+from pixi.toolbox.schema import mark_of, safe_names
 from pixi.toolbox.tools import EVERYBODY, BoundCall, Tool, Toolbox
 
 if TYPE_CHECKING:

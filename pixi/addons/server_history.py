@@ -9,8 +9,7 @@ from pixi.core.channel import Archive, ArchivedMessage, ArchiveQuery, Asker, For
 from pixi.core.errors import ChannelError, ToolError
 from pixi.toolbox.addon import Addon
 from pixi.toolbox.context import Context
-from pixi.toolbox.rates import Rate
-from pixi.toolbox.tools import EVERYBODY, ToolTerms
+from pixi.toolbox.tools import EVERYBODY, Rate, ToolTerms
 
 SOURCE = "server_history"
 """The source of the tools: a persona that names it gets them all."""

@@ -18,8 +18,7 @@ from pixi.knowledge.entry import Entry
 from pixi.knowledge.retrieval import Fact, RetrievalAgent, silent
 from pixi.toolbox.addon import Addon
 from pixi.toolbox.context import Context
-from pixi.toolbox.rates import Rate
-from pixi.toolbox.tools import EVERYBODY
+from pixi.toolbox.tools import EVERYBODY, Rate
 from pixi.web.pages import WebPage, WebPageReader
 
 SOURCE = "web_pages"

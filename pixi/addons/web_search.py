@@ -13,9 +13,8 @@ from pixi.core.spending import search_prices, way_of_searching
 from pixi.core.untrusted import clipped
 from pixi.toolbox.addon import Addon
 from pixi.toolbox.context import Context
-from pixi.toolbox.rates import Rate
-from pixi.toolbox.safe_names import safe_names
-from pixi.toolbox.tools import EVERYBODY, Tool, Toolbox
+from pixi.toolbox.schema import safe_names
+from pixi.toolbox.tools import EVERYBODY, Rate, Tool, Toolbox
 from pixi.web.search_engines import SearchEngine, SearchError
 
 SOURCE = "web_search"

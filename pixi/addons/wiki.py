@@ -20,8 +20,7 @@ from pixi.text.lists import telling_runs, without_asking, word_list
 from pixi.text.terms import normalise, pieces
 from pixi.toolbox.addon import Addon
 from pixi.toolbox.context import Context
-from pixi.toolbox.rates import Rate
-from pixi.toolbox.tools import EVERYBODY
+from pixi.toolbox.tools import EVERYBODY, Rate
 from pixi.web.wiki import MOST_PAGES, Wiki, WikiPage, WikiPages
 from pixi.web.wiki_api import WikiError, asked_title
 

@@ -101,7 +101,7 @@ def asked_for_model(settings: "Settings", folder: Path = Path()) -> Mapping[str,
     """
     from pixi.core.providers import providers_with_key
     from pixi.models.machine import find_servers
-    from pixi.settings.given import variables_in
+    from pixi.settings.sources import variables_in
 
     printer = Printer(settings)
     present = settings.model.name if settings.model_is_set else ""
@@ -282,7 +282,7 @@ def _downloaded(model: "CatalogueModel", printer: Printer) -> Mapping[str, str]:
 
 def _written(path: Path, values: Mapping[str, str], printer: Printer) -> Mapping[str, str]:
     """Write the choice down and show it. Where it cannot be written it holds for this run alone."""
-    from pixi.settings.writing import lines_of, write_model
+    from pixi.settings.sources import lines_of, write_model
 
     try:
         write_model(path, values)

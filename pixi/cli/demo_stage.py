@@ -203,8 +203,7 @@ async def _engine(script: ScriptedModel, database: "DirectoryDatabase") -> Async
     from pixi.addons.knowledge import knowledge_of
     from pixi.engine.engine import Engine
     from pixi.knowledge.retrieval import RetrievalAgent
-    from pixi.personas.files import load_persona
-    from pixi.personas.registry import shipped_folder
+    from pixi.personas.files import load_persona, shipped_folder
     from pixi.store.opening import open_store
 
     persona = load_persona(shipped_folder() / "pixi.md").persona

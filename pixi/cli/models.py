@@ -325,7 +325,7 @@ def _agreed() -> bool:
 
 def _tell_of(model: "CatalogueModel") -> None:
     """Print how a model that was fetched is used."""
-    from pixi.settings.writing import lines_of
+    from pixi.settings.sources import lines_of
 
     (line,) = lines_of({"name": str(model.path)})
     print(f"{model.path}\n\nTo talk to it, write into pixi.toml:\n\n[model]\n{line}\n")

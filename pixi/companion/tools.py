@@ -30,7 +30,7 @@ from pixi.core.errors import OutcomeUnknown, ToolError
 from pixi.fetching.web import Web
 from pixi.toolbox.addon import Addon
 from pixi.toolbox.context import Context
-from pixi.toolbox.rates import Rate
+from pixi.toolbox.tools import Rate
 
 SOURCE = "companion"
 """The source of the tools: a persona that names it has all of them."""

@@ -36,7 +36,7 @@ from pixi.engine.usage import UsageLedger
 from pixi.models.model import Model
 from pixi.store.kept import LookedBack, TurnRecord
 from pixi.store.store import Store
-from pixi.toolbox.addon import Addon
+from pixi.toolbox.addon import Addon, basics
 from pixi.toolbox.commands import CommandRegistry
 from pixi.toolbox.foreign import foreign
 from pixi.toolbox.tools import Toolbox
@@ -107,14 +107,12 @@ class Engine:
         keep: int = 64,
         look_up: LookUp | None = None,
     ) -> None:
-        from pixi.toolbox import basics
-
         self.commands = CommandRegistry()
         self.tools = Toolbox()
         self.addon = Addon(self.commands, self.tools)
         self.command = self.addon.command
         self.tool = self.addon.tool
-        for setup in (basics.setup, *addons):
+        for setup in (basics, *addons):
             setup(self.addon)
         self.settings = EngineSettings(limits or Limits(), prose, pace, gather_seconds, finish_seconds)
         self.settings.budgets = budgets or Budgets()

@@ -27,9 +27,8 @@ from pixi.engine.turn_actions import NotDone, TurnActions
 from pixi.store.store import Store
 from pixi.toolbox.context import Context
 from pixi.toolbox.foreign import ForeignError, foreign, within
-from pixi.toolbox.rates import Key, Rate, Rates, as_words
 from pixi.toolbox.results import as_json, masked
-from pixi.toolbox.tools import BoundCall, Tool
+from pixi.toolbox.tools import BoundCall, Key, Rate, Rates, Tool, as_words
 
 _LOOK_SECONDS = 5.0  # for what only looks whether a tool may be used
 _LONGEST_VALUE = 400  # characters of an argument that a person is shown

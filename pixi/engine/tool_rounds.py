@@ -29,9 +29,8 @@ from pixi.engine.turn_actions import NotDone, TurnActions
 from pixi.store.kept import AuditOutcome, Deed, Quota
 from pixi.toolbox.arguments import arguments_in
 from pixi.toolbox.foreign import ForeignError, foreign, within
-from pixi.toolbox.rates import as_words
 from pixi.toolbox.results import Part, as_json, clipped, parts_of, with_pictures_checked
-from pixi.toolbox.tools import LEAST_BYTES, BoundCall, Tool
+from pixi.toolbox.tools import LEAST_BYTES, BoundCall, Tool, as_words
 
 _log = logging.getLogger("pixi.engine")
 

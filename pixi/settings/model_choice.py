@@ -12,9 +12,9 @@ from pixi.core.errors import ConfigError
 from pixi.core.llm import Prices
 from pixi.core.providers import key_name_of
 from pixi.settings.check import check_in, usual_key
-from pixi.settings.given import Faults, Given, Variable
 from pixi.settings.secret import Secret
 from pixi.settings.sections import EmbeddingSettings, ModelSettings, Settings
+from pixi.settings.sources import Faults, Given, Variable
 from pixi.settings.values import value_of
 
 

@@ -8,11 +8,10 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import unquote
 
-from pixi.toolbox.arguments import expected
-from pixi.toolbox.safe_names import safe_names
-from pixi.toolbox.schema_values import (
+from pixi.toolbox.arguments import (
     LONGEST_VALUE,
     can_be_chosen,
+    expected,
     is_of,
     list_in,
     number_in,
@@ -20,6 +19,7 @@ from pixi.toolbox.schema_values import (
     plain_text,
     shown,
 )
+from pixi.toolbox.schema import safe_names
 
 _MOST_NODES = 800
 _MOST_NAMES = 5_000  # of properties of one object, and of those that must be given

@@ -12,7 +12,7 @@ from pixi.core.persona import Persona
 from pixi.toolbox.addon import Addon
 from pixi.toolbox.commands import CommandRegistry
 from pixi.toolbox.context import Context
-from pixi.toolbox.safe_names import safe_names
+from pixi.toolbox.schema import safe_names
 from pixi.toolbox.tools import EVERYBODY, BoundCall, Tool, Toolbox
 from pixi.web.search_engines import Result, SearchError
 

@@ -18,9 +18,9 @@ from prompt_toolkit.history import FileHistory, InMemoryHistory
 from prompt_toolkit.input import PipeInput, create_pipe_input
 from prompt_toolkit.output.vt100 import Vt100_Output
 
+from pixi.channels.terminal.commands import history_in, last_said, told_time
 from pixi.channels.terminal.lines import seat
 from pixi.channels.terminal.live import LiveTerminal
-from pixi.channels.terminal.own import history_in, last_said, told_time
 from pixi.core.errors import ConfigError, Reporter
 from pixi.core.events import Opened, Progressed, ToolAnswered, ToolCalled
 from pixi.core.language import Planned

@@ -21,7 +21,7 @@ from pixi.models.hub import CatalogueModel
 from pixi.models.machine import FoundServer, KnownServer
 from pixi.settings import load
 from pixi.settings.model_choice import server_of
-from pixi.settings.writing import write_model
+from pixi.settings.sources import write_model
 from tests.cli.conftest import Program
 from tests.servers.scripted_openai import ScriptedOpenAI, answer
 from tests.waiting import LIMIT

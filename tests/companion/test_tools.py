@@ -20,7 +20,7 @@ from pixi.core.persona import Persona
 from pixi.fetching.web import Web
 from pixi.store.sqlite import SqliteStore
 from pixi.testing import ScriptedModel
-from pixi.testing.scripted_model import Step
+from pixi.testing.fakes import Step
 from pixi.toolbox.addon import Addon
 from pixi.toolbox.commands import CommandRegistry
 from pixi.toolbox.tools import Toolbox

@@ -20,7 +20,7 @@ from pixi.models.model import Traits
 from pixi.store.sql import SqlStore
 from pixi.store.sqlite import SqliteStore
 from pixi.testing import RecordingChannel, ScriptedModel
-from pixi.testing.scripted_model import Reply
+from pixi.testing.fakes import Reply
 from pixi.toolbox.addon import Addon
 from pixi.toolbox.context import Context
 from tests.engine.scene import PIXI, Scene, scene

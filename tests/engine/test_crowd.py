@@ -15,7 +15,7 @@ from pixi.core.stamps import BROKE_OFF, STILL_WAITS
 from pixi.models.model import Traits
 from pixi.store.sqlite import SqliteStore
 from pixi.testing import ScriptedModel
-from pixi.testing.scripted_model import Step
+from pixi.testing.fakes import Step
 from tests.engine.scene import PIXI, Scene, scene
 from tests.waiting import until
 

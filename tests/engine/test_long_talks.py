@@ -20,7 +20,7 @@ from pixi.store.kept import Fold, SavedConversation
 from pixi.store.sqlite import SqliteStore
 from pixi.store.writer import Writer
 from pixi.testing import RecordingChannel, ScriptedModel
-from pixi.testing.scripted_model import Scripted
+from pixi.testing.fakes import Scripted
 from tests.engine.scene import Parts, Scene, scene
 from tests.held_clock import HeldClock
 from tests.waiting import until

@@ -21,7 +21,7 @@ from pixi.engine.turn_actions import nonce_of
 from pixi.store.kept import AuditOutcome, Deed, Effect
 from pixi.store.sqlite import SqliteStore
 from pixi.testing import RecordingChannel, ScriptedModel
-from pixi.testing.scripted_model import Scripted
+from pixi.testing.fakes import Scripted
 from pixi.toolbox.addon import Addon
 from pixi.toolbox.context import Context
 from tests.begun import begun

@@ -13,7 +13,7 @@ from pixi.core.persona import Persona
 from pixi.core.spending import Limits
 from pixi.models.model import Traits
 from pixi.testing import ScriptedModel
-from pixi.testing.scripted_model import Step
+from pixi.testing.fakes import Step
 from pixi.toolbox.addon import Addon
 from pixi.toolbox.context import Context
 from tests.engine.scene import Scene, scene

@@ -16,7 +16,7 @@ from pixi.models.model import Traits
 from pixi.store.kept import UnfinishedTurn
 from pixi.store.sqlite import SqliteStore
 from pixi.testing import RecordingChannel, ScriptedModel
-from pixi.testing.scripted_model import Step
+from pixi.testing.fakes import Step
 from pixi.toolbox.addon import Addon
 from pixi.toolbox.context import Context, Draft
 from tests.engine.scene import Scene, scene

@@ -15,7 +15,7 @@ from pixi.models.fallback import FallbackModel
 from pixi.models.faults import Complaint, Server, refusal
 from pixi.models.model import Model, Traits
 from pixi.testing import ScriptedModel
-from pixi.testing.scripted_model import Scripted
+from pixi.testing.fakes import Scripted
 
 HI = Request((SystemLine("You are Pixi."), UserLine("mo: hi")))
 DOWN = ModelError("first:80 failed (500).")

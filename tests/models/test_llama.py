@@ -41,7 +41,7 @@ from pixi.models.llama import LocalModel
 from pixi.models.llama_process import LlamaProcess, ServerSettings
 from pixi.models.traits import describe
 from pixi.models.weights import cached, installed
-from pixi.settings.sampling import Sampling
+from pixi.settings.sections import Sampling
 from tests.knowledge.retrieval.scene import BRIDGE_ENTRY, TEA_ENTRY
 from tests.waiting import until
 

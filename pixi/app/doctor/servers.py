@@ -15,8 +15,7 @@ from pixi.core.untrusted import escaped_line
 
 if TYPE_CHECKING:
     from pixi.channels.discord.gateway.preflight import BotInfo
-    from pixi.mcp.lock import ApprovedServer, ComparedTools
-    from pixi.mcp.offers import ToolServer, Where
+    from pixi.mcp.offers import ApprovedServer, ComparedTools, ToolServer, Where
     from pixi.settings import McpSettings, ModelSettings, Settings, WikiSettings
 
 LISTING_SECONDS = 10.0
@@ -114,7 +113,7 @@ async def _look_for_models() -> "list[str]":
     """
     from pixi.core.providers import providers_with_key
     from pixi.models.machine import KNOWN_SERVERS, find_servers, trouble_of
-    from pixi.settings.given import variables_in
+    from pixi.settings.sources import variables_in
 
     lines = []
     for server in await find_servers():
@@ -227,8 +226,7 @@ async def _mcp_found(
     name: str, where: "Where", approved: "ApprovedServer | None", its: "McpSettings"
 ) -> list[Finding]:
     from pixi.mcp.connection import connected
-    from pixi.mcp.lock import sifted
-    from pixi.mcp.offers import visible
+    from pixi.mcp.offers import sifted, visible
 
     subject = f"mcp.{name}"
     if approved is not None and approved.mark != where.mark:

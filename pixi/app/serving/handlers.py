@@ -34,8 +34,7 @@ from pixi.core.spending import Count
 from pixi.core.untrusted import clipped, prompt_name
 from pixi.settings import Settings
 from pixi.toolbox.arguments import checked
-from pixi.toolbox.safe_names import safe_names
-from pixi.toolbox.schema import Signature, signature_of
+from pixi.toolbox.schema import Signature, safe_names, signature_of
 
 if TYPE_CHECKING:
     from pixi.app.databases import DatabasePool

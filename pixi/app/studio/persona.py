@@ -35,8 +35,7 @@ from pixi.core.routes import AddonRoute, Caller, RouteError
 from pixi.core.untrusted import prompt_name
 from pixi.engine.capabilities import Capabilities, capabilities_of, missing_names
 from pixi.engine.context import prompt_template
-from pixi.personas.files import LARGEST, LoadedPersona, shown
-from pixi.personas.registry import BrokenPersona, Found
+from pixi.personas.files import LARGEST, BrokenPersona, Found, LoadedPersona, shown
 
 _LONGEST = 100_000  # characters of a section that are shown
 

@@ -56,7 +56,7 @@ from pixi.channels.http.talks import Instead, TalkAddress, Talks, id_with_run
 from pixi.channels.http.visitors import HttpLimits, Visitors, network_of
 from pixi.core.message import words_of
 from pixi.core.persona import Persona
-from pixi.settings.http_rules import HttpRules
+from pixi.settings.rules import HttpRules
 from pixi.store.kept import SentFile
 from pixi.store.store import Store
 

@@ -39,7 +39,7 @@ from pixi.channels.http.visitors import HttpLimits, Visitors
 from pixi.core.errors import ConfigError, PixiError
 from pixi.core.routes import AddonRoute
 from pixi.fetching.web import Web
-from pixi.settings.http_rules import HttpRules, is_own, origin_of
+from pixi.settings.rules import HttpRules, is_own, origin_of
 
 _MALFORMED = (HttpProcessingError, web.RequestPayloadError)
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from pixi.channels.engine import ChannelEngine
+from pixi.channels.terminal.commands import LAST_TURNS, last_said, said_in, told_time
 from pixi.channels.terminal.lines import TerminalUser
-from pixi.channels.terminal.own import LAST_TURNS, last_said, said_in, told_time
 from pixi.channels.terminal.screen import Screen
 from pixi.channels.terminal.transcript import Transcript
 from pixi.core.channel import Question

@@ -14,11 +14,13 @@ from prompt_toolkit.history import History
 
 from pixi.channels.engine import ChannelEngine
 from pixi.channels.terminal.asking import QuestionQueue, Step, UndoCommands
-from pixi.channels.terminal.commands import HELP, Choices, CommandCompleter, TalkChange
-from pixi.channels.terminal.lines import TerminalUser
-from pixi.channels.terminal.own import (
+from pixi.channels.terminal.commands import (
     ASK_FORGET,
+    HELP,
     LAST_TURNS,
+    Choices,
+    CommandCompleter,
+    TalkChange,
     exported,
     forgotten,
     last_said,
@@ -26,6 +28,7 @@ from pixi.channels.terminal.own import (
     told_personas,
     told_why,
 )
+from pixi.channels.terminal.lines import TerminalUser
 from pixi.channels.terminal.rows import Line, drawn
 from pixi.channels.terminal.screen import Screen
 from pixi.channels.terminal.transcript import Transcript

@@ -30,7 +30,7 @@ from pixi.documents.files import Section
 from pixi.knowledge.entry import Entry, Source
 from pixi.knowledge.index.query import QueryParser
 from pixi.text.lists import glyph_list, telling_runs, without_asking, words_of
-from pixi.text.snippets import LENGTH, Cutter
+from pixi.text.relevance import LENGTH, Cutter
 from pixi.text.terms import CODES, WITHOUT_STEMMER, Analysis, is_corrigible, normalise, pieces, runs
 
 SIZE = 1_000

@@ -23,7 +23,7 @@ from pixi.knowledge.index.query import (
     reading,
     writing,
 )
-from pixi.text.snippets import Cutter
+from pixi.text.relevance import Cutter
 from pixi.text.terms import Analysis, clean, language_of, normalise, pieces
 
 if TYPE_CHECKING:

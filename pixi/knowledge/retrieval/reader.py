@@ -16,7 +16,16 @@ from pixi.core.prompt import fill
 from pixi.core.spending import Count, counted
 from pixi.core.untrusted import clipped, display_line
 from pixi.knowledge.entry import Entry
-from pixi.knowledge.retrieval.findings import NOT_IN_WHAT_WAS_READ, NOT_THERE, Answer, SourceSpan
+from pixi.knowledge.retrieval.findings import (
+    LONGEST_REPLY,
+    NOT_IN_WHAT_WAS_READ,
+    NOT_THERE,
+    Answer,
+    SourceSpan,
+    quoted,
+    read_reply,
+    runs_on,
+)
 from pixi.knowledge.retrieval.passages import (
     Passages,
     PromptPart,
@@ -26,7 +35,6 @@ from pixi.knowledge.retrieval.passages import (
     sentences_of,
     tokens_in,
 )
-from pixi.knowledge.retrieval.replies import LONGEST_REPLY, quoted, read_reply, runs_on
 from pixi.models.model import Model
 
 MOST_FACTS = 10

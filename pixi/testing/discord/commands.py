@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pixi.testing.discord import bodies, gateway
+from pixi.testing.discord import gateway, routing
 from pixi.testing.discord.calls import ApiCall, Form, Json, fault, invalid, snowflake
 from pixi.testing.discord.routing import ApiAnswer, ApiRoute, guild_of
 
@@ -244,7 +244,7 @@ def listing(world: World, call: ApiCall) -> object:
 def create(world: World, call: ApiCall) -> object:
     """Register a command, or replace it."""
     home = _home(world, call)
-    body = bodies.fields_of(call)
+    body = routing.fields_of(call)
     form = Form()
     check(body, form)
     form.check()
@@ -286,7 +286,7 @@ def edit(world: World, call: ApiCall) -> object:
     """Change a command."""
     home = _home(world, call)
     command = world.commands.by_id(snowflake(call.ids["command"], "command_id"), home)
-    body = command.body | bodies.fields_of(call)
+    body = command.body | routing.fields_of(call)
     form = Form()
     check(body, form)
     form.check()

@@ -16,9 +16,8 @@ from pixi.testing.discord.calls import Json
 from pixi.testing.discord.ids import time_of
 
 if TYPE_CHECKING:
-    from pixi.testing.discord.channels import FakeChannel
+    from pixi.testing.discord.channels import FakeChannel, Webhook
     from pixi.testing.discord.users import User
-    from pixi.testing.discord.webhooks import Webhook
 
 EPHEMERAL = 1 << 6
 REPLY = 19

@@ -23,9 +23,8 @@ from pixi.testing.discord.messages import (
 from pixi.testing.discord.users import Permission, in_channel
 
 if TYPE_CHECKING:
-    from pixi.testing.discord.channels import FakeChannel
+    from pixi.testing.discord.channels import FakeChannel, Webhook
     from pixi.testing.discord.users import User
-    from pixi.testing.discord.webhooks import Webhook
     from pixi.testing.discord.world import World
 
 _USER = re.compile(r"<@!?(\d{1,20})>")

@@ -8,7 +8,7 @@ import pytest
 from pixi.channels.http.feed import Channels
 from pixi.core.message import Card, Field
 from pixi.core.persona import Persona
-from pixi.settings.http_rules import HttpRules
+from pixi.settings.rules import HttpRules
 from pixi.store.sqlite import SqliteStore
 from pixi.store.writer import Writer
 from pixi.toolbox.addon import Addon

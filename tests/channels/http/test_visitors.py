@@ -17,7 +17,7 @@ from pixi.channels.http.visitors import RENEWED_SECONDS, TOKEN_SECONDS, Visitors
 from pixi.core.llm import ToolCall
 from pixi.core.persona import Persona
 from pixi.core.spending import Allowance, Budgets
-from pixi.settings.http_rules import HttpRules
+from pixi.settings.rules import HttpRules
 from pixi.store.kept import ApiKey
 from pixi.toolbox.addon import Addon
 from pixi.toolbox.context import Context

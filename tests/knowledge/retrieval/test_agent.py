@@ -18,7 +18,7 @@ from pixi.knowledge.retrieval.findings import NOT_IN_WHAT_WAS_READ, NOT_THERE
 from pixi.knowledge.retrieval.reader import FAR, MOST_FACTS, NEAREST, NO_TEXT
 from pixi.models.model import Traits
 from pixi.testing import ScriptedModel
-from pixi.testing.scripted_model import Step
+from pixi.testing.fakes import Step
 from tests.knowledge.retrieval.scene import (
     BRIDGE,
     BRIDGE_ENTRY,

@@ -13,7 +13,7 @@ from pixi.knowledge.retrieval import RetrievalAgent
 from pixi.knowledge.retrieval.reader import CUT_OFF, NEAREST
 from pixi.models.model import Traits
 from pixi.testing import ScriptedModel
-from pixi.testing.scripted_model import Scripted, Step
+from pixi.testing.fakes import Scripted, Step
 from tests.held_clock import HeldClock
 from tests.knowledge.retrieval.scene import (
     BRIDGE_ENTRY,

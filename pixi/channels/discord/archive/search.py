@@ -25,8 +25,7 @@ from pixi.channels.discord.requests import UNREADABLE, DiscordRefused
 from pixi.core.channel import ArchivedMessage, FoundMessages
 from pixi.core.errors import ChannelError, ChannelLost
 from pixi.core.untrusted import prompt_name
-from pixi.text.relevance import most_relevant
-from pixi.text.snippets import Cutter
+from pixi.text.relevance import Cutter, most_relevant
 from pixi.text.terms import Analysis, normalise, pieces, terms_of
 
 _log = logging.getLogger("pixi.discord")

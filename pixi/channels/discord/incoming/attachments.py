@@ -10,7 +10,7 @@ from pixi.channels.discord.formatting import one_line
 from pixi.channels.discord.incoming.message import IncomingAttachment, IncomingMessage
 from pixi.core.message import Attached, Image, clipped, told_picture, told_size, told_text, why_not_shown
 from pixi.models.pictures import PictureError, fit_for_model
-from pixi.settings.discord_rules import Rules
+from pixi.settings.rules import Rules
 
 _log = logging.getLogger("pixi.discord")
 

@@ -23,7 +23,7 @@ from pixi.core.channel import Question
 from pixi.core.errors import ChannelError
 from pixi.core.events import Verdict
 from pixi.core.untrusted import shortened
-from pixi.settings.discord_rules import may_talk
+from pixi.settings.rules import may_talk
 
 _log = logging.getLogger("pixi.discord")
 

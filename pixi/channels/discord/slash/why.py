@@ -18,7 +18,7 @@ from pixi.core.conversation import all_notes, notes_in
 from pixi.core.errors import PixiError
 from pixi.core.language import REACT, SEND
 from pixi.core.llm import AssistantLine, Line, ToolCall, ToolLine
-from pixi.settings.discord_rules import is_admin
+from pixi.settings.rules import is_admin
 from pixi.store.kept import TurnRecord
 
 _DATABASE_TOOL = re.compile(r"(?P<kind>query|search)_(?P<database>.+)_database")
