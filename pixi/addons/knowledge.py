@@ -14,6 +14,7 @@ from pixi.knowledge.registry import source_of
 from pixi.knowledge.retrieval import RetrievalAgent, silent
 from pixi.toolbox.addon import Addon
 from pixi.toolbox.context import Context
+from pixi.toolbox.results import NOTHING_FOUND
 
 RESULTS = 8
 """How many entries a search gives unless more are asked for."""
@@ -23,7 +24,6 @@ _MOST_ENTRIES = 8  # read for one question
 _ENTRIES = 3  # read for a question that names none
 _LONGEST_QUESTION = 2_000  # characters
 _LONGEST_ABOUT = 400  # characters
-_NOTHING_FOUND = "Nothing was found. Try other words, or fewer."
 _NO_DOCUMENTS = "Nothing was found: there are no documents in this database."
 _READING = "The documents are still being read; there may be more to find in a moment."
 
@@ -148,7 +148,7 @@ async def query_result(
 
 def _nothing_in(database: DirectoryDatabase) -> str:
     """What to say where nothing was found."""
-    return _NO_DOCUMENTS if database.state.finished and not database.entries else _NOTHING_FOUND
+    return _NO_DOCUMENTS if database.state.finished and not database.entries else NOTHING_FOUND
 
 
 def described(database: DirectoryDatabase) -> str:

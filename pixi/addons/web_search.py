@@ -13,6 +13,7 @@ from pixi.core.spending import search_prices, way_of_searching
 from pixi.core.untrusted import clipped
 from pixi.toolbox.addon import Addon
 from pixi.toolbox.context import Context
+from pixi.toolbox.results import NOTHING_FOUND
 from pixi.toolbox.schema import safe_names
 from pixi.toolbox.tools import EVERYBODY, Rate, Tool, Toolbox
 from pixi.web.search_engines import SearchEngine, SearchError
@@ -24,7 +25,6 @@ MOST_RESULTS = 20
 _OFTEN = Rate(20, 300.0)
 _SECONDS = 60.0  # an engine's own limit is shorter
 _LONGEST_QUERY = 400  # characters
-_NOTHING_FOUND = "Nothing was found. Try other words, or fewer."
 
 
 class SearchBackend(Protocol):
@@ -67,7 +67,7 @@ class EngineSearch:
             raise ToolError(str(error)) from error
         results = [{"title": each.title, "url": each.url, "snippet": each.snippet} for each in found]
         told: dict[str, object] = {"engine": self.name, "results": results}
-        return told if results else told | {"note": _NOTHING_FOUND}
+        return told if results else told | {"note": NOTHING_FOUND}
 
 
 def web_search_tool(

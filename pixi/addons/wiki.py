@@ -20,6 +20,7 @@ from pixi.text.lists import telling_runs, without_asking, word_list
 from pixi.text.terms import normalise, pieces
 from pixi.toolbox.addon import Addon
 from pixi.toolbox.context import Context
+from pixi.toolbox.results import NOTHING_FOUND
 from pixi.toolbox.tools import EVERYBODY, Rate
 from pixi.web.wiki import MOST_PAGES, Wiki, WikiPage, WikiPages
 from pixi.web.wiki_api import WikiError, asked_title
@@ -35,7 +36,6 @@ _LONGEST_QUESTION = 2_000  # characters
 _LONGEST_ABOUT = 400
 _OFTEN = Rate(60, 600.0)
 _CONTRACTED = re.compile(r"n['’]t\b|['’](?:s|re|ve|ll|d|m)\b", re.IGNORECASE)
-_NOTHING_FOUND = "Nothing was found. Try other words, or fewer."
 
 WikiOf = Callable[[Persona], Wiki]
 """The wiki of a persona: one without an address is Wikipedia, in the language that the persona speaks."""
@@ -138,7 +138,7 @@ async def search_result(wiki: Wiki, query: str, limit: int = RESULTS) -> dict[st
     result: dict[str, Any] = {"wiki": site.name, "results": results}
     if searched.suggestion:
         result["did_you_mean"] = searched.suggestion
-    return result if results else result | {"note": _NOTHING_FOUND}
+    return result if results else result | {"note": NOTHING_FOUND}
 
 
 async def query_result(
@@ -205,7 +205,7 @@ def _told_besides(pages: WikiPages, missing: list[dict[str, Any]], titles: Seque
     if len(titles) > MOST_PAGES:
         told["not_read"] = list(titles[MOST_PAGES:])
     if not pages.found and not missing:
-        told["note"] = _NOTHING_FOUND
+        told["note"] = NOTHING_FOUND
     return told
 
 

@@ -7,9 +7,9 @@ from itertools import islice
 
 from pixi.core.citing import is_trace
 from pixi.core.language import BUILT_IN, NOTE
-from pixi.core.llm import AssistantLine, Line, UserLine, estimate, estimate_all, estimate_text, without_middle
+from pixi.core.llm import AssistantLine, Line, UserLine, estimate, estimate_all, estimate_text
 from pixi.core.reading import SILENCE, read_again, written
-from pixi.core.untrusted import prompt_name, quoted
+from pixi.core.untrusted import prompt_name, quoted, without_middle
 
 _WRITTEN = "[NOTE"  # as every note begins that the history holds
 
@@ -76,7 +76,7 @@ def told(lines: Iterable[Line], persona: str) -> str:
                 parts.append((f"from {name}:", text))
             case _:
                 pass
-    blocks = [(head, quoted(_shortened(text.strip()))) for head, text in parts]
+    blocks = [(head, quoted(without_middle(text.strip(), _LONGEST_PART))) for head, text in parts]
     return "\n".join(f"{head}\n{text}" for head, text in blocks if text)
 
 
@@ -115,11 +115,6 @@ def as_summary(reply: str, tokens: int) -> str:
         kept.append(line.rstrip())
         left -= size
     return "\n".join(kept).strip()
-
-
-def _shortened(text: str) -> str:
-    """A line without its middle, where it is long: at its end stands what was asked last."""
-    return text if len(text) <= _LONGEST_PART else without_middle(text, _LONGEST_PART // 2)
 
 
 def _beginning(text: str, tokens: int) -> str:

@@ -8,15 +8,17 @@ from msgspec import Struct, field
 
 from pixi.core.language import Thought
 from pixi.core.message import Image
+from pixi.core.untrusted import without_middle
 
 Repeats = Literal["free", "few", "none"]
 """See `Request`."""
+ToolMode = Literal["auto", "native", "text", "off"]
+"""How a model is offered tools: in fields of its API, in words of the prompt, or not at all."""
 _ASCII_CHARACTERS_PER_TOKEN = 3.5  # English prose has some 4.3, commands and code fewer
 _OTHER_TOKENS_PER_CHARACTER = 0.8  # Chinese has some 0.7, Cyrillic 0.4, emoji up to 3
 _TOKENS_PER_LINE = 6  # what a chat template puts round a line
 TOKENS_PER_IMAGE = 1_000
 """Some take fewer, few take more."""
-_LEFT_OUT = "\n[… {} characters left out …]\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,14 +224,8 @@ def shortened(said: UserLine, tokens: float) -> UserLine:
     rest = tokens - _TOKENS_PER_LINE - TOKENS_PER_IMAGE * len(images) - 16  # 16: the words in the gap
     share = min(1.0, max(rest, 0) / estimate_text(said.text))
     while True:
-        half = int(len(said.text) * share / 2)
-        shorter = replace(said, text=without_middle(said.text, half), images=images)
-        if estimate(shorter) <= tokens or half == 0:
+        longest = int(len(said.text) * share)
+        shorter = replace(said, text=without_middle(said.text, longest), images=images)
+        if estimate(shorter) <= tokens or longest < 2:
             return shorter
         share *= 0.9
-
-
-def without_middle(text: str, half: int) -> str:
-    """So many characters of its beginning and of its end, and how many were left out between them."""
-    gap = _LEFT_OUT.format(len(text) - 2 * half)
-    return f"{text[:half]}{gap}{text[-half:] if half else ''}"

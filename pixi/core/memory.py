@@ -14,7 +14,7 @@ from rapidfuzz.distance import OSA
 from pixi.core.llm import UserLine
 from pixi.core.message import Audience, Venue
 from pixi.core.stamps import BROKE_OFF, STILL_WAITS, told_id
-from pixi.core.untrusted import quoted
+from pixi.core.untrusted import clipped, quoted
 
 LONGEST_FACT = 300
 """Characters of one fact."""
@@ -103,7 +103,7 @@ def may_be_told(memory: Memory, venue: Venue, conversation: str, present: Collec
 def one_fact(text: str) -> str:
     """A fact as it is kept: one line, without what cannot be seen, cut where it is long."""
     line = " ".join("".join(c if c.isprintable() or c in _JOINERS else " " for c in text).split())
-    return line if len(line) <= LONGEST_FACT else f"{line[: LONGEST_FACT - 1].rstrip()}…"
+    return clipped(line, LONGEST_FACT)
 
 
 def those_that_say_the_same(fact: str, others: Sequence[str]) -> list[int]:

@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Protocol
 
-from pixi.core.llm import TOKENS_PER_IMAGE, UserLine, estimate, shortened, without_middle
+from pixi.core.llm import TOKENS_PER_IMAGE, UserLine, estimate, shortened
 from pixi.core.message import Author, Message, Quoted
-from pixi.core.untrusted import clipped, prompt_name, quoted
+from pixi.core.untrusted import clipped, prompt_name, quoted, without_middle
 
 _LONGEST_QUOTATION = 500
 _LONGEST_CITED = 400  # characters of what a document says
@@ -346,4 +346,4 @@ def _cut_to(message: Message, characters: int) -> Message:
     text = message.text
     if len(text) <= characters + _GAP:
         return message
-    return replace(message, text=without_middle(text, characters // 2))
+    return replace(message, text=without_middle(text, characters))

@@ -22,7 +22,7 @@ from pixi.core.llm import Prices, Usage
 from pixi.core.masking import SecretRedactor
 from pixi.core.message import Author, Card, Message, Picture, Rights, Venue
 from pixi.core.persona import Persona
-from pixi.core.untrusted import clipped, prompt_name, shortened
+from pixi.core.untrusted import clipped, prompt_name, without_middle
 from pixi.engine.turn_actions import NotDone, TurnActions
 from pixi.store.store import Store
 from pixi.toolbox.context import Context
@@ -363,7 +363,7 @@ def readable(arguments: Mapping[str, Any]) -> str:
 
 
 def _cut(text: str, longest: int) -> str:
-    return shortened(text, longest, " … ({} characters left out) … ")[0]
+    return without_middle(text, longest, " … ({} characters left out) … ")
 
 
 async def _guarded(what: str, tool: Tool, context: Context) -> bool:

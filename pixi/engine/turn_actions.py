@@ -23,7 +23,6 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal
 
 from pixi.channels.observing import ObservedTurn
 from pixi.core.channel import Channel
@@ -43,9 +42,6 @@ from pixi.store.store import Store
 from pixi.toolbox.results import with_picture_checked
 
 _log = logging.getLogger("pixi.engine")
-
-PaceSetting = Literal["persona", "off", "brisk", "human"]
-"""How fast messages follow each other: as the persona says, or one pace for all."""
 
 _WIDE = 2.5  # a character of Chinese, Japanese or Korean says as much as so many letters
 _BEGINNING = 0.3  # seconds before the first letter

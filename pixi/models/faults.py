@@ -12,6 +12,7 @@ import aiohttp
 import msgspec
 
 from pixi.core.errors import ModelError
+from pixi.core.untrusted import clipped
 from pixi.models.connections import beginning_of
 from pixi.models.deadlines import Overdue
 
@@ -337,9 +338,7 @@ def _is_refused(status: int) -> bool:
 
 
 def _said(complaint: Complaint) -> str:
-    message = complaint.message
-    if len(message) > _LONGEST_QUOTE:
-        message = message[: _LONGEST_QUOTE - 1] + "…"
+    message = clipped(complaint.message, _LONGEST_QUOTE)
     return f" It said: {message}" if message else ""
 
 

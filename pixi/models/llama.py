@@ -13,10 +13,10 @@ from typing import Literal
 import aiohttp
 
 from pixi.core.errors import ConfigError, ModelError
-from pixi.core.llm import FREE, Delta, Finished, Line, Request, UserLine
+from pixi.core.llm import FREE, Delta, Finished, Line, Request, ToolMode, UserLine
 from pixi.models.connections import open_session
 from pixi.models.deadlines import Deadlines, ReadingSpeed
-from pixi.models.dialects.prompt import GrammarField, ToolMode
+from pixi.models.dialects.prompt import GrammarField
 from pixi.models.faults import Retries
 from pixi.models.llama_process import LlamaProcess, ServerSettings
 from pixi.models.model import PushedModel, Take, Traits

@@ -11,7 +11,7 @@ import aiohttp
 
 from pixi.core.control_words import breaking, cleaned
 from pixi.core.errors import ModelError
-from pixi.core.llm import Request, ToolLine, UserLine, estimate_all
+from pixi.core.llm import Request, ToolLine, ToolMode, UserLine, estimate_all
 from pixi.core.providers import key_name_of
 from pixi.models import faults
 from pixi.models.breaker import Breakers, Permit
@@ -26,7 +26,7 @@ from pixi.models.connections import (
 from pixi.models.deadlines import FAR_SECONDS, Deadlines, FirstWait, Overdue, ReadingSpeed
 from pixi.models.dialects.chat import Chat
 from pixi.models.dialects.dialect import Dialect
-from pixi.models.dialects.prompt import GrammarField, JsonObject, Quirk, Style, ToolMode, encoded
+from pixi.models.dialects.prompt import GrammarField, JsonObject, Quirk, Style, encoded
 from pixi.models.faults import Complaint, Refusal, Retries, Server, looks_like_page, refusal_in
 from pixi.models.model import PushedModel, Take, Traits
 from pixi.models.reply import Reply

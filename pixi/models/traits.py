@@ -15,8 +15,8 @@ import aiohttp
 import msgspec
 
 from pixi.core.control_words import words_in
+from pixi.core.llm import ToolMode
 from pixi.models.connections import beginning_of
-from pixi.models.dialects.prompt import ToolMode
 from pixi.models.faults import Server
 from pixi.models.model import Traits
 

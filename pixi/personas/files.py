@@ -12,7 +12,7 @@ from rapidfuzz import fuzz, process
 
 from pixi.core.errors import ConfigError
 from pixi.core.persona import PLACEHOLDERS, Persona
-from pixi.core.untrusted import display_line, display_path
+from pixi.core.untrusted import display_line, display_path, name_key
 from pixi.personas.front_matter import (
     FrontMatter,
     LintError,
@@ -281,7 +281,7 @@ def find_persona(name_or_path: str, folders: Sequence[Path]) -> Persona:
     path = Path(os.path.expanduser(name_or_path))
     if path.name != name_or_path or (path.suffix.lower() == ".md" and os.path.lexists(path)):
         return load_persona(path).persona
-    wanted = _key(name_or_path.removesuffix(".md"))
+    wanted = name_key(name_or_path.removesuffix(".md"))
     for folder in folders:
         found = _find_in(folder, wanted)
         if isinstance(found, BrokenPersona):
@@ -295,7 +295,7 @@ def _find_in(folder: Path, wanted: str) -> Found | None:
     """The file of that name; only where there is none, all are read for the names in them."""
     paths = list(_files(folder))
     for path in paths:
-        if _key(path.stem) == wanted:
+        if name_key(path.stem) == wanted:
             return _load(path, folder)
     for path in paths:
         found = _load(path, folder)
@@ -306,11 +306,13 @@ def _find_in(folder: Path, wanted: str) -> Found | None:
 
 def _unknown(name: str, folders: Sequence[Path]) -> str:
     everything = list_personas(folders)
-    names = {_key(each.path.stem): each.path.stem for each in everything}
+    names = {name_key(each.path.stem): each.path.stem for each in everything}
     names |= {
-        _key(each.persona.name): each.persona.name for each in everything if isinstance(each, LoadedPersona)
+        name_key(each.persona.name): each.persona.name
+        for each in everything
+        if isinstance(each, LoadedPersona)
     }
-    nearest = process.extractOne(_key(name), list(names), scorer=fuzz.ratio, score_cutoff=60)
+    nearest = process.extractOne(name_key(name), list(names), scorer=fuzz.ratio, score_cutoff=60)
     known = ", ".join(sorted(names.values())) or "none"
     mend = f"do you mean `{names[nearest[0]]}`?" if nearest else f"there are {known}."
     shipped = shipped_folder()
@@ -325,7 +327,7 @@ def _with_namesakes(here: list[Found]) -> Iterator[Found]:
         if isinstance(each, BrokenPersona):
             yield each
             continue
-        other = first.setdefault(_key(each.persona.name), each.path)
+        other = first.setdefault(name_key(each.persona.name), each.path)
         if other == each.path:
             yield each
         else:
@@ -336,12 +338,7 @@ def _with_namesakes(here: list[Found]) -> Iterator[Found]:
 def _keys(found: Found) -> set[str]:
     """The names under which a file is found."""
     names = {found.path.stem} if isinstance(found, BrokenPersona) else {found.path.stem, found.persona.name}
-    return {_key(name) for name in names}
-
-
-def _key(name: str) -> str:
-    """A name as it is compared: file systems and keyboards differ in how they spell an accent."""
-    return " ".join(unicodedata.normalize("NFC", name).casefold().split())
+    return {name_key(name) for name in names}
 
 
 def _files(folder: Path) -> Iterator[Path]:

@@ -5,7 +5,9 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal
 
-from pixi.core.llm import Prices
+from pixi.core.llm import Prices, ToolMode
+from pixi.core.persona import PaceSetting
+from pixi.core.reading import ProsePolicy
 from pixi.core.spending import Allowance, Budgets, Limits
 from pixi.settings.rules import HttpRules, Rules
 from pixi.settings.secret import Discreet, Secret
@@ -44,11 +46,8 @@ _NAMES: Mapping[Sampler, Mapping[str, tuple[str, ...]]] = {
     },
 }
 _GEMINIS = "generationConfig"  # the field of a body in which Gemini wants them
-ToolForm = Literal["auto", "native", "text", "off"]
 GrammarForm = Literal["auto", "off", "llama.cpp", "vllm"]
 ApiForm = Literal["auto", "chat", "responses", "anthropic", "gemini"]
-ProsePolicy = Literal["auto", "send", "drop"]
-PaceSetting = Literal["persona", "off", "brisk", "human"]
 DEFAULT_MODEL = "default"
 """The name by which `[model]` stands beside those of `[models.NAME]`."""
 
@@ -141,7 +140,7 @@ class ModelSettings(Discreet, Sampling):
     context_tokens: int | None = None
     parameters: float | None = None
     extra_body: Mapping[str, Any] = field(default_factory=dict)
-    tools: ToolForm = "auto"
+    tools: ToolMode = "auto"
     grammar: GrammarForm = "auto"
     vision: bool = False
     first_seconds: float | None = None

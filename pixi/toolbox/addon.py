@@ -196,6 +196,10 @@ class Addon:
         return register if function is None else register(function)
 
 
+Setup = Callable[[Addon], object]
+"""Registers what an addon brings."""
+
+
 def basics(addon: Addon) -> None:
     """Register the commands that every persona knows: send, note, react."""
 

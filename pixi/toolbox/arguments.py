@@ -187,7 +187,7 @@ def _refusal(signature: Signature, error: "ValidationError") -> str:
 def refusal(tool: str, problems: Iterable[str], schema: Schema) -> str:
     """What a model is told whose arguments do not fit: what is wrong with each, and what the tool takes."""
     told = f"Wrong arguments for {tool}: {'; '.join(dict.fromkeys(problems))}. It takes {_taken(schema)}."
-    return told if len(told) <= _LONGEST_WORDS else f"{told[:_LONGEST_WORDS]}…"
+    return clipped(told, _LONGEST_WORDS)
 
 
 def _taken(schema: Schema) -> str:
@@ -241,7 +241,7 @@ def _shown(value: object) -> str:
         text = json.dumps(value, ensure_ascii=False, default=lambda other: type(other).__name__)
     except (ValueError, RecursionError):
         text = type(value).__name__
-    return text if len(text) <= _LONGEST_VALUE else f"{text[:_LONGEST_VALUE]}…"
+    return clipped(text, _LONGEST_VALUE)
 
 
 def expected(schema: Schema, *, depth: int = 0) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from aiohttp import web
+from aiohttp.typedefs import Handler
 
 from pixi.channels.http.access import Principal, Problem, address_of, joint_digest
 from pixi.channels.http.backend import Backend
@@ -64,8 +65,6 @@ _Choice = tuple[str, str, int | None]
 
 Identify = Callable[[web.Request, str, str], Awaitable[Principal]]
 """Tells who asks; given the request, and the id and the name of whom it speaks for, or "" and ""."""
-
-Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ end at once, and the turns that they showed are finished or left on record by th
 import asyncio
 import logging
 import socket
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import cache, partial
 from importlib.metadata import version
@@ -22,6 +22,7 @@ from pathlib import Path
 import msgspec
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
+from aiohttp.typedefs import Handler
 
 from pixi.channels.http.access import PLAIN, VISITING, Access, Problem
 from pixi.channels.http.api import Api
@@ -63,8 +64,6 @@ _ALLOWED_METHODS = "GET, POST, PUT, PATCH, DELETE, OPTIONS"
 _TOLD_HEADERS = "Retry-After, RateLimit, RateLimit-Policy"
 _TALKS_PREFIX = "http:"
 _VISITORS_PATH = "/api/visitors"
-
-Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class HttpServer:

@@ -14,7 +14,7 @@ from pixi.channels.terminal.screen import Screen
 from pixi.channels.terminal.transcript import Transcript
 from pixi.core.channel import Question
 from pixi.core.events import Verdict
-from pixi.core.untrusted import printable, printable_line, shortened
+from pixi.core.untrusted import printable, printable_line, without_middle
 
 _ARGUMENTS = 800  # characters that are shown
 _ARGUMENT_ROWS = 20
@@ -144,7 +144,8 @@ class QuestionQueue:
     def _allowing(self, question: Question) -> _Form:
         tool = printable_line(question.tool)
         lines = [f"? {self._persona} wants to use {tool}: {printable_line(question.does)}"]
-        given, left_out = shortened(printable(question.arguments).strip(), _ARGUMENTS)
+        arguments = printable(question.arguments).strip()
+        given, left_out = without_middle(arguments, _ARGUMENTS, "\n…\n"), max(0, len(arguments) - _ARGUMENTS)
         rows = given.split("\n") if given else []
         if len(rows) > _ARGUMENT_ROWS:
             half = _ARGUMENT_ROWS // 2
@@ -255,7 +256,7 @@ class UndoCommands:
         elif kept:
             rows = [
                 f"{number} · {told_time(datetime.fromtimestamp(began).astimezone(), now)}"
-                f" · {shortened(' · '.join(said), _LONGEST, gap=' … ')[0]}"
+                f" · {without_middle(' · '.join(said), _LONGEST, ' … ')}"
                 for number, (_, began, said) in kept.items()
             ]
             self._transcript.tell("\n".join(("/branches NUMBER goes back to one of these:", *rows[-_MOST:])))

@@ -22,7 +22,7 @@ from pixi.core.message import Message
 from pixi.core.persona import Persona, shortcomings
 from pixi.core.spending import dollars, how_many
 from pixi.core.stamps import STILL_WAITS, without_additions
-from pixi.core.untrusted import printable_line, shortened
+from pixi.core.untrusted import printable_line, without_middle
 from pixi.models.model import Model
 from pixi.store.kept import LookedBack, TurnRecord
 
@@ -195,7 +195,7 @@ def _words(line: str) -> str:
 
 
 def _short(text: str) -> str:
-    return shortened(printable_line(text), _LONGEST, gap=" … ")[0]
+    return without_middle(printable_line(text), _LONGEST, " … ")
 
 
 def told_time(then: datetime, now: datetime) -> str:
@@ -315,7 +315,7 @@ def _tokens(record: TurnRecord) -> str:
 def _offered(looked_back: LookedBack) -> Iterator[str]:
     framing = looked_back.framing
     if framing is not None:
-        names = shortened(", ".join(map(printable_line, framing.offered)), 2 * _LONGEST, gap=" … ")[0]
+        names = without_middle(", ".join(map(printable_line, framing.offered)), 2 * _LONGEST, " … ")
         yield f"{how_many(len(framing.offered), 'tool')}: {names}" if names else "no tools"
 
 

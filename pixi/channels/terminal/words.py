@@ -9,7 +9,7 @@ from typing import Any
 from pixi.core.events import TurnEvent
 from pixi.core.llm import PromptProgress
 from pixi.core.message import Card, Image, Picture
-from pixi.core.untrusted import printable, printable_line, shortened
+from pixi.core.untrusted import printable, printable_line, without_middle
 
 
 def card_lines(card: Card) -> list[str]:
@@ -75,7 +75,7 @@ def call_in_words(tool: str, arguments: Mapping[str, Any]) -> str:
 
 
 def _plain(value: object) -> str:
-    return shortened(printable_line(str(value)), _LONGEST, gap=" … ")[0]
+    return without_middle(printable_line(str(value)), _LONGEST, " … ")
 
 
 _SHORT_SECONDS = 1.0  # what does not take longer is not worth a word

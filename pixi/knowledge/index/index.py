@@ -155,7 +155,7 @@ class Index:
     def bytes(self) -> int:
         """Size on disk, in bytes."""
         return sum(
-            _size(path) for part in ("vocabulary", "passages") for path in (self._folder / part).glob("*")
+            file_size(path) for part in ("vocabulary", "passages") for path in (self._folder / part).glob("*")
         )
 
     def change(self, add: Iterable[Entry], remove: Iterable[int]) -> None:
@@ -403,7 +403,8 @@ def _note(folder: Path, following: int) -> None:
     os.replace(new, folder / "format.json")
 
 
-def _size(path: Path) -> int:
+def file_size(path: Path) -> int:
+    """Return the bytes of a file; 0 where it is gone."""
     try:
         return path.stat().st_size
     except OSError:

@@ -12,10 +12,19 @@ from typing import Literal
 
 import msgspec
 
-from pixi.core.llm import AssistantLine, Line, Request, SystemLine, ToolCall, ToolLine, ToolSchema, UserLine
+from pixi.core.llm import (
+    AssistantLine,
+    Line,
+    Request,
+    SystemLine,
+    ToolCall,
+    ToolLine,
+    ToolMode,
+    ToolSchema,
+    UserLine,
+)
 from pixi.core.message import Image
 
-ToolMode = Literal["auto", "native", "text", "off"]
 GrammarField = Literal["off", "llama.cpp", "vllm"]
 JsonObject = dict[str, object]
 Piece = str | Image | ToolCall | ToolLine
