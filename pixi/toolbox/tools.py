@@ -1,7 +1,7 @@
 """Tools: typed arguments in, a result out, at the price of another round; and how often each may be used."""
 
 import time
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -9,6 +9,7 @@ from typing import Any, Literal, TypedDict, Unpack, get_args
 
 from pixi.core.errors import ConfigError
 from pixi.core.llm import ToolSchema
+from pixi.core.lru import LRU
 from pixi.core.masking import SecretRedactor
 from pixi.core.message import Need
 from pixi.core.spending import TOOL_SECONDS
@@ -54,7 +55,7 @@ class Rates:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._windows: OrderedDict[Key, deque[float]] = OrderedDict()
+        self._windows: LRU[Key, deque[float]] = LRU(_KEPT)
 
     def __len__(self) -> int:
         return len(self._windows)
@@ -69,10 +70,9 @@ class Rates:
         if wait > 0:
             return wait
         for key in rates:
-            self._windows.setdefault(key, deque()).append(now)
-            self._windows.move_to_end(key)
-        while len(self._windows) > _KEPT:
-            self._windows.popitem(last=False)
+            window = self._windows.get(key) or deque()
+            window.append(now)
+            self._windows.put(key, window)
         return 0.0
 
     def _wait(self, key: Key, rate: Rate, now: float) -> float:

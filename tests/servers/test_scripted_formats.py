@@ -105,7 +105,7 @@ def thoughts_before(call: ToolCall) -> list[Json]:
     reply = (*scripted_responses.thought("hm", sealed="sealed"), *scripted_responses.call(call.name, "{}"))
     reader.feed([json.dumps(event).encode() for event in reply])
     reader.close()
-    return list(sealed.of(CALLS[0].id) or ())
+    return list(sealed.get(CALLS[0].id) or ())
 
 
 @pytest.mark.parametrize("asked", REQUESTS)

@@ -98,7 +98,7 @@ class Anthropic(Dialect):
 
     def fields(self, request: Request, style: Style, quirks: Collection[Quirk]) -> JsonObject:
         """Return the fields of the body of a request."""
-        return message_fields(request, style, quirks, self._kept.of)
+        return message_fields(request, style, quirks, self._kept.get)
 
     def reader(self, server: Server, fields: JsonObject) -> "MessageReader":
         """Make the reader of a reply."""

@@ -110,7 +110,7 @@ class Gemini(Dialect):
 
     def fields(self, request: Request, style: Style, quirks: Collection[Quirk]) -> JsonObject:
         """Return the fields of the body of a request."""
-        return content_fields(request, style, quirks, self._kept.of)
+        return content_fields(request, style, quirks, self._kept.get)
 
     def reader(self, server: Server, fields: JsonObject) -> "ContentReader":
         """Make the reader of a reply."""

@@ -91,7 +91,7 @@ class Responses(Dialect):
         return ResponseReader(server, self._sealed)
 
     def _thoughts(self, call: ToolCall) -> Sequence[JsonObject]:
-        return self._sealed.of(call.id) or ()
+        return self._sealed.get(call.id) or ()
 
 
 def nothing(_: ToolCall) -> Sequence[JsonObject]:
