@@ -16,8 +16,7 @@ from pixi.core.untrusted import clipped, prompt_name
 from pixi.documents.formats.text import BETWEEN_HEADINGS
 from pixi.knowledge.entry import Entry
 from pixi.knowledge.retrieval import RetrievalAgent, silent
-from pixi.text.lists import telling_runs, without_asking, word_list
-from pixi.text.terms import normalise, pieces
+from pixi.text.terms import normalise, pieces, telling_runs, without_asking, word_list
 from pixi.toolbox.addon import Addon
 from pixi.toolbox.context import Context
 from pixi.toolbox.results import NOTHING_FOUND

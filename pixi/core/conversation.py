@@ -5,9 +5,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
-from pixi.core.citing import is_trace
 from pixi.core.language import BUILT_IN, NOTE
-from pixi.core.llm import AssistantLine, Line, UserLine, estimate, estimate_all, estimate_text
+from pixi.core.llm import AssistantLine, Line, UserLine, estimate, estimate_all, estimate_text, is_trace
 from pixi.core.reading import SILENCE, read_again, written
 from pixi.core.untrusted import prompt_name, quoted, without_middle
 

@@ -5,7 +5,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Literal, assert_never
 
-from pixi.core.citing import Sources, is_trace, traced
 from pixi.core.language import NOTE, Thought, unbroken
 from pixi.core.llm import (
     AssistantLine,
@@ -16,12 +15,15 @@ from pixi.core.llm import (
     PromptProgress,
     Repeats,
     Request,
+    Sources,
     Text,
     ToolCall,
     ToolLine,
     ToolSchema,
     Usage,
     UserLine,
+    is_trace,
+    traced,
 )
 from pixi.core.message import Image
 from pixi.core.reading import SILENCE, Act, CommandEvent, ProsePolicy, ReplyReading, joined, written

@@ -11,8 +11,10 @@ from pixi.core.errors import ConfigError
 from pixi.core.untrusted import display_path
 from pixi.knowledge.catalogue import CatalogueDamaged
 from pixi.knowledge.entry import Entry, Fault, Found
-from pixi.knowledge.index import Excerpt, Index, IndexDamaged
+from pixi.knowledge.evidence import Excerpt
+from pixi.knowledge.index import Index
 from pixi.knowledge.index_store import IndexStore, Threads, cache_folder
+from pixi.knowledge.query import IndexDamaged
 from pixi.knowledge.registry import DatabaseDescription, describe, require_folder
 from pixi.knowledge.sync import Sync
 from pixi.knowledge.vectors import Vectors, VectorSync, require_numpy
@@ -202,7 +204,7 @@ class DirectoryDatabase:
             return await self._asked(index, query, limit) if index else Found(())
 
     async def sure_passages(self, text: str, limit: int) -> Sequence[Excerpt]:
-        """Return what documents surely say on what a message asks; see `pixi.knowledge.index.evidence`.
+        """Return what documents surely say on what a message asks; see `pixi.knowledge.evidence`.
 
         By words alone: no model is asked. Waits a moment where nothing was read yet.
         """

@@ -21,8 +21,8 @@ from pixi.core.errors import ConfigError
 from pixi.core.untrusted import display_line, display_path
 from pixi.knowledge.catalogue import Catalogue, CatalogueDamaged, Read, ScannedFile, discard, is_broken
 from pixi.knowledge.entry import Entry, Fault
-from pixi.knowledge.index import Index, IndexDamaged
-from pixi.knowledge.index.index import file_size
+from pixi.knowledge.index import Index, file_size
+from pixi.knowledge.query import IndexDamaged
 
 P = ParamSpec("P")
 T = TypeVar("T")

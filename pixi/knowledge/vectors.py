@@ -16,8 +16,9 @@ from pixi.core.errors import ConfigError, ModelError
 from pixi.core.untrusted import display_line
 from pixi.knowledge.catalogue import CatalogueDamaged
 from pixi.knowledge.entry import Found
-from pixi.knowledge.index import Candidates, Index, IndexDamaged, Passage, Scored
+from pixi.knowledge.index import Candidates, Index, Passage
 from pixi.knowledge.index_store import IndexStore, Snapshot, Threads
+from pixi.knowledge.query import IndexDamaged, Scored
 from pixi.knowledge.self_test import Cloze, clozes, is_good, script_of
 from pixi.knowledge.vector_file import VectorFile
 

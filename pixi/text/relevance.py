@@ -11,7 +11,6 @@ from itertools import islice
 from rapidfuzz import process
 from rapidfuzz.distance import OSA
 
-from pixi.text.lists import telling_runs, word_list
 from pixi.text.terms import (
     FUNCTION_WORDS,
     MARKS,
@@ -21,7 +20,9 @@ from pixi.text.terms import (
     normalise,
     pieces,
     stemmer,
+    telling_runs,
     terms_of,
+    word_list,
 )
 
 _LONGEST_QUERY = 4_000  # characters

@@ -12,7 +12,6 @@ from msgspec import Struct, field
 
 from pixi.app.looking_back import RebuiltRequest, look_back
 from pixi.app.studio.rows import may_read
-from pixi.core.citing import sources_in
 from pixi.core.language import NOTE, REACT, SEND, CommandEnded
 from pixi.core.llm import (
     AssistantLine,
@@ -23,6 +22,7 @@ from pixi.core.llm import (
     estimate,
     estimate_all,
     estimate_tools,
+    sources_in,
 )
 from pixi.core.masking import SecretRedactor
 from pixi.core.memory import LinePart, parts_of

@@ -44,10 +44,9 @@ from pixi.channels.http.requests import decoded, json_answer, queried
 from pixi.channels.http.shown import OfMessage, ShownPictures
 from pixi.channels.http.streams import read_body, write_stream
 from pixi.channels.http.talks import TalkAddress, Talks, acts_of, messages_reacted_to
-from pixi.core.citing import sources_in
 from pixi.core.events import Pictured, Reacted, Sent, Shown, to_json
 from pixi.core.language import NOTE
-from pixi.core.llm import AssistantLine
+from pixi.core.llm import AssistantLine, sources_in
 from pixi.core.message import Message, card_json, carried_by, words_of
 from pixi.core.reading import read_again
 from pixi.core.spending import UsageEntry, UsageScope

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, Self, cast
 
 from pixi.knowledge.entry import Entry, Found, Hit, Source
-from pixi.knowledge.index.evidence import Excerpt, Judge, Stretch, in_order, passages_of, question_in
-from pixi.knowledge.index.query import (
+from pixi.knowledge.evidence import Excerpt, Judge, Stretch, in_order, passages_of, question_in
+from pixi.knowledge.query import (
     IndexDamaged,
     ParsedQuery,
     QueryParser,

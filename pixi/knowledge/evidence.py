@@ -28,10 +28,21 @@ from functools import cache
 
 from pixi.documents.files import Section
 from pixi.knowledge.entry import Entry, Source
-from pixi.knowledge.index.query import QueryParser
-from pixi.text.lists import glyph_list, telling_runs, without_asking, words_of
+from pixi.knowledge.query import QueryParser
 from pixi.text.relevance import LENGTH, Cutter
-from pixi.text.terms import CODES, WITHOUT_STEMMER, Analysis, is_corrigible, normalise, pieces, runs
+from pixi.text.terms import (
+    CODES,
+    WITHOUT_STEMMER,
+    Analysis,
+    glyph_list,
+    is_corrigible,
+    normalise,
+    pieces,
+    runs,
+    telling_runs,
+    without_asking,
+    words_of,
+)
 
 SIZE = 1_000
 """Characters of a passage. A little more is left whole rather than cut into a large and a tiny one."""
