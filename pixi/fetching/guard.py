@@ -17,6 +17,68 @@ from yarl import URL
 
 from pixi.core.errors import PixiError
 
+_CLOSED_4 = tuple(
+    map(
+        IPv4Network,
+        (
+            "0.0.0.0/8",  # this host
+            "10.0.0.0/8",  # private
+            "100.64.0.0/10",  # behind a carrier's NAT; a cloud's metadata too
+            "127.0.0.0/8",  # loopback
+            "168.63.129.16/32",  # what serves the machines of a cloud, though it looks public
+            "169.254.0.0/16",  # link-local; the metadata of most clouds
+            "172.16.0.0/12",  # private
+            "192.0.0.0/24",  # protocol assignments; a cloud's metadata too
+            "192.0.2.0/24",  # documentation
+            "192.52.193.0/24",  # multicast tunnels
+            "192.88.99.0/24",  # relays of 6to4
+            "192.168.0.0/16",  # private
+            "198.18.0.0/15",  # benchmarks
+            "198.51.100.0/24",  # documentation
+            "203.0.113.0/24",  # documentation
+            "224.0.0.0/4",  # multicast
+            "240.0.0.0/4",  # reserved, broadcast
+        ),
+    )
+)
+_OPEN_6 = IPv6Network("2000::/3")
+"""All of IPv6 that hosts of the internet have; what is mapped, local or multicast lies outside."""
+_CLOSED_6 = tuple(
+    map(
+        IPv6Network,
+        (
+            "2001::/23",  # protocol assignments, Teredo among them
+            "2001:db8::/32",  # documentation
+            "2002::/16",  # 6to4
+            "3fff::/20",  # documentation
+        ),
+    )
+)
+_TRANSLATED = IPv6Network("64:ff9b::/96")
+"""How a network that speaks IPv6 alone reaches the hosts of IPv4."""
+_OWN_6 = 56
+"""Bits that the addresses of one network of IPv6 share: so much a provider gives a household or a company."""
+Lookup = Callable[[str, int], Awaitable[Sequence[str]]]
+"""The addresses of a host, for a port. It raises `OSError` where there are none."""
+_AT_ONCE = 8
+_CONNECTIONS = 16
+_CONNECTIONS_PER_HOST = 4
+_KEPT_SECONDS = 10.0
+LONGEST = 4_096
+"""Characters of an address."""
+PORTS = frozenset({80, 443, 8080, 8443})
+"""Where pages are served. What listens elsewhere is seldom meant for everybody."""
+_BROKEN = re.compile(r"[\x00-\x20\x7f-\x9f\\\u2028\u2029\ud800-\udfff]")
+_AUTHORITY = re.compile(r"[a-z][a-z0-9+.-]*://([^/?#]*)", re.IGNORECASE)
+_HOST_AND_PORT = re.compile(r"(?:\[[0-9a-fA-F:.]+\]|[^\[\]:]+)(?::[0-9]{1,5})?")
+_LABEL = re.compile(r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?")
+_NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
+_INNER = (
+    *("localhost", "localdomain", "local", "internal", "intranet", "private", "corp", "home", "lan"),
+    *("home.arpa", "in-addr.arpa", "ip6.arpa", "onion", "test", "invalid", "example", "alt"),
+)
+"""Names below these are never of the public internet, whatever a resolver here says of them."""
+
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
@@ -70,49 +132,6 @@ class Refused(WebError):
     """The address may not be fetched at all: it is none, or leads where strangers have no business."""
 
 
-_CLOSED_4 = tuple(
-    map(
-        IPv4Network,
-        (
-            "0.0.0.0/8",  # this host
-            "10.0.0.0/8",  # private
-            "100.64.0.0/10",  # behind a carrier's NAT; a cloud's metadata too
-            "127.0.0.0/8",  # loopback
-            "168.63.129.16/32",  # what serves the machines of a cloud, though it looks public
-            "169.254.0.0/16",  # link-local; the metadata of most clouds
-            "172.16.0.0/12",  # private
-            "192.0.0.0/24",  # protocol assignments; a cloud's metadata too
-            "192.0.2.0/24",  # documentation
-            "192.52.193.0/24",  # multicast tunnels
-            "192.88.99.0/24",  # relays of 6to4
-            "192.168.0.0/16",  # private
-            "198.18.0.0/15",  # benchmarks
-            "198.51.100.0/24",  # documentation
-            "203.0.113.0/24",  # documentation
-            "224.0.0.0/4",  # multicast
-            "240.0.0.0/4",  # reserved, broadcast
-        ),
-    )
-)
-_OPEN_6 = IPv6Network("2000::/3")
-"""All of IPv6 that hosts of the internet have; what is mapped, local or multicast lies outside."""
-_CLOSED_6 = tuple(
-    map(
-        IPv6Network,
-        (
-            "2001::/23",  # protocol assignments, Teredo among them
-            "2001:db8::/32",  # documentation
-            "2002::/16",  # 6to4
-            "3fff::/20",  # documentation
-        ),
-    )
-)
-_TRANSLATED = IPv6Network("64:ff9b::/96")
-"""How a network that speaks IPv6 alone reaches the hosts of IPv4."""
-_OWN_6 = 56
-"""Bits that the addresses of one network of IPv6 share: so much a provider gives a household or a company."""
-
-
 def is_public(address: str) -> bool:
     """Return True if anybody on the internet could ask what is there; False for what is no plain address."""
     try:
@@ -149,12 +168,6 @@ def _is_public_6(address: str) -> bool:
     if six in _TRANSLATED:
         return is_public(str(IPv4Address(int(six) & 0xFFFFFFFF)))
     return six in _OPEN_6 and not any(six in network for network in _CLOSED_6)
-
-
-Lookup = Callable[[str, int], Awaitable[Sequence[str]]]
-"""The addresses of a host, for a port. It raises `OSError` where there are none."""
-
-_AT_ONCE = 8
 
 
 class Lookups:
@@ -202,11 +215,6 @@ async def _in_thread(host: str, port: int) -> Sequence[str]:
 
     threading.Thread(target=look, name="pixi-lookup", daemon=True).start()
     return await answer
-
-
-_CONNECTIONS = 16
-_CONNECTIONS_PER_HOST = 4
-_KEPT_SECONDS = 10.0
 
 
 class NotPublic(OSError):
@@ -330,24 +338,6 @@ def session_through(gate: Gate) -> ClientSession:
         trust_env=False,
         timeout=ClientTimeout(total=None),
     )
-
-
-LONGEST = 4_096
-"""Characters of an address."""
-
-PORTS = frozenset({80, 443, 8080, 8443})
-"""Where pages are served. What listens elsewhere is seldom meant for everybody."""
-
-_BROKEN = re.compile(r"[\x00-\x20\x7f-\x9f\\\u2028\u2029\ud800-\udfff]")
-_AUTHORITY = re.compile(r"[a-z][a-z0-9+.-]*://([^/?#]*)", re.IGNORECASE)
-_HOST_AND_PORT = re.compile(r"(?:\[[0-9a-fA-F:.]+\]|[^\[\]:]+)(?::[0-9]{1,5})?")
-_LABEL = re.compile(r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?")
-_NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
-_INNER = (
-    *("localhost", "localdomain", "local", "internal", "intranet", "private", "corp", "home", "lan"),
-    *("home.arpa", "in-addr.arpa", "ip6.arpa", "onion", "test", "invalid", "example", "alt"),
-)
-"""Names below these are never of the public internet, whatever a resolver here says of them."""
 
 
 def parsed(text: str, *, trusted: bool = False) -> URL:

@@ -23,6 +23,36 @@ from pixi.fetching.web import Web, WebError
 
 Rating = Literal["g", "pg", "pg-13", "r"]
 """The strongest that may be shown, in the words of cinemas."""
+_BEGINNINGS = ((b"GIF87a", "image/gif"), (b"GIF89a", "image/gif"), (b"\x89PNG\r\n\x1a\n", "image/png"))
+_JPEG, _RIFF, _WEBP = b"\xff\xd8\xff", b"RIFF", b"WEBP"
+ENDINGS = frozenset({".gif", ".webp", ".png", ".jpg", ".jpeg", ".apng"})
+MOST_BYTES = 8_000_000
+"""Of one picture: what every server of Discord takes."""
+_MOST_FILES = 10_000
+_DEEPEST = 4
+_ALMOST = 80.0  # of 100: how alike words are of which one is another form of the other
+_LEAST = 0.5  # how much of the words a picture must say, or of its own words they
+_AS_GOOD = 0.95  # of the best: such are chosen from as well
+_BEHIND = re.compile(r"[\s_.\-(]*\d{0,4}\)?$")
+"""The number that tells `cat 2.gif` from `cat.gif`."""
+KLIPY, GIPHY = "https://api.klipy.com", "https://api.giphy.com"
+RESULTS = 8
+"""How many are asked for: the first few are chosen from."""
+_SEARCH_SECONDS = 5.0
+_WARM_SECONDS = 3.0
+_FILE_SECONDS = 5.0
+_MOST_ANSWER_BYTES = 2_000_000
+_MOST_FILE_BYTES = 4_000_000
+_LONGEST_WORDS = 50
+"""What GIPHY takes."""
+_LONGEST_TITLE = 200
+_REST, _LONGEST_REST = 60.0, 3_600.0  # seconds after it was asked too often
+_KLIPY_FILTERS: Mapping[Rating, str] = MappingProxyType(
+    {"g": "high", "pg": "medium", "pg-13": "low", "r": "off"}
+)
+_KLIPY_SLUG = re.compile(r"[\w\-]{1,200}")
+_GIPHY_ID = re.compile(r"[A-Za-z0-9]{1,64}")
+_GIPHY_RATINGS = ("y", "g", "pg", "pg-13", "r")
 
 
 class GifError(PixiError):
@@ -85,10 +115,6 @@ class GifSource(Protocol):
         ...
 
 
-_BEGINNINGS = ((b"GIF87a", "image/gif"), (b"GIF89a", "image/gif"), (b"\x89PNG\r\n\x1a\n", "image/png"))
-_JPEG, _RIFF, _WEBP = b"\xff\xd8\xff", b"RIFF", b"WEBP"
-
-
 def picture_type(data: bytes) -> str:
     """The media type of a file that begins like this; "" for what is no picture that is shown everywhere."""
     for beginning, kind in _BEGINNINGS:
@@ -97,19 +123,6 @@ def picture_type(data: bytes) -> str:
     if data.startswith(_JPEG):
         return "image/jpeg"
     return "image/webp" if data[:4] == _RIFF and data[8:12] == _WEBP else ""
-
-
-ENDINGS = frozenset({".gif", ".webp", ".png", ".jpg", ".jpeg", ".apng"})
-MOST_BYTES = 8_000_000
-"""Of one picture: what every server of Discord takes."""
-
-_MOST_FILES = 10_000
-_DEEPEST = 4
-_ALMOST = 80.0  # of 100: how alike words are of which one is another form of the other
-_LEAST = 0.5  # how much of the words a picture must say, or of its own words they
-_AS_GOOD = 0.95  # of the best: such are chosen from as well
-_BEHIND = re.compile(r"[\s_.\-(]*\d{0,4}\)?$")
-"""The number that tells `cat 2.gif` from `cat.gif`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,29 +273,6 @@ def _bytes_of(path: Path, folder: Path) -> bytes:
     if len(data) > MOST_BYTES:
         raise OSError(27, f"it is larger than {MOST_BYTES // 1_000_000} MB")
     return data
-
-
-KLIPY, GIPHY = "https://api.klipy.com", "https://api.giphy.com"
-
-RESULTS = 8
-"""How many are asked for: the first few are chosen from."""
-
-_SEARCH_SECONDS = 5.0
-_WARM_SECONDS = 3.0
-_FILE_SECONDS = 5.0
-_MOST_ANSWER_BYTES = 2_000_000
-_MOST_FILE_BYTES = 4_000_000
-_LONGEST_WORDS = 50
-"""What GIPHY takes."""
-
-_LONGEST_TITLE = 200
-_REST, _LONGEST_REST = 60.0, 3_600.0  # seconds after it was asked too often
-_KLIPY_FILTERS: Mapping[Rating, str] = MappingProxyType(
-    {"g": "high", "pg": "medium", "pg-13": "low", "r": "off"}
-)
-_KLIPY_SLUG = re.compile(r"[\w\-]{1,200}")
-_GIPHY_ID = re.compile(r"[A-Za-z0-9]{1,64}")
-_GIPHY_RATINGS = ("y", "g", "pg", "pg-13", "r")
 
 
 class _Service(ABC):

@@ -26,6 +26,27 @@ _CHECKS = (
 _TITLE = re.compile(rb"<title\b[^<>]{0,200}>([^<]{1,300})", re.I)
 _LOOKED_AT = 65_536  # bytes of a page; what stands in the way says so early
 _LONGEST_SHOWN_TITLE = 80
+Json = dict[str, Any]
+_AT_ONCE = 2  # requests to one wiki
+_LAG = 5  # seconds that its databases may be behind: whoever asks leaves a busier wiki alone
+_LONGEST_WAIT = 4.0  # seconds, for a wiki that wants to rest; for more, nobody in a chat waits
+_LONGEST_REST = 600.0
+_SECONDS = 10.0  # for one request
+_MOST_BYTES = 12_000_000
+_LOOK_AGAIN_SECONDS = 30.0  # where no api was found
+_LONGEST_INFO = 200  # characters of what a wiki says
+_LINK = re.compile(rb"<link\b[^<>]{0,500}\brel=[\"']?EditURI\b[^<>]{0,500}>", re.I)
+_HREF = re.compile(rb"\bhref=[\"']?([^\"'\s>]{1,1000})", re.I)
+_NOT_HERE = frozenset({"404", "page"})  # what is told where there is no api, but may be one elsewhere
+_NEEDS_LOGIN = frozenset({"readapidenied", "permissiondenied", "mustbeloggedin", "notloggedin"})
+_LEFT_ALONE = frozenset({429, 503})  # of HTTP: to be asked again later
+_OFF = b"API is not enabled"
+Fields = Mapping[str, str | int]
+"""What is asked for."""
+_LONGEST_TITLE = 255
+_LONGEST_SNIPPET = 300
+_TAG = re.compile(r"<[^<>]{0,200}>")
+_LEADS = ("normalized", "converted", "redirects")  # how a title may lead to another, in this order
 
 
 def is_page(body: bytes) -> bool:
@@ -78,24 +99,6 @@ def _checked_by(check: str) -> str:
 
 def _for(seconds: float | None) -> str:
     return "" if seconds is None else f" for {seconds:.0f} s"
-
-
-Json = dict[str, Any]
-
-_AT_ONCE = 2  # requests to one wiki
-_LAG = 5  # seconds that its databases may be behind: whoever asks leaves a busier wiki alone
-_LONGEST_WAIT = 4.0  # seconds, for a wiki that wants to rest; for more, nobody in a chat waits
-_LONGEST_REST = 600.0
-_SECONDS = 10.0  # for one request
-_MOST_BYTES = 12_000_000
-_LOOK_AGAIN_SECONDS = 30.0  # where no api was found
-_LONGEST_INFO = 200  # characters of what a wiki says
-_LINK = re.compile(rb"<link\b[^<>]{0,500}\brel=[\"']?EditURI\b[^<>]{0,500}>", re.I)
-_HREF = re.compile(rb"\bhref=[\"']?([^\"'\s>]{1,1000})", re.I)
-_NOT_HERE = frozenset({"404", "page"})  # what is told where there is no api, but may be one elsewhere
-_NEEDS_LOGIN = frozenset({"readapidenied", "permissiondenied", "mustbeloggedin", "notloggedin"})
-_LEFT_ALONE = frozenset({429, 503})  # of HTTP: to be asked again later
-_OFF = b"API is not enabled"
 
 
 class WikiError(PixiError):
@@ -359,15 +362,6 @@ def _guesses(url: str) -> Iterator[str]:
             yield urljoin(root, f"{before}/w/api.php")
     for folder in ("w/", "", "wiki/", "mediawiki/"):
         yield f"{root}{folder}api.php"
-
-
-Fields = Mapping[str, str | int]
-"""What is asked for."""
-
-_LONGEST_TITLE = 255
-_LONGEST_SNIPPET = 300
-_TAG = re.compile(r"<[^<>]{0,200}>")
-_LEADS = ("normalized", "converted", "redirects")  # how a title may lead to another, in this order
 
 
 @dataclass(frozen=True, slots=True)
