@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, Self, cast
+from typing import TYPE_CHECKING, Any, Self
 
 from pixi.knowledge.entry import Entry, Found, Hit, Source
 from pixi.knowledge.evidence import Excerpt, Judge, Stretch, in_order, passages_of, question_in
@@ -373,15 +373,11 @@ def _named(language: str) -> str:
     return "" if language == "none" else language
 
 
-class _Counted(Protocol):
-    """What a search gives, with the field that the library's stubs leave out."""
-
-    count: int | None
-
-
 def _count(searcher: "tantivy.Searcher", query: "tantivy.Query") -> int:
     """Return how many passages match."""
-    return cast("_Counted", searcher.search(query, limit=1)).count or 0
+    found: Any = searcher.search(query, limit=1)  # the library's stubs leave the field out
+    count: int | None = found.count
+    return count or 0
 
 
 def _pack(stretch: Stretch) -> bytes:

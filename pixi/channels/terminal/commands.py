@@ -7,12 +7,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Literal
 
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 from prompt_toolkit.history import FileHistory, History, InMemoryHistory
 
+from pixi.channels.engine import ChannelEngine
 from pixi.channels.terminal.words import call_in_words
 from pixi.core.conversation import notes_in
 from pixi.core.language import SEND
@@ -111,18 +112,6 @@ class CommandCompleter(Completer):
         for each in known:
             if each.casefold().startswith(word.casefold()):
                 yield Completion(each, start_position=-len(word))
-
-
-class PersonRecords(Protocol):
-    """What keeps something of people: the engine."""
-
-    async def forget(self, person: str) -> int:
-        """Forget a person everywhere; gives how many conversations changed."""
-        ...
-
-    async def export(self, person: str) -> dict[str, Any]:
-        """All that is kept of a person, as plain data."""
-        ...
 
 
 class InputHistory(FileHistory):
@@ -229,13 +218,13 @@ def told_model(model: Model, persona: Persona, others: Sequence[str] = ()) -> st
     )
 
 
-async def forgotten(keeping: PersonRecords, person: str, history: History) -> str:
+async def forgotten(engine: ChannelEngine, person: str, history: History) -> str:
     """Forget a person; tells them so.
 
     Raises:
         StoreError: it could not be forgotten.
     """
-    count = await keeping.forget(person)
+    count = await engine.forget(person)
     if isinstance(history, InputHistory):
         try:
             history.forget()
@@ -246,13 +235,13 @@ async def forgotten(keeping: PersonRecords, person: str, history: History) -> st
     return f"You are forgotten. Conversations that changed: {count}"
 
 
-async def exported(keeping: PersonRecords, person: str) -> str:
+async def exported(engine: ChannelEngine, person: str) -> str:
     """Write what is kept of a person to a file that nobody else may read; tells them where.
 
     Raises:
         StoreError: it could not be read.
     """
-    return await asyncio.to_thread(_written, json.dumps(await keeping.export(person), indent=2))
+    return await asyncio.to_thread(_written, json.dumps(await engine.export(person), indent=2))
 
 
 def _written(text: str) -> str:
