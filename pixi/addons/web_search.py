@@ -36,7 +36,7 @@ class SearchBackend(Protocol):
         ...
 
     async def __call__(self, context: Context, query: str, limit: int) -> object:
-        """What the model is told.
+        """Search, and return what the model is told.
 
         Raises:
             ToolError: it could not be searched.
@@ -189,7 +189,7 @@ class McpSearch:
 
 
 def _names(server: str, tool: str) -> Iterator[str]:
-    """What a tool of a server may be called here."""
+    """Yield what a tool of a server may be called here."""
     (safe,) = safe_names([tool], before="_").values()
     for front in (server, server.replace("_", "-")):
         yield f"{safe_names([front])[front]}{safe}"

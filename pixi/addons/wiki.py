@@ -49,7 +49,7 @@ def source_of(wiki: str) -> str:
 
 
 def tool_names(wiki: str) -> tuple[str, str]:
-    """What the tools of a wiki are called: the one that searches, and the one that reads."""
+    """Return what the tools of a wiki are called: the one that searches, and the one that reads."""
     safe = wiki.replace("-", "_")
     return f"search_{safe}_wiki", f"query_{safe}_wiki"
 
@@ -117,7 +117,7 @@ def wiki_tools(
 
 
 async def search_result(wiki: Wiki, query: str, limit: int = RESULTS) -> dict[str, Any]:
-    """What a model gets from a search.
+    """Return what a model gets from a search.
 
     Raises:
         ToolError: there is nothing to search for, or the wiki cannot be asked.
@@ -150,7 +150,7 @@ async def query_result(
     seconds: float | None = None,
     progress: Reporter = silent,
 ) -> dict[str, Any]:
-    """What a model gets when it has pages read for a question; without titles, the best that a search finds.
+    """Read pages for a question and return what a model gets; without titles, the best that a search finds.
 
     For `count`, `seconds` and `progress` see `RetrievalAgent.query`.
 
@@ -189,7 +189,7 @@ async def query_result(
 
 
 def _told_besides(pages: WikiPages, missing: list[dict[str, Any]], titles: Sequence[str]) -> dict[str, Any]:
-    """What a model must know of the titles that it named, or of the pages that were found."""
+    """Return what a model must know of the titles that it named, or of the pages that were found."""
     told: dict[str, Any] = {}
     if pages.led:
         told["redirects"] = dict(pages.led)

@@ -485,7 +485,7 @@ def _no_draft(draft_id: str) -> NotFound:
 
 
 def _in_place(columns: str) -> str:
-    """What an upsert sets: all columns but the first, which is the id."""
+    """Return what an upsert sets: all columns but the first, which is the id."""
     return ", ".join(f"{name} = excluded.{name}" for name in columns.split(", ")[1:])
 
 

@@ -238,7 +238,7 @@ def _key(context: Context, tool: str, *given: object) -> str:
 
 
 def _nearest(unmatched: Sequence[TrickMatch]) -> str:
-    """Which names are no tricks, and what they may have meant."""
+    """Return which names are no tricks, and what they may have meant."""
     told = []
     for match in unmatched:
         near = ", ".join(match.nearest[:_MOST_NEAREST])

@@ -124,7 +124,7 @@ class Archive(Protocol):
         ...
 
     async def pins(self, place: str, asking: Asker, *, limit: int) -> FoundMessages:
-        """What people pinned in a place, the last first; "": where they ask."""
+        """Return what people pinned in a place, the last first; "": where they ask."""
         ...
 
     async def posts(self, query: ArchiveQuery, asking: Asker) -> FoundPosts:
@@ -251,17 +251,17 @@ class Channel(ABC):
 
     @property
     def venue(self) -> Venue:
-        """Where this is, and who reads it. By default one person does."""
+        """Return where this is, and who reads it. By default one person does."""
         return _BETWEEN_TWO
 
     @property
     def abilities(self) -> Abilities:
-        """What can be done here besides showing words, as it is now."""
+        """Return what can be done here besides showing words, as it is now."""
         return _WORDS_ALONE
 
     @property
     def archive(self) -> Archive | None:
-        """What was written round here before, for tools that look it up. By default nothing can be."""
+        """Return what was written round here before, for tools that look it up. By default nothing can be."""
         return None
 
     async def rights(self, person: str) -> Rights:

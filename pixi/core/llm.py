@@ -269,7 +269,7 @@ def traced(sources: Iterable[Cited]) -> str:
 
 
 def is_trace(note: str) -> bool:
-    """Whether a note is such a one. What a model writes so itself is not kept."""
+    """Return whether a note is such a one. What a model writes so itself is not kept."""
     return note.startswith(_TRACE)
 
 

@@ -82,7 +82,7 @@ class Memory:
 
 
 def may_be_told(memory: Memory, venue: Venue, conversation: str, present: Collection[str]) -> bool:
-    """Whether a memory may be told in a place.
+    """Return whether a memory may be told in a place.
 
     A DM with the person hears all. What was told to a whole guild is told again anywhere in that guild;
     what was told to some, in that same talk while it is no more public than it was; nothing else is.
@@ -115,7 +115,7 @@ def those_that_say_the_same(fact: str, others: Sequence[str]) -> list[int]:
 
 
 def says_the_same(one: str, other: str) -> bool:
-    """Whether two facts are the same but for order, typing mistakes, and a word or two more in one of them.
+    """Return whether two facts differ only in order, typing mistakes, and a word or two more in one of them.
 
     A word that is another one makes another fact, and so does another number.
     """
@@ -143,7 +143,7 @@ def _plain(text: str) -> str:
 
 
 def _is_a_slip(word: str, other: str) -> bool:
-    """Whether one is the other with a typing mistake."""
+    """Return whether one is the other with a typing mistake."""
     shorter = min(len(word), len(other))
     if shorter < 5 or any(c.isdigit() for c in word + other):
         return False
@@ -187,7 +187,7 @@ def without(line: UserLine, person: str) -> UserLine | None:
 
 
 def tells_of(text: str, names: Iterable[str], words: Iterable[str], *, besides: str) -> bool:
-    """Whether a text names a person, or repeats what tells of their words.
+    """Return whether a text names a person, or repeats what tells of their words.
 
     Args:
         text: what somebody else said in answer.
@@ -219,7 +219,7 @@ class PersonMatcher:
             self._telling.setdefault(word[:_SHORTEST], []).append(word)
 
     def is_in(self, text: str) -> bool:
-        """Whether it does."""
+        """Return whether the text repeats something telling."""
         text = text.casefold()
         if any(_is_named(name, text) for name in self._names):
             return True
@@ -306,7 +306,7 @@ def parts_of(text: str, said: str = "") -> list[LinePart]:
 
 
 def _without_words(last: LinePart, words: str) -> list[LinePart]:
-    """What came to mind, and the words that follow it."""
+    """Return what came to mind, and the words that follow it."""
     if last.kind in ("stamp", "words") or not words or not last.text.endswith(f"\n{words}"):
         return [last]
     return [replace(last, text=last.text.removesuffix(f"\n{words}")), LinePart("words", words)]
@@ -327,7 +327,7 @@ def _block(block: list[str]) -> Iterator[LinePart]:
 
 
 def _short(text: str) -> Iterator[LinePart]:
-    """Those of a line for a small model, which holds words alone below what documents say."""
+    """Yield those of a line for a small model, which holds words alone below what documents say."""
     rows = text.split("\n")
     while rows and (found := _CITED.fullmatch(rows[0])):
         yield LinePart("document", rows.pop(0), found["about"])

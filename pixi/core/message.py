@@ -134,12 +134,12 @@ class Picture:
 
     @property
     def plain(self) -> str:
-        """It as one line, for places that draw nothing."""
+        """Return the picture as one line, for places that draw nothing."""
         return " · ".join(part for part in (self.words, self.credit, self.link) if part)
 
     @property
     def credit(self) -> str:
-        """What its service wants to be read beside it; "" for none."""
+        """Return what its service wants to be read beside it; "" for none."""
         return f"Powered by {self.service}" if self.service else ""
 
 
@@ -162,7 +162,7 @@ class Abilities:
     asks: bool = True
 
     def of(self, need: Need) -> Sequence[str]:
-        """What it has of something that a command or a tool needs."""
+        """Return what it has of something that a command or a tool needs."""
         match need:
             case "stickers":
                 return self.stickers
@@ -171,7 +171,7 @@ class Abilities:
 
 
 def on_record(picture: Picture, said: str) -> str:
-    """What is kept of an act that shows a picture: its addresses, and the command that it was shown for."""
+    """Write what is kept of an act that shows a picture: its addresses, and the command that showed it."""
     addresses = f"{picture.link} {picture.address}" if picture.address else picture.link
     return f"{addresses}\n{said}"
 
@@ -277,7 +277,7 @@ def card_json(card: Card) -> dict[str, Any]:
 
 
 def card_on_record(card: Card) -> str:
-    """What is kept of an act that shows a card: its words as they are read, and as the last line its JSON.
+    """Write what is kept of an act that shows a card: its words as read, and its JSON as the last line.
 
     What is searched for in the record, so that it can be forgotten, is found in the words.
     """
@@ -366,7 +366,7 @@ def words_of(text: str) -> str:
 
 
 def carried_by(text: str) -> list[tuple[str, bool]]:
-    """What a message carries, as it is kept: names, each with whether it is a picture."""
+    """Return what a message carries, as it is kept: names, each with whether it is a picture."""
     found: list[tuple[str, bool]] = []
     block = _BLOCK.search(text)
     named = block and _NAMED.match(text, block.start())

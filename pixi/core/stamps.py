@@ -146,7 +146,7 @@ class _Stamp:
                 yield text
 
     def _is_known(self, earlier: Quoted) -> bool:
-        """Whether its number tells which one it is: in the talk of two, single messages show none."""
+        """Return whether its number tells which one it is: in the talk of two, single messages show none."""
         shown = self._group or earlier.number in self._numbers
         return earlier.author is not None and earlier.number > 0 and shown
 
@@ -172,7 +172,7 @@ class _Stamp:
         return f"{', '.join(parts)}:" if parts else ""
 
     def _answered(self, message: Message) -> str:
-        """Which message it replies to, as it can be told; "" where that is none, or not known."""
+        """Return which message it replies to, as it can be told; "" where that is none, or not known."""
         last = message.quoted[-1] if message.quoted else None
         if last is None or last.id != message.reply_to:
             return ""

@@ -119,7 +119,7 @@ class WebError(PixiError):
 
     @property
     def body(self) -> bytes:
-        """How the page begins that says why nothing was given."""
+        """Return how the page begins that says why nothing was given."""
         return self.answer.body if self.answer is not None else b""
 
     @property
@@ -264,7 +264,7 @@ class Gate(AbstractResolver):
             raise Refused(f"{host[:80]} is not on the public internet; only what is there can be read.")
 
     def way_to(self, address: str, port: int) -> tuple[str, int]:
-        """What is dialled for an address: itself."""
+        """Return what is dialled for an address: itself."""
         return address, port
 
     def may_dial(self, address: str, port: int) -> bool:
@@ -321,7 +321,7 @@ def _is_open(address: str) -> bool:
 
 
 def session_through(gate: Gate) -> ClientSession:
-    """What asks through a gate: without cookies, proxies and unpacking, and with no redirects of its own."""
+    """Open a session through a gate: without cookies, proxies, unpacking and redirects of its own."""
     connector = TCPConnector(
         resolver=gate,
         use_dns_cache=False,
@@ -393,7 +393,7 @@ def same_origin(one: str | URL, other: str | URL) -> bool:
 
 
 def joined(base: URL, location: str) -> str:
-    """Where a redirect leads.
+    """Return where a redirect leads.
 
     Raises:
         Refused: it cannot be read.

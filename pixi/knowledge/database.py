@@ -127,34 +127,34 @@ class DirectoryDatabase:
 
     @property
     def about(self) -> str:
-        """What the folder's README or `_about.md` says; "" where there is none. A stranger's words."""
+        """Return what the folder's README or `_about.md` says; "" where there is none. A stranger's words."""
         return self._about.text
 
     @property
     def entries(self) -> int:
-        """How many there are now."""
+        """Return how many entries there are now."""
         return self._store.snapshot.entries
 
     @property
     def bytes(self) -> int:
-        """What is kept of the folder, on disk."""
+        """Return what is kept of the folder, on disk."""
         return self._store.snapshot.bytes
 
     @property
     def faults(self) -> Sequence[Fault]:
-        """What could not be read, each with the reason and the mend."""
+        """Return what could not be read, each with the reason and the mend."""
         trouble = (Fault("", self._sync.trouble),) if self._sync.trouble else ()
         walked = self._sync.scan.faults if self._sync.scan else ()
         return (*trouble, *walked, *self._store.snapshot.faults)
 
     @property
     def passed_over(self) -> Mapping[str, int]:
-        """How many files lie there that are no documents, by their suffix."""
+        """Return how many files lie there that are no documents, by their suffix."""
         return dict(self._sync.scan.unknown) if self._sync.scan else {}
 
     @property
     def state(self) -> ReadingProgress:
-        """How far reading is."""
+        """Return how far reading is."""
         scan, kept = self._sync.scan, self._store.snapshot
         if scan and self._store.writes:
             return ReadingProgress(scan.done, scan.total, self._sync.at_rest)

@@ -82,7 +82,7 @@ class Stretch:
 
     @property
     def source(self) -> Source:
-        """Where it begins."""
+        """Return where the excerpt begins."""
         return self.parts[0][1]
 
 
@@ -226,7 +226,7 @@ class AskedQuestion:
 
     @property
     def terms(self) -> dict[str, float]:
-        """What each term is worth where it is covered."""
+        """Return what each term is worth where it is covered."""
         return {term: word.credit for word in self.words for term in word.terms}
 
     @property

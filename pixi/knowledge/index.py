@@ -148,7 +148,7 @@ class Index:
 
     @property
     def entries(self) -> int:
-        """How many entries there are."""
+        """Return how many entries there are."""
         return self._entries
 
     @property

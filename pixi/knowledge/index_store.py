@@ -214,7 +214,7 @@ class IndexStore:
 
     @property
     def writes(self) -> bool:
-        """Whether this process is the one that writes."""
+        """Return whether this process is the one that writes."""
         return self._catalogue is not None
 
     @property

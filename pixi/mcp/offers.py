@@ -252,7 +252,7 @@ class ComparedTools:
 
 
 def kept(tool: ForeignTool) -> ApprovedTool:
-    """What is kept of a tool: its words, its schema, and what it says of its own harmlessness."""
+    """Return what is kept of a tool: its words, its schema, and what it says of its own harmlessness."""
     told, schema = in_full(tool)
     mark = digest([tool.title, tool.description, tool.schema, tool.reads, tool.destroys])
     return ApprovedTool(mark, told[:_LONGEST_KEPT], schema[:_LONGEST_KEPT])
@@ -301,7 +301,7 @@ class LockFile:
         self._writing = asyncio.Lock()
 
     async def approved(self, name: str) -> ApprovedServer | None:
-        """What was approved of a server; None for one that was never seen.
+        """Return what was approved of a server; None for one that was never seen.
 
         Raises:
             ConfigError: the file cannot be read.

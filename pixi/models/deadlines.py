@@ -136,7 +136,7 @@ class FirstWait:
 
     @property
     def is_too_long(self) -> bool:
-        """Whether the prompt was read for so long that no progress counts any more."""
+        """Return whether the prompt was read for so long that no progress counts any more."""
         return self._loop.time() >= self.asked_at + LONGEST_READING
 
     @property

@@ -125,7 +125,7 @@ class FallbackModel(PushedModel):
 
     @property
     def traits(self) -> Traits:
-        """What the prompt must know: the traits of the first by now, and a context that the others share."""
+        """Return the traits of the first by now, with a context that the others share."""
         return replace(self.first.traits, context_tokens=self._context_tokens)
 
     async def push(self, request: Request, take: Take) -> None:

@@ -221,7 +221,7 @@ class Server:
 
     @property
     def sent_key(self) -> str:
-        """What is sent as the key: many a server of one's own wants none, but some word must stand there."""
+        """Return the key that is sent; a stand-in where a server of one's own wants none."""
         return self.api_key or "none"
 
     def without_key(self, text: str) -> str:

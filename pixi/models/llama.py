@@ -160,7 +160,7 @@ class LocalModel(PushedModel):
 
     @property
     def traits(self) -> Traits:
-        """What the prompt must know of it."""
+        """Return the traits that the prompt must know."""
         return self._traits
 
     async def warm(self, lines: Sequence[Line]) -> None:
@@ -265,7 +265,7 @@ class LocalModel(PushedModel):
             raise ModelError(f"The local model {self.name} died: {process.last_words}. {mend}") from error
 
     def _slot_key(self, talk: str) -> str:
-        """What must be the same for a saved state to fit: the weights, the context, llama.cpp, the talk."""
+        """Name what a saved state must agree with to fit: the weights, the context, llama.cpp, the talk."""
         from importlib.metadata import version
 
         weights = os.stat(self._settings.path)
@@ -341,14 +341,14 @@ def expected_traits(
     parameters: float | None = None,
     tools: ToolMode = "auto",
 ) -> Traits:
-    """What is known of a model before its file is opened; see `LocalModel.open`."""
+    """Return what is known of a model before its file is opened; see `LocalModel.open`."""
     context = context_tokens or (_BUNDLED_CONTEXT if path is None else _OTHER_CONTEXT)
     parameters = parameters or (_BUNDLED_PARAMETERS if path is None else size_in(Path(path).stem))
     return sized(Traits(context, runs_here=True), parameters, _tool_form(parameters, tools))
 
 
 def file_traits(path: Path, *, parameters: float | None = None, tools: ToolMode = "auto") -> Traits:
-    """What the head of a `.gguf` file tells of its model; see `LocalModel.open`."""
+    """Return what the head of a `.gguf` file tells of its model; see `LocalModel.open`."""
     parameters = parameters or read_head(path).parameters or size_in(path.stem)
     return sized(Traits(runs_here=True), parameters, _tool_form(parameters, tools))
 

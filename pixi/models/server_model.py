@@ -227,7 +227,7 @@ class ServerModel(PushedModel):
 
     @property
     def traits(self) -> Traits:
-        """What the prompt must know of it, by what is known now: a server may refuse to search."""
+        """Return the traits that the prompt must know, as known by now: a server may refuse to search."""
         return self._traits
 
     async def push(self, request: Request, take: Take) -> None:

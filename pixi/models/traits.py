@@ -207,7 +207,7 @@ class _Reader:
         return self.text_at(at)
 
     def _places(self, count: int) -> list[int]:
-        """Where so many texts stand that follow each other: a vocabulary has hundreds of thousands."""
+        """Return where so many texts stand that follow each other: a vocabulary has hundreds of thousands."""
         places, at, size = [], self._at, len(self._data)
         for _ in range(count):
             places.append(at)

@@ -235,7 +235,7 @@ def shipped_folder() -> Path:
 
 
 def persona_folders(own: Path, *, must_exist: bool = False) -> tuple[Path, ...]:
-    """Where to look, in order: the operator's own folder, then the shipped one.
+    """Return where to look, in order: the operator's own folder, then the shipped one.
 
     Raises:
         ConfigError: `own` must exist, because somebody named it, and does not.

@@ -77,7 +77,7 @@ def usual_key(key: str) -> str:
 
 
 def is_section(key: str) -> bool:
-    """Whether it names a section rather than a value."""
+    """Return whether it names a section rather than a value."""
     return key in _ALL or (key.partition(".")[0] in NAMED and key.count(".") == 1)
 
 

@@ -260,7 +260,7 @@ def _built(
 
 
 def _given(origins: Mapping[str, Given], prefix: str) -> dict[str, Given]:
-    """What was given under a prefix, by the rest of its key."""
+    """Return what was given under a prefix, by the rest of its key."""
     return {key.removeprefix(prefix): given for key, given in origins.items() if key.startswith(prefix)}
 
 

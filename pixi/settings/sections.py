@@ -272,7 +272,7 @@ class LimitSettings(Limits):
 
     @property
     def budgets(self) -> Budgets:
-        """What may be used in a day and a month."""
+        """Return what may be used in a day and a month."""
         return Budgets(
             Allowance(self.person_messages, self.person_tokens, self.person_writes),
             Allowance(self.channel_messages, self.channel_tokens, self.channel_writes),

@@ -183,7 +183,7 @@ def _opened(key: str, value: object, depth: int) -> Iterator[tuple[str, object]]
 
 
 def _line_numbers(text: str) -> dict[str, int]:
-    """Where each key and section first stands, by a plain search: for error texts alone.
+    """Return where each key and section first stands, by a plain search: for error texts alone.
 
     The tables of a list are numbered: `model.fallback.0`.
     """

@@ -51,7 +51,7 @@ class ScriptedModel:
 
     @property
     def traits(self) -> Traits:
-        """What prompts are told of it."""
+        """Return the traits that prompts must know."""
         return self._traits
 
     def add(self, *replies: Scripted) -> None:
@@ -196,7 +196,7 @@ class RecordingChannel(Channel):
 
     @property
     def tool_answers(self) -> list[ToolAnswered]:
-        """What tools answered, in order."""
+        """Return what tools answered, in order."""
         return [event for event in self.events if isinstance(event, ToolAnswered)]
 
     @property
@@ -300,7 +300,7 @@ class RecordingChannel(Channel):
         return self._shown.setdefault(nonce, f"sticker:{nonce}")
 
     async def rights(self, person: str) -> Rights:
-        """What `powers` says."""
+        """Return what `powers` says."""
         return self.powers.get(person, Rights())
 
     async def approve(self, question: Question, *, seconds: float) -> Verdict:

@@ -305,7 +305,7 @@ def _on_one_line(text: str) -> str:
 
 
 def spans_of(queries: Iterable[str], text: str) -> Iterator[tuple[int, int]]:
-    """Where words of the queries stand in the text, as (start, end); some may overlap.
+    """Yield where words of the queries stand in the text, as (start, end); some may overlap.
 
     Words are compared without regard to case and endings; where a script writes no blanks, by pairs.
     """

@@ -185,7 +185,7 @@ def _refusal(signature: Signature, error: "ValidationError") -> str:
 
 
 def refusal(tool: str, problems: Iterable[str], schema: Schema) -> str:
-    """What a model is told whose arguments do not fit: what is wrong with each, and what the tool takes."""
+    """Tell a model why its arguments do not fit: what is wrong with each, and what the tool takes."""
     told = f"Wrong arguments for {tool}: {'; '.join(dict.fromkeys(problems))}. It takes {_taken(schema)}."
     return clipped(told, _LONGEST_WORDS)
 
@@ -217,7 +217,7 @@ def _problem(error: "ErrorDetails", schema: Schema) -> str:
 
 
 def _place(loc: Sequence[int | str], schema: Schema) -> tuple[str, Schema]:
-    """Where in the arguments it is, as one writes it, and what is wanted there."""
+    """Return where in the arguments it is, as one writes it, and what is wanted there."""
     path = ""
     for part in loc:
         if isinstance(part, int):
@@ -245,7 +245,7 @@ def _shown(value: object) -> str:
 
 
 def expected(schema: Schema, *, depth: int = 0) -> str:
-    """What a schema takes, in words; "" where that cannot be said shortly."""
+    """Return what a schema takes, in words; "" where that cannot be said shortly."""
     if "enum" in schema:
         return f"one of {', '.join(map(_shown, schema['enum']))}"
     if "const" in schema:
@@ -317,7 +317,7 @@ def plain_text(text: object, longest: int) -> str:
 
 
 def can_be_chosen(texts: Sequence[Any]) -> bool:
-    """Whether servers take these choices, and they survive as they are."""
+    """Return whether servers take these choices, and they survive as they are."""
     whole = [each for each in texts if isinstance(each, str) and each]
     return (
         0 < len(whole) <= _MOST_CHOICES
@@ -335,7 +335,7 @@ def one_of_these(choices: Sequence[Any]) -> str:
 
 
 def is_of(kind: str, value: object) -> bool:
-    """Whether a value is of a JSON type, other than a list or an object."""
+    """Return whether a value is of a JSON type, other than a list or an object."""
     match value:
         case bool():
             return kind == "boolean"

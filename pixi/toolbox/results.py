@@ -66,7 +66,7 @@ def as_json(value: object) -> str:
 
 
 def _named(value: object) -> Any:
-    """What JSON cannot say. Its own text may hold anything, an address in memory or a key."""
+    """Return what JSON cannot say. Its own text may hold anything, an address in memory or a key."""
     if isinstance(value, GeneratorType | AsyncGeneratorType):
         raise TypeError("it may never end")
     if isinstance(value, PurePath):

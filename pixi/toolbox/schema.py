@@ -136,7 +136,7 @@ def _fields(function: ToolFunction) -> dict[str, tuple[Any, Any]]:
 
 
 def _takes_null(schema: Schema) -> bool:
-    """Whether null is a value for it, which a schema that says nothing takes as well."""
+    """Return whether null is a value for it, which a schema that says nothing takes as well."""
     kinds = [each.get("type") for each in schema.get("anyOf", ())]
     return "null" in kinds or not {"type", "anyOf", "$ref", "enum", "const", "allOf", "oneOf"} & schema.keys()
 

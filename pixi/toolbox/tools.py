@@ -195,7 +195,7 @@ class Tool:
 
     @property
     def does(self) -> str:
-        """What it does, in a line."""
+        """Return what the tool does, in a line."""
         return " ".join(self.schema.description.partition("\n\n")[0].split())
 
     async def call(self, context: Context, arguments: Mapping[str, Any]) -> Any:
@@ -249,7 +249,7 @@ class Toolbox:
 
     @property
     def sources(self) -> frozenset[str]:
-        """Where tools came from, or will; also those that were taken away again."""
+        """Return where tools came from, or will; also those that were taken away again."""
         return frozenset(self._sources)
 
     def announce(self, source: str) -> None:

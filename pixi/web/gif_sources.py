@@ -95,7 +95,7 @@ class GifSource(Protocol):
         ...
 
     async def find(self, words: str, language: str) -> Sequence[FoundGif]:
-        """What fits the words, the best first.
+        """Return what fits the words, the best first.
 
         Args:
             words: one line, not blank.
@@ -151,7 +151,7 @@ class GifFolder:
             await asyncio.to_thread(self._read)
 
     async def find(self, words: str, language: str) -> Sequence[FoundGif]:
-        """What fits the words, the best first; all that fit nearly as well as the best.
+        """Return what fits the words, the best first; all that fit nearly as well as the best.
 
         Raises:
             GifError: the folder cannot be read.
@@ -179,7 +179,7 @@ class GifFolder:
         return Image(kind, data)
 
     def count(self) -> int:
-        """How many pictures there are.
+        """Return how many pictures there are.
 
         Raises:
             ConfigError: there is no such folder.
@@ -237,7 +237,7 @@ def _described(path: Path) -> tuple[str, tuple[str, ...]]:
 
 
 def _folders(folder: Path, depth: int = 0) -> Iterator[Path]:
-    """It and the folders in it; links are not followed."""
+    """Yield a folder and the folders in it; links are not followed."""
     yield folder
     with os.scandir(folder) as entries:
         inner = sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
@@ -265,7 +265,7 @@ def _is_inside(path: Path, folder: Path) -> bool:
 
 
 def _bytes_of(path: Path, folder: Path) -> bytes:
-    """What is in a file; looked at once more, as it may be another one by now."""
+    """Return what is in a file; looked at once more, as it may be another one by now."""
     if not _is_inside(path, folder):
         raise PermissionError(1, "it is a link that leads out of the folder")
     with path.open("rb") as file:
@@ -301,7 +301,7 @@ class _Service(ABC):
             await self._web.get(f"{self._base}/robots.txt", trusted=self._trusted, seconds=_WARM_SECONDS)
 
     async def find(self, words: str, language: str) -> Sequence[FoundGif]:
-        """What fits the words, the best first.
+        """Return what fits the words, the best first.
 
         Raises:
             GifError: it does not answer, wants to be left alone, or does not take the key.
@@ -351,7 +351,7 @@ class _Service(ABC):
 
     @abstractmethod
     def _read(self, answer: Any) -> Iterator[FoundGif]:
-        """What an answer holds; raises whatever it will where it is none."""
+        """Yield what an answer holds; raises whatever it will where it is none."""
 
     def _told(self, status: int) -> str:
         match status:

@@ -91,7 +91,7 @@ class Robots:
         return known
 
     async def _fetched(self, site: URL) -> _Rules:
-        """What a site says now.
+        """Return what a site says now.
 
         Raises:
             Refused: it is none that may be asked.
@@ -312,7 +312,7 @@ class WebPageReader:
         return (found[0] if found else Document("", "", ())), note
 
     def _place(self) -> Path:
-        """Where a page is laid down for the process that reads it: in a folder for nobody else's eyes."""
+        """Return a new path for a page that a process is to read: in a folder for nobody else's eyes."""
         if self._folder is None:
             self._folder = TemporaryDirectory(prefix="pixi-pages-")
         self._laid_down += 1
@@ -324,7 +324,7 @@ class WebPageReader:
 
 
 def _kind_of(fetched: Fetched) -> Kind:
-    """What it is: as the server says, and where it says nothing or merely that it is XML, as it begins."""
+    """Return the kind of a page: as the server says, or as it begins where that says nothing or only XML."""
     kind = _KINDS.get(fetched.content_type, "plain")
     if fetched.content_type and kind != "feed":
         return kind

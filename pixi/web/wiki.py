@@ -112,7 +112,7 @@ def text_of_wikitext(text: str, title: str) -> WikiText:
 
 
 def _marked_heading(line: str) -> tuple[int, str] | None:
-    """How deep a heading is, and its text; None: the line is none."""
+    """Return how deep a heading is, and its text; None: the line is none."""
     line = line.rstrip(" \t")
     before = len(line) - len(line.lstrip("="))
     level = min(6, before, len(line) - len(line.rstrip("=")))
@@ -165,7 +165,7 @@ class WikiPage:
 
     @property
     def characters(self) -> int:
-        """How long its text is."""
+        """The characters of the text."""
         return sum(len(section.text) for section in self.sections)
 
 
@@ -207,7 +207,7 @@ class Wiki:
         self._searches: LRU[tuple[str, int], tuple[float, WikiHits]] = LRU(_KEPT_SEARCHES)
 
     async def site(self) -> Site:
-        """What it says of itself.
+        """Return what the wiki says of itself.
 
         Raises:
             WikiError: it cannot be asked.
@@ -290,7 +290,7 @@ class Wiki:
         return WikiHits(tuple(hits[:limit]), suggestion)
 
     async def _asked_for_pages(self, fields: Fields) -> Json:
-        """What the wiki knows of pages. An answer in pieces is put together."""
+        """Return what the wiki knows of pages. An answer in pieces is put together."""
         asked = {"action": "query", "prop": "info|pageprops", "ppprop": "disambiguation", **fields}
         told = await self._api.ask(asked)
         whole, further = told, further_from(told)
@@ -402,7 +402,7 @@ _SCRIPTS = {"sr-cyrl": "sr-ec", "sr-latn": "sr-el"}
 
 
 def wikipedia_in(language: str) -> tuple[str, str]:
-    """Where the Wikipedia of a language is, by its BCP 47 tag; and which variant of it is meant, or "".
+    """Return the address of a language's Wikipedia, by its BCP 47 tag; and the variant that is meant, or "".
 
     Where there is none in that language, it is the English one.
     """

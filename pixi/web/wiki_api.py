@@ -55,7 +55,7 @@ def is_page(body: bytes) -> bool:
 
 
 def check_in(body: bytes) -> str:
-    """Who asks whoever comes to prove that they are a person; "": nobody does."""
+    """Return who asks whoever comes to prove that they are a person; "": nobody does."""
     if not is_page(body):
         return ""
     start = body[:_LOOKED_AT]
@@ -83,7 +83,7 @@ def wall_of(error: WebError) -> str:
 
 
 def page_instead(answer: Fetched) -> str:
-    """What a web page says that came in place of data, to be read behind its host's name."""
+    """Return what a web page says that came in place of data, to be read behind its host's name."""
     check = check_in(answer.body)
     if check:
         return _checked_by(check)
@@ -128,7 +128,7 @@ class Site:
     pages: str
 
     def url_of(self, title: str, section: str = "") -> str:
-        """Where a page is read, or a section of it."""
+        """Return where a page is read, or a section of it."""
         place = self.pages.replace("$1", quote(title.replace(" ", "_"), safe="/:,()!*'~@"))
         return f"{place}#{quote(section.replace(' ', '_'), safe='/:,()!*~@')}" if section else place
 
@@ -154,7 +154,7 @@ class WikiApi:
         self._rests_until = 0.0
 
     async def site(self) -> Site:
-        """What there is at the address; it is looked for once.
+        """Return the site at the address; it is looked for once.
 
         Raises:
             WikiError: no wiki that can be asked.
@@ -172,7 +172,7 @@ class WikiApi:
             return self._site
 
     async def ask(self, parameters: Mapping[str, str | int]) -> Json:
-        """What the api answers.
+        """Return what the api answers.
 
         Raises:
             WikiError: it did not, or it told an error.
@@ -254,7 +254,7 @@ class WikiApi:
         raise AssertionError("the second round gives or raises")
 
     async def _answer(self, url: str, *, again: bool) -> Fetched | None:
-        """What is there; None: it wants to rest for a moment, and may then be asked again."""
+        """Return what is there; None: the wiki wants to rest for a moment, and may then be asked again."""
         try:
             return await self._fetched(url, "application/json")
         except _Resting as error:
@@ -352,7 +352,7 @@ def _rest_of(error: Json, answer: Fetched) -> float | None:
 
 
 def _guesses(url: str) -> Iterator[str]:
-    """Where an api.php may be, seen from a page: the likeliest first."""
+    """Yield where an api.php may be, seen from a page: the likeliest first."""
     root = urljoin(url, "/")
     path = urlsplit(url).path
     for mark in ("/index.php", "/wiki/", "/w/"):
@@ -407,7 +407,7 @@ def leads_in(told: Json) -> dict[str, str]:
 
 
 def end_of(title: str, led: Mapping[str, str]) -> str:
-    """Where a title leads in the end."""
+    """Return where a title leads in the end."""
     for _ in range(len(led)):
         if title not in led:
             break
@@ -467,7 +467,7 @@ def join(whole: Json, more: Json) -> None:
 
 
 def suggestion_in(told: Json) -> str:
-    """What was probably meant; "" where the wiki does not say."""
+    """Return what was probably meant; "" where the wiki does not say."""
     return prompt_name(_plain(str(part_of(told, "searchinfo").get("suggestion", ""))))
 
 

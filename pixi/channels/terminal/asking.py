@@ -67,7 +67,7 @@ class QuestionQueue:
 
     @property
     def open(self) -> bool:
-        """Whether an answer is waited for."""
+        """Return whether an answer is waited for."""
         return self._answer is not None and not self._answer.done()
 
     async def ask(self, question: Question, seconds: float) -> Verdict:
@@ -110,7 +110,7 @@ class QuestionQueue:
         self._give("nobody")
 
     def status(self) -> str:
-        """What is waited for, while something is."""
+        """Return what is waited for, while something is."""
         if self._form is None:
             return ""
         how = self._form.unclear if self._unclear else self._form.how

@@ -124,7 +124,7 @@ class InputHistory(FileHistory):
 
 
 def history_in(folder: Path) -> History:
-    """What the person wrote before, kept in `folder`; only for this time where that cannot be written."""
+    """Open what the person wrote before, kept in `folder`; in memory where that cannot be written."""
     file = folder / "history"
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -138,7 +138,7 @@ def history_in(folder: Path) -> History:
 def last_said(
     turns: Sequence[TurnRecord], waiting: Sequence[Message], who: str, persona: str, now: datetime
 ) -> str:
-    """What was said last in the talk that goes on, and when, in some lines; "" where nothing is known of it.
+    """Quote what was said last in the talk that goes on, and when, in some lines; "" where nothing is known.
 
     Args:
         turns: the last ones, oldest first.
@@ -159,7 +159,7 @@ def last_said(
 
 
 def said_in(turn: TurnRecord, who: str, persona: str) -> Iterator[str]:
-    """What the person and the persona said in a turn, each message as a short line."""
+    """Yield what the person and the persona said in a turn, each message as a short line."""
     for line in turn.lines:
         if isinstance(line, UserLine) and (words := _words(line.text)):
             yield f"{printable_line(who)} › {words}"
@@ -170,7 +170,7 @@ def said_in(turn: TurnRecord, who: str, persona: str) -> Iterator[str]:
 
 
 def _words(line: str) -> str:
-    """What the person wrote last, of a line as a model is shown it: its own words stand behind `> `.
+    """Return what the person wrote last, of a line as a model is shown it: its own words stand behind `> `.
 
     "" where nothing in it is new: a reply only went on.
     """

@@ -128,7 +128,7 @@ def seat(persona: str, user: str) -> TerminalUser:
 
 
 def sits_at_terminal(person: str) -> bool:
-    """Whether this is the id of somebody who talks at a terminal."""
+    """Return whether this is the id of somebody who talks at a terminal."""
     return person.startswith(_SITS_HERE)
 
 

@@ -395,11 +395,11 @@ class LiveTerminal(Channel):
 
     @property
     def busy(self) -> bool:
-        """Whether a reply is to come."""
+        """Return whether a reply is to come."""
         return self._busy
 
     def typed(self) -> None:
-        """Who types does not mean to leave."""
+        """Note that the person typed, and so does not mean to leave."""
         self._leaving = False
 
     def entered(self, text: str) -> None:
@@ -543,7 +543,7 @@ class LiveTerminal(Channel):
         self._screen.changed()
 
     def status(self) -> str:
-        """What is being waited for."""
+        """Return what is being waited for."""
         turn = SPINNER[int(time.monotonic() / TICK_SECONDS) % len(SPINNER)]
         if self._asking.open:
             return self._asking.status()

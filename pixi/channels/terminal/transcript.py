@@ -92,7 +92,7 @@ class CardFrame:
     lines: Sequence[Line] = ()
 
     def drawn(self, columns: int) -> Sequence[Line]:
-        """It, for a terminal of so many columns."""
+        """Draw the note for a terminal of so many columns."""
         if columns != self.columns:
             self.columns, self.lines = columns, framed(self.card, columns, self.picture)
         return self.lines
@@ -115,7 +115,7 @@ class Transcript:
 
     @property
     def empty(self) -> bool:
-        """Whether there is nothing to be settled."""
+        """Return whether there is nothing to be settled."""
         return not self._entries
 
     def say(self, message_id: str, who: str, text: str) -> None:
@@ -227,7 +227,7 @@ class Transcript:
             self._entries = [*before, *done, *self._entries[place + 1 :]]
 
     def _give_up_drafts(self, *, cut: bool) -> None:
-        """What was not performed will not be any more; what a person saw of it stays if it was cut off."""
+        """Give up what was not performed; what a person saw of it stays, marked as cut off."""
         kept: list[Entry] = []
         for entry in self._entries:
             if not isinstance(entry, OpenCommand):

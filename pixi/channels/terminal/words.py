@@ -18,7 +18,7 @@ def card_lines(card: Card) -> list[str]:
 
 
 def picture_told(picture: str | Image) -> str:
-    """What stands for a picture where none can be shown: its address, or its kind and size."""
+    """Return what stands for a picture where none can be shown: its address, or its kind and size."""
     if isinstance(picture, str):
         return f"[picture: {printable_line(picture)}]"
     return f"[picture: {printable_line(picture.media_type)}, {max(1, round(len(picture.data) / 1_000)):,} kB]"
@@ -101,12 +101,12 @@ class ReadingIndicator:
 
     @property
     def reads(self) -> bool:
-        """Whether something is left to be read."""
+        """Return whether something is left to be read."""
         return self._reading is not None and self._reading.done < self._reading.total
 
     @property
     def words(self) -> str:
-        """How much is left, such as `reading 1,669 tokens · 40 s to go`; "" where it takes no time."""
+        """Return how much is left, such as `reading 1,669 tokens · 40 s to go`; "" where it takes no time."""
         now = time.monotonic()
         if self._reading is None or not self.reads or now - self._since < _SHORT_SECONDS:
             return ""

@@ -40,7 +40,7 @@ class RefusedCall(Exception):
 
     @property
     def body(self) -> Json:
-        """What is answered."""
+        """Return what is answered."""
         if self._body is not None:
             return self._body
         body: Json = {"message": self.message, "code": self.code}
@@ -215,7 +215,7 @@ class Hook:
             self._home.remove(self)
 
     def meets(self, call: ApiCall) -> bool:
-        """Whether the request is meant."""
+        """Return whether the request is meant."""
         return self.method in {"*", call.method} and self.path.search(call.path) is not None
 
 
@@ -282,7 +282,7 @@ class Limit:
     windows: dict[str, _Window] = field(default_factory=dict)
 
     def meets(self, call: ApiCall) -> bool:
-        """Whether the request counts."""
+        """Return whether the request counts."""
         return self.method in {"*", call.method} and self.path.search(call.path) is not None
 
 

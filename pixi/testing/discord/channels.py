@@ -46,7 +46,7 @@ class Webhook:
 
     @property
     def url(self) -> str:
-        """Where it is executed."""
+        """Return where it is executed."""
         return f"{self.world.origin}/api/v10/webhooks/{self.id}/{self.token}"
 
     async def say(
@@ -71,7 +71,7 @@ class Webhook:
         )
 
     def delete(self) -> None:
-        """It is taken away."""
+        """Take the webhook away."""
         self.world.webhooks.pop(self.id, None)
 
     def payload(self, *, token: bool = True, user: bool = True) -> Json:
@@ -103,7 +103,7 @@ def new_webhook(world: World, channel: FakeChannel, name: str, owner: User | Non
 
 
 def hooks_of(world: World, channel: FakeChannel) -> list[Webhook]:
-    """Those of a channel."""
+    """Return the webhooks of a channel."""
     return [hook for hook in world.webhooks.values() if hook.channel is channel]
 
 
@@ -155,22 +155,22 @@ class FakeChannel:
 
     @property
     def is_thread(self) -> bool:
-        """Whether it is a thread, or a post of a forum."""
+        """Return whether it is a thread, or a post of a forum."""
         return self.type in THREADS
 
     @property
     def is_forum(self) -> bool:
-        """Whether it holds posts instead of messages."""
+        """Return whether it holds posts instead of messages."""
         return self.type == FORUM
 
     @property
     def private(self) -> bool:
-        """Whether only who was added sees the thread."""
+        """Return whether only who was added sees the thread."""
         return self.type == PRIVATE_THREAD
 
     @property
     def mention(self) -> str:
-        """What is written to mention it."""
+        """Return what is written to mention it."""
         return f"<#{self.id}>"
 
     @property
@@ -182,12 +182,12 @@ class FakeChannel:
 
     @property
     def messages(self) -> list[FakeMessage]:
-        """Those that can be read now, oldest first."""
+        """Return those that can be read now, oldest first."""
         return [self._messages[each] for each in self._order]
 
     @property
     def texts(self) -> list[str]:
-        """What the bot said here, webhooks and all, oldest first."""
+        """Return what the bot said here, webhooks and all, oldest first."""
         mine = self.world.bot, self.world.application_id
         return [
             each.content for each in self.messages if each.author is mine[0] or each.application_id == mine[1]
@@ -349,7 +349,7 @@ class FakeChannel:
         self.pins.append((message, time.time()))
 
     def vanish(self) -> None:
-        """It is deleted, with all that is in it."""
+        """Delete the channel with all that is in it."""
         self.gone = True
         self.world.channels.pop(self.id, None)
         if self.guild is not None:

@@ -66,7 +66,7 @@ class FakeCommand:
 
     @property
     def name(self) -> str:
-        """What it is called where nothing is translated."""
+        """Return what it is called where nothing is translated."""
         return str(self.body["name"])
 
     @property
@@ -119,11 +119,11 @@ class Commands:
         return command, known is None
 
     def all(self, guild_id: int | None) -> list[FakeCommand]:
-        """Those that are registered everywhere, or in a guild."""
+        """Return those that are registered everywhere, or in a guild."""
         return list(self.by_guild.get(guild_id, {}).values())
 
     def find(self, name: str, kind: int, guild_id: int | None) -> FakeCommand | None:
-        """What somebody sees under a name: of the guild first."""
+        """Return what somebody sees under a name: of the guild first."""
         own = self.by_guild.get(guild_id, {}).get((kind, name)) if guild_id else None
         return own or self.by_guild[None].get((kind, name))
 

@@ -40,7 +40,7 @@ class GatewaySession:
     guilds: set[int] = field(default_factory=set)
 
     def has(self, guild_id: int | None) -> bool:
-        """Whether what happens in a guild, or in DMs, is this shard's."""
+        """Return whether what happens in a guild, or in DMs, is this shard's."""
         if guild_id is None:
             return self.shard == 0
         return (guild_id >> 22) % self.shards == self.shard
@@ -54,7 +54,7 @@ class GatewaySession:
             self.line.send(raw)
 
     def since(self, number: int) -> list[bytes] | None:
-        """What came after an event; None: not all of it is kept any more."""
+        """Return what came after an event; None: not all of it is kept any more."""
         missed = self.last - number
         if missed > len(self.kept):
             return None
@@ -176,11 +176,11 @@ class Hub:
         return [one for one in self.sessions.values() if shard is None or one.shard == shard]
 
     def live(self) -> list[GatewaySession]:
-        """Those that are connected."""
+        """Return the sessions that are connected."""
         return [one for one in self.sessions.values() if one.line is not None]
 
     def end(self, session: GatewaySession) -> None:
-        """It is over; nobody can resume it."""
+        """End a session for good: nobody can resume it."""
         self.sessions.pop(session.id, None)
 
     def _forget_stale(self, shard: int, shards: int) -> None:

@@ -102,7 +102,7 @@ class Interaction:
                 await self.world.next_change()
 
     def metadata(self) -> Json:
-        """What the answering message tells of it."""
+        """Return what the answering message tells of it."""
         return {
             "id": str(self.id),
             "type": self.type,

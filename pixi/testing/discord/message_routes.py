@@ -256,7 +256,7 @@ def unreact(world: World, call: ApiCall) -> object:
 
 
 def reactors(world: World, call: ApiCall) -> object:
-    """Who reacted with an emoji."""
+    """Return who reacted with an emoji."""
     channel = visible(world, call)
     message = message_in(channel, call)
     given = call.ids["emoji"]
@@ -391,7 +391,7 @@ def members_named(world: World, call: ApiCall) -> object:
 
 
 def thread_member(world: World, call: ApiCall) -> object:
-    """Whether somebody follows a thread."""
+    """Return whether somebody follows a thread."""
     thread = visible(world, call)
     user = world.users.get(snowflake(call.ids["user"], "user_id"))
     if not thread.is_thread or user is None or user.id not in thread.thread_members:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def gateway_url(world: World, call: ApiCall) -> object:
-    """Where the gateway is."""
+    """Return where the gateway is."""
     return {"url": world.origin.replace("http", "ws", 1)}
 
 

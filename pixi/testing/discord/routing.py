@@ -233,7 +233,7 @@ def components_of(fields: Json, form: Form) -> list[Json]:
 
 
 def allowed_of(fields: Json, form: Form) -> Allowed:
-    """Who may be alerted; left out: everybody whom the text names."""
+    """Return who may be alerted; left out: everybody whom the text names."""
     given = fields.get("allowed_mentions")
     if given is None:
         return Allowed()

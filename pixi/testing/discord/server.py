@@ -69,7 +69,7 @@ class Watching:
         return [call for call in self.rest.calls if call.method == method and pattern.search(call.path)]
 
     async def wait_for(self, condition: Callable[[], T], timeout: float = LIMIT) -> T:
-        """What `condition` gives as soon as that is true; it is asked again after each change.
+        """Return what `condition` gives as soon as that is true; it is asked again after each change.
 
         Raises `TimeoutError`, with what happened last.
         """
@@ -231,7 +231,7 @@ class Using:
 
     @property
     def commands(self) -> list[FakeCommand]:
-        """Those that are registered everywhere."""
+        """Return those that are registered everywhere."""
         return self.world.commands.all(None)
 
     async def slash(
@@ -264,7 +264,7 @@ class Using:
         locale: str | None = None,
         timeout: float = LIMIT,
     ) -> list[Json]:
-        """What autocomplete offers to somebody who typed so much of an option."""
+        """Return what autocomplete offers to somebody who typed so much of an option."""
         given = {**(options or {}), option: typed}
         command, data = interactions.typed(self.world, person, channel, line, given, focused=option)
         begun = interactions.begin(
@@ -377,12 +377,12 @@ class LoopbackDiscord(Using, Moods):
 
     @property
     def api_url(self) -> str:
-        """Where REST is, without the version."""
+        """Return where REST is, without the version."""
         return f"{self.world.origin}/api"
 
     @property
     def gateway_url(self) -> str:
-        """Where the gateway is."""
+        """Return where the gateway is."""
         return self.gateway.url
 
     async def _file(self, request: web.Request) -> web.StreamResponse:
@@ -398,7 +398,7 @@ class LoopbackDiscord(Using, Moods):
 
     @property
     def landlord(self) -> User:
-        """Who owns the guilds that name no owner."""
+        """Return who owns the guilds that name no owner."""
         if self._landlord is None:
             self._landlord = self.person("Landlord")
         return self._landlord
@@ -453,5 +453,5 @@ class LoopbackDiscord(Using, Moods):
         return place_routes.dm_with(self.world, person)
 
     def allow_intents(self, intents: GatewayIntents) -> None:
-        """Which privileged intents the application's owner switched on; all at first."""
+        """Set the privileged intents that the application's owner switched on; all at first."""
         self.world.privileged = GatewayIntents(intents)

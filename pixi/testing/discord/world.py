@@ -81,7 +81,7 @@ class World:
     # Telling the bot.
 
     def sees(self, channel: FakeChannel) -> bool:
-        """Whether the bot is told what happens there."""
+        """Return whether the bot is told what happens there."""
         return bool(in_channel(channel, self.bot) & Permission.VIEW_CHANNEL)
 
     def tell_guild(

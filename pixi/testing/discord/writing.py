@@ -61,7 +61,7 @@ def pinged(
     answered: FakeMessage | None = None,
     by_webhook: bool = False,
 ) -> Pinged:
-    """Who is alerted by a text, which `author` writes in a channel, in answer to a message perhaps."""
+    """Return who is alerted by a text, which `author` writes in a channel, in answer to a message perhaps."""
     found = Pinged()
     may_all = by_webhook or bool(in_channel(channel, author) & Permission.MENTION_EVERYONE)
     if "<@" in text:
