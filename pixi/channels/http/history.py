@@ -40,8 +40,8 @@ from pixi.channels.http.bodies import (
 from pixi.channels.http.faces.messages import adaptive
 from pixi.channels.http.faces.native import NativeStream
 from pixi.channels.http.feed import SILENCE, Feed, Form
+from pixi.channels.http.pictures import OfMessage, ShownPictures
 from pixi.channels.http.requests import decoded, json_answer, queried
-from pixi.channels.http.shown import OfMessage, ShownPictures
 from pixi.channels.http.streams import read_body, write_stream
 from pixi.channels.http.talks import TalkAddress, Talks, acts_of, messages_reacted_to
 from pixi.core.events import Pictured, Reacted, Sent, Shown, to_json

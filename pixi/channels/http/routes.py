@@ -49,8 +49,8 @@ from pixi.channels.http.faces.ag_ui import RunInput
 from pixi.channels.http.faces.ai_sdk import UiRequest
 from pixi.channels.http.faces.sse import PlainStream
 from pixi.channels.http.history import TalkHistory
+from pixi.channels.http.pictures import ShownPictures
 from pixi.channels.http.requests import decoded, json_answer, key_of, queried
-from pixi.channels.http.shown import ShownPictures
 from pixi.channels.http.streams import kept_alive, read_body, write_stream
 from pixi.core.errors import ConfigError, OverQuota, StoreError
 from pixi.core.routes import AddonRoute, Caller, RouteError

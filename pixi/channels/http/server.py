@@ -33,8 +33,8 @@ from pixi.channels.http.files import Files
 from pixi.channels.http.history import TalkHistory
 from pixi.channels.http.jwt import ForwardedUsers, HostTokens
 from pixi.channels.http.pages import PUBLIC_PATHS, Embeds, StaticFiles
+from pixi.channels.http.pictures import ShownPictures
 from pixi.channels.http.routes import Route, routes_of, routes_of_addons
-from pixi.channels.http.shown import ShownPictures
 from pixi.channels.http.talks import Talks
 from pixi.channels.http.visitors import HttpLimits, Visitors
 from pixi.core.errors import ConfigError, PixiError
