@@ -109,7 +109,7 @@ extra-%: $(READY_TO_RUN)
 
 .PHONY: clean
 clean: ## remove what can be made again, the environment too
-	@rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage
+	@rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(PY):

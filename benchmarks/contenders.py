@@ -15,10 +15,9 @@ from uuid import uuid4
 from benchmarks.replies import STAMP_DIGITS
 from pixi.core.channel import Channel
 from pixi.core.conversation import Bounds
-from pixi.core.deltas import Usage
 from pixi.core.events import Failed, Finish, TurnEnded, TurnEvent
 from pixi.core.language import Planned
-from pixi.core.lines import Line
+from pixi.core.llm import Line, Usage
 from pixi.core.message import Author, Message
 from pixi.core.persona import Persona
 from pixi.core.spending import Limits, UsageEntry

@@ -13,15 +13,14 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from benchmarks.report import Figure, progress
-from pixi.core.deltas import Request
 from pixi.core.events import TurnReport
-from pixi.core.lines import AssistantLine, UserLine
+from pixi.core.llm import AssistantLine, Request, UserLine
 from pixi.core.message import Author
 from pixi.core.persona import Persona
 from pixi.engine import Engine
 from pixi.models.model import Traits
 from pixi.testing import RecordingChannel, ScriptedModel
-from pixi.testing.scripted_model import Step
+from pixi.testing.fakes import Step
 
 COMMAND = "python -m benchmarks crowd"
 GOAL = "everybody answered, once and in order"

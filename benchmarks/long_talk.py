@@ -15,10 +15,8 @@ import aiohttp
 
 from benchmarks.report import Figure, progress
 from benchmarks.tokens import TALK, Asked, Watched, talk
-from pixi.core.deltas import Request
 from pixi.core.errors import ConfigError
-from pixi.core.lines import Line
-from pixi.core.tokens import estimate_all
+from pixi.core.llm import Line, Request, estimate_all
 from pixi.models.deadlines import Deadlines
 from pixi.models.llama import LocalModel
 from pixi.models.llama_process import LlamaProcess, ServerSettings

@@ -16,7 +16,7 @@ from benchmarks.processes import ROOT, WorkerFailed, model_server
 from benchmarks.report import Figure, progress
 from benchmarks.rounds import interleave
 from pixi.core.events import ToolAnswered, ToolCalled, TurnEvent
-from pixi.core.lines import ToolCall
+from pixi.core.llm import ToolCall
 from pixi.testing import RecordingChannel, ScriptedModel
 
 COMMAND = "python -m benchmarks mcp"
@@ -126,8 +126,7 @@ async def _calls(count: int) -> tuple[list[float], list[float], list[float]]:
 
     from pixi import Engine, Persona
     from pixi.addons.mcp import register
-    from pixi.mcp.lock import LockFile
-    from pixi.mcp.offers import Program
+    from pixi.mcp.offers import LockFile, Program
     from pixi.mcp.server import McpServer
     from pixi.settings import McpSettings
 

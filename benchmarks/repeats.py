@@ -19,7 +19,7 @@ from pixi.core.errors import ConfigError
 from pixi.core.events import Failed
 from pixi.engine import Engine
 from pixi.models.llama import LocalModel
-from pixi.personas.registry import find_persona, shipped_folder
+from pixi.personas.files import find_persona, shipped_folder
 from pixi.testing import RecordingChannel
 
 COMMAND = "python -m benchmarks repeats"

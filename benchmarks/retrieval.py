@@ -25,9 +25,7 @@ from pathlib import Path
 from rapidfuzz import fuzz
 
 from benchmarks.report import Figure
-from pixi.core.deltas import Request
-from pixi.core.lines import AssistantLine, UserLine
-from pixi.core.tokens import estimate
+from pixi.core.llm import AssistantLine, Request, UserLine, estimate
 from pixi.documents.files import Section
 from pixi.knowledge.entry import Entry
 from pixi.knowledge.retrieval import RetrievalAgent

@@ -19,8 +19,7 @@ from pathlib import Path
 
 from benchmarks.processes import ROOT
 from benchmarks.report import Figure
-from pixi.core.lines import ToolLine
-from pixi.core.tokens import estimate
+from pixi.core.llm import ToolLine, estimate
 from pixi.knowledge.database import DirectoryDatabase
 from pixi.knowledge.entry import Entry
 from pixi.knowledge.retrieval import RetrievalAgent

@@ -12,8 +12,8 @@ from importlib.util import find_spec
 from benchmarks.report import Figure, progress
 from benchmarks.rounds import Rounds, interleave
 from benchmarks.tokens import TALK, Watched, talk
-from pixi.core.deltas import Finished, Request, Text
 from pixi.core.errors import ConfigError
+from pixi.core.llm import Finished, Request, Text
 from pixi.models.llama import LocalModel
 from pixi.models.saved_slots import SavedSlots, slots_folder
 

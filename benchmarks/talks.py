@@ -8,8 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 from pixi.core.conversation import Bounds, Conversation, PastTurn
-from pixi.core.deltas import Usage
-from pixi.core.lines import AssistantLine, UserLine
+from pixi.core.llm import AssistantLine, Usage, UserLine
 from pixi.core.message import Author, Message
 from pixi.store.store import Store
 

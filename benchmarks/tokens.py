@@ -12,9 +12,8 @@ import aiohttp
 
 from benchmarks.contenders import Recording
 from benchmarks.report import Figure, progress
-from pixi.core.deltas import Delta, Finished, Request, Usage
 from pixi.core.errors import ConfigError
-from pixi.core.lines import SystemLine
+from pixi.core.llm import Delta, Finished, Request, SystemLine, Usage
 from pixi.core.message import Author, Message
 from pixi.engine import Engine
 from pixi.models.connections import open_session
@@ -23,7 +22,7 @@ from pixi.models.llama_process import LlamaProcess, ServerSettings
 from pixi.models.model import Model, Traits
 from pixi.models.server_model import ServerModel
 from pixi.models.weights import bundled_weights
-from pixi.personas.registry import find_persona, shipped_folder
+from pixi.personas.files import find_persona, shipped_folder
 
 COMMAND = "python -m benchmarks tokens"
 GOAL_ABOVE = 30

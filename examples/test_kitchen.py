@@ -5,8 +5,7 @@ import asyncio
 from kitchen import setup
 
 from pixi import Engine, Persona
-from pixi.core.lines import ToolCall
-from pixi.testing import RecordingChannel, ScriptedModel
+from pixi.testing import RecordingChannel, ScriptedModel, ToolCall
 
 
 async def talk(*replies):

@@ -28,8 +28,7 @@ if TYPE_CHECKING:
     from pixi.models.model import Model
     from pixi.toolbox.addon import Addon
     from pixi.toolbox.context import Context
-    from pixi.toolbox.rates import Rate
-    from pixi.toolbox.tools import Toolbox
+    from pixi.toolbox.tools import Rate, Toolbox
 
 __all__ = [
     "Addon",
@@ -100,8 +99,7 @@ _HOMES = {
     "pixi.models.model": ("Model",),
     "pixi.toolbox.addon": ("Addon",),
     "pixi.toolbox.context": ("Context",),
-    "pixi.toolbox.rates": ("Rate",),
-    "pixi.toolbox.tools": ("Toolbox",),
+    "pixi.toolbox.tools": ("Rate", "Toolbox"),
 }
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from pixi.settings.check import SECTIONS
-from pixi.settings.given import INNER, NAMED
+from pixi.settings.sources import INNER, NAMED
 from pixi.settings.values import words_for_key
 from tests.architecture_page import edited, table
 from tests.pages import ROOT

@@ -13,7 +13,7 @@ from pixi import Engine
 from pixi.addons.loading import GROUP, AddonContents, from_file, load_addon, load_addons
 from pixi.companion.cards import CARDS, schemas
 from pixi.companion.data import KINDS
-from pixi.core.lines import ToolCall, ToolLine
+from pixi.core.llm import ToolCall, ToolLine
 from pixi.core.persona import Persona
 from pixi.settings import load
 from pixi.store.sqlite import SqliteStore

@@ -48,7 +48,7 @@ reply was asked for). Nowhere else: a function that somebody else wrote is run i
 FACES = ("__init__", "__main__")
 """On the top floor, and knowing each other: the public names, and the way in of `python -m pixi`."""
 
-PORTS = ("core.channel", "core.archive")
+PORTS = ("core.channel",)
 """What the outside is to offer, declared where everything can see it: of these the functions may await."""
 
 CORE_MAY_IMPORT = {

@@ -4,7 +4,7 @@ import dataclasses
 import re
 from pathlib import Path
 
-from pixi.core.deltas import Prices
+from pixi.core.llm import Prices
 from pixi.core.spending import Limits
 from pixi.settings import LimitSettings, load
 from tests.pages import ROOT, blocks, read_page

@@ -12,8 +12,8 @@ from pixi.app.doctor.servers import NOT_SET_UP
 from pixi.app.logs import log_turn
 from pixi.channels.discord.slash.commands import COMMANDS
 from pixi.channels.discord.slash.translations import Translations
-from pixi.core.deltas import Usage
 from pixi.core.events import TurnReport
+from pixi.core.llm import Usage
 from pixi.settings import DiscordSettings, load
 from tests.pages import ROOT, Block, blocks, read_page, section
 

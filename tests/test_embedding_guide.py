@@ -15,7 +15,7 @@ import pytest
 
 import pixi
 from pixi import Card, Channel, Persona
-from pixi.core.lines import ToolCall, ToolLine
+from pixi.core.llm import ToolCall, ToolLine
 from pixi.core.message import Picture
 from pixi.testing import ScriptedModel
 from tests.engine.scene import scene

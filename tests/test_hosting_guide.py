@@ -11,7 +11,7 @@ import yaml
 
 from pixi.cli.exits import USAGE
 from pixi.cli.frame import SUBCOMMANDS
-from pixi.core.deltas import Usage
+from pixi.core.llm import Usage
 from pixi.settings import load
 from tests.pages import ROOT, blocks, code, read_page
 

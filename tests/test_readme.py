@@ -3,8 +3,7 @@
 from pathlib import Path
 
 from pixi.core.language import CommandEnded, CommandStream
-from pixi.personas.files import LoadedPersona, load_persona
-from pixi.personas.registry import list_personas, shipped_folder
+from pixi.personas.files import LoadedPersona, list_personas, load_persona, shipped_folder
 from tests.pages import ROOT, blocks, read_page, section
 
 README = read_page(ROOT / "README.md")

@@ -10,7 +10,7 @@ import pytest
 from pixi.addons.web_search import EngineSearch, web_search_tool
 from pixi.addons.wiki import tool_names
 from pixi.cli import frame
-from pixi.core.deltas import Usage
+from pixi.core.llm import Usage
 from pixi.core.spending import UsageEntry, day_of, way_of_searching
 from pixi.settings import load
 from pixi.settings.sections import WebSearchSettings

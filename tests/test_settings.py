@@ -8,8 +8,8 @@ from typing import Any, get_type_hints
 
 import pytest
 
-from pixi.core.deltas import Prices
 from pixi.core.errors import ConfigError
+from pixi.core.llm import Prices
 from pixi.settings import DiscordSettings, LimitSettings, ModelSettings, Secret, Settings, load
 from pixi.settings.check import SECTIONS
 from pixi.settings.values import RANGES

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from pixi.core.deltas import Prices
+from pixi.core.llm import Prices
 from pixi.core.spending import Allowance, Budgets
 from tests.test_settings import fault, loaded
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from pixi.app.reload import changed_keys
-from pixi.core.deltas import Prices
+from pixi.core.llm import Prices
 from pixi.settings import ModelSettings, Secret, Settings
 from pixi.settings.check import known_keys
 from pixi.settings.secret import secrets_in

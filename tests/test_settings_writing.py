@@ -8,7 +8,7 @@ import pytest
 
 from pixi.core.errors import ConfigError
 from pixi.settings import load
-from pixi.settings.writing import write_model
+from pixi.settings.sources import write_model
 
 CHOSEN = {"name": 'a "quoted" 模型\\x', "base_url": "http://127.0.0.1:11434/v1"}
 LINES = 'name = "a \\"quoted\\" 模型\\\\x"\nbase_url = "http://127.0.0.1:11434/v1"\n'

@@ -13,7 +13,7 @@ import pytest
 from pixi import Engine, Persona
 from pixi.addons.loading import from_file, load_addons
 from pixi.core.events import ToolAnswered
-from pixi.core.lines import ToolCall
+from pixi.core.llm import ToolCall
 from pixi.core.message import Card, Rights
 from pixi.personas.files import load_persona
 from pixi.testing import RecordingChannel, ScriptedModel

@@ -14,6 +14,7 @@ from pixi.knowledge.registry import source_of
 from pixi.knowledge.retrieval import RetrievalAgent, silent
 from pixi.toolbox.addon import Addon
 from pixi.toolbox.context import Context
+from pixi.toolbox.results import NOTHING_FOUND
 
 RESULTS = 8
 """How many entries a search gives unless more are asked for."""
@@ -23,7 +24,6 @@ _MOST_ENTRIES = 8  # read for one question
 _ENTRIES = 3  # read for a question that names none
 _LONGEST_QUESTION = 2_000  # characters
 _LONGEST_ABOUT = 400  # characters
-_NOTHING_FOUND = "Nothing was found. Try other words, or fewer."
 _NO_DOCUMENTS = "Nothing was found: there are no documents in this database."
 _READING = "The documents are still being read; there may be more to find in a moment."
 
@@ -81,7 +81,7 @@ def knowledge_of(
 
 
 async def search_result(database: DirectoryDatabase, keyword: str, limit: int = RESULTS) -> dict[str, Any]:
-    """What a model gets from a search."""
+    """Return what a model gets from a search."""
     found = await database.search(keyword, limit)
     results = [
         {"id": hit.source.entry, "title": hit.source.title}
@@ -106,7 +106,7 @@ async def query_result(
     seconds: float | None = None,
     progress: Reporter = silent,
 ) -> dict[str, Any]:
-    """What a model gets when it has entries read for a question; without ids, the best that a search finds.
+    """Read entries for a question and return what a model gets; without ids, the best that a search finds.
 
     For `count`, `seconds` and `progress` see `RetrievalAgent.query`.
 
@@ -147,12 +147,12 @@ async def query_result(
 
 
 def _nothing_in(database: DirectoryDatabase) -> str:
-    """What to say where nothing was found."""
-    return _NO_DOCUMENTS if database.state.finished and not database.entries else _NOTHING_FOUND
+    """Return what to say where nothing was found."""
+    return _NO_DOCUMENTS if database.state.finished and not database.entries else NOTHING_FOUND
 
 
 def described(database: DirectoryDatabase) -> str:
-    """What a model must know of a database to choose it: its title, and how its description begins."""
+    """Return what a model must know of a database to choose it: its title, and how its description begins."""
     about = " ".join(database.about.partition("\n\n")[0].split())
     name = "" if database.title == database.name else f' (the folder "{database.name}")'
     return f"{database.title}{name}{f': {clipped(about, _LONGEST_ABOUT)}' if about else '.'}"

@@ -14,7 +14,7 @@ from types import ModuleType
 from typing import TypeVar
 
 from pixi.core.errors import PixiError
-from pixi.toolbox.addon import Addon, AddonExtras, ReadSettings, defaults
+from pixi.toolbox.addon import Addon, AddonExtras, ReadSettings, Setup, defaults
 from pixi.toolbox.commands import CommandRegistry
 from pixi.toolbox.foreign import ForeignError, foreign
 from pixi.toolbox.tools import Toolbox
@@ -22,7 +22,6 @@ from pixi.toolbox.tools import Toolbox
 GROUP = "pixi.addons"
 """The entry points of this group are addons: each a module with `setup`, or the function itself."""
 
-Setup = Callable[[Addon], object]
 T = TypeVar("T")
 
 

@@ -9,16 +9,15 @@ from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from pixi.core.deltas import ToolSchema
 from pixi.core.errors import ToolError
+from pixi.core.llm import ToolSchema
 from pixi.core.untrusted import clipped
 from pixi.mcp.offers import ForeignTool, ToolServer
 from pixi.settings import McpSettings
-from pixi.toolbox.arguments import expected, mended, refusal
+from pixi.toolbox.arguments import expected, mended, plain_text, refusal
 from pixi.toolbox.context import Context
 from pixi.toolbox.foreign_schema import AdaptedSchema, Shape, UnusableSchema, accepted
-from pixi.toolbox.safe_names import mark_of, safe_names
-from pixi.toolbox.schema_values import plain_text
+from pixi.toolbox.schema import mark_of, safe_names
 from pixi.toolbox.tools import EVERYBODY, BoundCall, Tool, Toolbox
 
 if TYPE_CHECKING:
@@ -66,7 +65,7 @@ class ArgumentCheck:
         self._made = False
 
     def problems(self, arguments: Mapping[str, Any]) -> list[str]:
-        """What is wrong, in words for a model; empty where nothing is, or nobody can tell."""
+        """Return what is wrong, in words for a model; empty where nothing is, or nobody can tell."""
         from referencing.exceptions import Unresolvable
 
         if not self._made:
@@ -86,7 +85,7 @@ class ArgumentCheck:
         return list(problems)
 
     def _make(self) -> "Validator | None":
-        """What checks; None where the schema is none that can be checked by."""
+        """Return what checks; None where the schema is none that can be checked by."""
         import jsonschema
         from jsonschema.exceptions import SchemaError
         from jsonschema.validators import extend, validator_for
@@ -156,7 +155,7 @@ def _unless_by_pattern(rule: Rule) -> Rule:
 
 
 def _wanted_value(schema: object) -> str:
-    """What a part of the schema takes, in words; "" where it says it in no simple way."""
+    """Return what a part of the schema takes, in words; "" where it says it in no simple way."""
     if not isinstance(schema, Mapping) or not isinstance(schema.get("type", ""), str):
         return ""
     try:
@@ -248,7 +247,7 @@ def register(
 
 
 def _wanted(tools: Iterable[ForeignTool], wishes: McpSettings) -> list[ForeignTool]:
-    """Those that may be used."""
+    """Return the tools that may be used."""
     names = None if wishes.tools is None else set(wishes.tools)
     return [tool for tool in tools if names is None or {tool.name, ALL} & names]
 
@@ -265,7 +264,7 @@ def _written(tool: ForeignTool) -> AdaptedSchema | UnusableSchema:
 
 
 def _front(server: str, toolbox: Toolbox) -> str:
-    """What stands before the names of a server's tools.
+    """Return what stands before the names of a server's tools.
 
     Of the servers `a` and `a_b`, both could have an `a_b_c`: then the second one's are called `a-b_c`.
     """

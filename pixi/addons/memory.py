@@ -72,7 +72,7 @@ def setup_with(store: Store) -> Callable[[Addon], None]:
 
 
 def _others_are_heard(context: Context, given: Mapping[str, Any]) -> bool:
-    """Whether the wish to forget may be that of somebody whose words were only overheard."""
+    """Return whether the wish to forget may be that of somebody whose words were only overheard."""
     return context.venue.audience != "one"
 
 
@@ -118,7 +118,7 @@ _REACH = {
 
 
 async def tell(store: Store, context: Context, query: str = "", about: str = "") -> str:
-    """What is remembered, as far as it may be told here: what fits the query best, or the latest.
+    """Return what is remembered, as far as it may be told here: what fits the query best, or the latest.
 
     Raises:
         ToolError: it is about somebody whose memories those who ask may not reach.
@@ -204,7 +204,7 @@ async def _scope(store: Store, context: Context, about: str) -> _Scope:
 
 
 def _parted(context: Context, memories: Sequence[Memory]) -> tuple[tuple[Memory, ...], tuple[Memory, ...]]:
-    """Those that may be told here, and the others."""
+    """Return those that may be told here, and the others."""
     present = {asker.id for asker in context.askers}
     venue, conversation = context.venue, context.message.conversation
     heard = tuple(one for one in memories if may_be_told(one, venue, conversation, present))
@@ -236,7 +236,7 @@ def _bare(about: str) -> str:
 
 
 async def _all_manage(context: Context) -> bool:
-    """Whether all who ask govern the place: what one of them may not, their common turn may not."""
+    """Return whether all who ask govern the place: what one of them may not, their common turn may not."""
     for asker in context.askers:
         rights = await context.channel.rights(asker.id)
         if not (rights.manager or rights.operator):
@@ -251,7 +251,7 @@ def _not_theirs(context: Context, about: str) -> str:
 
 
 async def _fitting(query: str, memories: Sequence[Memory]) -> list[Memory]:
-    """Those that have to do with a query, best first."""
+    """Return those that have to do with a query, best first."""
     from pixi.text.relevance import most_relevant
 
     found = await asyncio.to_thread(most_relevant, query, [memory.text for memory in memories])

@@ -5,12 +5,11 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from pixi.core.archive import Archive, ArchivedMessage, ArchiveQuery, Asker, ForumPost, FoundMessages, Way
+from pixi.core.channel import Archive, ArchivedMessage, ArchiveQuery, Asker, ForumPost, FoundMessages, Way
 from pixi.core.errors import ChannelError, ToolError
 from pixi.toolbox.addon import Addon
 from pixi.toolbox.context import Context
-from pixi.toolbox.rates import Rate
-from pixi.toolbox.tools import EVERYBODY, ToolTerms
+from pixi.toolbox.tools import EVERYBODY, Rate, ToolTerms
 
 SOURCE = "server_history"
 """The source of the tools: a persona that names it gets them all."""
@@ -35,7 +34,7 @@ def setup(addon: Addon) -> None:
 
 
 def _searching(addon: Addon) -> None:
-    """What finds messages and posts."""
+    """Register the tools that find messages and posts."""
 
     @addon.tool(**_TERMS)
     async def search_messages(
@@ -90,7 +89,7 @@ def _searching(addon: Addon) -> None:
 
 
 def _reading(addon: Addon) -> None:
-    """What reads messages where they stand."""
+    """Register the tools that read messages where they stand."""
 
     @addon.tool(**_TERMS)
     async def read_pins(
@@ -128,13 +127,13 @@ def _reading(addon: Addon) -> None:
 
 
 def told(found: FoundMessages, *, nothing: str = _NOTHING) -> dict[str, Any]:
-    """What a model gets of messages."""
+    """Return what a model gets of messages."""
     messages = [_message(each) for each in found.messages]
     return _with_note({"messages": messages}, found.partial, bool(messages), nothing)
 
 
 def _asked(context: Context) -> tuple[Archive, Asker]:
-    """What can be looked up where somebody asks, and in whose name: all who are answered in the turn."""
+    """Return the archive where somebody asks, and in whose name it is searched: all answered in the turn."""
     archive = context.channel.archive
     if archive is None:
         raise ToolError(_NO_ARCHIVE)

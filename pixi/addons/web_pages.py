@@ -18,8 +18,7 @@ from pixi.knowledge.entry import Entry
 from pixi.knowledge.retrieval import Fact, RetrievalAgent, silent
 from pixi.toolbox.addon import Addon
 from pixi.toolbox.context import Context
-from pixi.toolbox.rates import Rate
-from pixi.toolbox.tools import EVERYBODY
+from pixi.toolbox.tools import EVERYBODY, Rate
 from pixi.web.pages import WebPage, WebPageReader
 
 SOURCE = "web_pages"
@@ -101,7 +100,7 @@ def web_pages(
 
 
 def text_result(page: WebPage, part: int, portion: ReadLimits) -> dict[str, Any]:
-    """What a model gets of a page's text.
+    """Return what a model gets of a page's text.
 
     Raises:
         ToolError: there is no such part.
@@ -127,7 +126,7 @@ async def question_result(
     seconds: float | None = None,
     progress: Reporter = silent,
 ) -> dict[str, Any]:
-    """What a model gets of what a page says about a question.
+    """Return what a model gets of what a page says about a question.
 
     For `count`, `seconds` and `progress` see `RetrievalAgent.query`.
     """
@@ -164,7 +163,7 @@ def in_parts(text: str, characters: int, most_bytes: int) -> list[str]:
 
 
 def _good_end(text: str, start: int, end: int) -> int:
-    """Where a part ends well, not before the last quarter of what it may hold."""
+    """Return where a part ends well, not before the last quarter of what it may hold."""
     first = start + (end - start) * 3 // 4
     for mark in ("\n\n", "\n", ". ", " "):
         at = text.rfind(mark, first, end)

@@ -6,16 +6,16 @@ from typing import Annotated, Any, Protocol
 
 from pydantic import Field
 
-from pixi.core.deltas import Usage
 from pixi.core.errors import ToolError
+from pixi.core.llm import Usage
 from pixi.core.masking import SecretRedactor
 from pixi.core.spending import search_prices, way_of_searching
 from pixi.core.untrusted import clipped
 from pixi.toolbox.addon import Addon
 from pixi.toolbox.context import Context
-from pixi.toolbox.rates import Rate
-from pixi.toolbox.safe_names import safe_names
-from pixi.toolbox.tools import EVERYBODY, Tool, Toolbox
+from pixi.toolbox.results import NOTHING_FOUND
+from pixi.toolbox.schema import safe_names
+from pixi.toolbox.tools import EVERYBODY, Rate, Tool, Toolbox
 from pixi.web.search_engines import SearchEngine, SearchError
 
 SOURCE = "web_search"
@@ -25,7 +25,6 @@ MOST_RESULTS = 20
 _OFTEN = Rate(20, 300.0)
 _SECONDS = 60.0  # an engine's own limit is shorter
 _LONGEST_QUERY = 400  # characters
-_NOTHING_FOUND = "Nothing was found. Try other words, or fewer."
 
 
 class SearchBackend(Protocol):
@@ -37,7 +36,7 @@ class SearchBackend(Protocol):
         ...
 
     async def __call__(self, context: Context, query: str, limit: int) -> object:
-        """What the model is told.
+        """Search, and return what the model is told.
 
         Raises:
             ToolError: it could not be searched.
@@ -68,7 +67,7 @@ class EngineSearch:
             raise ToolError(str(error)) from error
         results = [{"title": each.title, "url": each.url, "snippet": each.snippet} for each in found]
         told: dict[str, object] = {"engine": self.name, "results": results}
-        return told if results else told | {"note": _NOTHING_FOUND}
+        return told if results else told | {"note": NOTHING_FOUND}
 
 
 def web_search_tool(
@@ -190,7 +189,7 @@ class McpSearch:
 
 
 def _names(server: str, tool: str) -> Iterator[str]:
-    """What a tool of a server may be called here."""
+    """Yield what a tool of a server may be called here."""
     (safe,) = safe_names([tool], before="_").values()
     for front in (server, server.replace("_", "-")):
         yield f"{safe_names([front])[front]}{safe}"

@@ -16,12 +16,11 @@ from pixi.core.untrusted import clipped, prompt_name
 from pixi.documents.formats.text import BETWEEN_HEADINGS
 from pixi.knowledge.entry import Entry
 from pixi.knowledge.retrieval import RetrievalAgent, silent
-from pixi.text.lists import telling_runs, without_asking, word_list
-from pixi.text.terms import normalise, pieces
+from pixi.text.terms import normalise, pieces, telling_runs, without_asking, word_list
 from pixi.toolbox.addon import Addon
 from pixi.toolbox.context import Context
-from pixi.toolbox.rates import Rate
-from pixi.toolbox.tools import EVERYBODY
+from pixi.toolbox.results import NOTHING_FOUND
+from pixi.toolbox.tools import EVERYBODY, Rate
 from pixi.web.wiki import MOST_PAGES, Wiki, WikiPage, WikiPages
 from pixi.web.wiki_api import WikiError, asked_title
 
@@ -36,7 +35,6 @@ _LONGEST_QUESTION = 2_000  # characters
 _LONGEST_ABOUT = 400
 _OFTEN = Rate(60, 600.0)
 _CONTRACTED = re.compile(r"n['’]t\b|['’](?:s|re|ve|ll|d|m)\b", re.IGNORECASE)
-_NOTHING_FOUND = "Nothing was found. Try other words, or fewer."
 
 WikiOf = Callable[[Persona], Wiki]
 """The wiki of a persona: one without an address is Wikipedia, in the language that the persona speaks."""
@@ -51,7 +49,7 @@ def source_of(wiki: str) -> str:
 
 
 def tool_names(wiki: str) -> tuple[str, str]:
-    """What the tools of a wiki are called: the one that searches, and the one that reads."""
+    """Return what the tools of a wiki are called: the one that searches, and the one that reads."""
     safe = wiki.replace("-", "_")
     return f"search_{safe}_wiki", f"query_{safe}_wiki"
 
@@ -119,7 +117,7 @@ def wiki_tools(
 
 
 async def search_result(wiki: Wiki, query: str, limit: int = RESULTS) -> dict[str, Any]:
-    """What a model gets from a search.
+    """Return what a model gets from a search.
 
     Raises:
         ToolError: there is nothing to search for, or the wiki cannot be asked.
@@ -139,7 +137,7 @@ async def search_result(wiki: Wiki, query: str, limit: int = RESULTS) -> dict[st
     result: dict[str, Any] = {"wiki": site.name, "results": results}
     if searched.suggestion:
         result["did_you_mean"] = searched.suggestion
-    return result if results else result | {"note": _NOTHING_FOUND}
+    return result if results else result | {"note": NOTHING_FOUND}
 
 
 async def query_result(
@@ -152,7 +150,7 @@ async def query_result(
     seconds: float | None = None,
     progress: Reporter = silent,
 ) -> dict[str, Any]:
-    """What a model gets when it has pages read for a question; without titles, the best that a search finds.
+    """Read pages for a question and return what a model gets; without titles, the best that a search finds.
 
     For `count`, `seconds` and `progress` see `RetrievalAgent.query`.
 
@@ -191,7 +189,7 @@ async def query_result(
 
 
 def _told_besides(pages: WikiPages, missing: list[dict[str, Any]], titles: Sequence[str]) -> dict[str, Any]:
-    """What a model must know of the titles that it named, or of the pages that were found."""
+    """Return what a model must know of the titles that it named, or of the pages that were found."""
     told: dict[str, Any] = {}
     if pages.led:
         told["redirects"] = dict(pages.led)
@@ -206,7 +204,7 @@ def _told_besides(pages: WikiPages, missing: list[dict[str, Any]], titles: Seque
     if len(titles) > MOST_PAGES:
         told["not_read"] = list(titles[MOST_PAGES:])
     if not pages.found and not missing:
-        told["note"] = _NOTHING_FOUND
+        told["note"] = NOTHING_FOUND
     return told
 
 

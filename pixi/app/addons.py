@@ -18,11 +18,11 @@ from pixi.toolbox.commands import CommandRegistry
 from pixi.toolbox.tools import Toolbox
 
 if TYPE_CHECKING:
-    from pixi.addons.loading import AddonContents, Setup
+    from pixi.addons.loading import AddonContents
     from pixi.engine.engine import Engine
     from pixi.store.sql import SqlStore
     from pixi.store.store import Store
-    from pixi.toolbox.addon import AddonExtras
+    from pixi.toolbox.addon import AddonExtras, Setup
 
 
 def load_all(

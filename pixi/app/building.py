@@ -16,7 +16,7 @@ from pixi.app.retention import retention_tasks
 from pixi.app.slot_saver import local_model, saved_slot
 from pixi.core.errors import ModelError, Reporter
 from pixi.core.events import TurnReport
-from pixi.core.lines import Line
+from pixi.core.llm import Line
 from pixi.core.message import Message
 from pixi.core.persona import Persona
 from pixi.models.breaker import Breakers
@@ -25,7 +25,6 @@ from pixi.settings.model_choice import runs_here
 from pixi.settings.secret import secrets_in
 
 if TYPE_CHECKING:
-    from pixi.addons.loading import Setup
     from pixi.app.databases import DatabasePool
     from pixi.app.integrations import Integrations
     from pixi.app.models import ModelPool
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
     from pixi.engine.engine import Engine
     from pixi.models.model import Model
     from pixi.store.store import Store
+    from pixi.toolbox.addon import Setup
 
 _log = logging.getLogger("pixi")
 

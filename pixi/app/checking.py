@@ -15,13 +15,11 @@ from pixi.core.errors import ConfigError
 from pixi.core.persona import Persona
 from pixi.engine.capabilities import MissingName, missing_names
 from pixi.engine.context import EngineSettings
-from pixi.personas.files import LoadedPersona, shown
+from pixi.personas.files import BrokenPersona, Found, LoadedPersona, shown
 from pixi.personas.front_matter import LintWarning
-from pixi.personas.registry import BrokenPersona, Found
 from pixi.settings import Settings
 from pixi.store.sqlite import SqliteStore
-from pixi.toolbox import basics
-from pixi.toolbox.addon import Addon
+from pixi.toolbox.addon import Addon, basics
 from pixi.toolbox.commands import BY_SETTING, CommandRegistry
 from pixi.toolbox.tools import Toolbox
 
@@ -35,7 +33,7 @@ async def find_missing(settings: Settings, loaded: Sequence[LoadedPersona]) -> l
     """
     commands, tools = CommandRegistry(), Toolbox()
     addon = Addon(commands, tools)
-    basics.setup(addon)
+    basics(addon)
     with redirect_stdout(sys.stderr):
         load_all(settings, (), commands, tools, _ignore)
     store = await SqliteStore.open(":memory:")

@@ -8,8 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from pixi.core.conversation import Bounds, Conversation, PastTurn
-from pixi.core.deltas import Request, ToolSchema
-from pixi.core.lines import Line, ToolLine, UserLine
+from pixi.core.llm import Line, Request, ToolLine, ToolSchema, UserLine
 from pixi.core.message import Author, Message
 from pixi.core.turn import Turn
 from pixi.engine.capabilities import NO_ABILITIES

@@ -12,8 +12,19 @@ from pixi.addons.mcp import register, written
 from pixi.app.integrations import IntegrationContext
 from pixi.app.watching import WatchedPaths, changes
 from pixi.core.errors import ConfigError
-from pixi.mcp.lock import FILE_NAME, ApprovedServer, LockFile, in_full, kept, sifted
-from pixi.mcp.offers import ForeignTool, NetworkServer, Program, Where, visible
+from pixi.mcp.offers import (
+    FILE_NAME,
+    ApprovedServer,
+    ForeignTool,
+    LockFile,
+    NetworkServer,
+    Program,
+    Where,
+    in_full,
+    kept,
+    sifted,
+    visible,
+)
 from pixi.mcp.server import McpServer
 from pixi.settings import McpSettings, Settings
 

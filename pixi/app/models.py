@@ -14,8 +14,7 @@ from pixi.models.breaker import Breakers
 from pixi.models.model import Model, Traits
 from pixi.settings import ModelSettings, Settings
 from pixi.settings.model_choice import is_openais, key_name, runs_here
-from pixi.settings.sampling import TITLES, Sampler
-from pixi.settings.sections import DEFAULT_MODEL
+from pixi.settings.sections import DEFAULT_MODEL, TITLES, Sampler
 
 if TYPE_CHECKING:
     from pixi.models.deadlines import Deadlines

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING
 from pixi.app.addons import load_memory, with_addon
 from pixi.core.errors import ConfigError, PixiError, Reporter
 from pixi.core.persona import Persona
-from pixi.personas.files import LoadedPersona
-from pixi.personas.registry import find_persona as find_in_folders
-from pixi.personas.registry import list_personas, persona_folders
+from pixi.personas.files import LoadedPersona, list_personas, persona_folders
+from pixi.personas.files import find_persona as find_in_folders
 from pixi.settings import Settings
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from pixi.app.watching import WatchedPaths, changes
 from pixi.core.errors import ConfigError, PixiError
 from pixi.core.persona import Persona
 from pixi.settings import EmbeddingSettings, GifSettings, HttpSettings, Settings
-from pixi.settings.given import FILE_NAME
+from pixi.settings.sources import FILE_NAME
 
 NEED_RESTART = frozenset(
     {

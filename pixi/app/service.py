@@ -22,7 +22,7 @@ from pixi.engine.context import Role
 from pixi.engine.engine import Engine
 from pixi.models.model import Model
 from pixi.settings import Settings
-from pixi.settings.discord_rules import Rules
+from pixi.settings.rules import Rules
 from pixi.settings.secret import ambient_secrets, secrets_in
 from pixi.store.kept import ChannelConfig
 from pixi.store.store import Store

@@ -11,7 +11,6 @@ from typing import Any, Literal
 
 from msgspec.structs import asdict
 
-from pixi.core.deltas import Delta, Finished, PromptProgress, Request, Text
 from pixi.core.events import (
     Answered,
     Asked,
@@ -27,6 +26,7 @@ from pixi.core.events import (
     to_json,
 )
 from pixi.core.language import CommandEnded, CommandStarted, Thought
+from pixi.core.llm import Delta, Finished, PromptProgress, Request, Text
 from pixi.core.message import Message
 from pixi.core.reading import CommandEvent
 from pixi.store.kept import Outcome

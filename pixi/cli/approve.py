@@ -10,8 +10,7 @@ from pixi.cli.exits import FAILED, FINE
 
 if TYPE_CHECKING:
     from pixi.core.errors import Reporter
-    from pixi.mcp.lock import ApprovedServer, LockFile
-    from pixi.mcp.offers import Where
+    from pixi.mcp.offers import ApprovedServer, LockFile, Where
     from pixi.settings import Settings
 
 HELP = "agree to what changed of an MCP server: its command, or the description of a tool"

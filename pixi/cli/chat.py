@@ -164,10 +164,9 @@ def _at_terminal(
     """
     from pixi.app import find_persona
     from pixi.app.retention import state_folder
-    from pixi.channels.terminal.commands import Choices
+    from pixi.channels.terminal.commands import Choices, history_in
     from pixi.channels.terminal.lines import seat
     from pixi.channels.terminal.live import LiveTerminal
-    from pixi.channels.terminal.own import history_in
     from pixi.cli.console import Printer
 
     persona, printer = find_persona(settings), Printer(settings)
@@ -250,8 +249,7 @@ def _piped(arguments: argparse.Namespace, chosen: ChatChoice) -> int:
 async def _lines(
     arguments: argparse.Namespace, place: "TerminalUser", opened: Opened, complain: Reporter, unset: str
 ) -> int:
-    from pixi.channels.terminal.input import read_lines
-    from pixi.channels.terminal.lines import LinesChannel, talk
+    from pixi.channels.terminal.lines import LinesChannel, read_lines, talk
     from pixi.cli.console import spinner
 
     if sys.stdin is None:

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from prompt_toolkit.formatted_text import AnyFormattedText
 
     from pixi.core.providers import KnownProvider
-    from pixi.models.discovery import FoundServer
     from pixi.models.hub import CatalogueModel
+    from pixi.models.machine import FoundServer
     from pixi.settings import Settings
 
 _MOST_LISTED = 6  # models of servers that are offered, of all servers together
@@ -77,8 +77,8 @@ def chosen_model(settings: "Settings", *, asks: bool, folder: Path = Path()) -> 
         ConfigError: no server has the model of that name.
         KeyboardInterrupt: the person leaves.
     """
-    from pixi.models.discovery import find_servers
     from pixi.models.hub import find_in_catalogue
+    from pixi.models.machine import find_servers
 
     if not settings.model_is_set:
         return asked_for_model(settings, folder) if asks else {}
@@ -100,8 +100,8 @@ def asked_for_model(settings: "Settings", folder: Path = Path()) -> Mapping[str,
         KeyboardInterrupt: the person leaves.
     """
     from pixi.core.providers import providers_with_key
-    from pixi.models.discovery import find_servers
-    from pixi.settings.given import variables_in
+    from pixi.models.machine import find_servers
+    from pixi.settings.sources import variables_in
 
     printer = Printer(settings)
     present = settings.model.name if settings.model_is_set else ""
@@ -209,7 +209,7 @@ def _here() -> Iterator[ModelOption]:
 
 def said_of(found: "Sequence[FoundServer]", present: str = "") -> list[str]:
     """Return what a person should know of the servers: paragraphs. `present`: the model that answers now."""
-    from pixi.models.discovery import trouble_of
+    from pixi.models.machine import trouble_of
 
     names = ", ".join(server.kind for server in found if server.models)
     there = f" Found on this machine: {names}." if names else ""
@@ -282,7 +282,7 @@ def _downloaded(model: "CatalogueModel", printer: Printer) -> Mapping[str, str]:
 
 def _written(path: Path, values: Mapping[str, str], printer: Printer) -> Mapping[str, str]:
     """Write the choice down and show it. Where it cannot be written it holds for this run alone."""
-    from pixi.settings.writing import lines_of, write_model
+    from pixi.settings.sources import lines_of, write_model
 
     try:
         write_model(path, values)
@@ -316,8 +316,8 @@ def _at_server(name: str, found: "Sequence[FoundServer]") -> Mapping[str, str]:
     Raises:
         ConfigError: none has it; the text names the nearest, and what was looked at.
     """
-    from pixi.models.discovery import KNOWN_SERVERS, holders_of, trouble_of
     from pixi.models.hub import find_in_catalogue
+    from pixi.models.machine import KNOWN_SERVERS, holders_of, trouble_of
 
     if holders := holders_of(name, found):
         server, listed = holders[0]

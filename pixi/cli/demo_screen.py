@@ -3,7 +3,7 @@
 import asyncio
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
@@ -34,7 +34,7 @@ _STYLES = {
 }
 
 
-async def print_plainly(write: Callable[[str], None] = print) -> int:
+async def print_plainly() -> int:
     """Print each message, each raw command, and below it what came of it."""
     stage = DemoState()
     shown: list[tuple[str, str]] = []
@@ -45,7 +45,7 @@ async def print_plainly(write: Callable[[str], None] = print) -> int:
         acts = min(acts, len(stage.acted))  # a new scene begins with none
         commands = [command.group() for command in stage.commands()]
         for command in commands[acts : len(stage.acted)]:
-            write(f"    {command}")
+            print(f"    {command}")
         acts = len(stage.acted)
         for place, row in enumerate(stage.chat):
             if shown[place : place + 1] != [row]:
@@ -54,12 +54,12 @@ async def print_plainly(write: Callable[[str], None] = print) -> int:
                 colon = "" if kind == "tool" else ":"
                 begins = kind == "person" and not acts
                 before = f"\n# {stage.told}\n" if begins else " " * 8
-                write(f"{before}{_NAMES[kind]}{colon} {text}")
+                print(f"{before}{_NAMES[kind]}{colon} {text}")
 
-    write(_SCRIPTED)
+    print(_SCRIPTED)
     async with open_pancakes() as database:
         await play(stage, database, happened, timed=False)
-    write(f"\n{_NEXT}")
+    print(f"\n{_NEXT}")
     return FINE
 
 

@@ -19,8 +19,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, NamedTuple
 
-from pixi.core.deltas import Delta, Request, Text
 from pixi.core.events import Noted, Reacted, Sent, ToolAnswered, ToolCalled, TurnEvent
+from pixi.core.llm import Delta, Request, Text
 from pixi.testing import RecordingChannel, ScriptedModel
 
 if TYPE_CHECKING:
@@ -203,8 +203,7 @@ async def _engine(script: ScriptedModel, database: "DirectoryDatabase") -> Async
     from pixi.addons.knowledge import knowledge_of
     from pixi.engine.engine import Engine
     from pixi.knowledge.retrieval import RetrievalAgent
-    from pixi.personas.files import load_persona
-    from pixi.personas.registry import shipped_folder
+    from pixi.personas.files import load_persona, shipped_folder
     from pixi.store.opening import open_store
 
     persona = load_persona(shipped_folder() / "pixi.md").persona

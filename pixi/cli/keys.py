@@ -109,7 +109,7 @@ def _scopes(text: str) -> tuple[str, ...]:
 
 
 def _origin(text: str) -> str:
-    from pixi.settings.http_rules import origin_of
+    from pixi.settings.rules import origin_of
 
     origin = origin_of(text)
     if origin is None:

@@ -14,9 +14,8 @@ from pixi.core.untrusted import json_line
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from pixi.models.discovery import FoundServer
     from pixi.models.hub import CatalogueModel, HubFile
-    from pixi.models.machine import Trial
+    from pixi.models.machine import FoundServer, Trial
 
 HELP = "list models, on this machine and to download; `get` downloads one, `try` tests one"
 
@@ -87,9 +86,8 @@ class _Here:
 
 async def _list(*, as_json: bool, again: bool) -> int:
     from pixi.cli.console import spinner
-    from pixi.models.discovery import find_servers
     from pixi.models.hub import cached_files
-    from pixi.models.machine import memory_bytes, trial
+    from pixi.models.machine import find_servers, memory_bytes, trial
     from pixi.models.weights import cached, installed
 
     with spinner() as progress:
@@ -327,7 +325,7 @@ def _agreed() -> bool:
 
 def _tell_of(model: "CatalogueModel") -> None:
     """Print how a model that was fetched is used."""
-    from pixi.settings.writing import lines_of
+    from pixi.settings.sources import lines_of
 
     (line,) = lines_of({"name": str(model.path)})
     print(f"{model.path}\n\nTo talk to it, write into pixi.toml:\n\n[model]\n{line}\n")

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 
 from pixi.channels.terminal.lines import LinesChannel, seat
 from pixi.cli.exits import FAILED, FINE
-from pixi.core.deltas import Delta, Finished, Request, Text, Usage
 from pixi.core.errors import ConfigError
 from pixi.core.events import Noted, Reacted, Sent, TurnEnded, TurnEvent
 from pixi.core.language import CommandEnded, CommandStream, Prose
+from pixi.core.llm import Delta, Finished, Request, Text, Usage
 from pixi.core.spending import Count
 from pixi.core.untrusted import json_line
 from pixi.models.model import Model, Traits
@@ -193,8 +193,8 @@ async def _chosen(name: str, base_url: str | None) -> _Chosen:
     Raises:
         ConfigError: it is of the catalogue, and not here yet.
     """
-    from pixi.models.discovery import find_servers, holders_of
     from pixi.models.hub import find_in_catalogue
+    from pixi.models.machine import find_servers, holders_of
 
     if base_url or name == "local" or name.endswith(".gguf"):
         return _Chosen({"model.name": name, "model.base_url": base_url})

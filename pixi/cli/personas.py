@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 from pixi.core.persona import on_bundled
 from pixi.core.untrusted import display_line, json_line
-from pixi.personas.files import LoadedPersona, shown
-from pixi.personas.registry import BrokenPersona, Found, list_personas, shipped_folder
+from pixi.personas.files import BrokenPersona, Found, LoadedPersona, list_personas, shipped_folder, shown
 
 if TYPE_CHECKING:
     from pixi.settings import Settings

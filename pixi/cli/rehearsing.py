@@ -293,7 +293,7 @@ async def _terminal() -> "AsyncGenerator[tuple[Lines, Reporter, bool], None]":
     Where somebody types, it is told above their line, and they may type on.
     """
     if not sys.stdin.isatty():
-        from pixi.channels.terminal.input import read_lines
+        from pixi.channels.terminal.lines import read_lines
 
         yield lambda _: read_lines(sys.stdin.fileno()), lambda line: print(line, flush=True), True
         return

@@ -86,7 +86,7 @@ def _print(database: "DirectoryDatabase", query: str, found: "Found") -> None:
     from rich.text import Text
 
     from pixi.core.untrusted import display_line
-    from pixi.text.snippets import spans_of
+    from pixi.text.relevance import spans_of
 
     console = Console(highlight=False)
     if not console.is_terminal:

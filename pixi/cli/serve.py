@@ -4,14 +4,14 @@ import argparse
 import logging
 import sys
 from collections.abc import Callable, Sequence
-from contextlib import AsyncExitStack, suppress
-from ipaddress import ip_address
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pixi.cli.discord import NO_MODEL, told_once
 from pixi.cli.exits import FAILED, FINE, USAGE
 from pixi.core.errors import ConfigError, PixiError
+from pixi.models.connections import is_loopback
 
 if TYPE_CHECKING:
     from pixi.app.service import BotService
@@ -169,7 +169,7 @@ async def serve_http(service: "BotService", settings: "Settings", stack: AsyncEx
     from pixi.channels.http.server import HttpServer
 
     http = settings.http
-    if not _is_loopback(http.host) and not any(key.revoked is None for key in await service.store.keys()):
+    if not is_loopback(http.host) and not any(key.revoked is None for key in await service.store.keys()):
         raise ConfigError(_NO_KEY.format(host=http.host))
     jwt = http.jwt
     tokens = HostTokens(jwt.issuer, jwt.audience, jwt.keys) if jwt.issuer else None
@@ -195,11 +195,3 @@ async def serve_http(service: "BotService", settings: "Settings", stack: AsyncEx
 
     stack.push_async_callback(end_resuming)
     return url, url + server.new_link()
-
-
-def _is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    with suppress(ValueError):
-        return ip_address(host.strip("[]")).is_loopback
-    return False

@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pixi.cli.console import Printer
-from pixi.core.deltas import Prices, Usage
 from pixi.core.errors import PixiError, Reporter
+from pixi.core.llm import Prices, Usage
 from pixi.core.spending import (
     Count,
     UsageEntry,

@@ -240,7 +240,7 @@ def _data(addon: Addon, settings: CompanionSettings) -> CompanionData:
 
 
 def _became(draft: SpotDraft, message: Message) -> str:
-    """What became of a draft, in one line; the reason only where nobody else reads it."""
+    """Return what became of a draft, in one line; the reason only where nobody else reads it."""
     why = f" The reason: {one_line(draft.why)}" if draft.why and not message.group else ""
     return f"The spot {draft.name!r} that they submitted was {draft.status}. Tell them so.{why}"
 

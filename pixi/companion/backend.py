@@ -466,7 +466,7 @@ def _lost(reason: str, *, writes: bool) -> CompanionError:
 
 
 def _refused(status: int, told: bytes, *, writes: bool) -> CompanionError:
-    """What an app said with a status; of its body only the words of a problem."""
+    """Return what an app said with a status; of its body only the words of a problem."""
     try:
         detail = one_line(msgspec.json.decode(told, type=RefusalJson).detail)[:_LONGEST_DETAIL]
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

@@ -335,7 +335,7 @@ class CompanionData(Protocol):
 
 
 def wrong_coordinates(latitude: float | None, longitude: float | None) -> list[str]:
-    """What is wrong with coordinates; [] where they are right, or none."""
+    """Return what is wrong with coordinates; [] where they are right, or none."""
     if latitude is None and longitude is None:
         return []
     if latitude is None or longitude is None:

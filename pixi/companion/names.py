@@ -87,7 +87,7 @@ def _scores(
     things: Mapping[str, Sequence[str]],
     weights: Sequence[float],
 ) -> Mapping[str, float]:
-    """How much the words of a query say for each thing; of those for which any does.
+    """Return how much the words of a query say for each thing; of those for which any does.
 
     Each word is compared once with each word that there is, however many things have it. Nothing is made for
     each word of each text: collecting so much garbage would hold up the whole program.

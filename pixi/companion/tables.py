@@ -161,12 +161,10 @@ class CompanionTables:
 
     Args:
         tables: opened by `SCHEMA`.
-        clock: seconds since the epoch.
     """
 
-    def __init__(self, tables: Tables, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, tables: Tables) -> None:
         self._tables = tables
-        self._clock = clock
 
     async def search_spots(self, search: SpotSearch) -> tuple[Spot, ...]:
         """See `CompanionData.search_spots`."""
@@ -228,7 +226,7 @@ class CompanionTables:
 
     async def create_tricklist(self, person: str, new: NewTricklist, key: str) -> Tricklist:
         """See `CompanionData.create_tricklist`."""
-        made_id, now, trick_ids = _new_id(), self._clock(), tuple(new.trick_ids)
+        made_id, now, trick_ids = _new_id(), time.time(), tuple(new.trick_ids)
 
         def create(db: Database) -> Tricklist | str:
             tricks = _tricks_of(db, trick_ids)
@@ -258,7 +256,7 @@ class CompanionTables:
 
     async def create_draft(self, person: str, new: NewDraft, key: str) -> SpotDraft:
         """See `CompanionData.create_draft`."""
-        made_id, now = _new_id(), self._clock()
+        made_id, now = _new_id(), time.time()
 
         def create(db: Database) -> SpotDraft:
             db.execute(
@@ -331,7 +329,7 @@ class CompanionTables:
     async def _decide(
         self, draft_id: str, status: Literal["approved", "rejected"], by: str, why: str, spot_id: str
     ) -> SpotDraft:
-        now = self._clock()
+        now = time.time()
 
         def decide(db: Database) -> SpotDraft | None:
             decided = db.execute(
@@ -487,7 +485,7 @@ def _no_draft(draft_id: str) -> NotFound:
 
 
 def _in_place(columns: str) -> str:
-    """What an upsert sets: all columns but the first, which is the id."""
+    """Return what an upsert sets: all columns but the first, which is the id."""
     return ", ".join(f"{name} = excluded.{name}" for name in columns.split(", ")[1:])
 
 

@@ -30,7 +30,7 @@ from pixi.core.errors import OutcomeUnknown, ToolError
 from pixi.fetching.web import Web
 from pixi.toolbox.addon import Addon
 from pixi.toolbox.context import Context
-from pixi.toolbox.rates import Rate
+from pixi.toolbox.tools import Rate
 
 SOURCE = "companion"
 """The source of the tools: a persona that names it has all of them."""
@@ -238,7 +238,7 @@ def _key(context: Context, tool: str, *given: object) -> str:
 
 
 def _nearest(unmatched: Sequence[TrickMatch]) -> str:
-    """Which names are no tricks, and what they may have meant."""
+    """Return which names are no tricks, and what they may have meant."""
     told = []
     for match in unmatched:
         near = ", ".join(match.nearest[:_MOST_NEAREST])

@@ -1,20 +1,29 @@
-"""The control words of models' chat templates, and how a text is kept from holding one.
+"""Keeps the control words of models' chat templates out of a request, and out of any text."""
 
-A chat template marks with control words where a turn begins and ends, who speaks, and what is a tool's call
-or result. Servers that run a model themselves read them in anybody's text: who writes `<|im_end|>` into a
-chat ends their own turn, and who has a persona repeat it ends the persona's. So each word is broken by a
-character of no width behind its first: people see the same, and a tokenizer reads plain text.
-
-The words below are those that the makers of models document, each family with its source. `…` stands for a
-name, and at the end of a word for anything at all. Where a model's own template is known, `words_in` finds
-the words in it, and they are broken too.
-"""
-
+import json
 import re
 from collections.abc import Callable, Iterable
-from typing import Final, NamedTuple
+from dataclasses import replace
+from typing import Final, NamedTuple, assert_never
 
 from pixi.core.language import BREAK, BUILT_IN
+from pixi.core.llm import AssistantLine, Line, Request, SystemLine, ToolCall, ToolLine, ToolSchema, UserLine
+
+_LLAMA_CPP: Final = "https://github.com/ggml-org/llama.cpp/blob/master"
+# A tokenizer that normalizes (NFKC) reads the wide form for the narrow one.
+_WIDE: Final = {"<": "<＜", ">": ">＞", "[": "[［", "]": "]］", "|": "|｜", "｜": "|｜", "/": "/／"}
+_FIRST: Final = "<>[]◁"
+_NAME: Final = r"[\w.:/▁-]{1,64}?"
+# What may be a control word in a template's source: `<tool_call>`, `[TOOL_CALLS]`, `<|im_end|>`, `<<SYS>>`.
+_IN_TEMPLATE: Final = re.compile(r"<<?[^\s<>'\"{}()%,]{1,60}>>?|\[/?(?:[A-Z][A-Z_]{2,40}|\|\w{1,40}\|)\]")
+_OURS: Final = re.compile(
+    rf"\s|…|\A\[/?\w+:|\A\[/?(?:{'|'.join(map(re.escape, BUILT_IN))})\]", re.IGNORECASE
+)  # besides what the table's own form cannot hold
+_Trie = dict[str, "_Trie"]
+"""Words by their beginnings: what matches a character, and what may follow it. Nothing follows the last."""
+Break = Callable[[str], str]
+"""Breaks the control words in a text, as `pixi.core.control_words.broken` does."""
+_ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|.)", re.DOTALL)
 
 
 class Family(NamedTuple):
@@ -30,8 +39,6 @@ class Family(NamedTuple):
     source: str
     words: str
 
-
-_LLAMA_CPP: Final = "https://github.com/ggml-org/llama.cpp/blob/master"
 
 FAMILIES: Final = (
     Family(
@@ -198,21 +205,6 @@ FAMILIES: Final = (
     ),
 )
 
-# A tokenizer that normalizes (NFKC) reads the wide form for the narrow one.
-_WIDE: Final = {"<": "<＜", ">": ">＞", "[": "[［", "]": "]］", "|": "|｜", "｜": "|｜", "/": "/／"}
-_FIRST: Final = "<>[]◁"
-_NAME: Final = r"[\w.:/▁-]{1,64}?"
-
-# What may be a control word in a template's source: `<tool_call>`, `[TOOL_CALLS]`, `<|im_end|>`, `<<SYS>>`.
-_IN_TEMPLATE: Final = re.compile(r"<<?[^\s<>'\"{}()%,]{1,60}>>?|\[/?(?:[A-Z][A-Z_]{2,40}|\|\w{1,40}\|)\]")
-
-_OURS: Final = re.compile(
-    rf"\s|…|\A\[/?\w+:|\A\[/?(?:{'|'.join(map(re.escape, BUILT_IN))})\]", re.IGNORECASE
-)  # besides what the table's own form cannot hold
-
-_Trie = dict[str, "_Trie"]
-"""Words by their beginnings: what matches a character, and what may follow it. Nothing follows the last."""
-
 
 def _searching(words: Iterable[str]) -> "re.Pattern[str]":
     """Return what finds the first character of each control word in a text.
@@ -245,6 +237,8 @@ def _following(trie: _Trie) -> str:
 
 
 _TABLE: Final = tuple(word for family in FAMILIES for word in family.words.split())
+
+
 _search: Final = _searching(_TABLE)
 
 
@@ -274,3 +268,59 @@ def _may_control(word: str) -> bool:
 
 def _break(first: "re.Match[str]") -> str:
     return first[0] + BREAK
+
+
+def cleaned(request: Request, broken: Break) -> Request:
+    """Break the control words in a request, whoever wrote them: people, tools, the model itself.
+
+    What a server handed out sealed (see `ProviderState`) is no part of a request, and goes back as it came.
+    """
+    lines = tuple(_line(line, broken) for line in request.lines)
+    return replace(request, lines=lines, tools=tuple(_tool(tool, broken) for tool in request.tools))
+
+
+def _line(line: Line, broken: Break) -> Line:
+    match line:
+        case SystemLine(text):
+            return SystemLine(broken(text))
+        case UserLine(text, images):
+            return UserLine(broken(text), images)
+        case AssistantLine(text, calls):
+            return AssistantLine(broken(text), tuple(_call(call, broken) for call in calls))
+        case ToolLine(call_id, name, text, images):
+            return ToolLine(broken(call_id), broken(name), broken(text), images)
+        case _:
+            assert_never(line)
+
+
+def _call(call: ToolCall, broken: Break) -> ToolCall:
+    """Clean a call of the past. Some models write the ids of their calls themselves: they are text too."""
+    return ToolCall(broken(call.id), broken(call.name), _arguments(call.arguments, broken))
+
+
+def _arguments(arguments: str, broken: Break) -> str:
+    """Return arguments with the same meaning.
+
+    A server reads escapes too, in which a word may hide: `\\u003c/s>`.
+    """
+    plain = _ESCAPE.sub(_written_out, arguments) if "\\" in arguments else arguments
+    clean = broken(plain)
+    return arguments if clean == plain else clean
+
+
+def _written_out(escape: "re.Match[str]") -> str:
+    """Return the character that an escape of JSON stands for, where it may stand in a text by itself."""
+    if escape[0] == r"\/":
+        return "/"
+    character = chr(int(escape[1], 16)) if escape[1] else ""
+    return character if character.isprintable() and character not in ("", '"', "\\") else escape[0]
+
+
+def _tool(tool: ToolSchema, broken: Break) -> ToolSchema:
+    parameters = json.dumps(tool.parameters, ensure_ascii=False)
+    clean = broken(parameters)  # nothing but a text in it can hold a word
+    return ToolSchema(
+        broken(tool.name),
+        broken(tool.description),
+        tool.parameters if clean == parameters else json.loads(clean),
+    )

@@ -5,12 +5,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
-from pixi.core.citing import is_trace
 from pixi.core.language import BUILT_IN, NOTE
-from pixi.core.lines import AssistantLine, Line, UserLine
+from pixi.core.llm import AssistantLine, Line, UserLine, estimate, estimate_all, estimate_text, is_trace
 from pixi.core.reading import SILENCE, read_again, written
-from pixi.core.tokens import estimate, estimate_all, estimate_text, without_middle
-from pixi.core.untrusted import prompt_name, quoted
+from pixi.core.untrusted import prompt_name, quoted, without_middle
 
 _WRITTEN = "[NOTE"  # as every note begins that the history holds
 
@@ -65,7 +63,7 @@ def summary_line(summary: str) -> UserLine:
 
 
 def told(lines: Iterable[Line], persona: str) -> str:
-    """What a turn left, for the helper. Calls of tools and their results are left out."""
+    """Return what a turn left, for the helper. Calls of tools and their results are left out."""
     name = prompt_name(persona) or "the persona"
     parts = []
     for line in lines:
@@ -77,18 +75,18 @@ def told(lines: Iterable[Line], persona: str) -> str:
                 parts.append((f"from {name}:", text))
             case _:
                 pass
-    blocks = [(head, quoted(_shortened(text.strip()))) for head, text in parts]
+    blocks = [(head, quoted(without_middle(text.strip(), _LONGEST_PART))) for head, text in parts]
     return "\n".join(f"{head}\n{text}" for head, text in blocks if text)
 
 
 def question(before: str, portion: str) -> str:
-    """What a helper is asked about: what was remembered so far, and what was said since."""
+    """Return what a helper is asked about: what was remembered so far, and what was said since."""
     known = f"remembered until now:\n{quoted(before)}\n\n" if before else ""
     return f"{known}said since then, oldest first:\n\n{portion}"
 
 
 def portions(turns: Sequence[str], tokens: int, most: int) -> list[str]:
-    """What turns left, put together in portions of so many tokens; where that makes too many, the latest."""
+    """Put what turns left together in portions of so many tokens; of too many portions, the latest."""
     packed: list[list[str]] = []
     room = 0
     for turn in reversed(turns):
@@ -105,7 +103,7 @@ def portions(turns: Sequence[str], tokens: int, most: int) -> list[str]:
 
 
 def as_summary(reply: str, tokens: int) -> str:
-    """What a helper wrote, within so many tokens: whole lines, as far as they fit; "" for nothing."""
+    """Return what a helper wrote, within so many tokens: whole lines, as far as they fit; "" for nothing."""
     kept: list[str] = []
     left = tokens
     for line in _REASONING.sub("", reply).strip().splitlines():
@@ -116,11 +114,6 @@ def as_summary(reply: str, tokens: int) -> str:
         kept.append(line.rstrip())
         left -= size
     return "\n".join(kept).strip()
-
-
-def _shortened(text: str) -> str:
-    """A line without its middle, where it is long: at its end stands what was asked last."""
-    return text if len(text) <= _LONGEST_PART else without_middle(text, _LONGEST_PART // 2)
 
 
 def _beginning(text: str, tokens: int) -> str:
@@ -218,12 +211,12 @@ class Conversation:
 
     @property
     def bounds(self) -> Bounds:
-        """Where it stands now."""
+        """Return where the window stands now."""
         return self._bounds
 
     @property
     def spare_tokens(self) -> int:
-        """What is left, by estimate, for one turn: its user line, the results of its tools, its reply."""
+        """Estimate the tokens left for one turn: its user line, the results of its tools, its reply."""
         used = (self._prefix + self._total) * self._bounds.factor
         return max(0, int(self._bounds.context_tokens - used))
 
@@ -257,14 +250,14 @@ class Conversation:
             self._cut(self._room(_SPARE))
 
     def news(self) -> Bounds | None:
-        """Where it stands, to be recorded with the turn that ends; None where that is on record."""
+        """Return where it stands, to be recorded with the turn that ends; None where that is on record."""
         if self._bounds == self._recorded:
             return None
         self._recorded = self._bounds
         return self._bounds
 
     def to_fold(self) -> Bounds | None:
-        """Where the window is to begin once what lies before is folded into the summary.
+        """Return where the window is to begin once what lies before is folded into the summary.
 
         None: no cut is near, or none that takes away more than notes. Where nothing is remembered of what
         was cut already, that is folded now.
@@ -302,7 +295,7 @@ class Conversation:
         self._lines = None
 
     def _next_cut(self, room: float) -> tuple[int, int]:
-        """How many turns the next cut takes away, and from which turn on it leaves the notes."""
+        """Return how many turns the next cut takes away, and from which turn on it leaves the notes."""
         room /= self._bounds.factor
         enough = room * _KEPT
         noted = max(0, len(self._turns) - _NOTED)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, assert_never
 
-from pixi.core.deltas import Cited, PromptProgress, Usage
+from pixi.core.llm import Cited, PromptProgress, Usage
 from pixi.core.message import Card, Picture, card_json
 
 Finish = Literal["stop", "length", "cancelled", "error", "limit"]

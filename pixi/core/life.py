@@ -359,28 +359,28 @@ class Life:
 
     @property
     def unseen(self) -> bool:
-        """Whether it can be as if it had not been, or will be."""
+        """Return whether it can be as if it had not been, or will be."""
         put_back = self.state in (LifeState.RESTARTING, LifeState.REQUEUEING) or self.fate is Fate.WAITING
         return put_back or self.state in UNSEEN_STATES
 
     @property
     def may_act(self) -> bool:
-        """Whether an act may begin."""
+        """Return whether an act may begin."""
         return (self.state, LifeEvent.ACTED) in NEXT
 
     @property
     def goes_on(self) -> bool:
-        """Whether the model is to be asked further."""
+        """Return whether the model is to be asked further."""
         return self.state in LIVE and self.state is not LifeState.HOLDING
 
     @property
     def ending(self) -> bool:
-        """Whether the model is to write no more."""
+        """Return whether the model is to write no more."""
         return self.state in ENDING or self.state is LifeState.DONE
 
     @property
     def fate(self) -> Fate | None:
-        """What becomes of its messages; None: it is not over."""
+        """Return what becomes of its messages; None: it is not over."""
         return None if self.reason is None else FATES[self.reason]
 
     def _as_it_counts(self, event: LifeEvent) -> LifeEvent | None:

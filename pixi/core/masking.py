@@ -78,7 +78,7 @@ def _is_secret(parameter: str) -> bool:
 
 
 def _after_group(found: re.Match[str], cover: Callable[[str], str]) -> str:
-    """What stands in a token's place: its group, where it has one, stays."""
+    """Return what stands in a token's place: its group, where it has one, stays."""
     kept = (found[1] or "") if found.re.groups else ""
     return kept + cover(found[0][len(kept) :])
 

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
+from pixi.core.untrusted import clipped
+
 
 @dataclass(frozen=True, slots=True)
 class Author:
@@ -132,12 +134,12 @@ class Picture:
 
     @property
     def plain(self) -> str:
-        """It as one line, for places that draw nothing."""
+        """Return the picture as one line, for places that draw nothing."""
         return " · ".join(part for part in (self.words, self.credit, self.link) if part)
 
     @property
     def credit(self) -> str:
-        """What its service wants to be read beside it; "" for none."""
+        """Return what its service wants to be read beside it; "" for none."""
         return f"Powered by {self.service}" if self.service else ""
 
 
@@ -160,7 +162,7 @@ class Abilities:
     asks: bool = True
 
     def of(self, need: Need) -> Sequence[str]:
-        """What it has of something that a command or a tool needs."""
+        """Return what it has of something that a command or a tool needs."""
         match need:
             case "stickers":
                 return self.stickers
@@ -169,7 +171,7 @@ class Abilities:
 
 
 def on_record(picture: Picture, said: str) -> str:
-    """What is kept of an act that shows a picture: its addresses, and the command that it was shown for."""
+    """Write what is kept of an act that shows a picture: its addresses, and the command that showed it."""
     addresses = f"{picture.link} {picture.address}" if picture.address else picture.link
     return f"{addresses}\n{said}"
 
@@ -244,15 +246,15 @@ class Card:
         ):
             picture = None
         fields = [
-            Field(_cut(_joined(field.name), _LONGEST_NAME), _cut(field.value.strip(), _LONGEST_VALUE))
+            Field(clipped(_joined(field.name), _LONGEST_NAME), clipped(field.value.strip(), _LONGEST_VALUE))
             for field in self.fields[:_MOST_FIELDS]
         ]
         data = _as_plain_json(self.data)
         is_typed = bool(_TYPE.fullmatch(self.type)) and type(self.version) is int and self.version >= 1
         return replace(
             self,
-            title=_cut(_joined(self.title), _LONGEST_TITLE),
-            text=_cut(self.text.strip(), _LONGEST_TEXT),
+            title=clipped(_joined(self.title), _LONGEST_TITLE),
+            text=clipped(self.text.strip(), _LONGEST_TEXT),
             fields=tuple(field for field in fields if field.name or field.value),
             picture=picture,
             link=self.link if _ADDRESS.fullmatch(self.link) else "",
@@ -275,7 +277,7 @@ def card_json(card: Card) -> dict[str, Any]:
 
 
 def card_on_record(card: Card) -> str:
-    """What is kept of an act that shows a card: its words as they are read, and as the last line its JSON.
+    """Write what is kept of an act that shows a card: its words as read, and its JSON as the last line.
 
     What is searched for in the record, so that it can be forgotten, is found in the words.
     """
@@ -312,10 +314,6 @@ def _joined(text: str) -> str:
     return " ".join(text.split())
 
 
-def _cut(text: str, longest: int) -> str:
-    return text if len(text) <= longest else f"{text[: longest - 1].rstrip()}…"
-
-
 _BLOCK = re.compile(r'(?:^|\n)\[(?:picture|file) "')
 _NAMED = re.compile(r'(?:^|\n)\[(picture|file) "(.*?)"(:\]|[,;\]])')
 
@@ -341,7 +339,7 @@ def told_picture(name: str, described: str = "", why_not: str = "") -> str:
 
 def told_text(name: str, text: str, characters: int) -> str:
     """A file with its text, as far as it has so many characters."""
-    return f'[file "{name}":]\n{clipped(text.strip(), characters)}\n[end of "{name}"]'
+    return f'[file "{name}":]\n{read_part(text.strip(), characters)}\n[end of "{name}"]'
 
 
 def told_size(size: int) -> str:
@@ -354,7 +352,7 @@ def why_not_shown(sees: bool) -> str:
     return "there are more than can be shown" if sees else "you cannot see pictures here"
 
 
-def clipped(text: str, characters: int) -> str:
+def read_part(text: str, characters: int) -> str:
     """The text within so many characters; where something is missing, how much is told at its end."""
     if len(text) <= characters:
         return text
@@ -368,7 +366,7 @@ def words_of(text: str) -> str:
 
 
 def carried_by(text: str) -> list[tuple[str, bool]]:
-    """What a message carries, as it is kept: names, each with whether it is a picture."""
+    """Return what a message carries, as it is kept: names, each with whether it is a picture."""
     found: list[tuple[str, bool]] = []
     block = _BLOCK.search(text)
     named = block and _NAMED.match(text, block.start())

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 Pace = Literal["off", "brisk", "human"]
+PaceSetting = Literal["persona", "off", "brisk", "human"]
+"""How fast messages follow each other: as the persona says, or one pace for all."""
 
 _TO_LEFT = " ar arc azb ckb dv fa glk he iw ji ks lrc mzn nqo ps pnb prs sd syr ug ur yi "
 _SCRIPTS_TO_LEFT = " adlm arab hebr mand nkoo rohg samr syrc thaa "

@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from pixi.core.language import BUILT_IN, NOTE, REACT, SEND
-from pixi.core.lines import AssistantLine, Line, SystemLine, UserLine
+from pixi.core.llm import AssistantLine, Line, SystemLine, UserLine
 from pixi.core.persona import Example, Persona
 from pixi.core.reading import read_again, written
 from pixi.core.stamps import stamp
@@ -51,12 +51,12 @@ class CommandHelp:
 
     @property
     def form(self) -> str:
-        """How the command is written, e.g. `[SEND: message]`."""
+        """Return how the command is written, e.g. `[SEND: message]`."""
         return f"[{self.shown}: {self.argument}]" if self.argument else f"[{self.shown}]"
 
     @property
     def told(self) -> str:
-        """What it does, and what there is to choose from."""
+        """Return what the command does, and what there is to choose from."""
         return f"{self.description}: {', '.join(self.choices)}" if self.choices else self.description
 
 
@@ -138,7 +138,7 @@ def _first_paragraph(prompt: str) -> str:
 
 
 def _by_number(commands: Iterable[CommandHelp]) -> str:
-    """What it can do to an earlier message; "" where it can do nothing."""
+    """Return what the command can do to an earlier message; "" where it can do nothing."""
     names = {c.name for c in commands}
     told = ["`[REACT #3: 😂]` puts a reaction on that message"] if REACT in names else []
     if SEND in names:

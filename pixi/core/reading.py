@@ -20,7 +20,7 @@ from pixi.core.language import (
     Thought,
     ToolCallEnded,
 )
-from pixi.core.lines import AssistantLine, Line
+from pixi.core.llm import AssistantLine, Line
 from pixi.core.spending import Limits
 
 SILENCE = "[SEND]"
@@ -76,7 +76,7 @@ def joined(commands: Sequence[tuple[str, str]]) -> str:
 
 
 def separator_of(between: str) -> str:
-    """What joins two commands: the reply's own white space where it is short, else a line break."""
+    """Return what joins two commands: the reply's own white space where it is short, else a line break."""
     return between if len(between) <= 2 and (not between or between.isspace()) else "\n"
 
 

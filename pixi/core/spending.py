@@ -7,8 +7,7 @@ from typing import Literal
 
 from msgspec import structs
 
-from pixi.core.deltas import Finished, Prices, Request, Usage
-from pixi.core.tokens import estimate_all, estimate_tools
+from pixi.core.llm import Finished, Prices, Request, Usage, estimate_all, estimate_tools
 
 TOOL_SECONDS = 20.0
 """How long a tool or a command may take where nobody set it."""
@@ -168,7 +167,7 @@ class UsageEntry:
 
     @property
     def is_nothing(self) -> bool:
-        """Whether nothing was used."""
+        """Return whether nothing was used."""
         return not (self.messages or self.writes or self.tokens or self.usage.searches)
 
     def __add__(self, other: "UsageEntry") -> "UsageEntry":
@@ -183,7 +182,7 @@ class UsageEntry:
         )
 
     def __sub__(self, other: "UsageEntry") -> "UsageEntry":
-        """What there is more of than in the other."""
+        """Return what there is more of than in the other."""
         usage = other.usage
         less = Usage(-usage.prompt_tokens, -usage.cached_tokens, -usage.completion_tokens, -usage.searches)
         return self + UsageEntry(
@@ -195,7 +194,7 @@ class UsageEntry:
         )
 
     def amount(self, kind: Kind) -> int:
-        """How much of what is limited."""
+        """Return how much was used of what is limited."""
         if kind == "messages":
             return self.messages
         if kind == "tokens":
@@ -213,11 +212,11 @@ class Allowance:
 
     @property
     def is_bounded(self) -> bool:
-        """Whether there is a limit."""
+        """Return whether there is a limit."""
         return any(self.of(kind) is not None for kind in KINDS)
 
     def of(self, kind: Kind) -> int | None:
-        """How much of one kind."""
+        """Return how much may be used of one kind."""
         if kind == "messages":
             return self.messages
         if kind == "tokens":
@@ -240,7 +239,7 @@ class Budgets:
     month_dollars: float | None = None
 
     def of(self, scope: Scope) -> Allowance:
-        """What one of them may use."""
+        """Return what one of them may use."""
         if scope == "person":
             return self.person
         if scope == "channel":
@@ -272,7 +271,7 @@ class UsageReport:
 
 
 def way_of_searching(name: str) -> str:
-    """What the searches of one way are recorded as, e.g. `web search (duckduckgo)`."""
+    """Return what the searches of one way are recorded as, e.g. `web search (duckduckgo)`."""
     return f"{SEARCH} ({name})"
 
 
@@ -282,7 +281,7 @@ def search_prices(dollars: float | None) -> Prices | None:
 
 
 def spent_on(payer: UsageScope, model: str, usage: Usage, prices: Prices | None) -> UsageEntry:
-    """What a call of a model comes to, on somebody's account; on which day is left open."""
+    """Return what a call of a model comes to, on somebody's account; on which day is left open."""
     counted = usage.prompt_tokens + usage.completion_tokens + usage.searches
     return UsageEntry(
         person=payer.person,
@@ -296,7 +295,7 @@ def spent_on(payer: UsageScope, model: str, usage: Usage, prices: Prices | None)
 
 
 def counted(finished: Finished, request: Request, characters: int, *, failed: bool) -> Finished:
-    """What a call of a model used; estimated where its server did not count, or was not heard out.
+    """Return what a call of a model used; estimated where its server did not count, or was not heard out.
 
     Args:
         finished: how it ended, as far as that was heard.
@@ -345,14 +344,14 @@ def summed_up(when: str, spent: UsageEntry) -> str:
 
 
 def of_the_month(month: UsageEntry, stop: float | None) -> str:
-    """What the month came to, beside what it may; None: whatever it costs."""
+    """Return what the month came to, beside what it may; None: whatever it costs."""
     if stop is None:
         return f"This month: {cost_of(month)}, with no limit (month_dollars)."
     return f"This month: {cost_of(month)} of ${stop:,.2f} ({month.cost / stop:.0%})."
 
 
 def of_searches(ways: Sequence[UsageEntry]) -> str:
-    """What each way of searching the web came to in the month, a line each; "" where there was none."""
+    """Write what each way of searching the web came to in the month, a line each; "" where there was none."""
     return "\n".join(f"This month: {way.usage.searches:,} × {way.model}, {cost_of(way)}." for way in ways)
 
 
@@ -365,7 +364,7 @@ def short(count: int) -> str:
 
 
 def share(row: UsageEntry) -> str:
-    """How much of what was read came out of a cache."""
+    """Return how much of what was read came out of a cache."""
     read = row.usage.prompt_tokens
     return f"{min(row.usage.cached_tokens, read) / read:.0%}" if read else "–"
 
@@ -378,7 +377,7 @@ def dollars(cost: float) -> str:
 
 
 def cost_of(row: UsageEntry) -> str:
-    """What it cost; with a question mark where not all of it is known."""
+    """Write what was spent; with a question mark where not all of it is known."""
     if row.unpriced and not row.cost:
         return "?"
     return f"{dollars(row.cost)}{'+?' if row.unpriced else ''}"

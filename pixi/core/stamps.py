@@ -13,10 +13,9 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Protocol
 
-from pixi.core.lines import UserLine
+from pixi.core.llm import TOKENS_PER_IMAGE, UserLine, estimate, shortened
 from pixi.core.message import Author, Message, Quoted
-from pixi.core.tokens import TOKENS_PER_IMAGE, estimate, shortened, without_middle
-from pixi.core.untrusted import clipped, prompt_name, quoted
+from pixi.core.untrusted import clipped, prompt_name, quoted, without_middle
 
 _LONGEST_QUOTATION = 500
 _LONGEST_CITED = 400  # characters of what a document says
@@ -147,7 +146,7 @@ class _Stamp:
                 yield text
 
     def _is_known(self, earlier: Quoted) -> bool:
-        """Whether its number tells which one it is: in the talk of two, single messages show none."""
+        """Return whether its number tells which one it is: in the talk of two, single messages show none."""
         shown = self._group or earlier.number in self._numbers
         return earlier.author is not None and earlier.number > 0 and shown
 
@@ -173,7 +172,7 @@ class _Stamp:
         return f"{', '.join(parts)}:" if parts else ""
 
     def _answered(self, message: Message) -> str:
-        """Which message it replies to, as it can be told; "" where that is none, or not known."""
+        """Return which message it replies to, as it can be told; "" where that is none, or not known."""
         last = message.quoted[-1] if message.quoted else None
         if last is None or last.id != message.reply_to:
             return ""
@@ -181,7 +180,7 @@ class _Stamp:
 
 
 def _reminding(reminders: Sequence[Reminder | Citation]) -> Iterator[str]:
-    """The blocks of what comes to mind, one for each person and place: `pixi.core.forgetting` reads them."""
+    """The blocks of what comes to mind, one for each person and place: `pixi.core.memory` reads them."""
     for reminder in reminders:
         match reminder:
             case Reminder(person, facts, source):
@@ -347,4 +346,4 @@ def _cut_to(message: Message, characters: int) -> Message:
     text = message.text
     if len(text) <= characters + _GAP:
         return message
-    return replace(message, text=without_middle(text, characters // 2))
+    return replace(message, text=without_middle(text, characters))

@@ -5,10 +5,26 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Literal, assert_never
 
-from pixi.core.citing import Sources, is_trace, traced
-from pixi.core.deltas import Cited, Delta, Finished, PromptProgress, Repeats, Request, Text, ToolSchema, Usage
 from pixi.core.language import NOTE, Thought, unbroken
-from pixi.core.lines import AssistantLine, Line, ToolCall, ToolLine, UserLine
+from pixi.core.llm import (
+    AssistantLine,
+    Cited,
+    Delta,
+    Finished,
+    Line,
+    PromptProgress,
+    Repeats,
+    Request,
+    Sources,
+    Text,
+    ToolCall,
+    ToolLine,
+    ToolSchema,
+    Usage,
+    UserLine,
+    is_trace,
+    traced,
+)
 from pixi.core.message import Image
 from pixi.core.reading import SILENCE, Act, CommandEvent, ProsePolicy, ReplyReading, joined, written
 from pixi.core.spending import Limits, counted
@@ -49,7 +65,7 @@ class Round:
         self.answers.append(None)
 
     def lines(self, names: Mapping[str, Iterable[str]]) -> list[Line]:
-        """What was done, as delivered: clean commands, where they are from, calls with their answers.
+        """Return what was done, as delivered: clean commands, where they are from, calls with their answers.
 
         `names`: the commands, with their aliases.
         """
@@ -74,7 +90,7 @@ def _written(act: Act, names: Mapping[str, Iterable[str]]) -> str:
 
 
 def _is_history(act: Act) -> bool:
-    """Whether it was performed. Where something is from, the model may not say."""
+    """Return whether it was performed. Where something is from, the model may not say."""
     return act.delivered and not (act.name == NOTE and is_trace(act.argument))
 
 
@@ -172,7 +188,7 @@ class Turn:
 
     @property
     def wants_model(self) -> bool:
-        """Whether there is something to ask the model."""
+        """Return whether there is something to ask the model."""
         return self._state == "ask"
 
     @property
@@ -190,7 +206,7 @@ class Turn:
 
     @property
     def lines(self) -> tuple[Line, ...]:
-        """What joins the history: what people wrote, and what was done, as delivered and no more.
+        """Return what joins the history: what people wrote, and what was done, as delivered and no more.
 
         The last line is always the persona's; where it said nothing, that is written there.
         """
@@ -303,7 +319,7 @@ class Turn:
         self.finish = "limit"
 
     def used(self, request: Request, *, failed: bool) -> Finished:
-        """What the last request used, see `counted`."""
+        """Return what the last request used, see `counted`."""
         return counted(self._counted, request, self._reading.length, failed=failed)
 
     def refuse(self) -> None:

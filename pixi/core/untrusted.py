@@ -1,8 +1,8 @@
 """Makes text that strangers wrote fit for the place where it is shown.
 
-- A prompt, where a model must not take the text for another voice: `quoted` marks each line, `clipped` keeps
-  a text to a length, `prompt_name` makes a name fit to stand between quotation marks.
-- A question, for a person who decides upon the text: `shortened` leaves out the middle; both ends show.
+- Everywhere: `clipped` keeps a text to a length, `without_middle` keeps both its ends.
+- A prompt, where a model must not take the text for another voice: `quoted` marks each line, `prompt_name`
+  makes a name fit to stand between quotation marks.
 - A log, where nothing may forge a line and nothing may be lost: `escaped_line`, `escaped_lines` and
   `json_line` write such characters out.
 - A terminal, which nothing may drive: `printable` and `printable_line` drop such characters, one by one.
@@ -35,6 +35,24 @@ _HALVES = re.compile("[\ud800-\udfff]")
 _RAW_CONTROL_CHARACTERS = re.compile("[\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
+def clipped(text: str, longest: int) -> str:
+    """Return the text without blanks round it, cut with an ellipsis to at most `longest` characters."""
+    text = text.strip()
+    return text if len(text) <= longest else f"{text[: longest - 1].rstrip()}…"
+
+
+def without_middle(text: str, longest: int, gap: str = "\n[… {} characters left out …]\n") -> str:
+    """Return the text without its middle where it is longer than `longest` characters, the gap not counted.
+
+    Beginning and end stay: what is asked stands at the end, and there somebody who wants to hide something
+    from a person who is to say yes would write it. In `gap`, `{}` becomes the number of characters left out.
+    """
+    if len(text) <= longest:
+        return text
+    half = longest // 2
+    return f"{text[:half]}{gap.format(len(text) - 2 * half)}{text[len(text) - half :]}"
+
+
 # In a prompt.
 
 
@@ -44,32 +62,15 @@ def quoted(text: str) -> str:
     return "\n".join(f"> {line}".rstrip() for line in text.strip().splitlines())
 
 
-def clipped(text: str, longest: int) -> str:
-    """Return the text without blanks round it, cut where it is longer than `longest` characters."""
-    text = text.strip()
-    return text if len(text) <= longest else f"{text[:longest].rstrip()}…"
-
-
 def prompt_name(name: str, longest: int = _LONGEST_NAME) -> str:
     """Return a name without line breaks, invisible characters and quotation marks, cut where it is long."""
     visible = "".join(c if c.isprintable() else " " for c in name.translate(_QUOTATION_MARKS))
     return " ".join(visible.split())[:longest].strip()
 
 
-# Before a person who is to decide upon it.
-
-
-def shortened(text: str, limit: int, gap: str = "\n…\n") -> tuple[str, int]:
-    """A text with its middle left out where it is too long, and how many characters that are.
-
-    The end stays: who wants to hide something from whoever is to say yes would write it there. In `gap`,
-    which stands for the middle, `{}` becomes that number.
-    """
-    if len(text) <= limit:
-        return text, 0
-    half = limit // 2
-    left_out = len(text) - 2 * half
-    return f"{text[:half]}{gap.format(left_out)}{text[-half:]}", left_out
+def name_key(name: str) -> str:
+    """Return a name as it is compared: file systems and keyboards differ in how they spell an accent."""
+    return " ".join(unicodedata.normalize("NFC", name).casefold().split())
 
 
 # In a terminal or a log.
@@ -110,8 +111,7 @@ def display_line(text: str, longest: int = 300) -> str:
     """Return the text on one line, without what a terminal would obey, and cut where it is too long."""
     if not text.isascii() or not text.isprintable():
         text = "".join(_fit(character) for character in text)
-    line = " ".join(text.split())
-    return line if len(line) <= longest else line[: longest - 1].rstrip() + "…"
+    return clipped(" ".join(text.split()), longest)
 
 
 def display_path(path: object) -> str:

@@ -9,6 +9,51 @@ from typing import BinaryIO
 
 from pixi.core.errors import PixiError
 
+_MIB = 1024 * 1024
+BROKEN = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    EOFError,
+    LookupError,
+    OSError,
+    RuntimeError,
+    SyntaxError,
+    TypeError,
+    ValueError,
+)
+"""What libraries raise over a file that is not what it says it is. Anything else ends the process."""
+MARKDOWN = frozenset({".md", ".markdown"})
+PLAIN = frozenset({".txt", ".text"})
+RESTRUCTURED = frozenset({".rst", ".rest"})
+HTML = frozenset({".html", ".htm", ".xhtml"})
+JSON = frozenset({".json"})
+JSON_LINES = frozenset({".jsonl", ".ndjson"})
+TABLES = frozenset({".csv", ".tsv"})
+PDF = frozenset({".pdf"})
+WORD = frozenset({".docx"})
+EPUB = frozenset({".epub"})
+ZST = frozenset({".zst", ".json.zst", ".jsonl.zst", ".ndjson.zst"})
+FETCHED = ".fetched"
+"""Of a page that was fetched, see `formats/fetched.py`. No database holds one."""
+SUFFIXES = MARKDOWN | PLAIN | RESTRUCTURED | HTML | JSON | JSON_LINES | TABLES | PDF | WORD | EPUB | ZST
+"""What can be read: lower-case, with the dot. Every one of two parts ends like one of a single part."""
+_NOT_FILES = {
+    stat.S_IFDIR: "a folder, though its name is that of a file; rename it",
+    stat.S_IFLNK: "a symbolic link; put the file itself in its place",
+    stat.S_IFIFO: "a pipe; put a file in its place",
+    stat.S_IFSOCK: "a socket; put a file in its place",
+    stat.S_IFCHR: "a device; put a file in its place",
+    stat.S_IFBLK: "a device; put a file in its place",
+}
+_FLAGS = (
+    os.O_RDONLY
+    | getattr(os, "O_NOFOLLOW", 0)
+    | getattr(os, "O_NONBLOCK", 0)
+    | getattr(os, "O_CLOEXEC", 0)
+    | getattr(os, "O_BINARY", 0)
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Section:
@@ -52,9 +97,6 @@ class Document:
     sections: tuple[Section, ...]
 
 
-_MIB = 1024 * 1024
-
-
 @dataclass(frozen=True, slots=True)
 class FileLimits:
     """What a file may cost before it is set aside.
@@ -81,21 +123,6 @@ class FileLimits:
 def mib(count: int) -> str:
     """Return a number of bytes for people."""
     return f"{count / _MIB:,.0f} MiB" if count >= _MIB else f"{count:,} bytes"
-
-
-BROKEN = (
-    ArithmeticError,
-    AssertionError,
-    AttributeError,
-    EOFError,
-    LookupError,
-    OSError,
-    RuntimeError,
-    SyntaxError,
-    TypeError,
-    ValueError,
-)
-"""What libraries raise over a file that is not what it says it is. Anything else ends the process."""
 
 
 class SetAside(PixiError):
@@ -131,25 +158,6 @@ class Documents(tuple[Document, ...]):
         return made
 
 
-MARKDOWN = frozenset({".md", ".markdown"})
-PLAIN = frozenset({".txt", ".text"})
-RESTRUCTURED = frozenset({".rst", ".rest"})
-HTML = frozenset({".html", ".htm", ".xhtml"})
-JSON = frozenset({".json"})
-JSON_LINES = frozenset({".jsonl", ".ndjson"})
-TABLES = frozenset({".csv", ".tsv"})
-PDF = frozenset({".pdf"})
-WORD = frozenset({".docx"})
-EPUB = frozenset({".epub"})
-ZST = frozenset({".zst", ".json.zst", ".jsonl.zst", ".ndjson.zst"})
-
-FETCHED = ".fetched"
-"""Of a page that was fetched, see `formats/fetched.py`. No database holds one."""
-
-SUFFIXES = MARKDOWN | PLAIN | RESTRUCTURED | HTML | JSON | JSON_LINES | TABLES | PDF | WORD | EPUB | ZST
-"""What can be read: lower-case, with the dot. Every one of two parts ends like one of a single part."""
-
-
 def suffix_of(name: str) -> str:
     """Return the suffix by which a file is read, in lower case, of two parts where it has two; "": it is not.
 
@@ -161,23 +169,6 @@ def suffix_of(name: str) -> str:
         both = os.path.splitext(start)[1] + last
         return both if both in SUFFIXES else last
     return last if last in SUFFIXES else ""
-
-
-_NOT_FILES = {
-    stat.S_IFDIR: "a folder, though its name is that of a file; rename it",
-    stat.S_IFLNK: "a symbolic link; put the file itself in its place",
-    stat.S_IFIFO: "a pipe; put a file in its place",
-    stat.S_IFSOCK: "a socket; put a file in its place",
-    stat.S_IFCHR: "a device; put a file in its place",
-    stat.S_IFBLK: "a device; put a file in its place",
-}
-_FLAGS = (
-    os.O_RDONLY
-    | getattr(os, "O_NOFOLLOW", 0)
-    | getattr(os, "O_NONBLOCK", 0)
-    | getattr(os, "O_CLOEXEC", 0)
-    | getattr(os, "O_BINARY", 0)
-)
 
 
 @dataclass(frozen=True, slots=True)

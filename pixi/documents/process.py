@@ -168,7 +168,7 @@ class ReadingProcess:
 
     @property
     def usable(self) -> bool:
-        """Whether it can be asked."""
+        """Return whether the process can be asked."""
         return not self._spent and self._process.returncode is None
 
     def kill(self) -> None:

@@ -71,7 +71,7 @@ class Readers:
 
     @property
     def running(self) -> bool:
-        """Whether any process runs."""
+        """Return whether any process runs."""
         return bool(self._processes)
 
     async def rest(self) -> None:

@@ -13,14 +13,12 @@ from itertools import zip_longest
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
-from pixi.core.deltas import ToolSchema
 from pixi.core.errors import ConfigError
 from pixi.core.grammar import command_grammar
-from pixi.core.lines import AssistantLine, Line, UserLine
+from pixi.core.llm import AssistantLine, Line, ToolSchema, UserLine, estimate_tools
 from pixi.core.message import Abilities
 from pixi.core.persona import Persona
 from pixi.core.prompt import CommandHelp
-from pixi.core.tokens import estimate_tools
 from pixi.toolbox.commands import BY_SETTING, Command, CommandRegistry
 from pixi.toolbox.tools import EVERYBODY, Tool, Toolbox
 

@@ -11,12 +11,10 @@ from contextlib import aclosing, suppress
 from importlib import resources
 
 from pixi.core.conversation import Bounds, Conversation, as_summary, portions, question, told
-from pixi.core.deltas import Finished, Request, Text, Usage
 from pixi.core.errors import ModelError, PixiError, StoreError
-from pixi.core.lines import SystemLine, UserLine
+from pixi.core.llm import Finished, Request, SystemLine, Text, Usage, UserLine, estimate_all, estimate_text
 from pixi.core.prompt import fill
 from pixi.core.spending import Count, UsageScope
-from pixi.core.tokens import estimate_all, estimate_text
 from pixi.core.untrusted import prompt_name
 from pixi.engine.usage import UsageLedger
 from pixi.models.model import Model

@@ -15,19 +15,17 @@ from typing import Any
 
 from pixi.channels.observing import Observer
 from pixi.core.channel import OpenQuestion
-from pixi.core.deltas import ToolSchema
 from pixi.core.errors import PixiError
 from pixi.core.events import TurnReport
-from pixi.core.lines import Line, UserLine
+from pixi.core.llm import Line, ToolSchema, UserLine
 from pixi.core.message import Abilities, Message
-from pixi.core.persona import Pace, Persona
+from pixi.core.persona import Pace, PaceSetting, Persona
 from pixi.core.prompt import prefix, stamp
 from pixi.core.reading import ProsePolicy
 from pixi.core.spending import Budgets, Limits
 from pixi.core.stamps import Citation, LineFitter, Reminder
 from pixi.engine.capabilities import NO_ABILITIES, Capabilities, ToolRoom, ToolSelector, capabilities_of
 from pixi.engine.compaction import Summarizer
-from pixi.engine.turn_actions import PaceSetting
 from pixi.engine.usage import UsageLedger
 from pixi.models.model import Model
 from pixi.store.store import Store

@@ -26,7 +26,7 @@ from pixi.core.conversation import Conversation
 from pixi.core.errors import ChannelLost, LeaseHeld, PixiError, StoreError
 from pixi.core.events import Failed, TurnEnded
 from pixi.core.life import Fate, Reason
-from pixi.core.lines import Line
+from pixi.core.llm import Line
 from pixi.core.message import Message
 from pixi.engine.capabilities import NO_ABILITIES
 from pixi.engine.compaction import HistoryCompaction

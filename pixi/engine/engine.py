@@ -10,12 +10,11 @@ from types import TracebackType
 from typing import Any, Self
 
 from pixi.core.channel import Channel, OpenChannel, OpenQuestion
-from pixi.core.deltas import Prices, Usage
 from pixi.core.errors import ChannelElsewhere, LeaseHeld, PixiError
 from pixi.core.events import TurnReport
-from pixi.core.lines import Line
+from pixi.core.llm import Line, Prices, Usage
 from pixi.core.message import Abilities, Message
-from pixi.core.persona import Persona
+from pixi.core.persona import PaceSetting, Persona
 from pixi.core.reading import ProsePolicy
 from pixi.core.spending import Budgets, Limits, QuotaUsage, UsageReport, UsageScope
 from pixi.engine.capabilities import NO_ABILITIES, capabilities_of
@@ -32,12 +31,11 @@ from pixi.engine.context import (
     tell_observer,
 )
 from pixi.engine.conversation import Conversations
-from pixi.engine.turn_actions import PaceSetting
 from pixi.engine.usage import UsageLedger
 from pixi.models.model import Model
 from pixi.store.kept import LookedBack, TurnRecord
 from pixi.store.store import Store
-from pixi.toolbox.addon import Addon
+from pixi.toolbox.addon import Addon, Setup, basics
 from pixi.toolbox.commands import CommandRegistry
 from pixi.toolbox.foreign import foreign
 from pixi.toolbox.tools import Toolbox
@@ -46,8 +44,6 @@ _log = logging.getLogger("pixi.engine")
 
 _RESUMED_AT_ONCE = 8  # conversations
 _LEASE_PAUSE = 0.2  # seconds between two looks whether a turn elsewhere has ended
-
-Setup = Callable[[Addon], object]
 
 
 class Engine:
@@ -108,14 +104,12 @@ class Engine:
         keep: int = 64,
         look_up: LookUp | None = None,
     ) -> None:
-        from pixi.toolbox import basics
-
         self.commands = CommandRegistry()
         self.tools = Toolbox()
         self.addon = Addon(self.commands, self.tools)
         self.command = self.addon.command
         self.tool = self.addon.tool
-        for setup in (basics.setup, *addons):
+        for setup in (basics, *addons):
             setup(self.addon)
         self.settings = EngineSettings(limits or Limits(), prose, pace, gather_seconds, finish_seconds)
         self.settings.budgets = budgets or Budgets()

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 from pixi.core.channel import Channel
 from pixi.core.conversation import Conversation
+from pixi.core.llm import estimate_all
 from pixi.core.message import Message
-from pixi.core.tokens import estimate_all
 from pixi.engine.context import PersonaSession
 from pixi.engine.recovery import Recovery
 from pixi.store.kept import SavedConversation

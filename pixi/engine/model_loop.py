@@ -9,10 +9,10 @@ import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from pixi.core.deltas import Delta, PromptProgress, Request
 from pixi.core.errors import ModelError
 from pixi.core.events import Failed, Sourced
 from pixi.core.life import Life, LifeEvent, LifeState
+from pixi.core.llm import Delta, PromptProgress, Request
 from pixi.core.reading import CommandEvent, RepeatFilter
 from pixi.core.spending import Limits
 from pixi.core.turn import Turn

@@ -28,12 +28,11 @@ from dataclasses import replace
 
 from pixi.core import language
 from pixi.core.channel import Channel
-from pixi.core.deltas import Usage
 from pixi.core.errors import ChannelError, ChannelForgot, ChannelLost
 from pixi.core.events import Failed, Pictured, Reacted, Sent
 from pixi.core.language import NOTE, SEND
 from pixi.core.life import Life, LifeEvent, LifeState, unanswered
-from pixi.core.lines import AssistantLine, Line, ToolCall, ToolLine
+from pixi.core.llm import AssistantLine, Line, ToolCall, ToolLine, Usage
 from pixi.core.message import Author, Message, from_record
 from pixi.core.reading import SILENCE, read_again, written
 from pixi.core.spending import TOOL_SECONDS

@@ -9,11 +9,10 @@ from functools import partial
 from typing import TypeVar
 
 from pixi.core.errors import PixiError, StoreError
-from pixi.core.lines import AssistantLine, Line
+from pixi.core.llm import AssistantLine, Line, estimate_text
 from pixi.core.memory import Memory, may_be_told
 from pixi.core.message import Author, Message, Venue
 from pixi.core.stamps import Citation, Reminder
-from pixi.core.tokens import estimate_text
 from pixi.engine.context import PersonaSession
 from pixi.toolbox.context import SECONDS as NOTICE_SECONDS
 from pixi.toolbox.context import Notice

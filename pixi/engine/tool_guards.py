@@ -16,20 +16,19 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pixi.core.channel import Channel, OpenQuestion, Question
-from pixi.core.deltas import Prices, Usage
 from pixi.core.errors import ChannelError, ToolError
 from pixi.core.events import Answered, Asked, Progressed, TurnEvent, Verdict
+from pixi.core.llm import Prices, Usage
 from pixi.core.masking import SecretRedactor
 from pixi.core.message import Author, Card, Message, Picture, Rights, Venue
 from pixi.core.persona import Persona
-from pixi.core.untrusted import clipped, prompt_name, shortened
+from pixi.core.untrusted import clipped, prompt_name, without_middle
 from pixi.engine.turn_actions import NotDone, TurnActions
 from pixi.store.store import Store
 from pixi.toolbox.context import Context
 from pixi.toolbox.foreign import ForeignError, foreign, within
-from pixi.toolbox.rates import Key, Rate, Rates, as_words
 from pixi.toolbox.results import as_json, masked
-from pixi.toolbox.tools import BoundCall, Tool
+from pixi.toolbox.tools import BoundCall, Key, Rate, Rates, Tool, as_words
 
 _LOOK_SECONDS = 5.0  # for what only looks whether a tool may be used
 _LONGEST_VALUE = 400  # characters of an argument that a person is shown
@@ -364,7 +363,7 @@ def readable(arguments: Mapping[str, Any]) -> str:
 
 
 def _cut(text: str, longest: int) -> str:
-    return shortened(text, longest, " … ({} characters left out) … ")[0]
+    return without_middle(text, longest, " … ({} characters left out) … ")
 
 
 async def _guarded(what: str, tool: Tool, context: Context) -> bool:

@@ -20,7 +20,7 @@ from typing import Any, Protocol
 
 from pixi.core.errors import ChannelError, OutcomeUnknown, OverQuota, PixiError, StoreError, ToolError
 from pixi.core.events import ToolAnswered, ToolCalled, TurnEvent
-from pixi.core.lines import ToolCall
+from pixi.core.llm import ToolCall
 from pixi.core.message import Card, Image
 from pixi.core.spending import Limits, UsageEntry
 from pixi.core.turn import UNANSWERED
@@ -29,9 +29,8 @@ from pixi.engine.turn_actions import NotDone, TurnActions
 from pixi.store.kept import AuditOutcome, Deed, Quota
 from pixi.toolbox.arguments import arguments_in
 from pixi.toolbox.foreign import ForeignError, foreign, within
-from pixi.toolbox.rates import as_words
-from pixi.toolbox.results import Part, as_json, clipped, parts_of, with_pictures_checked
-from pixi.toolbox.tools import LEAST_BYTES, BoundCall, Tool
+from pixi.toolbox.results import Part, as_json, parts_of, with_pictures_checked, within_bytes
+from pixi.toolbox.tools import LEAST_BYTES, BoundCall, Tool, as_words
 
 _log = logging.getLogger("pixi.engine")
 
@@ -205,7 +204,7 @@ class ToolRounds:
                 if question:
                     tries = before.tries + 1 if before else 1
                     self._answers[question] = _CallAnswer(ok, result, images, tries, self._round)
-            text = clipped(result, limit, self._run_config.mask)
+            text = within_bytes(result, limit, self._run_config.mask)
         finally:
             give(call, text, images)
             self._show(ToolAnswered(call.id, call.name, ok, text))
@@ -257,7 +256,7 @@ class ToolRounds:
             raise ToolError(f"{call.name} could not be carried out.") from error
         finally:
             context.close()
-        return clipped(text, min(limit, tool.result_bytes or limit), self._run_config.mask), images
+        return within_bytes(text, min(limit, tool.result_bytes or limit), self._run_config.mask), images
 
     def _unknown(self, name: str) -> str:
         tools = self._run_config.tools

@@ -23,15 +23,14 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal
 
 from pixi.channels.observing import ObservedTurn
 from pixi.core.channel import Channel
-from pixi.core.deltas import Prices, Usage
 from pixi.core.errors import ChannelError, ChannelLost, PixiError
 from pixi.core.events import Noted, Pictured, Progressed, Reacted, Sent, Shown, TurnEvent, act_id
 from pixi.core.language import REACT, SEND, Planned
 from pixi.core.life import Life, LifeEvent, LifeState
+from pixi.core.llm import Prices, Usage
 from pixi.core.message import Author, Card, Message, Picture, Venue, card_on_record, on_record
 from pixi.core.persona import Pace, Persona
 from pixi.core.reading import written
@@ -43,9 +42,6 @@ from pixi.store.store import Store
 from pixi.toolbox.results import with_picture_checked
 
 _log = logging.getLogger("pixi.engine")
-
-PaceSetting = Literal["persona", "off", "brisk", "human"]
-"""How fast messages follow each other: as the persona says, or one pace for all."""
 
 _WIDE = 2.5  # a character of Chinese, Japanese or Korean says as much as so many letters
 _BEGINNING = 0.3  # seconds before the first letter

@@ -15,12 +15,11 @@ from functools import partial
 from pixi.channels.observing import ObservedTurn
 from pixi.core.channel import Channel
 from pixi.core.conversation import Bounds, Conversation, PastTurn
-from pixi.core.deltas import Finished, Repeats, ToolSchema, Usage
 from pixi.core.errors import StoreError, StoreOutdated
 from pixi.core.events import Finish, TurnEnded, TurnReport, TurnStarted
 from pixi.core.grammar import quoting_grammar
 from pixi.core.life import ENDING, Fate, Life, LifeEvent, LifeState, Reason, unanswered
-from pixi.core.lines import Line, UserLine
+from pixi.core.llm import Finished, Line, Repeats, ToolSchema, Usage, UserLine
 from pixi.core.message import Message
 from pixi.core.reading import last_messages, wants_repeat
 from pixi.core.spending import TOOL_SECONDS, UsageScope

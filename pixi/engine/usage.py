@@ -15,8 +15,8 @@ from datetime import datetime
 from msgspec import structs
 
 from pixi.core.channel import Channel
-from pixi.core.deltas import Finished, Prices, Usage
 from pixi.core.errors import ChannelError, StoreError, ToolError
+from pixi.core.llm import Finished, Prices, Usage
 from pixi.core.message import Message, Rights
 from pixi.core.spending import (
     KINDS,

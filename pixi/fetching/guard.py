@@ -17,59 +17,6 @@ from yarl import URL
 
 from pixi.core.errors import PixiError
 
-
-@dataclass(frozen=True, slots=True)
-class Fetched:
-    """What a server gave.
-
-    Attributes:
-        url: where it came from in the end, after redirects.
-        status: of HTTP.
-        content_type: in small letters, without its parameters; "" where the server said none.
-        charset: as the server said; "" where it did not, or nobody knows it.
-        body: unpacked.
-        retry_after: seconds after which the server wants to be asked again; None where it said nothing.
-    """
-
-    url: str
-    status: int
-    content_type: str
-    charset: str
-    body: bytes
-    retry_after: float | None = None
-
-
-class WebError(PixiError):
-    """It could not be fetched. The text says why, in words that a model can act on, without secrets.
-
-    Attributes:
-        answer: what the server gave with its refusal, of its body the beginning; None where none answered.
-    """
-
-    def __init__(self, text: str, *, answer: Fetched | None = None) -> None:
-        super().__init__(text)
-        self.answer = answer
-
-    @property
-    def status(self) -> int:
-        """Of HTTP, where a server refused; 0 where none answered."""
-        return self.answer.status if self.answer is not None else 0
-
-    @property
-    def body(self) -> bytes:
-        """How the page begins that says why nothing was given."""
-        return self.answer.body if self.answer is not None else b""
-
-    @property
-    def retry_after(self) -> float | None:
-        """Seconds after which the server wants to be asked again; None where it said nothing."""
-        return self.answer.retry_after if self.answer is not None else None
-
-
-class Refused(WebError):
-    """The address may not be fetched at all: it is none, or leads where strangers have no business."""
-
-
 _CLOSED_4 = tuple(
     map(
         IPv4Network,
@@ -111,6 +58,78 @@ _TRANSLATED = IPv6Network("64:ff9b::/96")
 """How a network that speaks IPv6 alone reaches the hosts of IPv4."""
 _OWN_6 = 56
 """Bits that the addresses of one network of IPv6 share: so much a provider gives a household or a company."""
+Lookup = Callable[[str, int], Awaitable[Sequence[str]]]
+"""The addresses of a host, for a port. It raises `OSError` where there are none."""
+_AT_ONCE = 8
+_CONNECTIONS = 16
+_CONNECTIONS_PER_HOST = 4
+_KEPT_SECONDS = 10.0
+LONGEST = 4_096
+"""Characters of an address."""
+PORTS = frozenset({80, 443, 8080, 8443})
+"""Where pages are served. What listens elsewhere is seldom meant for everybody."""
+_BROKEN = re.compile(r"[\x00-\x20\x7f-\x9f\\\u2028\u2029\ud800-\udfff]")
+_AUTHORITY = re.compile(r"[a-z][a-z0-9+.-]*://([^/?#]*)", re.IGNORECASE)
+_HOST_AND_PORT = re.compile(r"(?:\[[0-9a-fA-F:.]+\]|[^\[\]:]+)(?::[0-9]{1,5})?")
+_LABEL = re.compile(r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?")
+_NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
+_INNER = (
+    *("localhost", "localdomain", "local", "internal", "intranet", "private", "corp", "home", "lan"),
+    *("home.arpa", "in-addr.arpa", "ip6.arpa", "onion", "test", "invalid", "example", "alt"),
+)
+"""Names below these are never of the public internet, whatever a resolver here says of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """What a server gave.
+
+    Attributes:
+        url: where it came from in the end, after redirects.
+        status: of HTTP.
+        content_type: in small letters, without its parameters; "" where the server said none.
+        charset: as the server said; "" where it did not, or nobody knows it.
+        body: unpacked.
+        retry_after: seconds after which the server wants to be asked again; None where it said nothing.
+    """
+
+    url: str
+    status: int
+    content_type: str
+    charset: str
+    body: bytes
+    retry_after: float | None = None
+
+
+class WebError(PixiError):
+    """It could not be fetched. The text says why, in words that a model can act on, without secrets.
+
+    Attributes:
+        answer: what the server gave with its refusal, of its body the beginning; None where none answered.
+    """
+
+    def __init__(self, text: str, *, answer: Fetched | None = None) -> None:
+        super().__init__(text)
+        self.answer = answer
+
+    @property
+    def status(self) -> int:
+        """Of HTTP, where a server refused; 0 where none answered."""
+        return self.answer.status if self.answer is not None else 0
+
+    @property
+    def body(self) -> bytes:
+        """Return how the page begins that says why nothing was given."""
+        return self.answer.body if self.answer is not None else b""
+
+    @property
+    def retry_after(self) -> float | None:
+        """Seconds after which the server wants to be asked again; None where it said nothing."""
+        return self.answer.retry_after if self.answer is not None else None
+
+
+class Refused(WebError):
+    """The address may not be fetched at all: it is none, or leads where strangers have no business."""
 
 
 def is_public(address: str) -> bool:
@@ -149,12 +168,6 @@ def _is_public_6(address: str) -> bool:
     if six in _TRANSLATED:
         return is_public(str(IPv4Address(int(six) & 0xFFFFFFFF)))
     return six in _OPEN_6 and not any(six in network for network in _CLOSED_6)
-
-
-Lookup = Callable[[str, int], Awaitable[Sequence[str]]]
-"""The addresses of a host, for a port. It raises `OSError` where there are none."""
-
-_AT_ONCE = 8
 
 
 class Lookups:
@@ -204,11 +217,6 @@ async def _in_thread(host: str, port: int) -> Sequence[str]:
     return await answer
 
 
-_CONNECTIONS = 16
-_CONNECTIONS_PER_HOST = 4
-_KEPT_SECONDS = 10.0
-
-
 class NotPublic(OSError):
     """An address may not be dialled. An error of the kind that those who dial several at once expect."""
 
@@ -256,7 +264,7 @@ class Gate(AbstractResolver):
             raise Refused(f"{host[:80]} is not on the public internet; only what is there can be read.")
 
     def way_to(self, address: str, port: int) -> tuple[str, int]:
-        """What is dialled for an address: itself."""
+        """Return what is dialled for an address: itself."""
         return address, port
 
     def may_dial(self, address: str, port: int) -> bool:
@@ -313,7 +321,7 @@ def _is_open(address: str) -> bool:
 
 
 def session_through(gate: Gate) -> ClientSession:
-    """What asks through a gate: without cookies, proxies and unpacking, and with no redirects of its own."""
+    """Open a session through a gate: without cookies, proxies, unpacking and redirects of its own."""
     connector = TCPConnector(
         resolver=gate,
         use_dns_cache=False,
@@ -330,24 +338,6 @@ def session_through(gate: Gate) -> ClientSession:
         trust_env=False,
         timeout=ClientTimeout(total=None),
     )
-
-
-LONGEST = 4_096
-"""Characters of an address."""
-
-PORTS = frozenset({80, 443, 8080, 8443})
-"""Where pages are served. What listens elsewhere is seldom meant for everybody."""
-
-_BROKEN = re.compile(r"[\x00-\x20\x7f-\x9f\\\u2028\u2029\ud800-\udfff]")
-_AUTHORITY = re.compile(r"[a-z][a-z0-9+.-]*://([^/?#]*)", re.IGNORECASE)
-_HOST_AND_PORT = re.compile(r"(?:\[[0-9a-fA-F:.]+\]|[^\[\]:]+)(?::[0-9]{1,5})?")
-_LABEL = re.compile(r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?")
-_NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
-_INNER = (
-    *("localhost", "localdomain", "local", "internal", "intranet", "private", "corp", "home", "lan"),
-    *("home.arpa", "in-addr.arpa", "ip6.arpa", "onion", "test", "invalid", "example", "alt"),
-)
-"""Names below these are never of the public internet, whatever a resolver here says of them."""
 
 
 def parsed(text: str, *, trusted: bool = False) -> URL:
@@ -403,7 +393,7 @@ def same_origin(one: str | URL, other: str | URL) -> bool:
 
 
 def joined(base: URL, location: str) -> str:
-    """Where a redirect leads.
+    """Return where a redirect leads.
 
     Raises:
         Refused: it cannot be read.

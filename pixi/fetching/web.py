@@ -67,7 +67,7 @@ class Unpacker:
         self._opened: zlib._Decompress | None = None
 
     def unpacked(self, data: bytes) -> Iterator[bytes]:
-        """What comes of the next bytes, in steps; who has enough takes no more.
+        """Yield what comes of the next bytes, in steps; who has enough takes no more.
 
         Raises:
             WebError: it is broken.
@@ -201,7 +201,7 @@ def _kind(response: ClientResponse) -> str:
 
 
 def _charset(response: ClientResponse) -> str:
-    """What the server says; "" for what nobody knows."""
+    """Return what the server says; "" for what nobody knows."""
     try:
         return codecs.lookup(response.charset).name if response.charset else ""
     except (LookupError, ValueError):

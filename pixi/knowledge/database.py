@@ -5,18 +5,22 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from pixi.core.errors import ConfigError
 from pixi.core.untrusted import display_path
 from pixi.knowledge.catalogue import CatalogueDamaged
 from pixi.knowledge.entry import Entry, Fault, Found
-from pixi.knowledge.index import Excerpt, Index, IndexDamaged
+from pixi.knowledge.evidence import Excerpt
+from pixi.knowledge.index import Index
 from pixi.knowledge.index_store import IndexStore, Threads, cache_folder
+from pixi.knowledge.query import IndexDamaged
 from pixi.knowledge.registry import DatabaseDescription, describe, require_folder
 from pixi.knowledge.sync import Sync
 from pixi.knowledge.vectors import Vectors, VectorSync, require_numpy
-from pixi.models.embedder import Embedder
+
+if TYPE_CHECKING:
+    from pixi.models.embeddings import OpenAIEmbeddings
 
 _FIRST_SECONDS = 10.0
 """How long a search waits at most where nothing was read yet."""
@@ -55,7 +59,7 @@ class DirectoryDatabase:
         name: str,
         opened: "_Opened",
         progress: Callable[[str], None],
-        embedder: Embedder | None,
+        embedder: "OpenAIEmbeddings | None",
     ) -> None:
         """For `open` alone."""
         self.name = name
@@ -86,7 +90,7 @@ class DirectoryDatabase:
         *,
         name: str = "",
         cache: Path | None = None,
-        embedder: Embedder | None = None,
+        embedder: "OpenAIEmbeddings | None" = None,
         progress: Callable[[str], None] = _silent,
         follow: bool = False,
     ) -> Self:
@@ -123,34 +127,34 @@ class DirectoryDatabase:
 
     @property
     def about(self) -> str:
-        """What the folder's README or `_about.md` says; "" where there is none. A stranger's words."""
+        """Return what the folder's README or `_about.md` says; "" where there is none. A stranger's words."""
         return self._about.text
 
     @property
     def entries(self) -> int:
-        """How many there are now."""
+        """Return how many entries there are now."""
         return self._store.snapshot.entries
 
     @property
     def bytes(self) -> int:
-        """What is kept of the folder, on disk."""
+        """Return what is kept of the folder, on disk."""
         return self._store.snapshot.bytes
 
     @property
     def faults(self) -> Sequence[Fault]:
-        """What could not be read, each with the reason and the mend."""
+        """Return what could not be read, each with the reason and the mend."""
         trouble = (Fault("", self._sync.trouble),) if self._sync.trouble else ()
         walked = self._sync.scan.faults if self._sync.scan else ()
         return (*trouble, *walked, *self._store.snapshot.faults)
 
     @property
     def passed_over(self) -> Mapping[str, int]:
-        """How many files lie there that are no documents, by their suffix."""
+        """Return how many files lie there that are no documents, by their suffix."""
         return dict(self._sync.scan.unknown) if self._sync.scan else {}
 
     @property
     def state(self) -> ReadingProgress:
-        """How far reading is."""
+        """Return how far reading is."""
         scan, kept = self._sync.scan, self._store.snapshot
         if scan and self._store.writes:
             return ReadingProgress(scan.done, scan.total, self._sync.at_rest)
@@ -200,7 +204,7 @@ class DirectoryDatabase:
             return await self._asked(index, query, limit) if index else Found(())
 
     async def sure_passages(self, text: str, limit: int) -> Sequence[Excerpt]:
-        """Return what documents surely say on what a message asks; see `pixi.knowledge.index.evidence`.
+        """Return what documents surely say on what a message asks; see `pixi.knowledge.evidence`.
 
         By words alone: no model is asked. Waits a moment where nothing was read yet.
         """

@@ -21,7 +21,8 @@ from pixi.core.errors import ConfigError
 from pixi.core.untrusted import display_line, display_path
 from pixi.knowledge.catalogue import Catalogue, CatalogueDamaged, Read, ScannedFile, discard, is_broken
 from pixi.knowledge.entry import Entry, Fault
-from pixi.knowledge.index import Index, IndexDamaged
+from pixi.knowledge.index import Index, file_size
+from pixi.knowledge.query import IndexDamaged
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -213,7 +214,7 @@ class IndexStore:
 
     @property
     def writes(self) -> bool:
-        """Whether this process is the one that writes."""
+        """Return whether this process is the one that writes."""
         return self._catalogue is not None
 
     @property
@@ -424,7 +425,8 @@ class IndexStore:
         kept = Snapshot(
             index=index,
             entries=int(catalogue.told("entries") or 0),
-            bytes=(index.bytes if index else 0) + sum(map(_size, self._cache.glob(f"{self._path.name}*"))),
+            bytes=(index.bytes if index else 0)
+            + sum(map(file_size, self._cache.glob(f"{self._path.name}*"))),
             faults=tuple(catalogue.faults()),
             reading=(int(done or 0), int(total or 0)),
             finished=bool(catalogue.told("finished")),
@@ -470,10 +472,3 @@ def _identity(path: Path) -> tuple[int, int] | None:
     except OSError:
         return None
     return status.st_dev, status.st_ino
-
-
-def _size(path: Path) -> int:
-    try:
-        return path.stat().st_size
-    except OSError:
-        return 0

@@ -12,7 +12,7 @@ from pathlib import Path, PurePosixPath
 from rapidfuzz import fuzz, process
 
 from pixi.core.errors import ConfigError
-from pixi.core.untrusted import display_line, display_path
+from pixi.core.untrusted import display_line, display_path, name_key
 
 _LONGEST_FILE = 65_536
 _LONGEST = 4_000
@@ -201,9 +201,9 @@ def databases_in(folders: Sequence[Path], names: Sequence[str] | None = None) ->
     everything = _everything(folders)
     if names is None:
         return everything
-    chosen = dict.fromkeys(_key(name) for name in names)
-    by_name = {_key(each.name): each for each in everything}
-    if unknown := [name for name in names if _key(name) not in by_name]:
+    chosen = dict.fromkeys(name_key(name) for name in names)
+    by_name = {name_key(each.name): each for each in everything}
+    if unknown := [name for name in names if name_key(name) not in by_name]:
         raise ConfigError(_unknown(unknown[0], folders, everything))
     return [by_name[key] for key in chosen]
 
@@ -220,9 +220,9 @@ def find_database(name: str, folders: Sequence[Path]) -> DatabaseRef:
         ConfigError: there is none; the text names the nearest.
     """
     everything = _everything(folders)
-    wanted = _key(name)
+    wanted = name_key(name)
     for each in everything:
-        if wanted == _key(each.name):
+        if wanted == name_key(each.name):
             return each
     for each in everything:
         if wanted == each.tool:
@@ -243,7 +243,7 @@ def require_folder(folder: Path) -> None:
     place = folder.absolute().parent
     beside = [each.name for each in _folders(place)]
     nearest = process.extractOne(
-        _key(folder.name), beside, scorer=fuzz.ratio, processor=_key, score_cutoff=60
+        name_key(folder.name), beside, scorer=fuzz.ratio, processor=name_key, score_cutoff=60
     )
     mend = f"do you mean {display_path(place / nearest[0])}?" if nearest else "create it, or mend the path."
     raise ConfigError(f"{display_path(folder)}: there is no such folder; {mend}")
@@ -256,8 +256,8 @@ def _everything(folders: Sequence[Path]) -> list[DatabaseRef]:
         if folder.exists() and not folder.is_dir():
             raise ConfigError(f"{display_path(folder)}: this is a file; name the folder of the databases.")
         for each in _folders(folder):
-            found.setdefault(_key(each.name), each)
-    paths = sorted(found.values(), key=lambda path: _key(path.name))
+            found.setdefault(name_key(each.name), each)
+    paths = sorted(found.values(), key=lambda path: name_key(path.name))
     tools = tool_names([path.name for path in paths])
     return [
         DatabaseRef(path.name, tools[path.name], path, os.path.realpath(path.parent) == shipped)
@@ -318,19 +318,14 @@ def _script(name: str) -> str:
 
 
 def _mark(name: str) -> str:
-    return blake2b(_key(name).encode("utf-8", "replace"), digest_size=3).hexdigest()
+    return blake2b(name_key(name).encode("utf-8", "replace"), digest_size=3).hexdigest()
 
 
 def _unknown(name: str, folders: Sequence[Path], everything: Sequence[DatabaseRef]) -> str:
-    known = {_key(each.name): display_line(each.name) for each in everything}
-    nearest = process.extractOne(_key(name), list(known), scorer=fuzz.ratio, score_cutoff=60)
+    known = {name_key(each.name): display_line(each.name) for each in everything}
+    nearest = process.extractOne(name_key(name), list(known), scorer=fuzz.ratio, score_cutoff=60)
     there = ", ".join(known.values()) or "none"
     mend = f"do you mean `{known[nearest[0]]}`?" if nearest else f"there are {there}."
     shipped = shipped_folder()
     places = " or ".join("Pixi's own folder" if each == shipped else display_path(each) for each in folders)
     return f"there is no database `{display_line(name, longest=60)}` in {places}: {mend}"
-
-
-def _key(name: str) -> str:
-    """Return a name as it is compared: file systems and keyboards differ in how they spell an accent."""
-    return " ".join(unicodedata.normalize("NFC", name).casefold().split())

@@ -195,7 +195,7 @@ class Sync:
 
     @property
     def at_rest(self) -> bool:
-        """Whether all that was seen has been read, as far as it can be."""
+        """Return whether all that was seen has been read, as far as it can be."""
         return self._looked and not self._wake.is_set() and not self._busy
 
     async def ready(self) -> None:

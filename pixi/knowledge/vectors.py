@@ -16,15 +16,17 @@ from pixi.core.errors import ConfigError, ModelError
 from pixi.core.untrusted import display_line
 from pixi.knowledge.catalogue import CatalogueDamaged
 from pixi.knowledge.entry import Found
-from pixi.knowledge.index import Candidates, Index, IndexDamaged, Passage, Scored
+from pixi.knowledge.index import Candidates, Index, Passage
 from pixi.knowledge.index_store import IndexStore, Snapshot, Threads
+from pixi.knowledge.query import IndexDamaged, Scored
 from pixi.knowledge.self_test import Cloze, clozes, is_good, script_of
 from pixi.knowledge.vector_file import VectorFile
-from pixi.models.embedder import Embedder
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+    from pixi.models.embeddings import OpenAIEmbeddings
 
     Numbers = NDArray[np.int64]
     Halves = NDArray[np.float16]
@@ -130,7 +132,9 @@ class Vectors:
         ConfigError: numpy is not installed.
     """
 
-    def __init__(self, path: Path, embedder: Embedder, *, name: str, progress: Callable[[str], None]) -> None:
+    def __init__(
+        self, path: Path, embedder: "OpenAIEmbeddings", *, name: str, progress: Callable[[str], None]
+    ) -> None:
         require_numpy()
         import numpy as np
 

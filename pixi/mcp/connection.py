@@ -193,7 +193,7 @@ def _picture(data: str, kind: str) -> str | Image:
 
 
 def _amount(data: str) -> str:
-    """How much is in so much base64."""
+    """Return the size of so much base64, in words."""
     size = len(data) * 3 // 4
     return f"{size:,} bytes" if size < 10_000 else f"{size // 1_000:,} kB"
 
@@ -401,7 +401,7 @@ class McpConnection:
 
 
 def _size(tool: Tool) -> int:
-    """How much there is of it, about."""
+    """Estimate the size of a tool's description."""
     return (
         len(json.dumps(tool.input_schema))
         + len(tool.name)

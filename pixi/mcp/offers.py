@@ -1,16 +1,19 @@
-"""What an MCP server is and offers: where it is, its state, its tools and what a call gives."""
+"""What an MCP server is and offers, and the lock file: what of that somebody approved."""
 
+import asyncio
 import hashlib
 import json
 import os
 import shlex
-from collections.abc import Mapping
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import urlsplit
 
-from pixi.core.errors import ToolError
+from pixi.core.errors import ConfigError, ToolError
 from pixi.core.message import Image
 
 _HANDED_ON = (
@@ -20,6 +23,10 @@ _HANDED_ON = (
     *("PROGRAMFILES", "SYSTEMDRIVE", "SYSTEMROOT", "TEMP", "USERNAME", "USERPROFILE"),
 )
 """What a program needs of our environment to run at all, here or on Windows. Keys are not among it."""
+FILE_NAME = "mcp.lock.json"
+_ABOUT = "What each MCP server was approved to run and to offer; see `pixi-persona approve --help`."
+_LONGEST_KEPT = 4_000  # characters of a description and of a schema: enough to show what changed
+_MOST_KEPT = 2_000  # tools of one server, over the years: some name theirs anew whenever they are asked
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,3 +214,211 @@ class Closed:
 
 
 State = Starting | Ready | Waiting | Broken | Closed
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovedTool:
+    """A tool as it was approved. `mark`: another one for whatever differs; the rest is to be shown."""
+
+    mark: str
+    description: str = ""
+    schema: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovedServer:
+    """What was approved of a server. `mark` and `shown` are of `Where`."""
+
+    mark: str
+    shown: str
+    tools: Mapping[str, ApprovedTool] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedTools:
+    """A list of tools, held against what was approved.
+
+    Attributes:
+        fit: those that may be offered.
+        changed: those that are not what was approved.
+        new: names of those, among `fit`, that were seen for the first time.
+        beyond: how many new ones are more than can be remembered, so that they are not offered.
+    """
+
+    fit: tuple[ForeignTool, ...]
+    changed: tuple[ForeignTool, ...] = ()
+    new: tuple[str, ...] = ()
+    beyond: int = 0
+
+
+def kept(tool: ForeignTool) -> ApprovedTool:
+    """Return what is kept of a tool: its words, its schema, and what it says of its own harmlessness."""
+    told, schema = in_full(tool)
+    mark = digest([tool.title, tool.description, tool.schema, tool.reads, tool.destroys])
+    return ApprovedTool(mark, told[:_LONGEST_KEPT], schema[:_LONGEST_KEPT])
+
+
+def in_full(tool: ForeignTool) -> tuple[str, str]:
+    """All that a tool says of itself, and its schema as JSON."""
+    told = "\n".join(filter(None, (tool.title, tool.description, _harm(tool))))
+    return told, json.dumps(tool.schema, sort_keys=True, ensure_ascii=False)
+
+
+def _harm(tool: ForeignTool) -> str:
+    if tool.reads:
+        return "It says that it changes nothing."
+    return "It says that it may destroy something." if tool.destroys else "It says that it destroys nothing."
+
+
+def sifted(approved: ApprovedServer | None, tools: Iterable[ForeignTool]) -> ComparedTools:
+    """Hold a list of tools against what was approved. A new one may be offered, a changed one may not."""
+    known = {} if approved is None else approved.tools
+    room = _MOST_KEPT - len(known)
+    fit: list[ForeignTool] = []
+    changed: list[ForeignTool] = []
+    new: list[str] = []
+    beyond = 0
+    for tool in tools:
+        before = known.get(tool.name)
+        if before is None and len(new) >= room:
+            beyond += 1
+            continue
+        if before is None:
+            new.append(tool.name)
+        (fit if before is None or before.mark == kept(tool).mark else changed).append(tool)
+    return ComparedTools(tuple(fit), tuple(changed), tuple(new), beyond)
+
+
+class LockFile:
+    """The file. Each method reads it anew, as another process may have written it.
+
+    Args:
+        path: of it; it need not be there.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._writing = asyncio.Lock()
+
+    async def approved(self, name: str) -> ApprovedServer | None:
+        """Return what was approved of a server; None for one that was never seen.
+
+        Raises:
+            ConfigError: the file cannot be read.
+        """
+        return (await asyncio.to_thread(self._read)).get(name)
+
+    async def approve(self, name: str, where: Where, tools: Iterable[ForeignTool] = ()) -> None:
+        """Approve a server as it is, and these of its tools; others that were approved stay so.
+
+        Raises:
+            ConfigError: the file cannot be read or written.
+        """
+        async with self._writing:
+            await asyncio.to_thread(self._approve, name, where, tuple(tools))
+
+    async def remember(self, name: str, where: Where, tools: Iterable[ForeignTool]) -> None:
+        """Approve what is seen for the first time; whatever was approved of it before stays as it is.
+
+        Raises:
+            ConfigError: the file cannot be read or written.
+        """
+        async with self._writing:
+            await asyncio.to_thread(self._remember, name, where, tuple(tools))
+
+    def _approve(self, name: str, where: Where, tools: tuple[ForeignTool, ...]) -> None:
+        with self._held():
+            everything = self._read()
+            before = everything.get(name)
+            known = dict(before.tools) if before else {}
+            now = ApprovedServer(where.mark, where.shown, known | {tool.name: kept(tool) for tool in tools})
+            if now != before:
+                self._write(everything | {name: now})
+
+    def _remember(self, name: str, where: Where, tools: tuple[ForeignTool, ...]) -> None:
+        with self._held():
+            everything = self._read()
+            before = everything.get(name)
+            if before is not None and before.mark != where.mark:
+                return  # meanwhile somebody agreed to another one
+            known = before.tools if before else {}
+            now = ApprovedServer(
+                where.mark, where.shown, {tool.name: kept(tool) for tool in tools} | dict(known)
+            )
+            if now != before:
+                self._write(everything | {name: now})
+
+    @contextmanager
+    def _held(self) -> Iterator[None]:
+        """No other process of ours writes the file within the block, where the system can see to that."""
+        if sys.platform == "win32":
+            yield
+            return
+        import fcntl
+
+        try:
+            folder = os.open(self.path.parent, os.O_RDONLY)
+        except OSError:  # what is wrong with it, writing tells
+            yield
+            return
+        try:
+            with suppress(OSError):  # not every file system can
+                fcntl.flock(folder, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(folder)
+
+    def _read(self) -> dict[str, ApprovedServer]:
+        try:
+            value = json.loads(self.path.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return {}
+        except (OSError, ValueError, RecursionError) as error:
+            why = error.strerror if isinstance(error, OSError) else "it is not JSON"
+            raise self._unreadable(why) from None
+        try:
+            return {str(name): _approved(each) for name, each in value["servers"].items()}
+        except (TypeError, KeyError, AttributeError):
+            raise self._unreadable("it is not as Pixi wrote it") from None
+
+    def _unreadable(self, why: str | None) -> ConfigError:
+        return ConfigError(
+            f"{self.path} cannot be read ({why}): no MCP server is started. Put the file back, or delete it: "
+            "then every server counts as new."
+        )
+
+    def _write(self, everything: Mapping[str, ApprovedServer]) -> None:
+        servers = {
+            name: {
+                "mark": each.mark,
+                "shown": each.shown,
+                "tools": {
+                    tool: {"mark": its.mark, "description": its.description, "schema": its.schema}
+                    for tool, its in sorted(each.tools.items())
+                },
+            }
+            for name, each in sorted(everything.items())
+        }
+        text = json.dumps({"about": _ABOUT, "servers": servers}, indent=1)
+        beside = self.path.with_name(f".{self.path.name}.{os.getpid()}")
+        try:
+            with suppress(FileNotFoundError):
+                beside.unlink()
+            handle = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with open(handle, "w", encoding="ascii") as file:
+                file.write(text + "\n")
+            beside.replace(self.path)
+        except OSError as error:
+            raise ConfigError(
+                f"{self.path} cannot be written ({error.strerror}): what an MCP server was approved to do is "
+                "not remembered. Mend its permissions."
+            ) from None
+
+
+def _approved(value: Any) -> ApprovedServer:
+    """Raises: TypeError, KeyError, AttributeError: it is none."""
+    tools = {
+        str(name): ApprovedTool(str(its["mark"]), str(its["description"]), str(its["schema"]))
+        for name, its in value["tools"].items()
+    }
+    return ApprovedServer(str(value["mark"]), str(value["shown"]), tools)

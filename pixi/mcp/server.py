@@ -9,19 +9,20 @@ from typing import TYPE_CHECKING, Any, assert_never
 
 from pixi.core.errors import ConfigError, Reporter
 from pixi.core.untrusted import prompt_name
-from pixi.mcp.lock import LockFile, sifted
 from pixi.mcp.offers import (
     Broken,
     CallFailed,
     CallResult,
     Closed,
     ForeignTool,
+    LockFile,
     Program,
     Ready,
     Starting,
     State,
     Waiting,
     Where,
+    sifted,
     visible,
 )
 from pixi.mcp.process import NotStarted, found

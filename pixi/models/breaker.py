@@ -45,7 +45,7 @@ class Permit:
 
     @property
     def may_be_tried_again(self) -> bool:
-        """Whether the request may be tried again: not while the server is known to fail. A probe never is."""
+        """Return True if the request may be retried: the server does not fail, and this is no probe."""
         return not self._breaker.is_open
 
     def answered(self) -> None:
@@ -104,7 +104,7 @@ class Breaker:
 
     @property
     def is_open(self) -> bool:
-        """Whether the server is known to fail: nobody but a probe may ask it."""
+        """Return whether the server is known to fail: nobody but a probe may ask it."""
         return self._pause > 0
 
     @contextmanager

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from pixi.core.deltas import PromptProgress
+from pixi.core.llm import PromptProgress
 
 FAR_SECONDS = 30.0
 """How long a public server may be silent before its first word."""
@@ -136,7 +136,7 @@ class FirstWait:
 
     @property
     def is_too_long(self) -> bool:
-        """Whether the prompt was read for so long that no progress counts any more."""
+        """Return whether the prompt was read for so long that no progress counts any more."""
         return self._loop.time() >= self.asked_at + LONGEST_READING
 
     @property

@@ -13,8 +13,8 @@ from itertools import chain
 import aiohttp
 import msgspec
 
-from pixi.core.deltas import Prices, Usage
 from pixi.core.errors import ModelError
+from pixi.core.llm import Prices, Usage
 from pixi.core.spending import Count
 from pixi.models import faults
 from pixi.models.breaker import Breakers, Permit
@@ -43,7 +43,7 @@ class _Answer(msgspec.Struct, gc=False):
 
 
 class OpenAIEmbeddings:
-    """A model of meanings behind the embeddings API of some server: an `Embedder`.
+    """Turns texts into vectors, near each other where the meaning is, at a server of the embeddings API.
 
     Args:
         name: the model's id at the server.

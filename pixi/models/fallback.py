@@ -6,17 +6,54 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from pixi.core.deltas import Delta, Finished, PromptProgress, Request
 from pixi.core.errors import ModelError
+from pixi.core.llm import (
+    Delta,
+    Finished,
+    PromptProgress,
+    Request,
+    SystemLine,
+    UserLine,
+    estimate,
+    estimate_all,
+    estimate_tools,
+    shortened,
+)
 from pixi.models.breaker import Clock
 from pixi.models.faults import Refusal
-from pixi.models.fitting import fitted
 from pixi.models.model import Model, PushedModel, Take, Traits, push
 
+_SPARE = 0.25  # of the context, for the reply
+_SHORTEST = 64  # tokens that are left of a user line, fit or not
 _log = logging.getLogger("pixi.models")
-
 _REST_SECONDS = 10.0  # after a request in vain; doubled after each that follows
 _LONGEST_REST = 120.0
+
+
+def fitted(request: Request, context_tokens: int) -> Request:
+    """Return the request with the oldest turns left out, as many as it takes, by estimate.
+
+    What the persona is told stays, and so does the last turn; of a user line in it that is too long by itself
+    the middle is left out.
+    """
+    room = int(context_tokens * (1 - _SPARE)) - estimate_tools(request.tools)
+    lines = request.lines
+    start = next((at for at, line in enumerate(lines) if not isinstance(line, SystemLine)), len(lines))
+    prefix, turns = lines[:start], lines[start:]
+    room -= estimate_all(prefix)
+    size = estimate_all(turns)
+    begins = [at for at, line in enumerate(turns) if at and isinstance(line, UserLine)]
+    cut = 0
+    for begin in begins:
+        if size <= room:
+            break
+        size -= estimate_all(turns[cut:begin])
+        cut = begin
+    turns = turns[cut:]
+    if turns and size > room and isinstance(said := turns[0], UserLine):
+        left = max(room - (size - estimate(said)), _SHORTEST)
+        turns = (shortened(said, left), *turns[1:])
+    return replace(request, lines=(*prefix, *turns))
 
 
 def _nobody(_: str) -> None: ...
@@ -88,7 +125,7 @@ class FallbackModel(PushedModel):
 
     @property
     def traits(self) -> Traits:
-        """What the prompt must know: the traits of the first by now, and a context that the others share."""
+        """Return the traits of the first by now, with a context that the others share."""
         return replace(self.first.traits, context_tokens=self._context_tokens)
 
     async def push(self, request: Request, take: Take) -> None:

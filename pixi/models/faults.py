@@ -1,7 +1,4 @@
-"""What went wrong with a model's server, told to its operator, and whether asking again can help.
-
-Each text is one line that names the server and the mend, and never holds the key.
-"""
+"""What went wrong with a model's server: its error bodies, the operator's words, and whether to ask again."""
 
 import asyncio
 import math
@@ -12,15 +9,148 @@ from dataclasses import dataclass, field, replace
 from email.utils import parsedate_to_datetime
 
 import aiohttp
+import msgspec
 
 from pixi.core.errors import ModelError
+from pixi.core.untrusted import clipped
 from pixi.models.connections import beginning_of
 from pixi.models.deadlines import Overdue
-from pixi.models.error_body import Complaint, complaint_in
 
+_SECONDS = re.compile(r"(\d{1,6}(?:\.\d{1,9})?)s")
+# The status that an error's code or type stands for, where it comes inside a stream.
+_STATUS_OF_WORD = {
+    "invalid_api_key": 401,
+    "authentication_error": 401,
+    "permission_error": 403,
+    "insufficient_quota": 429,
+    "rate_limit_exceeded": 429,
+    "rate_limit_error": 429,
+    "model_not_found": 404,
+    "not_found_error": 404,
+    "NotFoundError": 404,
+    "context_length_exceeded": 400,
+    "invalid_request_error": 400,
+    "BadRequestError": 400,
+    "billing_error": 402,
+    "request_too_large": 413,
+    "api_error": 500,
+    "timeout_error": 504,
+    "overloaded_error": 529,
+}
 _SHORTEST_SECRET = 6  # what is shorter is no secret, and would be found inside other words
 _LONGEST_QUOTE = 300
 _LONGEST_ERROR = 64 * 1024  # bytes
+_UNKNOWN_MODEL = re.compile(
+    r"model.{0,99}(not[ _]found|not exist)|(unknown|no such|not a valid|invalid) model|_error model:",
+    re.IGNORECASE,
+)
+_TOO_LONG = re.compile(
+    r"context_length|context_size|(maximum|available) context|context window|prompt is too long|"
+    r"input token count",
+    re.IGNORECASE,
+)
+_BAD_KEY = re.compile(
+    r"(invalid|incorrect|wrong)[ _]api[ _]key|api[ _]key[ _](is )?(not valid|invalid)", re.IGNORECASE
+)
+_NO_CREDIT = re.compile(
+    r"insufficient[ _](quota|balance|credits?|funds)|credit balance is too low", re.IGNORECASE
+)
+_PASSING = frozenset({408, 409, 425, 429})  # the 4xx that another attempt may cure
+
+
+class ErrorField(msgspec.Struct, gc=False):
+    """The `error` of a body or an event."""
+
+    message: str | None = None
+    type: str | None = None
+    code: str | int | None = None
+    param: str | None = None
+    details: object = None
+
+
+class _Detail(msgspec.Struct, gc=False):
+    """One fault that a validating server found. `loc` is the path to the field."""
+
+    msg: str = ""
+    loc: list[str | int] = msgspec.field(default_factory=list)
+
+
+class _ErrorBody(msgspec.Struct, gc=False):
+    error: ErrorField | str | None = None
+    message: str | None = None
+    type: str | None = None
+    code: str | int | None = None
+    param: str | None = None
+    detail: str | list[_Detail] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Complaint:
+    """What the server said.
+
+    Attributes:
+        status: of HTTP, or the one that an error inside a stream amounts to; 0 where it is not known.
+        message: its words, on one line; "" where it had none.
+        code: its code and type, with a blank between.
+        is_page: the body was a web page: this is no model server, or there is a proxy before it.
+        wait: the seconds that it asks for; None where it does not say.
+    """
+
+    status: int
+    message: str = ""
+    code: str = ""
+    is_page: bool = False
+    wait: float | None = None
+
+
+def complaint_of(error: ErrorField | str, status: int = 0) -> Complaint:
+    """Read an `error` field; without an HTTP status its own code or type tells one."""
+    if isinstance(error, str):
+        return Complaint(status, _one_line(error))
+    words = [str(word) for word in (error.code, error.type) if word is not None]
+    for word in words:
+        if status:
+            break
+        status = int(word) if word.isascii() and word.isdigit() else _STATUS_OF_WORD.get(word, 0)
+    message = error.message or ""
+    if error.param and error.param not in message:
+        message = f"{message} ({error.param})"
+    return Complaint(status, _one_line(message), " ".join(words), wait=_wait_in(error.details))
+
+
+def complaint_in(body: bytes, status: int) -> Complaint:
+    """Read the body of an answer that is no reply."""
+    if looks_like_page(body):
+        return Complaint(status, is_page=True)
+    try:
+        fields = msgspec.json.decode(body, type=_ErrorBody)
+    except (ValueError, RecursionError):
+        return Complaint(status, _one_line(body.decode("utf-8", "replace")))
+    if fields.error:
+        return complaint_of(fields.error, status)
+    if isinstance(fields.detail, list):
+        said = "; ".join(f"{'.'.join(map(str, fault.loc))}: {fault.msg}" for fault in fields.detail)
+        return Complaint(status, _one_line(said))
+    message = fields.message or fields.detail
+    return complaint_of(ErrorField(message, fields.type, fields.code, fields.param), status)
+
+
+def _wait_in(details: object) -> float | None:
+    """Return the seconds to wait, told as Google does: `{"retryDelay": "34s"}` among the details."""
+    for detail in details if isinstance(details, list) else ():
+        delay = detail.get("retryDelay") if isinstance(detail, dict) else None
+        if isinstance(delay, str) and (told := _SECONDS.fullmatch(delay)):
+            return float(told[1])
+    return None
+
+
+def looks_like_page(body: bytes) -> bool:
+    """Return True for HTML or XML: no model server answers so."""
+    return body.lstrip()[:1] == b"<"
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +221,7 @@ class Server:
 
     @property
     def sent_key(self) -> str:
-        """What is sent as the key: many a server of one's own wants none, but some word must stand there."""
+        """Return the key that is sent; a stand-in where a server of one's own wants none."""
         return self.api_key or "none"
 
     def without_key(self, text: str) -> str:
@@ -168,24 +298,6 @@ async def refusal_in(response: aiohttp.ClientResponse, server: Server) -> Refusa
     return refusal(server, complaint, retry_after(response.headers))
 
 
-_UNKNOWN_MODEL = re.compile(
-    r"model.{0,99}(not[ _]found|not exist)|(unknown|no such|not a valid|invalid) model|_error model:",
-    re.IGNORECASE,
-)
-_TOO_LONG = re.compile(
-    r"context_length|context_size|(maximum|available) context|context window|prompt is too long|"
-    r"input token count",
-    re.IGNORECASE,
-)
-_BAD_KEY = re.compile(
-    r"(invalid|incorrect|wrong)[ _]api[ _]key|api[ _]key[ _](is )?(not valid|invalid)", re.IGNORECASE
-)
-_NO_CREDIT = re.compile(
-    r"insufficient[ _](quota|balance|credits?|funds)|credit balance is too low", re.IGNORECASE
-)
-_PASSING = frozenset({408, 409, 425, 429})  # the 4xx that another attempt may cure
-
-
 def _standing_fault(server: Server, complaint: Complaint) -> str | None:
     """Return what is wrong with key, account, model or address, with its mend; None if nothing."""
     place, status = server.place, complaint.status
@@ -226,9 +338,7 @@ def _is_refused(status: int) -> bool:
 
 
 def _said(complaint: Complaint) -> str:
-    message = complaint.message
-    if len(message) > _LONGEST_QUOTE:
-        message = message[: _LONGEST_QUOTE - 1] + "…"
+    message = clipped(complaint.message, _LONGEST_QUOTE)
     return f" It said: {message}" if message else ""
 
 

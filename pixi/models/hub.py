@@ -53,7 +53,7 @@ class CatalogueModel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def path(self) -> Path:
-        """Where the file is kept, once it was fetched."""
+        """Return where the file is kept, once it was fetched."""
         return cache_folder() / self.file
 
     @property

@@ -12,18 +12,17 @@ from typing import Literal
 
 import aiohttp
 
-from pixi.core.deltas import FREE, Delta, Finished, Request
 from pixi.core.errors import ConfigError, ModelError
-from pixi.core.lines import Line, UserLine
+from pixi.core.llm import FREE, Delta, Finished, Line, Request, ToolMode, UserLine
 from pixi.models.connections import open_session
 from pixi.models.deadlines import Deadlines, ReadingSpeed
-from pixi.models.dialects.prompt import GrammarField, ToolMode
+from pixi.models.dialects.prompt import GrammarField
 from pixi.models.faults import Retries
 from pixi.models.llama_process import LlamaProcess, ServerSettings
 from pixi.models.model import PushedModel, Take, Traits
 from pixi.models.saved_slots import SavedSlots, discard, slots_folder
 from pixi.models.server_model import ServerModel
-from pixi.models.size import read_head, size_in, sized, tools_for
+from pixi.models.traits import read_head, size_in, sized, tools_for
 from pixi.models.weights import Progress, bundled_weights, checked, ticking
 
 _log = logging.getLogger("pixi.models")
@@ -161,7 +160,7 @@ class LocalModel(PushedModel):
 
     @property
     def traits(self) -> Traits:
-        """What the prompt must know of it."""
+        """Return the traits that the prompt must know."""
         return self._traits
 
     async def warm(self, lines: Sequence[Line]) -> None:
@@ -266,7 +265,7 @@ class LocalModel(PushedModel):
             raise ModelError(f"The local model {self.name} died: {process.last_words}. {mend}") from error
 
     def _slot_key(self, talk: str) -> str:
-        """What must be the same for a saved state to fit: the weights, the context, llama.cpp, the talk."""
+        """Name what a saved state must agree with to fit: the weights, the context, llama.cpp, the talk."""
         from importlib.metadata import version
 
         weights = os.stat(self._settings.path)
@@ -342,14 +341,14 @@ def expected_traits(
     parameters: float | None = None,
     tools: ToolMode = "auto",
 ) -> Traits:
-    """What is known of a model before its file is opened; see `LocalModel.open`."""
+    """Return what is known of a model before its file is opened; see `LocalModel.open`."""
     context = context_tokens or (_BUNDLED_CONTEXT if path is None else _OTHER_CONTEXT)
     parameters = parameters or (_BUNDLED_PARAMETERS if path is None else size_in(Path(path).stem))
     return sized(Traits(context, runs_here=True), parameters, _tool_form(parameters, tools))
 
 
 def file_traits(path: Path, *, parameters: float | None = None, tools: ToolMode = "auto") -> Traits:
-    """What the head of a `.gguf` file tells of its model; see `LocalModel.open`."""
+    """Return what the head of a `.gguf` file tells of its model; see `LocalModel.open`."""
     parameters = parameters or read_head(path).parameters or size_in(path.stem)
     return sized(Traits(runs_here=True), parameters, _tool_form(parameters, tools))
 

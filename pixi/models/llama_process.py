@@ -96,7 +96,7 @@ class LlamaProcess:
 
     @property
     def alive(self) -> bool:
-        """Whether it still runs."""
+        """Return whether the process still runs."""
         return self._process.returncode is None
 
     @property
@@ -106,7 +106,7 @@ class LlamaProcess:
 
     @property
     def last_words(self) -> str:
-        """What it last complained of, in one line."""
+        """Return what the process last complained of, in one line."""
         lines = self._said.decode("utf-8", "replace").splitlines()
         complaints = [line.partition(" E ")[2] for line in lines if " E " in line]  # the first is the cause
         said = complaints[0] if complaints else lines[-1] if lines else ""
@@ -117,13 +117,13 @@ class LlamaProcess:
         return said.strip()[:300] or ended
 
     async def died(self, within: float) -> bool:
-        """Whether it is dead, or is before so many seconds have passed."""
+        """Return whether it is dead, or is before so many seconds have passed."""
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._process.wait(), within)
         return not self.alive
 
     async def trained_context(self, session: aiohttp.ClientSession) -> int | None:
-        """How many tokens the model has learned to hold, where its file says so."""
+        """Return how many tokens the model has learned to hold, where its file says so."""
         headers = {"Authorization": f"Bearer {self.api_key}"}
         try:
             async with session.get(f"{self.address}/v1/models", headers=headers) as response:

@@ -1,12 +1,4 @@
-"""What models can expect of this machine: its memory, and how many tokens a second.
-
-To write one token llama.cpp reads nearly every weight once, and does little with each: what limits it is how
-many bytes a second come out of memory, not how fast is computed. So the speed of a model is that of another
-one times the ratio of their sizes. The bundled model is run for two seconds, and all others are scaled from
-it. This is an estimate: it leaves out what a long talk adds (its keys and values are read too), what every
-token costs besides, and the processor's cache, which holds more of a small model than of a large one. Beside
-busy programs a trial gives less than on an idle machine.
-"""
+"""What this machine has for models: its memory, its speed, and the model servers that run on it."""
 
 import asyncio
 import importlib.util
@@ -14,18 +6,30 @@ import os
 import platform
 import sys
 import tempfile
+from collections.abc import Iterator, Sequence
 from contextlib import aclosing, suppress
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
-from pixi.core.deltas import Request, Text
 from pixi.core.errors import PixiError
-from pixi.core.lines import SystemLine, UserLine
+from pixi.core.llm import Request, SystemLine, Text, UserLine
 from pixi.models.weights import Progress, cache_folder, cached, installed
+
+if TYPE_CHECKING:
+    import aiohttp
 
 _TRIAL_SECONDS = 2.0
 _LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
+LOOPBACK = "127.0.0.1"
+FINDING_SECONDS = 0.3
+"""How long all servers together may take to answer."""
+_MOST_BYTES = 1_000_000  # of a listing
+_MOST_MODELS = 200
+_LONGEST_NAME = 200  # characters
+_PIECE = 64 * 1024  # bytes
 
 
 class Trial(msgspec.Struct, frozen=True):
@@ -151,3 +155,161 @@ def _windows_memory() -> int | None:
     status = Status(length=ctypes.sizeof(Status))
     kernel = getattr(ctypes, "windll").kernel32  # noqa: B009 - other systems have no such name
     return int(status.total) if kernel.GlobalMemoryStatusEx(ctypes.byref(status)) else None
+
+
+@dataclass(frozen=True, slots=True)
+class KnownServer:
+    """A program that serves models, the port where it listens unless told otherwise, and its listing."""
+
+    kind: str
+    port: int
+    path: str = "/v1/models"
+
+
+KNOWN_SERVERS = (
+    KnownServer("Ollama", 11434, "/api/tags"),  # https://docs.ollama.com/api/tags
+    KnownServer("LM Studio", 1234),  # https://lmstudio.ai/docs/developer/openai-compat
+    KnownServer("llama.cpp", 8080),  # https://github.com/ggml-org/llama.cpp/tree/master/tools/server
+    KnownServer("KoboldCpp", 5001),  # https://github.com/LostRuins/koboldcpp/wiki
+    KnownServer("vLLM", 8000),  # https://docs.vllm.ai/en/latest/serving/openai_compatible_server.html
+    KnownServer("Jan", 1337),  # https://www.jan.ai/docs/desktop/api-server
+    KnownServer("text-generation-webui", 5000),  # https://github.com/oobabooga/text-generation-webui/wiki
+)
+"""In the order in which they are preferred where several have the model that is wanted."""
+
+
+@dataclass(frozen=True, slots=True)
+class FoundServer:
+    """A program that listens on the port of a known server.
+
+    Attributes:
+        kind: which server usually has that port; nothing proves that it is this one.
+        base_url: its address for chat completions.
+        models: the names that it lists, in its order.
+        state: `lists`: it listed its models, perhaps none. `locked`: it wants a key. `silent`: it took the
+            connection and gave no listing in time.
+    """
+
+    kind: str
+    base_url: str
+    models: tuple[str, ...] = ()
+    state: Literal["lists", "locked", "silent"] = "lists"
+
+
+async def find_servers(
+    known: Sequence[KnownServer] | None = None, *, seconds: float | None = None
+) -> tuple[FoundServer, ...]:
+    """Ask all known servers on this machine for their models, side by side; return those that are there.
+
+    What answers something else than a listing is no model server, and left out.
+
+    Args:
+        known: in the order of the answer; None: `KNOWN_SERVERS`.
+        seconds: how long it may take in all; None: `FINDING_SECONDS`.
+    """
+    # Imported here, and before the time runs: it takes a third of a second.
+    import aiohttp
+
+    known = KNOWN_SERVERS if known is None else known
+    connected: set[int] = set()  # ports
+
+    async def note(_: object, context: object, __: object) -> None:
+        connected.add(context.trace_request_ctx)  # type: ignore[attr-defined]
+
+    trace = aiohttp.TraceConfig()
+    trace.on_connection_create_end.append(note)
+    async with aiohttp.ClientSession(
+        cookie_jar=aiohttp.DummyCookieJar(),
+        headers={"Accept-Encoding": "identity"},
+        auto_decompress=False,  # what says that it is packed all the same is no listing
+        trace_configs=[trace],
+        timeout=aiohttp.ClientTimeout(),
+    ) as session:
+        asked = [asyncio.create_task(_ask(session, server)) for server in known]
+        with suppress(TimeoutError):
+            async with asyncio.timeout(FINDING_SECONDS if seconds is None else seconds):
+                await asyncio.gather(*asked)  # cancels them when the time is up
+    found = []
+    for server, task in zip(known, asked, strict=True):
+        if not task.cancelled():
+            found.append(task.result())
+        elif server.port in connected:
+            found.append(FoundServer(server.kind, _base_url(server), state="silent"))
+    return tuple(filter(None, found))
+
+
+def holders_of(name: str, found: Sequence[FoundServer]) -> list[tuple[FoundServer, str]]:
+    """Return the servers that have a model of that name, each with its name there: Ollama adds `:latest`."""
+    names = (name, f"{name}:latest")
+    return [(server, listed) for server in found for listed in names if listed in server.models]
+
+
+async def _ask(session: "aiohttp.ClientSession", server: KnownServer) -> FoundServer | None:
+    """Ask a server for its models; None where nobody answers, or something else than a listing."""
+    import aiohttp
+
+    try:
+        async with session.get(
+            f"http://{LOOPBACK}:{server.port}{server.path}",
+            allow_redirects=False,
+            trace_request_ctx=server.port,
+        ) as response:
+            if response.status in (401, 403):
+                return FoundServer(server.kind, _base_url(server), state="locked")
+            if response.status != 200:
+                return None
+            content = bytearray()
+            while piece := await response.content.read(_PIECE):
+                content += piece
+                if len(content) > _MOST_BYTES:
+                    return None
+    except (aiohttp.ClientError, OSError, ValueError):  # ValueError: a header line without an end
+        return None
+    names = names_in(bytes(content))
+    return None if names is None else FoundServer(server.kind, _base_url(server), names)
+
+
+def _base_url(server: KnownServer) -> str:
+    return f"http://{LOOPBACK}:{server.port}/v1"
+
+
+class _Listed(msgspec.Struct):
+    id: str = ""
+    name: str = ""
+
+
+class _Listing(msgspec.Struct):
+    data: list[_Listed] | msgspec.UnsetType | None = msgspec.UNSET  # OpenAI's; null where there is none
+    models: list[_Listed] | msgspec.UnsetType | None = msgspec.UNSET  # Ollama's; llama.cpp writes both
+
+
+def names_in(content: bytes) -> tuple[str, ...] | None:
+    """Return the names in a listing of models, as OpenAI or Ollama write it; None if it is none.
+
+    Left out are names that are too long, or that hold what a terminal does not show as it is: they are
+    nobody's to type, and could be made to look like another.
+    """
+    try:
+        listing = msgspec.json.decode(content, type=_Listing)
+    except (ValueError, RecursionError):
+        return None
+    listed = listing.models if listing.data is msgspec.UNSET else listing.data
+    if listed is msgspec.UNSET:
+        return None
+    return tuple(dict.fromkeys(_clean(listed or ())))[:_MOST_MODELS]
+
+
+def _clean(listed: Sequence[_Listed]) -> Iterator[str]:
+    for each in listed:
+        name = each.id or each.name
+        if 0 < len(name) <= _LONGEST_NAME and name.isprintable() and name == name.strip():
+            yield name
+
+
+def trouble_of(server: FoundServer) -> str:
+    """Return why a server's models cannot be offered, and the mend; empty where they can."""
+    if server.state == "silent":
+        return "takes connections and does not answer: is it still starting? Restart it, then try again."
+    if server.state == "locked":
+        return "wants a key: set model.base_url to it, and its key as OPENAI_API_KEY."
+    return "" if server.models else "has no model yet: load one there."

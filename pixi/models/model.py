@@ -12,8 +12,8 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Protocol
 
-from pixi.core.deltas import Delta, Prices, Request, Text
 from pixi.core.errors import ConfigError, ModelError
+from pixi.core.llm import Delta, Prices, Request, Text
 
 SLICE = 4_096
 """Characters of a delta that are read at once; then others have their turn."""
@@ -65,7 +65,7 @@ class Model(Protocol):
 
     @property
     def traits(self) -> Traits:
-        """What the prompt must know of it."""
+        """Return the traits that the prompt must know."""
         ...
 
     def stream(self, request: Request) -> AsyncGenerator[Delta, None]:
@@ -88,7 +88,7 @@ class PushedModel(ABC):
     @property
     @abstractmethod
     def traits(self) -> Traits:
-        """What the prompt must know of it."""
+        """Return the traits that the prompt must know."""
 
     @abstractmethod
     async def push(self, request: Request, take: Take) -> None:
@@ -188,7 +188,7 @@ class LazyModel(PushedModel):
 
     @property
     def traits(self) -> Traits:
-        """What the prompt must know of it."""
+        """Return the traits that the prompt must know."""
         return self._model.traits if self._model else self._traits
 
     async def push(self, request: Request, take: Take) -> None:

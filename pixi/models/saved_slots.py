@@ -128,7 +128,7 @@ def _short(text: str) -> str:
 
 
 def _age(path: Path) -> float:
-    """When a file was used last, in seconds since the epoch; 0 where it is gone."""
+    """Return when a file was used last, in seconds since the epoch; 0 where it is gone."""
     with suppress(OSError):
         return path.stat().st_mtime
     return 0.0

@@ -1,26 +1,20 @@
-"""A model behind some API of a server that is asked by HTTP and answers with a stream of events.
-
-One door for all of them: it sends, watches deadlines, asks again, spares servers that do not answer, and
-learns what a server does not take. How an API is written and read is its `Dialect`'s. aiohttp carries the
-stream, and what arrives is decoded and handed on in the call in which it arrives (see `pixi.models.reply`).
-"""
+"""A model behind some API of a server that is asked by HTTP and answers with a stream of events."""
 
 import asyncio
 import logging
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Literal
 
 import aiohttp
 
-from pixi.core.control_words import breaking
-from pixi.core.deltas import Request
+from pixi.core.control_words import breaking, cleaned
 from pixi.core.errors import ModelError
+from pixi.core.llm import Request, ToolLine, ToolMode, UserLine, estimate_all
 from pixi.core.providers import key_name_of
-from pixi.core.tokens import estimate_all
 from pixi.models import faults
 from pixi.models.breaker import Breakers, Permit
-from pixi.models.cleaning import cleaned
 from pixi.models.connections import (
     beginning_of,
     checked_address,
@@ -32,18 +26,91 @@ from pixi.models.connections import (
 from pixi.models.deadlines import FAR_SECONDS, Deadlines, FirstWait, Overdue, ReadingSpeed
 from pixi.models.dialects.chat import Chat
 from pixi.models.dialects.dialect import Dialect
-from pixi.models.dialects.prompt import GrammarField, JsonObject, Quirk, Style, ToolMode, encoded
-from pixi.models.error_body import looks_like_page
-from pixi.models.faults import Retries, Server, refusal_in
+from pixi.models.dialects.prompt import GrammarField, JsonObject, Quirk, Style, encoded
+from pixi.models.faults import Complaint, Refusal, Retries, Server, looks_like_page, refusal_in
 from pixi.models.model import PushedModel, Take, Traits
-from pixi.models.quirks import quirk_in
 from pixi.models.reply import Reply
-from pixi.models.served import ask_about_model
-from pixi.models.size import size_in, sized, tools_for
+from pixi.models.traits import ask_about_model, size_in, sized, tools_for
 
+_NOT_TAKEN = re.compile(
+    r"not support|unsupported|doesn't support|only supported|no endpoints|requires? --|not permitted|"
+    r"not allowed|unknown|unrecognized|unexpected|not available|not enabled|not implemented|at most 0|not a ",
+    re.IGNORECASE,
+)
+_TOOLS = re.compile(r"\b(tools?|tool_choice|functions?|function.calling)\b", re.IGNORECASE)
+_BAD_SCHEMA = re.compile(r"schema", re.IGNORECASE)  # a fault in one tool, not in having tools
+_REPLY_FORM = re.compile(
+    r"response_format|text\.format|json_schema|json.mode|structured.outputs?|guided|grammar|"
+    r"output_(config|format)|response_?(json_?)?schema|response.?mime",
+    re.IGNORECASE,
+)
+_SEARCH = re.compile(
+    r"web.?search|google.?search|grounding|hosted.tools?|server.tools?|built-?in.tools?|"
+    r"tools[.\[]\d+\]?\.type|tool.types?",
+    re.IGNORECASE,
+)
+_BESIDE_TOOLS = re.compile(
+    r"tool use with function calling|server.?side.?tool|"
+    r"(built.?in|search).{0,99}function.?(calling|declaration)|"
+    r"function.?(calling|declaration).{0,99}(built.?in|search)|multiple tools",
+    re.IGNORECASE,
+)
+_SIGNATURE = re.compile(r"thought.?signature", re.IGNORECASE)
+_SEALED = re.compile(r"encrypted.content|required following item|type 'reasoning'", re.IGNORECASE)
+_PICTURES = re.compile(r"image|picture|multimodal|vision", re.IGNORECASE)
 _log = logging.getLogger("pixi.models")
-
 _LONGEST_LISTING = 4 * 1024 * 1024  # bytes
+
+
+def quirk_in(
+    fault: ModelError, request: Request, heeded: Collection[Quirk], minded: Collection[Quirk] = ()
+) -> Quirk | None:
+    """Return what a refusal teaches about its server: with it minded, the same request may be taken.
+
+    Args:
+        heeded: what can be minded in requests of this kind at all.
+        minded: what the request minds already.
+    """
+    if not isinstance(fault, Refusal) or fault.complaint.status in (401, 402, 403, 408, 429):
+        return None
+    open_ = frozenset(heeded) - frozenset(minded)
+    return next((quirk for quirk in _taught(fault.complaint, request, open_) if quirk in open_), None)
+
+
+def _taught(complaint: Complaint, request: Request, open_: Collection[Quirk]) -> Iterator[Quirk]:
+    """Return all that a refusal may mean, the likeliest first."""
+    words = f"{complaint.code} {complaint.message}"
+    if "stream_options" in words or "include_usage" in words:
+        yield Quirk.NO_USAGE
+    if "return_progress" in words:
+        yield Quirk.NO_PROGRESS
+    if "max_completion_tokens" in words:
+        yield Quirk.COMPLETION_TOKENS
+    if "alternate" in words and "role" in words:
+        yield Quirk.ALTERNATE
+    if _SIGNATURE.search(words):
+        yield Quirk.SIGNED_CALLS
+    if _SEALED.search(words):
+        yield Quirk.NO_REASONING
+    searching = request.search and Quirk.NO_SEARCH in open_
+    if searching and complaint.status < 500:
+        if request.tools and _BESIDE_TOOLS.search(words):
+            yield Quirk.NO_SEARCH_BESIDE_TOOLS
+        if _SEARCH.search(words):
+            yield Quirk.NO_SEARCH
+    if request.schema is not None and _REPLY_FORM.search(words):
+        yield Quirk.NO_SCHEMA
+    if not _NOT_TAKEN.search(words):
+        return
+    if "temperature" in words:
+        yield Quirk.NO_TEMPERATURE
+    if request.tools and "parallel_tool_calls" in words:
+        yield Quirk.NO_PARALLEL
+    if (request.tools or searching) and _TOOLS.search(words) and not _BAD_SCHEMA.search(words):
+        yield Quirk.NO_SEARCH if searching else Quirk.NO_TOOLS  # the one that is missed less goes first
+    pictured = any(isinstance(line, UserLine | ToolLine) and line.images for line in request.lines)
+    if pictured and _PICTURES.search(words):
+        yield Quirk.NO_PICTURES
 
 
 class ServerModel(PushedModel):
@@ -160,7 +227,7 @@ class ServerModel(PushedModel):
 
     @property
     def traits(self) -> Traits:
-        """What the prompt must know of it, by what is known now: a server may refuse to search."""
+        """Return the traits that the prompt must know, as known by now: a server may refuse to search."""
         return self._traits
 
     async def push(self, request: Request, take: Take) -> None:

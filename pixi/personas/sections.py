@@ -95,7 +95,7 @@ def join(lines: Iterable[SourceLine]) -> str:
 
 
 def _special(title: str) -> str:
-    """Which section a heading opens; "" for one of the prompt's own."""
+    """Return which section a heading opens; "" for one of the prompt's own."""
     plain = title.strip("#*_:： \t").casefold()
     if plain in ("examples", "example"):
         return EXAMPLES
@@ -162,7 +162,7 @@ def read_exchanges(lines: Iterable[SourceLine]) -> tuple[list[Exchange], list[Li
 
 
 def _pairs(lines: Iterable[SourceLine]) -> Iterator[tuple[list[SourceLine], list[SourceLine]]]:
-    """What is said and what follows it, in turn. The first pair holds what stands before any quote."""
+    """Yield what is said and what follows it, in turn; first what stands before any quote."""
     said: list[SourceLine] = []
     reply: list[SourceLine] = []
     quoting = False
@@ -192,7 +192,7 @@ def _without_margins(lines: Sequence[SourceLine]) -> tuple[SourceLine, ...]:
 
 
 def check_reply(exchange: Exchange, commands: tuple[str, ...] | None) -> Iterator[LintWarning]:
-    """What in an example's reply would not do what its author means.
+    """Yield what in an example's reply would not do what its author means.
 
     Args:
         exchange: the exchange.

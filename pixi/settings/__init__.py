@@ -3,8 +3,6 @@
 from pixi.settings.load import load
 from pixi.settings.secret import Secret
 from pixi.settings.sections import (
-    DEFAULT_MODEL,
-    DatabaseSettings,
     DiscordSettings,
     EmbeddingSettings,
     GifSettings,
@@ -13,19 +11,14 @@ from pixi.settings.sections import (
     LimitSettings,
     McpSettings,
     ModelSettings,
-    PersonaSettings,
     ReplySettings,
     Settings,
     StoreSettings,
-    StudioSettings,
-    WebPagesSettings,
     WebSearchSettings,
     WikiSettings,
 )
 
 __all__ = [
-    "DEFAULT_MODEL",
-    "DatabaseSettings",
     "DiscordSettings",
     "EmbeddingSettings",
     "GifSettings",
@@ -34,13 +27,10 @@ __all__ = [
     "LimitSettings",
     "McpSettings",
     "ModelSettings",
-    "PersonaSettings",
     "ReplySettings",
     "Secret",
     "Settings",
     "StoreSettings",
-    "StudioSettings",
-    "WebPagesSettings",
     "WebSearchSettings",
     "WikiSettings",
     "load",

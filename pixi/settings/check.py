@@ -5,7 +5,6 @@ import re
 from collections.abc import Iterable, Mapping
 
 from pixi.core.errors import ConfigError
-from pixi.settings.given import ADDON, INNER, MODELS, NAMED, PRICES, Given, section_and_key
 from pixi.settings.sections import (
     DEFAULT_MODEL,
     DatabaseSettings,
@@ -27,6 +26,7 @@ from pixi.settings.sections import (
     WebSearchSettings,
     WikiSettings,
 )
+from pixi.settings.sources import ADDON, INNER, MODELS, NAMED, PRICES, Given, section_and_key
 
 SECTIONS: Mapping[str, type] = {
     "model": ModelSettings,
@@ -77,7 +77,7 @@ def usual_key(key: str) -> str:
 
 
 def is_section(key: str) -> bool:
-    """Whether it names a section rather than a value."""
+    """Return whether it names a section rather than a value."""
     return key in _ALL or (key.partition(".")[0] in NAMED and key.count(".") == 1)
 
 

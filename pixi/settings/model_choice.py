@@ -8,18 +8,18 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from pixi.core.deltas import Prices
 from pixi.core.errors import ConfigError
+from pixi.core.llm import Prices
 from pixi.core.providers import key_name_of
 from pixi.settings.check import check_in, usual_key
-from pixi.settings.given import Faults, Given, Variable
 from pixi.settings.secret import Secret
 from pixi.settings.sections import EmbeddingSettings, ModelSettings, Settings
+from pixi.settings.sources import Faults, Given, Variable
 from pixi.settings.values import value_of
 
 
 def runs_here(model: ModelSettings | EmbeddingSettings) -> bool:
-    """Whether Pixi runs the model itself, rather than asks a server."""
+    """Return whether Pixi runs the model itself, rather than asks a server."""
     return model.name == "local" or model.name.endswith(".gguf")
 
 
@@ -90,12 +90,12 @@ _APIS: Mapping[str, str] = {"anthropic": "ANTHROPIC_API_KEY", "gemini": "GEMINI_
 
 
 def is_openais(base_url: str) -> bool:
-    """Whether an address is OpenAI's. What is left there and speaks another's API is at that other's."""
+    """Return whether an address is OpenAI's; with the API of another maker, it stands for that maker's."""
     return urlsplit(base_url).hostname == _OPENAIS_HOST
 
 
 def server_of(base_url: str, api: str) -> str:
-    """What tells whose server a model is at: one server's key is never sent to another."""
+    """Return what tells whose server a model is at: one server's key is never sent to another."""
     return api if api in _APIS and is_openais(base_url) else base_url
 
 
@@ -146,7 +146,7 @@ _PATIENCE = ("first_seconds", "gap_seconds")  # how long people are to wait: no 
 
 
 def is_list_of_models(key: str) -> bool:
-    """Whether it names a list of models, such as `model.fallback`."""
+    """Return whether it names a list of models, such as `model.fallback`."""
     section, _, name = usual_key(key).partition(".")
     return section in _SECTIONS and name == _KEY
 

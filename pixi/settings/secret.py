@@ -9,7 +9,7 @@ from typing import NoReturn, Self
 from urllib.parse import unquote, urlsplit
 
 from pixi.core.masking import SecretRedactor, names_secret
-from pixi.settings.given import Given
+from pixi.settings.sources import Given
 
 
 class Secret:

@@ -9,12 +9,12 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from pixi.core.deltas import Prices
 from pixi.core.errors import ConfigError
+from pixi.core.llm import Prices
 from pixi.settings.check import SECTIONS, nearest, usual_key
-from pixi.settings.given import ADDON, PRICES, Faults, Given, section_and_key
 from pixi.settings.secret import Secret
 from pixi.settings.sections import ModelSettings
+from pixi.settings.sources import ADDON, PRICES, Faults, Given, section_and_key
 
 _URLS = {
     "model.base_url": "https://api.openai.com/v1",
@@ -103,7 +103,7 @@ def _unpacked(text: str, kind: Any) -> object:
 
 
 def _hook(folder: Path) -> Callable[[type, object], object]:
-    """How msgspec makes our own types of text."""
+    """Return how msgspec makes our own types of text."""
 
     def convert(kind: type, value: object) -> object:
         if not isinstance(value, str):
@@ -176,12 +176,12 @@ def _is_url(text: str) -> bool:
 
 
 def _is_header_text(text: str) -> bool:
-    """Whether a server could be sent it as a key."""
+    """Return whether a server could be sent it as a key."""
     return bool(text) and text.isascii() and text.isprintable() and " " not in text
 
 
 def _is_contact(text: str) -> bool:
-    """Whether people can be reached there, and a header can say so in parentheses."""
+    """Return whether people can be reached there, and a header can say so in parentheses."""
     name, at, host = text.partition("@")
     is_mail = bool(name and at) and "." in host and not set(text) & set('/:,;"<>')
     return _is_header_text(text) and not set(text) & set("()\\") and (is_mail or _is_url(text))
@@ -194,7 +194,7 @@ def _wrong(given: Given, wanted: Any) -> ConfigError:
 
 
 def _shown(given: Given, kind: Any) -> str:
-    """What was given, unless it may hold a secret."""
+    """Return what was given, unless it may hold a secret."""
     text = json.dumps(given.value, ensure_ascii=False, default=str)
     if "Secret" in str(kind) or "@" in text:
         return " is wrong"

@@ -9,8 +9,7 @@ from dataclasses import dataclass, field
 from typing import Self
 
 from pixi.core.conversation import Bounds
-from pixi.core.deltas import ToolSchema
-from pixi.core.lines import AssistantLine, Line, ToolLine, UserLine
+from pixi.core.llm import AssistantLine, Line, ToolLine, ToolSchema, UserLine
 from pixi.core.message import Abilities
 
 

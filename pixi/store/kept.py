@@ -5,10 +5,9 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from pixi.core.conversation import Bounds, PastTurn
-from pixi.core.deltas import Usage
 from pixi.core.events import Finish, act_id
 from pixi.core.language import Planned
-from pixi.core.lines import Line
+from pixi.core.llm import Line, Usage
 from pixi.core.message import Author, Message
 from pixi.store.framing import Framing
 

@@ -4,10 +4,9 @@ from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from pixi.core.conversation import Bounds
-from pixi.core.deltas import Usage
 from pixi.core.events import Finish
 from pixi.core.language import Planned
-from pixi.core.lines import Line
+from pixi.core.llm import Line, Usage
 from pixi.core.memory import Memory
 from pixi.core.message import Message
 from pixi.core.spending import Part, Scope, UsageEntry

@@ -1,6 +1,6 @@
 """Fakes that ship, for those who write addons and personas: a model with a script, a channel that records."""
 
-from pixi.testing.recording_channel import RecordingChannel
-from pixi.testing.scripted_model import ScriptedModel
+from pixi.core.llm import ToolCall
+from pixi.testing.fakes import RecordingChannel, ScriptedModel
 
-__all__ = ["RecordingChannel", "ScriptedModel"]
+__all__ = ["RecordingChannel", "ScriptedModel", "ToolCall"]

@@ -1,10 +1,11 @@
-"""Texts made comparable, and the terms by which they are found."""
+"""Texts made comparable, the terms by which they are found, and short lists of words of each language."""
 
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
+from importlib import resources
 
 _ARABIC_FOLDS = {
     # Letters that keyboards and habits mix, to the form that both Arabic and Persian can share.
@@ -53,57 +54,7 @@ _INVISIBLE = (
     *range(0x2066, 0x206A),
     0xFEFF,
 )
-
 _HAN = re.compile("[\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]")
-
-
-@cache
-def _folds() -> dict[int, str | None]:
-    table: dict[int, str | None] = {ord(letter): fold for letter, fold in _ARABIC_FOLDS.items()}
-    table |= {ord(letter): fold for letter, fold in _OTHER_FOLDS.items()}
-    table |= dict.fromkeys((*_ARABIC_MARKS, *_INVISIBLE))
-    table[0] = " "
-    for zero in (0x0660, 0x06F0, 0x0966, 0x09E6, 0x0E50):  # Arabic, Persian, Devanagari, Bengali, Thai
-        table |= {zero + value: str(value) for value in range(10)}
-    return table
-
-
-@cache
-def _simplified() -> dict[int, str]:
-    """Return the simplified form of each traditional character, by its commonest reading."""
-    from importlib.resources import files
-
-    lines = (
-        files("opencc").joinpath("dictionary", "TSCharacters.txt").read_text(encoding="utf-8").splitlines()
-    )
-    pairs = (line.split("\t") for line in lines if "\t" in line)
-    return {ord(pair[0]): pair[1].split()[0] for pair in pairs if len(pair[0]) == 1}
-
-
-def clean(text: str) -> str:
-    """Return the text without lone surrogates, which no file and no index can hold."""
-    if text.isascii():
-        return text
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-    return text
-
-
-def normalise(text: str) -> str:
-    """Return the text with compatibility forms, case, Arabic letters, digits and Chinese characters made one.
-
-    The result may be longer or shorter than the text, and holds no lone surrogates.
-    """
-    if text.isascii():
-        return text.lower().replace("\0", " ")
-    text = unicodedata.normalize("NFKC", clean(text)).casefold().translate(_folds())
-    if _HAN.search(text):
-        text = text.translate(_simplified())
-    return unicodedata.normalize("NFC", text)
-
-
 FUNCTION_WORDS = {
     "arabic": (
         "في من على الي التي الذي عن هذا هذه ان كان كانت مع ما بين او كما لم لا قد ذلك بعد كل حيث هو هي "
@@ -206,7 +157,6 @@ FUNCTION_WORDS = {
     ),
 }
 """Words that a text in the language can hardly do without; "" holds those of languages without a stemmer."""
-
 CODES = {
     "arabic": "ar", "armenian": "hy", "basque": "eu", "catalan": "ca", "czech": "cs", "danish": "da",
     "dutch": "nl", "english": "en", "esperanto": "eo", "estonian": "et", "finnish": "fi", "french": "fr",
@@ -216,13 +166,84 @@ CODES = {
     "tamil": "ta", "turkish": "tr",
 }  # fmt: skip
 """The codes of languages, by which the word lists name them."""
-
 WITHOUT_STEMMER = ("vi", "uk", "bg", "ur", "mr", "he", "th", "ko")
 """The codes of those that have no stemmer and words to be listed."""
-
 _ENOUGH = 3
 _SHARE = 0.04
 """Fewer of its words than this tell nothing: titles are short, and names hold words of any language."""
+MARKS = (
+    "\u0300-\u036f\u0483-\u0489\u0591-\u05c7\u0610-\u061a\u064b-\u065f\u0670\u06d6-\u06ed"
+    "\u0711\u0730-\u074a\u07a6-\u07b0"
+    "\u0900-\u0963\u0971-\u0df3"  # Indic vowel signs belong to the word; dandas and digits do not stand here
+)
+_UNSPACED = (
+    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u1950-\u19df\u1a20-\u1aad"  # Thai, Lao, Burmese, Khmer, Tai
+)
+_HAN_KANA = (
+    "\u2e80-\u2fdf\u3005-\u3007\u3021-\u3029\u3041-\u30fa\u30fc-\u30ff\u3105-\u312f\u31a0-\u31bf\u31f0-\u31ff"
+    "\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
+)
+_HANGUL = "\u1100-\u11ff\u3130-\u318f\ua960-\ua97f\uac00-\ud7ff"
+_PLAIN = re.compile(r"[^\W_]+")
+_MIXED = re.compile(
+    f"(?P<han>[{_HAN_KANA}]+)|(?P<unspaced>[{_UNSPACED}]+)|(?P<hangul>[{_HANGUL}]+)"
+    f"|(?:[{MARKS}]|(?![{_HAN_KANA}{_UNSPACED}{_HANGUL}])[^\\W_])+"
+)
+_SPECIAL = re.compile(f"[{MARKS}{_UNSPACED}{_HAN_KANA}{_HANGUL}]")
+LONGEST_WORD = 60
+"""What is longer is no word but code, and is known by its beginning."""
+_GRAM = 4
+_NO_STEMMER = ("", "persian")
+"""Persian stems were measured to find less than its words do."""
+_REMEMBERED = 20_000
+"""Words whose terms are kept at hand while a text is read."""
+
+
+@cache
+def _folds() -> dict[int, str | None]:
+    table: dict[int, str | None] = {ord(letter): fold for letter, fold in _ARABIC_FOLDS.items()}
+    table |= {ord(letter): fold for letter, fold in _OTHER_FOLDS.items()}
+    table |= dict.fromkeys((*_ARABIC_MARKS, *_INVISIBLE))
+    table[0] = " "
+    for zero in (0x0660, 0x06F0, 0x0966, 0x09E6, 0x0E50):  # Arabic, Persian, Devanagari, Bengali, Thai
+        table |= {zero + value: str(value) for value in range(10)}
+    return table
+
+
+@cache
+def _simplified() -> dict[int, str]:
+    """Return the simplified form of each traditional character, by its commonest reading."""
+    from importlib.resources import files
+
+    lines = (
+        files("opencc").joinpath("dictionary", "TSCharacters.txt").read_text(encoding="utf-8").splitlines()
+    )
+    pairs = (line.split("\t") for line in lines if "\t" in line)
+    return {ord(pair[0]): pair[1].split()[0] for pair in pairs if len(pair[0]) == 1}
+
+
+def clean(text: str) -> str:
+    """Return the text without lone surrogates, which no file and no index can hold."""
+    if text.isascii():
+        return text
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return text
+
+
+def normalise(text: str) -> str:
+    """Return the text with compatibility forms, case, Arabic letters, digits and Chinese characters made one.
+
+    The result may be longer or shorter than the text, and holds no lone surrogates.
+    """
+    if text.isascii():
+        return text.lower().replace("\0", " ")
+    text = unicodedata.normalize("NFKC", clean(text)).casefold().translate(_folds())
+    if _HAN.search(text):
+        text = text.translate(_simplified())
+    return unicodedata.normalize("NFC", text)
 
 
 @cache
@@ -256,38 +277,6 @@ def language_of(words: Iterable[str]) -> str | None:
         return None
     language = max(votes, key=votes.__getitem__)
     return language if votes[language] >= max(_ENOUGH, _SHARE * count) else None
-
-
-MARKS = (
-    "\u0300-\u036f\u0483-\u0489\u0591-\u05c7\u0610-\u061a\u064b-\u065f\u0670\u06d6-\u06ed"
-    "\u0711\u0730-\u074a\u07a6-\u07b0"
-    "\u0900-\u0963\u0971-\u0df3"  # Indic vowel signs belong to the word; dandas and digits do not stand here
-)
-_UNSPACED = (
-    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u1950-\u19df\u1a20-\u1aad"  # Thai, Lao, Burmese, Khmer, Tai
-)
-_HAN_KANA = (
-    "\u2e80-\u2fdf\u3005-\u3007\u3021-\u3029\u3041-\u30fa\u30fc-\u30ff\u3105-\u312f\u31a0-\u31bf\u31f0-\u31ff"
-    "\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
-)
-_HANGUL = "\u1100-\u11ff\u3130-\u318f\ua960-\ua97f\uac00-\ud7ff"
-
-_PLAIN = re.compile(r"[^\W_]+")
-_MIXED = re.compile(
-    f"(?P<han>[{_HAN_KANA}]+)|(?P<unspaced>[{_UNSPACED}]+)|(?P<hangul>[{_HANGUL}]+)"
-    f"|(?:[{MARKS}]|(?![{_HAN_KANA}{_UNSPACED}{_HANGUL}])[^\\W_])+"
-)
-_SPECIAL = re.compile(f"[{MARKS}{_UNSPACED}{_HAN_KANA}{_HANGUL}]")
-
-LONGEST_WORD = 60
-"""What is longer is no word but code, and is known by its beginning."""
-
-_GRAM = 4
-_NO_STEMMER = ("", "persian")
-"""Persian stems were measured to find less than its words do."""
-
-_REMEMBERED = 20_000
-"""Words whose terms are kept at hand while a text is read."""
 
 
 def pieces(normal: str) -> Iterator[tuple[str, str, int]]:
@@ -415,3 +404,46 @@ def stemmer(language: str) -> Callable[[str], str]:
         return str
     stem: Callable[[str], str] = Stemmer.Stemmer(language, 0).stemWord
     return stem
+
+
+@cache
+def word_list(name: str) -> frozenset[str]:
+    """Return the words of all lines of a list, normalised."""
+    return frozenset(word for line in _lines(name) for word in normalise(line).split())
+
+
+@cache
+def words_of(name: str, language: str) -> frozenset[str]:
+    """Return the words of a list in one language, by its code, normalised."""
+    lines = (line.partition(":") for line in _written(name))
+    return frozenset(word for code, _, line in lines if code == language for word in normalise(line).split())
+
+
+@cache
+def glyph_list(name: str) -> tuple[str, ...]:
+    """Return the words of a list for scripts without blanks, the longest first."""
+    return tuple(sorted(word_list(name), key=lambda word: (-len(word), word)))
+
+
+def telling_runs(run: str) -> list[str]:
+    """Return the stretches of a run without blanks between characters that say nothing by themselves."""
+    idle = word_list("idle_glyphs")
+    return "".join(" " if glyph in idle else glyph for glyph in run).split()
+
+
+def without_asking(run: str) -> str:
+    """Return a run without the words in it by which somebody asks, each a blank instead."""
+    for glyphs in glyph_list("question_glyphs"):
+        run = run.replace(glyphs, " ")
+    return run
+
+
+def _lines(name: str) -> list[str]:
+    """Return the lines of a list without the language before the colon."""
+    return [line.partition(":")[2] if ":" in line else line for line in _written(name)]
+
+
+def _written(name: str) -> list[str]:
+    """Return the lines of a list without comments."""
+    text = resources.files("pixi.text").joinpath("lists").joinpath(f"{name}.txt").read_text("utf-8")
+    return [line for line in text.splitlines() if line.strip() and not line.startswith("#")]

@@ -7,11 +7,12 @@ from typing import Any, TypeVar, Unpack, cast, overload
 
 from pixi.core.errors import ConfigError
 from pixi.core.events import Makes
+from pixi.core.language import BUILT_IN, NOTE, REACT, SEND
 from pixi.core.message import Need
 from pixi.core.routes import AddonRoute, Answer, Caller, Follow, RouteError
 from pixi.store.tables import Schema, Tables
 from pixi.toolbox.commands import Command, CommandFunction, CommandRegistry, command_from
-from pixi.toolbox.context import Notice
+from pixi.toolbox.context import Context, Notice
 from pixi.toolbox.foreign import ForeignError, foreign
 from pixi.toolbox.schema import ToolFunction
 from pixi.toolbox.tools import Tool, Toolbox, ToolTerms, tool_from
@@ -193,3 +194,30 @@ class Addon:
             return tool
 
         return register if function is None else register(function)
+
+
+Setup = Callable[[Addon], object]
+"""Registers what an addon brings."""
+
+
+def basics(addon: Addon) -> None:
+    """Register the commands that every persona knows: send, note, react."""
+
+    @addon.command(aliases=BUILT_IN[SEND], by_acts=True, makes="message")
+    async def send(context: Context, message: str, *, to: int = 0) -> None:
+        """a message in the chat; write several for several messages, none to stay silent"""
+        await context.send(message, to=to)
+
+    @send.on_open
+    async def typing(context: Context) -> None:
+        await context.typing()
+
+    @addon.command(aliases=BUILT_IN[NOTE], by_acts=True, private=True, makes="note")
+    async def note(context: Context, thought: str) -> None:
+        """a private thought: how you feel, what you want to do; nobody else reads it"""
+        await context.note(thought)
+
+    @addon.command(aliases=BUILT_IN[REACT], by_acts=True, makes="reaction")
+    async def react(context: Context, emoji: str, *, to: int = 0) -> None:
+        """an emoji put on the message that you answer"""
+        await context.react(emoji, to=to)

@@ -8,7 +8,8 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 from pixi.core.errors import ToolError
-from pixi.core.lines import ToolCall
+from pixi.core.llm import ToolCall
+from pixi.core.untrusted import clipped
 from pixi.toolbox.schema import Schema, Signature
 
 if TYPE_CHECKING:
@@ -19,6 +20,17 @@ _LONGEST_WORDS = 1_500
 _LONGEST_VALUE = 60
 _WRAPPINGS = frozenset({"arguments", "args", "parameters", "params", "kwargs", "input"})
 _NUMBERS = frozenset({"integer", "number"})
+_FORMATS = {
+    "date-time": "a date and time such as 2026-01-31T12:00:00Z",
+    "date": "a date such as 2026-01-31",
+    "time": "a time such as 12:30",
+    "duration": "a duration such as PT15M",
+    "uri": "an address such as https://example.org",
+    "uuid": "a UUID",
+}
+LONGEST_VALUE = 100
+_MOST_CHOICES = 100  # of one value
+_FEW = 8  # that are told in words
 
 
 def arguments_in(call: ToolCall) -> dict[str, Any]:
@@ -173,9 +185,9 @@ def _refusal(signature: Signature, error: "ValidationError") -> str:
 
 
 def refusal(tool: str, problems: Iterable[str], schema: Schema) -> str:
-    """What a model is told whose arguments do not fit: what is wrong with each, and what the tool takes."""
+    """Tell a model why its arguments do not fit: what is wrong with each, and what the tool takes."""
     told = f"Wrong arguments for {tool}: {'; '.join(dict.fromkeys(problems))}. It takes {_taken(schema)}."
-    return told if len(told) <= _LONGEST_WORDS else f"{told[:_LONGEST_WORDS]}…"
+    return clipped(told, _LONGEST_WORDS)
 
 
 def _taken(schema: Schema) -> str:
@@ -205,7 +217,7 @@ def _problem(error: "ErrorDetails", schema: Schema) -> str:
 
 
 def _place(loc: Sequence[int | str], schema: Schema) -> tuple[str, Schema]:
-    """Where in the arguments it is, as one writes it, and what is wanted there."""
+    """Return where in the arguments it is, as one writes it, and what is wanted there."""
     path = ""
     for part in loc:
         if isinstance(part, int):
@@ -229,21 +241,11 @@ def _shown(value: object) -> str:
         text = json.dumps(value, ensure_ascii=False, default=lambda other: type(other).__name__)
     except (ValueError, RecursionError):
         text = type(value).__name__
-    return text if len(text) <= _LONGEST_VALUE else f"{text[:_LONGEST_VALUE]}…"
-
-
-_FORMATS = {
-    "date-time": "a date and time such as 2026-01-31T12:00:00Z",
-    "date": "a date such as 2026-01-31",
-    "time": "a time such as 12:30",
-    "duration": "a duration such as PT15M",
-    "uri": "an address such as https://example.org",
-    "uuid": "a UUID",
-}
+    return clipped(text, _LONGEST_VALUE)
 
 
 def expected(schema: Schema, *, depth: int = 0) -> str:
-    """What a schema takes, in words; "" where that cannot be said shortly."""
+    """Return what a schema takes, in words; "" where that cannot be said shortly."""
     if "enum" in schema:
         return f"one of {', '.join(map(_shown, schema['enum']))}"
     if "const" in schema:
@@ -304,3 +306,65 @@ def _range(schema: Schema) -> str:
             return f" below {high}"
         case _:
             return ""
+
+
+def plain_text(text: object, longest: int) -> str:
+    """A stranger's description: no control characters, and cut where it is long."""
+    if not isinstance(text, str):
+        return ""
+    text = text[: longest + 1_000].encode("utf-8", "replace").decode("utf-8")
+    return clipped("".join(c if c.isprintable() or c == "\n" else " " for c in text), longest)
+
+
+def can_be_chosen(texts: Sequence[Any]) -> bool:
+    """Return whether servers take these choices, and they survive as they are."""
+    whole = [each for each in texts if isinstance(each, str) and each]
+    return (
+        0 < len(whole) <= _MOST_CHOICES
+        and sum(map(len, whole)) <= _MOST_CHOICES * 40
+        and all(len(each) <= LONGEST_VALUE and plain_text(each, LONGEST_VALUE) == each for each in whole)
+    )
+
+
+def one_of_these(choices: Sequence[Any]) -> str:
+    """The choices in words."""
+    if len(choices) == 1:
+        return f"always {expected({'const': choices[0]})}"
+    words = expected({"enum": choices[:_FEW]})
+    return f"{words} and {len(choices) - _FEW} more" if len(choices) > _FEW else words
+
+
+def is_of(kind: str, value: object) -> bool:
+    """Return whether a value is of a JSON type, other than a list or an object."""
+    match value:
+        case bool():
+            return kind == "boolean"
+        case int():
+            return kind in ("integer", "number")
+        case float():
+            return math.isfinite(value) and (kind == "number" or (kind == "integer" and value.is_integer()))
+        case str():
+            return kind == "string"
+        case _:
+            return False
+
+
+def number_in(value: object) -> int | float | None:
+    """The number that a keyword gives; None where it gives none."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        return None
+    return value
+
+
+def list_in(value: object) -> list[Any]:
+    """The list that a keyword gives; an empty one where it gives none."""
+    return value if isinstance(value, list) else []
+
+
+def shown(value: object) -> str:
+    """A short value as JSON; "" for any other."""
+    try:
+        text = json.dumps(value, ensure_ascii=False, allow_nan=False)
+    except (ValueError, TypeError, RecursionError):
+        return ""
+    return text if len(text) <= LONGEST_VALUE else ""

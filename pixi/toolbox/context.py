@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from pixi.core.channel import Channel
-from pixi.core.deltas import Prices, Usage
+from pixi.core.llm import Prices, Usage
 from pixi.core.message import Author, Card, Message, Picture, Venue
 from pixi.core.persona import Persona
 
@@ -108,12 +108,12 @@ class Context(Protocol):
 
     @property
     def persona(self) -> Persona:
-        """Who answers."""
+        """Return who answers."""
         ...
 
     @property
     def channel(self) -> Channel:
-        """Where. Prefer the acts below: what is done to the channel itself is not recorded."""
+        """Return where. Prefer the acts below: what is done to the channel itself is not recorded."""
         ...
 
     async def send(self, text: str, *, to: int = 0) -> None:

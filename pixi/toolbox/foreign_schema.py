@@ -8,11 +8,10 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import unquote
 
-from pixi.toolbox.arguments import expected
-from pixi.toolbox.safe_names import safe_names
-from pixi.toolbox.schema_values import (
+from pixi.toolbox.arguments import (
     LONGEST_VALUE,
     can_be_chosen,
+    expected,
     is_of,
     list_in,
     number_in,
@@ -20,6 +19,7 @@ from pixi.toolbox.schema_values import (
     plain_text,
     shown,
 )
+from pixi.toolbox.schema import safe_names
 
 _MOST_NODES = 800
 _MOST_NAMES = 5_000  # of properties of one object, and of those that must be given
@@ -71,7 +71,7 @@ class Facts:
     again: bool = False
 
     def get(self, key: str, default: object = None) -> Any:
-        """What a keyword says."""
+        """Return what a keyword says."""
         return self.said.get(key, default)
 
     def __contains__(self, key: str) -> bool:
@@ -121,7 +121,7 @@ class Flattening:
             raise TooLarge
 
     def flat(self, schema: object, within: tuple[str, ...] = ()) -> Facts:
-        """What a part says. What leads out of the whole is never followed: then nothing is said.
+        """Return what a part says. What leads out of the whole is never followed: then nothing is said.
 
         Raises:
             TooLarge: too many parts were looked at.
@@ -148,7 +148,7 @@ class Flattening:
         return Facts(said, within, again)
 
     def choices(self, facts: Facts) -> list[Facts]:
-        """What the value may be, one of them; null and what cannot be are left out."""
+        """Return what the value may be, one of them; null and what cannot be are left out."""
         for key in ("anyOf", "oneOf"):
             several = facts.get(key)
             if isinstance(several, list) and several:
@@ -284,7 +284,7 @@ class Shape:
                 return value
 
     def place(self, path: Iterable[str | int]) -> str:
-        """Where something is in the real arguments, by the new names: `filter.user_id[2]`."""
+        """Return where something is in the real arguments, by the new names: `filter.user_id[2]`."""
         place, shapes = "", [self]
         for part in path:
             if isinstance(part, int):
@@ -536,7 +536,7 @@ def _renamed(node: Node, real: str, new: str) -> Node:
 
 
 def _values(facts: Facts) -> str:
-    """What the values of an object of any names are."""
+    """Return what the values of an object of any names are."""
     values = facts.get("additionalProperties", False)
     if not isinstance(values, Mapping):
         return "any other names may be given" if values is True and not facts.get("properties") else ""

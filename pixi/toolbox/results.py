@@ -15,6 +15,9 @@ from pixi.models.pictures import PictureError, fit_for_model
 
 Part = str | Image | Card
 
+NOTHING_FOUND = "Nothing was found. Try other words, or fewer."
+"""What a tool that searches tells a model then."""
+
 MOST_PICTURES = 4
 """Of one result. Each costs a model about a thousand tokens, in every round that follows."""
 
@@ -63,7 +66,7 @@ def as_json(value: object) -> str:
 
 
 def _named(value: object) -> Any:
-    """What JSON cannot say. Its own text may hold anything, an address in memory or a key."""
+    """Return what JSON cannot say. Its own text may hold anything, an address in memory or a key."""
     if isinstance(value, GeneratorType | AsyncGeneratorType):
         raise TypeError("it may never end")
     if isinstance(value, PurePath):
@@ -113,7 +116,7 @@ def _fitted(image: Image) -> Image:
     return fit_for_model(image.data, longest_side=_LONGEST_SIDE)
 
 
-def clipped(text: str, limit: int, mask: SecretRedactor | None = None) -> str:
+def within_bytes(text: str, limit: int, mask: SecretRedactor | None = None) -> str:
     """The text within so many bytes of UTF-8; where it is cut, it says so.
 
     With a mask, without secrets.

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from itertools import islice
 
-from pixi.core.deltas import ToolSchema
+from pixi.core.llm import ToolSchema
 from pixi.text.terms import FUNCTION_WORDS, grams, language_of, normalise, pieces, stemmer, terms_of
 
 _IN_NAME, _IN_WORDS, _IN_ARGUMENTS = 2.0, 1.0, 0.5

@@ -23,6 +23,36 @@ from pixi.fetching.web import Web, WebError
 
 Rating = Literal["g", "pg", "pg-13", "r"]
 """The strongest that may be shown, in the words of cinemas."""
+_BEGINNINGS = ((b"GIF87a", "image/gif"), (b"GIF89a", "image/gif"), (b"\x89PNG\r\n\x1a\n", "image/png"))
+_JPEG, _RIFF, _WEBP = b"\xff\xd8\xff", b"RIFF", b"WEBP"
+ENDINGS = frozenset({".gif", ".webp", ".png", ".jpg", ".jpeg", ".apng"})
+MOST_BYTES = 8_000_000
+"""Of one picture: what every server of Discord takes."""
+_MOST_FILES = 10_000
+_DEEPEST = 4
+_ALMOST = 80.0  # of 100: how alike words are of which one is another form of the other
+_LEAST = 0.5  # how much of the words a picture must say, or of its own words they
+_AS_GOOD = 0.95  # of the best: such are chosen from as well
+_BEHIND = re.compile(r"[\s_.\-(]*\d{0,4}\)?$")
+"""The number that tells `cat 2.gif` from `cat.gif`."""
+KLIPY, GIPHY = "https://api.klipy.com", "https://api.giphy.com"
+RESULTS = 8
+"""How many are asked for: the first few are chosen from."""
+_SEARCH_SECONDS = 5.0
+_WARM_SECONDS = 3.0
+_FILE_SECONDS = 5.0
+_MOST_ANSWER_BYTES = 2_000_000
+_MOST_FILE_BYTES = 4_000_000
+_LONGEST_WORDS = 50
+"""What GIPHY takes."""
+_LONGEST_TITLE = 200
+_REST, _LONGEST_REST = 60.0, 3_600.0  # seconds after it was asked too often
+_KLIPY_FILTERS: Mapping[Rating, str] = MappingProxyType(
+    {"g": "high", "pg": "medium", "pg-13": "low", "r": "off"}
+)
+_KLIPY_SLUG = re.compile(r"[\w\-]{1,200}")
+_GIPHY_ID = re.compile(r"[A-Za-z0-9]{1,64}")
+_GIPHY_RATINGS = ("y", "g", "pg", "pg-13", "r")
 
 
 class GifError(PixiError):
@@ -65,7 +95,7 @@ class GifSource(Protocol):
         ...
 
     async def find(self, words: str, language: str) -> Sequence[FoundGif]:
-        """What fits the words, the best first.
+        """Return what fits the words, the best first.
 
         Args:
             words: one line, not blank.
@@ -85,10 +115,6 @@ class GifSource(Protocol):
         ...
 
 
-_BEGINNINGS = ((b"GIF87a", "image/gif"), (b"GIF89a", "image/gif"), (b"\x89PNG\r\n\x1a\n", "image/png"))
-_JPEG, _RIFF, _WEBP = b"\xff\xd8\xff", b"RIFF", b"WEBP"
-
-
 def picture_type(data: bytes) -> str:
     """The media type of a file that begins like this; "" for what is no picture that is shown everywhere."""
     for beginning, kind in _BEGINNINGS:
@@ -97,19 +123,6 @@ def picture_type(data: bytes) -> str:
     if data.startswith(_JPEG):
         return "image/jpeg"
     return "image/webp" if data[:4] == _RIFF and data[8:12] == _WEBP else ""
-
-
-ENDINGS = frozenset({".gif", ".webp", ".png", ".jpg", ".jpeg", ".apng"})
-MOST_BYTES = 8_000_000
-"""Of one picture: what every server of Discord takes."""
-
-_MOST_FILES = 10_000
-_DEEPEST = 4
-_ALMOST = 80.0  # of 100: how alike words are of which one is another form of the other
-_LEAST = 0.5  # how much of the words a picture must say, or of its own words they
-_AS_GOOD = 0.95  # of the best: such are chosen from as well
-_BEHIND = re.compile(r"[\s_.\-(]*\d{0,4}\)?$")
-"""The number that tells `cat 2.gif` from `cat.gif`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +151,7 @@ class GifFolder:
             await asyncio.to_thread(self._read)
 
     async def find(self, words: str, language: str) -> Sequence[FoundGif]:
-        """What fits the words, the best first; all that fit nearly as well as the best.
+        """Return what fits the words, the best first; all that fit nearly as well as the best.
 
         Raises:
             GifError: the folder cannot be read.
@@ -166,7 +179,7 @@ class GifFolder:
         return Image(kind, data)
 
     def count(self) -> int:
-        """How many pictures there are.
+        """Return how many pictures there are.
 
         Raises:
             ConfigError: there is no such folder.
@@ -224,7 +237,7 @@ def _described(path: Path) -> tuple[str, tuple[str, ...]]:
 
 
 def _folders(folder: Path, depth: int = 0) -> Iterator[Path]:
-    """It and the folders in it; links are not followed."""
+    """Yield a folder and the folders in it; links are not followed."""
     yield folder
     with os.scandir(folder) as entries:
         inner = sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
@@ -252,7 +265,7 @@ def _is_inside(path: Path, folder: Path) -> bool:
 
 
 def _bytes_of(path: Path, folder: Path) -> bytes:
-    """What is in a file; looked at once more, as it may be another one by now."""
+    """Return what is in a file; looked at once more, as it may be another one by now."""
     if not _is_inside(path, folder):
         raise PermissionError(1, "it is a link that leads out of the folder")
     with path.open("rb") as file:
@@ -260,29 +273,6 @@ def _bytes_of(path: Path, folder: Path) -> bytes:
     if len(data) > MOST_BYTES:
         raise OSError(27, f"it is larger than {MOST_BYTES // 1_000_000} MB")
     return data
-
-
-KLIPY, GIPHY = "https://api.klipy.com", "https://api.giphy.com"
-
-RESULTS = 8
-"""How many are asked for: the first few are chosen from."""
-
-_SEARCH_SECONDS = 5.0
-_WARM_SECONDS = 3.0
-_FILE_SECONDS = 5.0
-_MOST_ANSWER_BYTES = 2_000_000
-_MOST_FILE_BYTES = 4_000_000
-_LONGEST_WORDS = 50
-"""What GIPHY takes."""
-
-_LONGEST_TITLE = 200
-_REST, _LONGEST_REST = 60.0, 3_600.0  # seconds after it was asked too often
-_KLIPY_FILTERS: Mapping[Rating, str] = MappingProxyType(
-    {"g": "high", "pg": "medium", "pg-13": "low", "r": "off"}
-)
-_KLIPY_SLUG = re.compile(r"[\w\-]{1,200}")
-_GIPHY_ID = re.compile(r"[A-Za-z0-9]{1,64}")
-_GIPHY_RATINGS = ("y", "g", "pg", "pg-13", "r")
 
 
 class _Service(ABC):
@@ -311,7 +301,7 @@ class _Service(ABC):
             await self._web.get(f"{self._base}/robots.txt", trusted=self._trusted, seconds=_WARM_SECONDS)
 
     async def find(self, words: str, language: str) -> Sequence[FoundGif]:
-        """What fits the words, the best first.
+        """Return what fits the words, the best first.
 
         Raises:
             GifError: it does not answer, wants to be left alone, or does not take the key.
@@ -361,7 +351,7 @@ class _Service(ABC):
 
     @abstractmethod
     def _read(self, answer: Any) -> Iterator[FoundGif]:
-        """What an answer holds; raises whatever it will where it is none."""
+        """Yield what an answer holds; raises whatever it will where it is none."""
 
     def _told(self, status: int) -> str:
         match status:

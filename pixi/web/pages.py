@@ -3,7 +3,6 @@
 import asyncio
 import re
 import time
-from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING
 from yarl import URL
 
 from pixi.core.errors import ConfigError
+from pixi.core.lru import LRU
 from pixi.documents import Documents, FileLimits, Readers, SetAside
 from pixi.documents.files import FETCHED, Document, Section
 from pixi.documents.formats.fetched import Kind, Label, labelled
@@ -65,7 +65,7 @@ class Robots:
     def __init__(self, web: Web, clock: Callable[[], float] = time.monotonic) -> None:
         self._web = web
         self._clock = clock
-        self._kept: OrderedDict[str, _Rules] = OrderedDict()
+        self._kept: LRU[str, _Rules] = LRU(_RULES_KEPT, _RULES_KEPT_CHARACTERS, lambda rules: rules.size)
 
     async def check(self, url: URL) -> None:
         """See that the site lets programs read this. As RFC 9309 has it: where there are no rules, all may be
@@ -86,15 +86,12 @@ class Robots:
         key = str(site)
         known = self._kept.get(key)
         if known is None or known.until <= self._clock():
-            known = self._kept[key] = await self._fetched(site)
-        self._kept.move_to_end(key)
-        size = sum(rules.size for rules in self._kept.values())
-        while len(self._kept) > 1 and (len(self._kept) > _RULES_KEPT or size > _RULES_KEPT_CHARACTERS):
-            size -= self._kept.popitem(last=False)[1].size
+            known = await self._fetched(site)
+            self._kept.put(key, known)
         return known
 
     async def _fetched(self, site: URL) -> _Rules:
-        """What a site says now.
+        """Return what a site says now.
 
         Raises:
             Refused: it is none that may be asked.
@@ -228,7 +225,10 @@ class WebPageReader:
         self._readers: Readers | None = None
         self._folder: TemporaryDirectory[str] | None = None
         self._laid_down = 0
-        self._kept: OrderedDict[str, tuple[float, WebPage]] = OrderedDict()
+        # Each with the time until which it is good.
+        self._kept: LRU[str, tuple[float, WebPage]] = LRU(
+            _KEPT, _KEPT_CHARACTERS, lambda kept: len(kept[1].text)
+        )
 
     async def close(self) -> None:
         """End what reads. Calling it twice does no harm."""
@@ -252,7 +252,7 @@ class WebPageReader:
             await check(wanted)
         fetched = await self._fetched(key, check)
         page = await self._page(fetched)
-        self._keep(key, page)
+        self._kept.put(key, (self._clock() + _KEPT_SECONDS, page))
         return page
 
     async def _fetched(self, url: str, onward: Check | None) -> Fetched:
@@ -312,29 +312,19 @@ class WebPageReader:
         return (found[0] if found else Document("", "", ())), note
 
     def _place(self) -> Path:
-        """Where a page is laid down for the process that reads it: in a folder for nobody else's eyes."""
+        """Return a new path for a page that a process is to read: in a folder for nobody else's eyes."""
         if self._folder is None:
             self._folder = TemporaryDirectory(prefix="pixi-pages-")
         self._laid_down += 1
         return Path(self._folder.name) / f"{self._laid_down}{FETCHED}"
 
     def _known(self, key: str) -> WebPage | None:
-        until, page = self._kept.get(key, (0.0, None))
-        if page is not None and until <= self._clock():
-            del self._kept[key]
-            return None
-        return page
-
-    def _keep(self, key: str, page: WebPage) -> None:
-        self._kept[key] = (self._clock() + _KEPT_SECONDS, page)
-        self._kept.move_to_end(key)
-        size = sum(len(kept.text) for _, kept in self._kept.values())
-        while len(self._kept) > 1 and (len(self._kept) > _KEPT or size > _KEPT_CHARACTERS):
-            size -= len(self._kept.popitem(last=False)[1][1].text)
+        until, page = self._kept.get(key) or (0.0, None)
+        return page if until > self._clock() else None
 
 
 def _kind_of(fetched: Fetched) -> Kind:
-    """What it is: as the server says, and where it says nothing or merely that it is XML, as it begins."""
+    """Return the kind of a page: as the server says, or as it begins where that says nothing or only XML."""
     kind = _KINDS.get(fetched.content_type, "plain")
     if fetched.content_type and kind != "feed":
         return kind

@@ -39,7 +39,7 @@ class SearchEngine(Protocol):
 
     @property
     def name(self) -> str:
-        """Who it is."""
+        """The engine's name."""
         ...
 
     async def search(self, query: str, limit: int, language: str) -> tuple[Result, ...]:
@@ -101,7 +101,7 @@ def require_ddgs() -> None:
 
 
 def region_of(language: str) -> str:
-    """Where a language is spoken, as DuckDuckGo calls it."""
+    """Return where a language is spoken, as DuckDuckGo calls it."""
     parts = language.lower().replace("_", "-").split("-")
     return _REGIONS.get("-".join(parts[:2])) or _REGIONS.get(parts[0], _EVERYWHERE)
 

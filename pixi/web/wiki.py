@@ -3,11 +3,11 @@
 import asyncio
 import re
 import time
-from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from pixi.core.lru import LRU
 from pixi.documents.files import Section, SetAside
 from pixi.documents.formats.html import closed_elements, page_of, without_lines
 from pixi.documents.formats.text import Heading, outlined
@@ -112,7 +112,7 @@ def text_of_wikitext(text: str, title: str) -> WikiText:
 
 
 def _marked_heading(line: str) -> tuple[int, str] | None:
-    """How deep a heading is, and its text; None: the line is none."""
+    """Return how deep a heading is, and its text; None: the line is none."""
     line = line.rstrip(" \t")
     before = len(line) - len(line.lstrip("="))
     level = min(6, before, len(line) - len(line.rstrip("=")))
@@ -165,7 +165,7 @@ class WikiPage:
 
     @property
     def characters(self) -> int:
-        """How long its text is."""
+        """The characters of the text."""
         return sum(len(section.text) for section in self.sections)
 
 
@@ -200,11 +200,14 @@ class Wiki:
     def __init__(self, web: Web, url: str, *, trusted: bool, variant: str = "") -> None:
         self._api = WikiApi(web, url, trusted=trusted)
         self._variant = {"variant": variant} if variant else {}
-        self._pages: OrderedDict[int, tuple[float, WikiPage]] = OrderedDict()
-        self._searches: OrderedDict[tuple[str, int], tuple[float, WikiHits]] = OrderedDict()
+        # Each with the time at which it came.
+        self._pages: LRU[int, tuple[float, WikiPage]] = LRU(
+            _KEPT_PAGES, _KEPT_CHARACTERS, lambda kept: kept[1].characters
+        )
+        self._searches: LRU[tuple[str, int], tuple[float, WikiHits]] = LRU(_KEPT_SEARCHES)
 
     async def site(self) -> Site:
-        """What it says of itself.
+        """Return what the wiki says of itself.
 
         Raises:
             WikiError: it cannot be asked.
@@ -223,10 +226,7 @@ class Wiki:
         if known and time.monotonic() - known[0] < _KEPT_SEARCH_SECONDS:
             return known[1]
         searched = await self._search(query, limit)
-        self._searches[key] = (time.monotonic(), searched)
-        self._searches.move_to_end(key)
-        while len(self._searches) > _KEPT_SEARCHES:
-            self._searches.popitem(last=False)
+        self._searches.put(key, (time.monotonic(), searched))
         return searched
 
     async def pages(self, titles: Sequence[str]) -> WikiPages:
@@ -290,7 +290,7 @@ class Wiki:
         return WikiHits(tuple(hits[:limit]), suggestion)
 
     async def _asked_for_pages(self, fields: Fields) -> Json:
-        """What the wiki knows of pages. An answer in pieces is put together."""
+        """Return what the wiki knows of pages. An answer in pieces is put together."""
         asked = {"action": "query", "prop": "info|pageprops", "ppprop": "disambiguation", **fields}
         told = await self._api.ask(asked)
         whole, further = told, further_from(told)
@@ -314,25 +314,15 @@ class Wiki:
             await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _page(self, known: WikiPageInfo) -> WikiPage:
-        at, kept = self._pages.get(known.id, (0.0, None))
+        at, kept = self._pages.get(known.id) or (0.0, None)
         fresh = time.monotonic() - at < _KEPT_SECONDS
         if kept is not None and fresh and known.revision and kept.revision == known.revision:
-            self._pages.move_to_end(known.id)
             return kept
         form, text = await self._text(known)
         url = (await self._api.site()).url_of(known.title)
         page = WikiPage(known.id, known.title, url, known.revision, form, text.sections, text.meanings)
-        self._keep(page)
+        self._pages.put(page.id, (time.monotonic(), page))
         return page
-
-    def _keep(self, page: WikiPage) -> None:
-        """Keep a page; of those that nobody asked for longest, as many go as are too much."""
-        self._pages[page.id] = (time.monotonic(), page)
-        self._pages.move_to_end(page.id)
-        characters = sum(kept.characters for _, kept in self._pages.values())
-        while len(self._pages) > 1 and (characters > _KEPT_CHARACTERS or len(self._pages) > _KEPT_PAGES):
-            _, (_, gone) = self._pages.popitem(last=False)
-            characters -= gone.characters
 
     async def _text(self, known: WikiPageInfo) -> tuple[Form, WikiText]:
         """Its text: as HTML, which alone has tables and boxes in words; else as it is to be had."""
@@ -412,7 +402,7 @@ _SCRIPTS = {"sr-cyrl": "sr-ec", "sr-latn": "sr-el"}
 
 
 def wikipedia_in(language: str) -> tuple[str, str]:
-    """Where the Wikipedia of a language is, by its BCP 47 tag; and which variant of it is meant, or "".
+    """Return the address of a language's Wikipedia, by its BCP 47 tag; and the variant that is meant, or "".
 
     Where there is none in that language, it is the English one.
     """

@@ -26,6 +26,27 @@ _CHECKS = (
 _TITLE = re.compile(rb"<title\b[^<>]{0,200}>([^<]{1,300})", re.I)
 _LOOKED_AT = 65_536  # bytes of a page; what stands in the way says so early
 _LONGEST_SHOWN_TITLE = 80
+Json = dict[str, Any]
+_AT_ONCE = 2  # requests to one wiki
+_LAG = 5  # seconds that its databases may be behind: whoever asks leaves a busier wiki alone
+_LONGEST_WAIT = 4.0  # seconds, for a wiki that wants to rest; for more, nobody in a chat waits
+_LONGEST_REST = 600.0
+_SECONDS = 10.0  # for one request
+_MOST_BYTES = 12_000_000
+_LOOK_AGAIN_SECONDS = 30.0  # where no api was found
+_LONGEST_INFO = 200  # characters of what a wiki says
+_LINK = re.compile(rb"<link\b[^<>]{0,500}\brel=[\"']?EditURI\b[^<>]{0,500}>", re.I)
+_HREF = re.compile(rb"\bhref=[\"']?([^\"'\s>]{1,1000})", re.I)
+_NOT_HERE = frozenset({"404", "page"})  # what is told where there is no api, but may be one elsewhere
+_NEEDS_LOGIN = frozenset({"readapidenied", "permissiondenied", "mustbeloggedin", "notloggedin"})
+_LEFT_ALONE = frozenset({429, 503})  # of HTTP: to be asked again later
+_OFF = b"API is not enabled"
+Fields = Mapping[str, str | int]
+"""What is asked for."""
+_LONGEST_TITLE = 255
+_LONGEST_SNIPPET = 300
+_TAG = re.compile(r"<[^<>]{0,200}>")
+_LEADS = ("normalized", "converted", "redirects")  # how a title may lead to another, in this order
 
 
 def is_page(body: bytes) -> bool:
@@ -34,7 +55,7 @@ def is_page(body: bytes) -> bool:
 
 
 def check_in(body: bytes) -> str:
-    """Who asks whoever comes to prove that they are a person; "": nobody does."""
+    """Return who asks whoever comes to prove that they are a person; "": nobody does."""
     if not is_page(body):
         return ""
     start = body[:_LOOKED_AT]
@@ -62,7 +83,7 @@ def wall_of(error: WebError) -> str:
 
 
 def page_instead(answer: Fetched) -> str:
-    """What a web page says that came in place of data, to be read behind its host's name."""
+    """Return what a web page says that came in place of data, to be read behind its host's name."""
     check = check_in(answer.body)
     if check:
         return _checked_by(check)
@@ -78,24 +99,6 @@ def _checked_by(check: str) -> str:
 
 def _for(seconds: float | None) -> str:
     return "" if seconds is None else f" for {seconds:.0f} s"
-
-
-Json = dict[str, Any]
-
-_AT_ONCE = 2  # requests to one wiki
-_LAG = 5  # seconds that its databases may be behind: whoever asks leaves a busier wiki alone
-_LONGEST_WAIT = 4.0  # seconds, for a wiki that wants to rest; for more, nobody in a chat waits
-_LONGEST_REST = 600.0
-_SECONDS = 10.0  # for one request
-_MOST_BYTES = 12_000_000
-_LOOK_AGAIN_SECONDS = 30.0  # where no api was found
-_LONGEST_INFO = 200  # characters of what a wiki says
-_LINK = re.compile(rb"<link\b[^<>]{0,500}\brel=[\"']?EditURI\b[^<>]{0,500}>", re.I)
-_HREF = re.compile(rb"\bhref=[\"']?([^\"'\s>]{1,1000})", re.I)
-_NOT_HERE = frozenset({"404", "page"})  # what is told where there is no api, but may be one elsewhere
-_NEEDS_LOGIN = frozenset({"readapidenied", "permissiondenied", "mustbeloggedin", "notloggedin"})
-_LEFT_ALONE = frozenset({429, 503})  # of HTTP: to be asked again later
-_OFF = b"API is not enabled"
 
 
 class WikiError(PixiError):
@@ -125,7 +128,7 @@ class Site:
     pages: str
 
     def url_of(self, title: str, section: str = "") -> str:
-        """Where a page is read, or a section of it."""
+        """Return where a page is read, or a section of it."""
         place = self.pages.replace("$1", quote(title.replace(" ", "_"), safe="/:,()!*'~@"))
         return f"{place}#{quote(section.replace(' ', '_'), safe='/:,()!*~@')}" if section else place
 
@@ -151,7 +154,7 @@ class WikiApi:
         self._rests_until = 0.0
 
     async def site(self) -> Site:
-        """What there is at the address; it is looked for once.
+        """Return the site at the address; it is looked for once.
 
         Raises:
             WikiError: no wiki that can be asked.
@@ -169,7 +172,7 @@ class WikiApi:
             return self._site
 
     async def ask(self, parameters: Mapping[str, str | int]) -> Json:
-        """What the api answers.
+        """Return what the api answers.
 
         Raises:
             WikiError: it did not, or it told an error.
@@ -251,7 +254,7 @@ class WikiApi:
         raise AssertionError("the second round gives or raises")
 
     async def _answer(self, url: str, *, again: bool) -> Fetched | None:
-        """What is there; None: it wants to rest for a moment, and may then be asked again."""
+        """Return what is there; None: the wiki wants to rest for a moment, and may then be asked again."""
         try:
             return await self._fetched(url, "application/json")
         except _Resting as error:
@@ -349,7 +352,7 @@ def _rest_of(error: Json, answer: Fetched) -> float | None:
 
 
 def _guesses(url: str) -> Iterator[str]:
-    """Where an api.php may be, seen from a page: the likeliest first."""
+    """Yield where an api.php may be, seen from a page: the likeliest first."""
     root = urljoin(url, "/")
     path = urlsplit(url).path
     for mark in ("/index.php", "/wiki/", "/w/"):
@@ -359,15 +362,6 @@ def _guesses(url: str) -> Iterator[str]:
             yield urljoin(root, f"{before}/w/api.php")
     for folder in ("w/", "", "wiki/", "mediawiki/"):
         yield f"{root}{folder}api.php"
-
-
-Fields = Mapping[str, str | int]
-"""What is asked for."""
-
-_LONGEST_TITLE = 255
-_LONGEST_SNIPPET = 300
-_TAG = re.compile(r"<[^<>]{0,200}>")
-_LEADS = ("normalized", "converted", "redirects")  # how a title may lead to another, in this order
 
 
 @dataclass(frozen=True, slots=True)
@@ -413,7 +407,7 @@ def leads_in(told: Json) -> dict[str, str]:
 
 
 def end_of(title: str, led: Mapping[str, str]) -> str:
-    """Where a title leads in the end."""
+    """Return where a title leads in the end."""
     for _ in range(len(led)):
         if title not in led:
             break
@@ -473,7 +467,7 @@ def join(whole: Json, more: Json) -> None:
 
 
 def suggestion_in(told: Json) -> str:
-    """What was probably meant; "" where the wiki does not say."""
+    """Return what was probably meant; "" where the wiki does not say."""
     return prompt_name(_plain(str(part_of(told, "searchinfo").get("suggestion", ""))))
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pixi.addons import memory
 from pixi.core.channel import Question
 from pixi.core.events import Verdict
-from pixi.core.lines import ToolCall, ToolLine, UserLine
+from pixi.core.llm import ToolCall, ToolLine, UserLine
 from pixi.core.message import Author, Rights, Venue
 from pixi.core.persona import Persona
 from pixi.models.model import Traits

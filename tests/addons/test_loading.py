@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from pixi.addons.loading import AddonSource, from_file, installed, load_addons
-from pixi.toolbox import basics
-from pixi.toolbox.addon import Addon
+from pixi.toolbox.addon import Addon, basics
 from pixi.toolbox.commands import CommandRegistry
 from pixi.toolbox.tools import Toolbox
 
@@ -30,7 +29,7 @@ class House:
 
     def __init__(self) -> None:
         self.commands, self.tools = CommandRegistry(), Toolbox()
-        basics.setup(Addon(self.commands, self.tools))
+        basics(Addon(self.commands, self.tools))
 
     def load(self, *sources: AddonSource) -> list[str]:
         return load_addons(sources, self.commands, self.tools)
@@ -154,6 +153,6 @@ def test_installed_packages_are_found_by_their_entry_point(
 
 
 def test_an_entry_point_may_name_the_function_itself(service: House) -> None:
-    point = EntryPoint("basics", "pixi.toolbox.basics:setup", "pixi.addons")
+    point = EntryPoint("basics", "pixi.toolbox.addon:basics", "pixi.addons")
     (problem,) = service.load(AddonSource("basics", point.load))
     assert "'send' is taken" in problem

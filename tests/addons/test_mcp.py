@@ -9,7 +9,7 @@ import pytest
 
 from pixi.addons.mcp import register, written
 from pixi.core.errors import ConfigError, ToolError
-from pixi.core.lines import ToolCall
+from pixi.core.llm import ToolCall
 from pixi.core.message import Image
 from pixi.core.persona import Persona
 from pixi.engine.context import Role

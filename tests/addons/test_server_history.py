@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from pixi.addons import server_history
-from pixi.core.archive import ArchivedMessage, ArchiveQuery, Asker, ForumPost, FoundMessages, FoundPosts, Way
+from pixi.core.channel import ArchivedMessage, ArchiveQuery, Asker, ForumPost, FoundMessages, FoundPosts, Way
 from pixi.core.errors import ChannelError
-from pixi.core.lines import ToolCall, ToolLine
+from pixi.core.llm import ToolCall, ToolLine
 from pixi.core.message import Abilities, Author
 from pixi.core.persona import Persona
 from pixi.models.model import Traits
@@ -39,7 +39,7 @@ POST = ForumPost(
 
 @dataclass
 class Notebook:
-    """A `pixi.core.archive.Archive` that writes down what it is asked."""
+    """A `pixi.core.channel.Archive` that writes down what it is asked."""
 
     found: FoundMessages = field(default_factory=lambda: FoundMessages((SAID,)))
     refuses: str = ""

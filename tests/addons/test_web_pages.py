@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pixi.addons.web_pages import SOURCE, ReadLimits, in_parts, question_result, text_result, web_pages
-from pixi.core.deltas import Prices, Text, Usage
 from pixi.core.errors import ToolError
+from pixi.core.llm import Prices, Text, Usage
 from pixi.core.masking import SecretRedactor
 from pixi.documents.files import Section
 from pixi.fetching.web import Web

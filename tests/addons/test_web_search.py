@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 
 from pixi.addons.web_search import EngineSearch, McpSearch, SearchBackend, web_search_tool
-from pixi.core.deltas import Prices, ToolSchema, Usage
 from pixi.core.errors import ToolError
+from pixi.core.llm import Prices, ToolSchema, Usage
 from pixi.core.persona import Persona
 from pixi.toolbox.addon import Addon
 from pixi.toolbox.commands import CommandRegistry
 from pixi.toolbox.context import Context
-from pixi.toolbox.safe_names import safe_names
+from pixi.toolbox.schema import safe_names
 from pixi.toolbox.tools import EVERYBODY, BoundCall, Tool, Toolbox
 from pixi.web.search_engines import Result, SearchError
 

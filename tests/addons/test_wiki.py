@@ -5,8 +5,8 @@ from collections.abc import AsyncIterator
 import pytest
 
 from pixi.addons.wiki import query_result, search_result, tool_names, wiki_tools
-from pixi.core.deltas import Prices, Usage
 from pixi.core.errors import ToolError
+from pixi.core.llm import Prices, Usage
 from pixi.core.persona import Persona
 from pixi.fetching.web import Web
 from pixi.knowledge.retrieval import RetrievalAgent

@@ -6,7 +6,7 @@ import pytest
 
 from pixi.app import open_engine
 from pixi.app.personas import find_persona
-from pixi.core.lines import SystemLine
+from pixi.core.llm import SystemLine
 from pixi.models.model import Traits
 from pixi.settings import load
 from pixi.testing import RecordingChannel, ScriptedModel

@@ -11,10 +11,9 @@ import pytest
 from pixi.app.models import open_model
 from pixi.app.reload import SettingsReloader
 from pixi.app.service import BotService
-from pixi.core.deltas import Finished, Request, Text
 from pixi.core.errors import ConfigError, ModelError
 from pixi.core.events import Failed
-from pixi.core.lines import UserLine
+from pixi.core.llm import Finished, Request, Text, UserLine
 from pixi.models.breaker import Breakers
 from pixi.models.fallback import FallbackModel
 from pixi.models.model import LazyModel, Traits

@@ -8,8 +8,7 @@ import pytest
 
 from pixi.app.looking_back import RebuiltRequest, look_back
 from pixi.app.service import BotService
-from pixi.core.deltas import Usage
-from pixi.core.lines import AssistantLine, UserLine
+from pixi.core.llm import AssistantLine, Usage, UserLine
 from pixi.core.spending import Limits
 from pixi.testing import RecordingChannel
 from tests.app.scene import address, message, persona_file, service_in

@@ -13,7 +13,7 @@ from pixi.app import mcp_integration, open_service
 from pixi.app.service import BotService
 from pixi.core.errors import ConfigError
 from pixi.core.events import ToolAnswered
-from pixi.mcp.lock import FILE_NAME
+from pixi.mcp.offers import FILE_NAME
 from pixi.settings import McpSettings, load
 from pixi.settings.secret import Secret, secrets_in
 from pixi.testing import RecordingChannel

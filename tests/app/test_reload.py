@@ -188,8 +188,7 @@ async def test_a_reply_under_way_ends_on_the_model_it_began_with(scene: Scene) -
     await scene.look()
     assert scene.service.role(f"{HERE}pixi").model is not slow
     # The old one is still open for the turn that has it.
-    from pixi.core.deltas import Request
-    from pixi.core.lines import UserLine
+    from pixi.core.llm import Request, UserLine
 
     assert [delta async for delta in slow.stream(Request((UserLine("hi"),)))]
 

@@ -6,15 +6,13 @@ from typing import Any
 import pytest
 
 from pixi.app.models import open_model
-from pixi.core.deltas import Finished, Request
 from pixi.core.errors import ConfigError
-from pixi.core.lines import UserLine
+from pixi.core.llm import Finished, Request, UserLine
 from pixi.models import llama
 from pixi.models.breaker import Breakers
 from pixi.settings import ModelSettings, load
-from pixi.settings.sampling import Sampling
 from pixi.settings.secret import Secret
-from pixi.settings.sections import ApiForm
+from pixi.settings.sections import ApiForm, Sampling
 from tests.servers import scripted_anthropic as claude
 from tests.servers import scripted_gemini as google
 from tests.servers.scripted_openai import Reply, ScriptedOpenAI, finish, stream

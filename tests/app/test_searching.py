@@ -17,8 +17,8 @@ from pixi.app.databases import DatabasePool
 from pixi.app.integrations import IntegrationContext
 from pixi.app.reload import SettingsReloader
 from pixi.app.service import BotService
-from pixi.core.deltas import Usage
 from pixi.core.errors import ConfigError
+from pixi.core.llm import Usage
 from pixi.core.spending import UsageScope, day_of
 from pixi.store.sqlite import SqliteStore
 from pixi.testing import RecordingChannel

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from pixi.app.slot_saver import saved_slot, slots_of
-from pixi.core.deltas import Request
-from pixi.core.lines import UserLine
+from pixi.core.llm import Request, UserLine
 from pixi.core.message import Author, Message
 from pixi.models import saved_slots
 from pixi.models.llama import LocalModel

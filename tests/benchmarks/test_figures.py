@@ -29,8 +29,7 @@ from benchmarks import (
 from benchmarks.peers import PeerMissing
 from benchmarks.processes import Worker, WorkerFailed
 from benchmarks.report import Figure
-from pixi.core.deltas import Request, Usage
-from pixi.core.lines import AssistantLine, SystemLine, UserLine
+from pixi.core.llm import AssistantLine, Request, SystemLine, Usage, UserLine
 
 
 @contextmanager

@@ -4,9 +4,9 @@ import pytest
 
 from pixi.channels.gathering import GatheringChannel
 from pixi.core.channel import Question
-from pixi.core.deltas import Cited
 from pixi.core.errors import ChannelError, ChannelForgot
 from pixi.core.events import Failed, Reacted, Sourced, ToolCalled, TurnEnded
+from pixi.core.llm import Cited
 from pixi.core.message import Card, Picture, Rights
 
 

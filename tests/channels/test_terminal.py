@@ -10,7 +10,6 @@ import pytest
 
 from pixi.channels.terminal.lines import LinesChannel, seat
 from pixi.core.channel import Question
-from pixi.core.deltas import Cited, PromptProgress, Usage
 from pixi.core.errors import ChannelError, ChannelForgot
 from pixi.core.events import (
     Failed,
@@ -25,6 +24,7 @@ from pixi.core.events import (
     TurnEnded,
     TurnEvent,
 )
+from pixi.core.llm import Cited, PromptProgress, Usage
 from pixi.core.message import Card, Field, Image, Rights, Venue
 from tests.held_clock import HeldClock
 

@@ -14,11 +14,10 @@ from prompt_toolkit.history import InMemoryHistory
 from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output.vt100 import Vt100_Output
 
-from pixi.channels.terminal.commands import COMMANDS, HELP, Choices, CommandCompleter, TalkChange
+from pixi.channels.terminal.commands import COMMANDS, HELP, Choices, CommandCompleter, TalkChange, told_why
 from pixi.channels.terminal.lines import seat
 from pixi.channels.terminal.live import LiveTerminal
-from pixi.channels.terminal.own import told_why
-from pixi.core.lines import ToolCall
+from pixi.core.llm import ToolCall
 from pixi.core.persona import Persona
 from pixi.core.spending import Limits
 from pixi.engine.engine import Engine

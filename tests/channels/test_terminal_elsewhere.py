@@ -13,10 +13,9 @@ from prompt_toolkit.input import PipeInput, create_pipe_input
 from pixi.channels.terminal import asking, live
 from pixi.channels.terminal.lines import LinesChannel, talk
 from pixi.core.channel import TAKEN_OVER, Channel, OpenChannel
-from pixi.core.deltas import Usage
 from pixi.core.errors import LeaseHeld, StoreError
 from pixi.core.events import Failed, Opened, Sent, TurnEnded
-from pixi.core.lines import AssistantLine, UserLine
+from pixi.core.llm import AssistantLine, Usage, UserLine
 from pixi.store.kept import Effect, TurnRecord
 from tests.channels.test_terminal_asking import SEAT, Silent, Talk, talking
 from tests.held_clock import HeldClock

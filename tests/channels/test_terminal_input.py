@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from pixi.channels.terminal.input import CHUNK_BYTES, read_lines
+from pixi.channels.terminal.lines import CHUNK_BYTES, read_lines
 from pixi.core.errors import ConfigError
 
 

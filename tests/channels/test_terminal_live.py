@@ -18,14 +18,13 @@ from prompt_toolkit.history import FileHistory, InMemoryHistory
 from prompt_toolkit.input import PipeInput, create_pipe_input
 from prompt_toolkit.output.vt100 import Vt100_Output
 
+from pixi.channels.terminal.commands import history_in, last_said, told_time
 from pixi.channels.terminal.lines import seat
 from pixi.channels.terminal.live import LiveTerminal
-from pixi.channels.terminal.own import history_in, last_said, told_time
-from pixi.core.deltas import PromptProgress, Usage
 from pixi.core.errors import ConfigError, Reporter
 from pixi.core.events import Opened, Progressed, ToolAnswered, ToolCalled
 from pixi.core.language import Planned
-from pixi.core.lines import AssistantLine, UserLine
+from pixi.core.llm import AssistantLine, PromptProgress, Usage, UserLine
 from pixi.core.message import Author, Message
 from pixi.core.persona import Persona
 from pixi.engine.engine import Engine

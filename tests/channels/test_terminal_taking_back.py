@@ -17,7 +17,7 @@ from pixi.channels.terminal import asking
 from pixi.channels.terminal.lines import seat
 from pixi.channels.terminal.live import LiveTerminal
 from pixi.core.errors import LeaseHeld, ModelError, Reporter
-from pixi.core.lines import UserLine
+from pixi.core.llm import UserLine
 from pixi.core.message import Message
 from pixi.core.persona import Persona
 from pixi.engine.engine import Engine

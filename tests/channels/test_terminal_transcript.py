@@ -6,7 +6,6 @@ from hypothesis import strategies as st
 
 from pixi.channels.terminal.rows import Line, height, tail, wrapped
 from pixi.channels.terminal.transcript import CURSOR, Transcript
-from pixi.core.deltas import Cited
 from pixi.core.events import (
     Answered,
     Asked,
@@ -24,6 +23,7 @@ from pixi.core.events import (
     TurnEvent,
     TurnStarted,
 )
+from pixi.core.llm import Cited
 
 OPENED = Opened("send", "message", "1.0")
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from pixi.cli import frame, logs
-from pixi.models import discovery
+from pixi.models import machine
 
 Program = Callable[..., tuple[int, str, str]]
 
@@ -33,7 +33,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in [*os.environ]:
         if name.startswith(("PIXI_", "OPENAI_", "DISCORD_")) or name.endswith("_API_KEY"):
             monkeypatch.delenv(name)
-    monkeypatch.setattr(discovery, "KNOWN_SERVERS", ())
+    monkeypatch.setattr(machine, "KNOWN_SERVERS", ())
     folder = tmp_path / "home"
     folder.mkdir()
     monkeypatch.chdir(folder)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pixi.mcp.lock import FILE_NAME
+from pixi.mcp.offers import FILE_NAME
 from tests.cli.conftest import Program
 from tests.mcp.scene import ROGUE
 

@@ -16,12 +16,12 @@ from pixi.cli import chat, choosing_model, discord, frame
 from pixi.cli.choosing_model import ModelOption, _label, chosen_model, options_of, said_of
 from pixi.core.errors import ConfigError, ModelError
 from pixi.core.providers import providers_with_key
-from pixi.models import discovery, hub, machine
-from pixi.models.discovery import FoundServer, KnownServer
+from pixi.models import hub, machine
 from pixi.models.hub import CatalogueModel
+from pixi.models.machine import FoundServer, KnownServer
 from pixi.settings import load
 from pixi.settings.model_choice import server_of
-from pixi.settings.writing import write_model
+from pixi.settings.sources import write_model
 from tests.cli.conftest import Program
 from tests.servers.scripted_openai import ScriptedOpenAI, answer
 from tests.waiting import LIMIT
@@ -53,8 +53,8 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def serves(monkeypatch: pytest.MonkeyPatch, *servers: tuple[str, ScriptedOpenAI]) -> None:
     known = [KnownServer(kind, urlsplit(server.base_url).port or 0) for kind, server in servers]
-    monkeypatch.setattr(discovery, "KNOWN_SERVERS", known)
-    monkeypatch.setattr(discovery, "SECONDS", LIMIT)
+    monkeypatch.setattr(machine, "KNOWN_SERVERS", known)
+    monkeypatch.setattr(machine, "FINDING_SECONDS", LIMIT)
 
 
 def listing(*names: str) -> ScriptedOpenAI:
@@ -340,7 +340,7 @@ def test_doctor_shows_what_is_there(program: Program, monkeypatch: pytest.Monkey
     async def find_servers() -> tuple[FoundServer, ...]:
         return (OLLAMA, FoundServer("Jan", "http://127.0.0.1:1337/v1", state="silent"))
 
-    monkeypatch.setattr(discovery, "find_servers", find_servers)
+    monkeypatch.setattr(machine, "find_servers", find_servers)
     _, out, _ = program("doctor")
     found = [line.removeprefix("ok   found — ") for line in out.splitlines() if line.startswith("ok   found")]
     assert found[0].startswith(

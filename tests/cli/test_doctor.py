@@ -19,7 +19,7 @@ from pixi.app.doctor import servers
 from pixi.app.doctor.servers import Finding
 from pixi.cli import doctor as doctor_command
 from pixi.core import providers
-from pixi.models import discovery, weights
+from pixi.models import machine, weights
 from pixi.settings import Settings, load
 from pixi.store.opening import open_store
 from pixi.store.sqlite import SqliteStore
@@ -396,7 +396,7 @@ def test_the_report_ends_with_1_if_anything_failed(
     (tmp_path / "databases" / "notes").mkdir(parents=True)
     for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "DISCORD_TOKEN", "PIXI_CONFIG"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(discovery, "KNOWN_SERVERS", ())
+    monkeypatch.setattr(machine, "KNOWN_SERVERS", ())
     monkeypatch.setattr(providers, "PROVIDERS", ())
     url = serve(200, models("small"))
     model = f'persona.default = "edda"\ndatabases.names = ["notes"]\nmodel.base_url = "{url}"\n'

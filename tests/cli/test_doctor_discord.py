@@ -13,7 +13,7 @@ from aiohttp import web
 from pixi.app.doctor import servers
 from pixi.channels.discord.gateway import preflight
 from pixi.settings import Settings, load
-from pixi.settings.discord_rules import Faces, Rules
+from pixi.settings.rules import Faces, Rules
 from pixi.testing.discord import GatewayIntents, Guild, LoopbackDiscord, Permission, RefusedCall
 
 P = Permission

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from pixi.channels.http.files import files_folder
-from pixi.core.deltas import Usage
-from pixi.core.lines import AssistantLine, UserLine
+from pixi.core.llm import AssistantLine, Usage, UserLine
 from pixi.core.memory import Memory
 from pixi.core.message import Author, Message
 from pixi.store.kept import SentFile

@@ -11,8 +11,8 @@ import pytest
 
 from pixi.app.logs import log_turn
 from pixi.cli.logs import set_up
-from pixi.core.deltas import Usage
 from pixi.core.events import TurnReport
+from pixi.core.llm import Usage
 from pixi.core.masking import SecretRedactor
 from pixi.core.untrusted import escaped_line
 from pixi.settings import DiscordSettings, ModelSettings, Secret, Settings, StoreSettings

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pixi.text.snippets import spans_of
+from pixi.text.relevance import spans_of
 
 
 def marked(query: str, text: str) -> str:

@@ -14,11 +14,10 @@ import pytest
 
 from pixi.cli.models_try import LINES, attempt, is_valid
 from pixi.core.errors import ConfigError
-from pixi.models import discovery, machine
 from pixi.models import hub as catalogue_module
-from pixi.models.discovery import FoundServer, KnownServer
+from pixi.models import machine
 from pixi.models.hub import CatalogueModel
-from pixi.models.machine import Trial
+from pixi.models.machine import FoundServer, KnownServer, Trial
 from pixi.models.weights import cache_folder
 from tests.cli.conftest import Program
 from tests.servers.loopback_hub import LoopbackHub, loopback_hub
@@ -44,7 +43,7 @@ def here(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("XDG_CACHE_HOME", "LOCALAPPDATA", "HOME"):
         monkeypatch.setenv(name, str(home / "cache"))
     monkeypatch.delenv("HF_TOKEN", raising=False)
-    monkeypatch.setattr(discovery, "KNOWN_SERVERS", (KnownServer("Ollama", 1),))  # nobody's port
+    monkeypatch.setattr(machine, "KNOWN_SERVERS", (KnownServer("Ollama", 1),))  # nobody's port
     monkeypatch.setattr(catalogue_module, "catalogue", lambda: (GOOD,))
     monkeypatch.setattr(machine, "memory_bytes", lambda: 8_000_000_000)
 
@@ -123,7 +122,7 @@ def test_the_servers_of_this_machine_are_listed(program: Program, monkeypatch: p
             FoundServer("Jan", "http://127.0.0.1:1337/v1"),
         )
 
-    monkeypatch.setattr(discovery, "find_servers", found)
+    monkeypatch.setattr(machine, "find_servers", found)
     out = program("models")[1]
     assert "Ollama  http://127.0.0.1:11434/v1\n  qwen3:8b\n  llama3.2:3b\n" in out
     assert "LM Studio  http://127.0.0.1:1234/v1\n  wants a key\n" in out
@@ -208,7 +207,7 @@ async def test_try_of_a_found_server_sends_no_key_and_no_other_model_answers(
         async def found() -> tuple[FoundServer, ...]:
             return (FoundServer("Ollama", server.base_url, ("here:latest",)),)
 
-        monkeypatch.setattr(discovery, "find_servers", found)
+        monkeypatch.setattr(machine, "find_servers", found)
         monkeypatch.setenv("OPENAI_API_KEY", "sk-of-somebody")
         (home / "pixi.toml").write_text(
             f'[[model.fallback]]\nname = "other"\nbase_url = "{other.base_url}"\n', encoding="utf-8"

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from pixi.cli import query as query_command
-from pixi.core.deltas import Usage
 from pixi.core.errors import ConfigError, PixiError
+from pixi.core.llm import Usage
 from pixi.core.spending import UsageEntry, day_of
 from pixi.settings import load
 from pixi.store.opening import open_store

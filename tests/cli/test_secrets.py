@@ -15,9 +15,8 @@ import pytest
 from pixi.app.models import open_model
 from pixi.cli import frame, logs
 from pixi.cli.console import Printer
-from pixi.core.deltas import Request
 from pixi.core.errors import ModelError, PixiError
-from pixi.core.lines import UserLine
+from pixi.core.llm import Request, UserLine
 from pixi.core.masking import SecretRedactor
 from pixi.models.breaker import Breakers
 from pixi.settings import Settings, load

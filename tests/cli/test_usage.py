@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from pixi.cli.usage import chart
-from pixi.core.deltas import Usage
+from pixi.core.llm import Usage
 from pixi.core.spending import UsageEntry, cost_of, date_of, day_of, dollars, share, short
 from pixi.store.sqlite import SqliteStore
 from tests.cli.conftest import Program

@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pixi.core.deltas import Cited, PromptProgress, Usage
 from pixi.core.events import (
     Answered,
     Asked,
@@ -25,6 +24,7 @@ from pixi.core.events import (
     TurnEvent,
     TurnStarted,
 )
+from pixi.core.llm import Cited, PromptProgress, Usage
 from pixi.core.message import Card, Field, Picture
 
 _USAGE = Usage(900, 880, 21)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pixi.core.errors import ModelError
-from pixi.core.lines import ToolCall
+from pixi.core.llm import ToolCall
 from pixi.core.message import Card
 from pixi.core.persona import Persona
 from pixi.toolbox.addon import Addon

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from pixi.core.deltas import Request
+from pixi.core.llm import Request
 from tests.channels.http.served import served
 from tests.clients.client import client, with_node
 

@@ -14,7 +14,7 @@ from pixi.companion.data import NewDraft
 from pixi.companion.maps import MapLink
 from pixi.companion.tables import CompanionTables
 from pixi.core.errors import ModelError
-from pixi.core.lines import UserLine
+from pixi.core.llm import UserLine
 from pixi.core.persona import Persona
 from pixi.store.sqlite import SqliteStore
 from pixi.testing import ScriptedModel

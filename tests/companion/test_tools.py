@@ -14,13 +14,13 @@ from pixi.companion.names import SOURCE as DRAFTS
 from pixi.companion.names import register_deciding
 from pixi.companion.tools import SOURCE, WRITES, Companion
 from pixi.core.events import Shown
-from pixi.core.lines import ToolCall, ToolLine
+from pixi.core.llm import ToolCall, ToolLine
 from pixi.core.message import Author, Rights
 from pixi.core.persona import Persona
 from pixi.fetching.web import Web
 from pixi.store.sqlite import SqliteStore
 from pixi.testing import ScriptedModel
-from pixi.testing.scripted_model import Step
+from pixi.testing.fakes import Step
 from pixi.toolbox.addon import Addon
 from pixi.toolbox.commands import CommandRegistry
 from pixi.toolbox.tools import Toolbox

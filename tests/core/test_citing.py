@@ -4,9 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pixi.core.citing import MOST_SOURCES, Sources, is_trace, sources_in, traced
-from pixi.core.deltas import Cited
 from pixi.core.language import BUILT_IN
+from pixi.core.llm import MOST_SOURCES, Cited, Sources, is_trace, sources_in, traced
 from pixi.core.reading import read_again, written
 
 

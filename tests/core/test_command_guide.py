@@ -23,7 +23,7 @@ from pixi.core.language import (
     Thought,
     ToolCallEnded,
 )
-from pixi.core.lines import AssistantLine, UserLine
+from pixi.core.llm import AssistantLine, UserLine
 from pixi.core.reading import ProsePolicy
 from pixi.settings import ReplySettings
 from pixi.testing import RecordingChannel, ScriptedModel

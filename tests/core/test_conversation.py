@@ -6,9 +6,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pixi.core.conversation import Bounds, Conversation, PastTurn, without_notes
-from pixi.core.lines import AssistantLine, Line, SystemLine, ToolCall, ToolLine, UserLine
+from pixi.core.llm import (
+    AssistantLine,
+    Line,
+    SystemLine,
+    ToolCall,
+    ToolLine,
+    UserLine,
+    estimate,
+    estimate_all,
+    shortened,
+)
 from pixi.core.reading import SILENCE
-from pixi.core.tokens import estimate, estimate_all, shortened
 
 CALL = ToolCall("c", "weather", "{}")
 NAMES = {"send": (), "note": (), "react": ()}

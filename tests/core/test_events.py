@@ -4,7 +4,6 @@ import json
 
 import pytest
 
-from pixi.core.deltas import Cited, Usage
 from pixi.core.events import (
     Answered,
     Asked,
@@ -27,6 +26,7 @@ from pixi.core.events import (
     act_id,
     to_json,
 )
+from pixi.core.llm import Cited, Usage
 from pixi.core.message import Card, Field, Image, Picture
 
 CARD = Card(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pixi.core.deltas import Usage
+from pixi.core.llm import Usage
 from pixi.core.spending import UsageEntry, cost_of, dollars, of_the_month, share, short, summed_up
 
 USED = UsageEntry(messages=1, writes=2, usage=Usage(12_000, 9_000, 345), cost=0.0423)

@@ -10,11 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pixi.core.forgetting import PersonMatcher, tells_of, without
-from pixi.core.lines import UserLine
+from pixi.core.llm import UserLine, shortened
+from pixi.core.memory import PersonMatcher, tells_of, without
 from pixi.core.message import Author, Image, Message, Quoted
 from pixi.core.stamps import stamp
-from pixi.core.tokens import shortened
 
 NOON = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 MO, ANN, BOB = Author("11", "mo"), Author("12", "ann"), Author("1", "bob", is_bot=True)

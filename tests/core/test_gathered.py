@@ -10,11 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pixi.core.forgetting import without
-from pixi.core.lines import UserLine
+from pixi.core.llm import UserLine, estimate
+from pixi.core.memory import without
 from pixi.core.message import Author, Image, Message, Quoted
 from pixi.core.stamps import LineFitter, Reminder, stamp
-from pixi.core.tokens import estimate
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 ANN, MO = Author("9", "Ann"), Author("11", "Mo")

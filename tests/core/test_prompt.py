@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pixi.core.language import BUILT_IN, CommandEnded
-from pixi.core.lines import AssistantLine, SystemLine, UserLine
+from pixi.core.llm import AssistantLine, SystemLine, UserLine
 from pixi.core.message import Author, Message
 from pixi.core.persona import Example, Persona
 from pixi.core.prompt import CommandHelp, fill, prefix

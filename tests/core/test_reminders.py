@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pixi.core.forgetting import without
-from pixi.core.lines import UserLine
+from pixi.core.llm import UserLine
+from pixi.core.memory import without
 from pixi.core.message import Author, Message
 from pixi.core.stamps import Reminder, stamp
 

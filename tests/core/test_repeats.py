@@ -3,7 +3,7 @@
 import pytest
 
 from pixi.core.language import BUILT_IN, CommandEnded, CommandText
-from pixi.core.lines import AssistantLine, Line, UserLine
+from pixi.core.llm import AssistantLine, Line, UserLine
 from pixi.core.reading import CommandEvent, RepeatFilter, ReplyReading, last_messages, wants_repeat
 from pixi.core.spending import Limits
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pixi.core.deltas import Prices, Usage
+from pixi.core.llm import Prices, Usage
 
 PRICES = Prices(prompt=2.0, completion=8.0, cached=0.5)
 

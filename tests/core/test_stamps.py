@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pixi.core.lines import UserLine
+from pixi.core.llm import UserLine
 from pixi.core.message import Author, Image, Message, Quoted
 from pixi.core.stamps import BROKE_OFF, Citation, stamp, without_additions
 
@@ -161,7 +161,7 @@ def test_a_reply_to_a_message_that_showed_no_number_quotes_it() -> None:
 def test_a_reply_to_the_persona_quotes_the_beginning_of_what_it_said() -> None:
     own = Quoted("2", None, "omg pancakes?? " * 20)
     assert told(reply(own)) == (
-        f"earlier, your message:\n> {('omg pancakes?? ' * 20)[:100].rstrip()}…\n"
+        f"earlier, your message:\n> {('omg pancakes?? ' * 20)[:99].rstrip()}…\n"
         '#7 "mo" (id id-mo), replying to your message:\n> yes'
     )
     assert told(reply(own), group=False).endswith('\n"mo" (id id-mo), replying to your message:\n> yes')
@@ -205,7 +205,7 @@ def test_a_quotation_between_two_messages_of_one_person_is_followed_by_their_nam
 
 def test_a_long_quotation_is_clipped() -> None:
     text = told(reply(Quoted("2", BO, "x" * 501)))
-    assert f"\n> {'x' * 500}…\n" in text
+    assert f"\n> {'x' * 499}…\n" in text
     assert f"\n> {'x' * 500}\n" in told(reply(Quoted("2", BO, "x" * 500)))
 
 
@@ -271,7 +271,7 @@ def test_in_a_talk_of_two_what_still_waits_shows_its_number() -> None:
 
 
 def test_of_what_still_waits_the_beginning_is_quoted() -> None:
-    assert told(due_again("x" * 201, 4), group=False).endswith(f"\n> {'x' * 200}…")
+    assert told(due_again("x" * 201, 4), group=False).endswith(f"\n> {'x' * 199}…")
     assert told(due_again("x" * 200, 4), group=False).endswith(f"\n> {'x' * 200}")
 
 
@@ -297,7 +297,7 @@ def test_a_reply_that_broke_off_is_to_go_on() -> None:
 def test_a_small_model_is_asked_again_or_to_go_on() -> None:
     said = [due_again("tell me " + "x" * 300, 4), message("hi", number=9)]
     line = stamp(said, local_time=NOON, small=True, group=True)
-    assert line.text == f"tell me {'x' * 192}…\nhi"
+    assert line.text == f"tell me {'x' * 191}…\nhi"
     line = stamp(said[:1], local_time=NOON, small=True, group=True, broke_off=True)
     assert line.text == "(Your reply broke off. Go on.)"
 

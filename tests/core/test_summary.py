@@ -4,9 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pixi.core.conversation import as_summary, portions, question, told
-from pixi.core.lines import AssistantLine, SystemLine, ToolCall, ToolLine, UserLine
+from pixi.core.llm import AssistantLine, SystemLine, ToolCall, ToolLine, UserLine, estimate_text
 from pixi.core.message import Image
-from pixi.core.tokens import estimate_text
 
 WORDS = st.text(st.sampled_from("ab 好🥞\n"), max_size=300)
 

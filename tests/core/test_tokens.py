@@ -1,9 +1,19 @@
 """How many tokens lines have, as far as their characters tell; and a line that is cut to so many."""
 
-from pixi.core.deltas import ToolSchema
-from pixi.core.lines import AssistantLine, SystemLine, ToolCall, ToolLine, UserLine
+from pixi.core.llm import (
+    AssistantLine,
+    SystemLine,
+    ToolCall,
+    ToolLine,
+    ToolSchema,
+    UserLine,
+    estimate,
+    estimate_all,
+    estimate_text,
+    estimate_tools,
+    shortened,
+)
 from pixi.core.message import Image
-from pixi.core.tokens import estimate, estimate_all, estimate_text, estimate_tools, shortened
 
 CAT = Image("image/png", b"cat")
 

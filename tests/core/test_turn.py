@@ -7,9 +7,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pixi.core.deltas import Cited, Delta, Finished, Text, ToolSchema, Usage
 from pixi.core.language import BUILT_IN, CommandEnded, CommandStarted, CommandText, Thought
-from pixi.core.lines import AssistantLine, Line, SystemLine, ToolCall, ToolLine, UserLine
+from pixi.core.llm import (
+    AssistantLine,
+    Cited,
+    Delta,
+    Finished,
+    Line,
+    SystemLine,
+    Text,
+    ToolCall,
+    ToolLine,
+    ToolSchema,
+    Usage,
+    UserLine,
+)
 from pixi.core.reading import SILENCE, CommandEvent, ProsePolicy
 from pixi.core.spending import Limits
 from pixi.core.turn import UNANSWERED, Turn

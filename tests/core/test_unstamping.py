@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pytest
 
 from pixi.core.conversation import summary_line
-from pixi.core.forgetting import parts_of
+from pixi.core.memory import parts_of
 from pixi.core.message import Author, Message, Quoted
 from pixi.core.stamps import Citation, Reminder, stamp
 

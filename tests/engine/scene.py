@@ -8,15 +8,14 @@ from datetime import UTC, datetime
 from typing import TypedDict, Unpack
 
 from pixi.core.events import TurnReport
-from pixi.core.lines import AssistantLine, Line, UserLine
+from pixi.core.llm import AssistantLine, Line, UserLine
 from pixi.core.message import Author, Message
-from pixi.core.persona import Persona
+from pixi.core.persona import PaceSetting, Persona
 from pixi.core.reading import ProsePolicy
 from pixi.core.spending import Budgets, Limits
 from pixi.engine import Engine
 from pixi.engine.compaction import Helper
 from pixi.engine.context import Role
-from pixi.engine.turn_actions import PaceSetting
 from pixi.store.store import Store
 from pixi.testing import RecordingChannel, ScriptedModel
 from pixi.toolbox.addon import Addon

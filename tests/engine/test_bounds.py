@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from pixi.core.events import Failed
-from pixi.core.lines import ToolCall, ToolLine
+from pixi.core.llm import ToolCall, ToolLine
 from pixi.core.persona import Persona
 from pixi.core.spending import Limits
 from pixi.store.sqlite import SqliteStore

@@ -10,9 +10,8 @@ from typing import TypedDict, Unpack
 
 import pytest
 
-from pixi.core.deltas import Finished, Prices, Request, Usage
 from pixi.core.errors import ChannelError, ModelError, StoreError
-from pixi.core.lines import ToolCall
+from pixi.core.llm import Finished, Prices, Request, ToolCall, Usage
 from pixi.core.message import Rights, Venue
 from pixi.core.persona import Persona
 from pixi.core.spending import Allowance, Budgets, QuotaUsage, UsageEntry, UsageScope, day_of
@@ -21,7 +20,7 @@ from pixi.models.model import Traits
 from pixi.store.sql import SqlStore
 from pixi.store.sqlite import SqliteStore
 from pixi.testing import RecordingChannel, ScriptedModel
-from pixi.testing.scripted_model import Reply
+from pixi.testing.fakes import Reply
 from pixi.toolbox.addon import Addon
 from pixi.toolbox.context import Context
 from tests.engine.scene import PIXI, Scene, scene

@@ -10,7 +10,7 @@ from PIL import Image as Pillow
 from pixi.core.channel import Channel
 from pixi.core.errors import ChannelError
 from pixi.core.events import Failed, Sent, Shown, ToolAnswered
-from pixi.core.lines import AssistantLine, ToolCall, ToolLine
+from pixi.core.llm import AssistantLine, ToolCall, ToolLine
 from pixi.core.message import Card, Field, Image, card_on_record
 from pixi.core.persona import Persona
 from pixi.core.spending import Limits

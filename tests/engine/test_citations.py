@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from pixi.core.lines import UserLine
+from pixi.core.llm import UserLine
 from pixi.core.persona import Persona
 from pixi.core.stamps import Citation
 from pixi.engine import Engine

@@ -8,15 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from pixi.core.deltas import Finished, Request
-from pixi.core.lines import Line, UserLine
+from pixi.core.llm import Finished, Line, Request, UserLine
 from pixi.core.message import Message
 from pixi.core.spending import Limits
 from pixi.core.stamps import BROKE_OFF, STILL_WAITS
 from pixi.models.model import Traits
 from pixi.store.sqlite import SqliteStore
 from pixi.testing import ScriptedModel
-from pixi.testing.scripted_model import Step
+from pixi.testing.fakes import Step
 from tests.engine.scene import PIXI, Scene, scene
 from tests.waiting import until
 

@@ -8,11 +8,11 @@ import pytest
 
 from pixi.core.channel import Channel
 from pixi.core.errors import ChannelLost
-from pixi.core.lines import AssistantLine, ToolCall, ToolLine
+from pixi.core.llm import AssistantLine, ToolCall, ToolLine
 from pixi.core.persona import Persona
 from pixi.store.sqlite import SqliteStore
 from pixi.testing import RecordingChannel, ScriptedModel
-from pixi.testing.scripted_model import Scripted
+from pixi.testing.fakes import Scripted
 from pixi.toolbox.addon import Addon
 from pixi.toolbox.context import Context
 from tests.begun import begun

@@ -4,13 +4,13 @@ import asyncio
 
 import pytest
 
-from pixi.core.lines import ToolCall, UserLine
+from pixi.core.llm import ToolCall, UserLine
 from pixi.core.message import Message
 from pixi.core.persona import Persona
 from pixi.core.spending import Limits
 from pixi.store.sqlite import SqliteStore
 from pixi.testing import ScriptedModel
-from pixi.testing.scripted_model import Step
+from pixi.testing.fakes import Step
 from pixi.toolbox.addon import Addon
 from pixi.toolbox.context import Context
 from tests.engine.scene import Scene, scene

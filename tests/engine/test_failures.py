@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from pixi.core.deltas import Delta, Request, Text
 from pixi.core.errors import ModelError, StoreError
 from pixi.core.events import Failed, TurnEvent
-from pixi.core.lines import AssistantLine, UserLine
+from pixi.core.llm import AssistantLine, Delta, Request, Text, UserLine
 from pixi.core.message import Message
 from pixi.store.kept import Outcome
 from pixi.store.sqlite import SqliteStore

@@ -8,9 +8,9 @@ from random import Random
 import pytest
 
 from pixi.core.channel import Channel
-from pixi.core.deltas import Delta, Finished, Request, Text
 from pixi.core.errors import StoreError
 from pixi.core.events import Failed
+from pixi.core.llm import Delta, Finished, Request, Text
 from pixi.core.message import Author, Message
 from pixi.engine import Engine
 from pixi.models.model import Traits

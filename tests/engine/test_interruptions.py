@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from pixi.core.lines import AssistantLine, Line, ToolCall, ToolLine, UserLine
+from pixi.core.llm import AssistantLine, Line, ToolCall, ToolLine, UserLine
 from pixi.core.persona import Persona
 from pixi.core.spending import Limits
 from pixi.store.kept import Begun
 from pixi.store.sqlite import SqliteStore
 from pixi.testing import RecordingChannel, ScriptedModel
-from pixi.testing.scripted_model import Step
+from pixi.testing.fakes import Step
 from pixi.toolbox.addon import Addon
 from pixi.toolbox.context import Context
 from tests.engine.scene import Scene, scene

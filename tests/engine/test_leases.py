@@ -11,7 +11,7 @@ import pytest
 from pixi.core.channel import TAKEN_OVER, Channel
 from pixi.core.errors import LeaseHeld, StoreError
 from pixi.core.events import Failed
-from pixi.core.lines import AssistantLine, UserLine
+from pixi.core.llm import AssistantLine, UserLine
 from pixi.store.sqlite import SqliteStore
 from pixi.testing import RecordingChannel, ScriptedModel
 from tests.engine.scene import Scene, scene

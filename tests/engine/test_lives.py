@@ -16,9 +16,8 @@ from random import Random
 import pytest
 
 from pixi.core.channel import Channel
-from pixi.core.deltas import Delta, Finished, Request, Text
 from pixi.core.errors import ChannelLost, PixiError
-from pixi.core.lines import AssistantLine, UserLine
+from pixi.core.llm import AssistantLine, Delta, Finished, Request, Text, UserLine
 from pixi.core.message import Author, Message
 from pixi.core.reading import read_again
 from pixi.core.stamps import STILL_WAITS

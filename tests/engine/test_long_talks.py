@@ -9,10 +9,9 @@ from typing import Unpack
 
 import pytest
 
-from pixi.core.deltas import Finished, Request, Text, Usage
 from pixi.core.errors import ModelError, StoreError
 from pixi.core.language import Thought
-from pixi.core.lines import SystemLine, UserLine
+from pixi.core.llm import Finished, Request, SystemLine, Text, Usage, UserLine
 from pixi.core.message import Author
 from pixi.core.spending import Budgets
 from pixi.engine.conversation import LiveConversation
@@ -21,7 +20,7 @@ from pixi.store.kept import Fold, SavedConversation
 from pixi.store.sqlite import SqliteStore
 from pixi.store.writer import Writer
 from pixi.testing import RecordingChannel, ScriptedModel
-from pixi.testing.scripted_model import Scripted
+from pixi.testing.fakes import Scripted
 from tests.engine.scene import Parts, Scene, scene
 from tests.held_clock import HeldClock
 from tests.waiting import until

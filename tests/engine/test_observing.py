@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 
-from pixi.core.deltas import Finished, Prices, Text, Usage
 from pixi.core.errors import ModelError
 from pixi.core.language import Thought
-from pixi.core.lines import ToolCall
+from pixi.core.llm import Finished, Prices, Text, ToolCall, Usage
 from pixi.core.persona import Persona
 from pixi.models.model import Traits
 from pixi.testing import ScriptedModel

@@ -7,7 +7,7 @@ import pytest
 
 from pixi.core.errors import StoreError
 from pixi.core.events import Failed
-from pixi.core.lines import AssistantLine
+from pixi.core.llm import AssistantLine
 from pixi.store.postgres import store as postgres_connection
 from pixi.store.postgres.store import PostgresStore
 from pixi.testing import RecordingChannel, ScriptedModel

@@ -7,7 +7,7 @@ import pytest
 
 from pixi.core.errors import ConfigError
 from pixi.core.events import Failed
-from pixi.core.lines import AssistantLine, SystemLine
+from pixi.core.llm import AssistantLine, SystemLine
 from pixi.core.message import Abilities
 from pixi.core.persona import Persona
 from pixi.engine import context

@@ -9,7 +9,7 @@ from PIL import Image as Pillow
 from pixi.core.channel import Channel
 from pixi.core.errors import ConfigError
 from pixi.core.events import Failed, Performed, Pictured
-from pixi.core.lines import AssistantLine, SystemLine
+from pixi.core.llm import AssistantLine, SystemLine
 from pixi.core.message import Abilities, Image, Picture, on_record
 from pixi.core.persona import Example, Persona
 from pixi.core.spending import Limits
@@ -106,7 +106,7 @@ async def test_a_sticker_that_nobody_has_is_told_and_no_history() -> None:
 
 
 async def test_a_tool_s_picture_is_masked_and_in_order() -> None:
-    from pixi.core.lines import ToolCall
+    from pixi.core.llm import ToolCall
 
     persona = Persona("Pixi", "x", tools=("paint",))
     model = ScriptedModel(["[SEND: wait]", ToolCall("1", "paint", "{}")], "[SEND: ok]")

@@ -10,11 +10,10 @@ from pathlib import Path
 import pytest
 
 from pixi.core.channel import Channel
-from pixi.core.deltas import Usage
 from pixi.core.errors import ChannelElsewhere, ChannelError, ChannelForgot, ChannelLost, StoreError
 from pixi.core.events import Reacted, Sent
 from pixi.core.language import Planned
-from pixi.core.lines import AssistantLine, ToolLine, UserLine
+from pixi.core.llm import AssistantLine, ToolLine, Usage, UserLine
 from pixi.core.message import Author, Message
 from pixi.core.reading import SILENCE
 from pixi.core.stamps import BROKE_OFF
@@ -22,7 +21,7 @@ from pixi.engine.turn_actions import nonce_of
 from pixi.store.kept import AuditOutcome, Deed, Effect
 from pixi.store.sqlite import SqliteStore
 from pixi.testing import RecordingChannel, ScriptedModel
-from pixi.testing.scripted_model import Scripted
+from pixi.testing.fakes import Scripted
 from pixi.toolbox.addon import Addon
 from pixi.toolbox.context import Context
 from tests.begun import begun

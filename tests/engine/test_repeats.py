@@ -5,13 +5,12 @@ from dataclasses import replace
 
 import pytest
 
-from pixi.core.deltas import Finished, Usage
 from pixi.core.errors import ModelError
 from pixi.core.events import Grew, Noted, Opened, Sent, TurnReport
-from pixi.core.lines import ToolCall
+from pixi.core.llm import Finished, ToolCall, Usage
 from pixi.models.model import Traits
 from pixi.testing import ScriptedModel
-from pixi.testing.scripted_model import Scripted
+from pixi.testing.fakes import Scripted
 from pixi.toolbox.addon import Addon
 from pixi.toolbox.context import Context
 from tests.engine.scene import PIXI, Scene, scene

@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
-from pixi.core.deltas import Finished, Prices, Usage
 from pixi.core.errors import ModelError
 from pixi.core.events import TurnReport
+from pixi.core.llm import Finished, Prices, Usage
 from pixi.models.model import Traits
 from pixi.store.sqlite import SqliteStore
 from pixi.testing import RecordingChannel, ScriptedModel

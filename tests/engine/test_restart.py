@@ -8,13 +8,13 @@ import pytest
 
 from pixi.core.channel import TAKEN_OVER
 from pixi.core.events import Failed
-from pixi.core.lines import AssistantLine, ToolCall, UserLine
+from pixi.core.llm import AssistantLine, ToolCall, UserLine
 from pixi.core.message import Message
 from pixi.core.persona import Persona
 from pixi.models.model import Traits
 from pixi.store.sqlite import SqliteStore
 from pixi.testing import RecordingChannel, ScriptedModel
-from pixi.testing.scripted_model import Scripted
+from pixi.testing.fakes import Scripted
 from pixi.toolbox.addon import Addon
 from pixi.toolbox.context import Context
 from tests.begun import begun

@@ -4,9 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from pixi.core.deltas import Finished, Prices, Usage
 from pixi.core.events import TurnReport
-from pixi.core.lines import ToolCall
+from pixi.core.llm import Finished, Prices, ToolCall, Usage
 from pixi.core.persona import Persona
 from pixi.core.spending import (
     Budgets,

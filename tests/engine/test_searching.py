@@ -3,8 +3,8 @@
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
-from pixi.core.deltas import Cited
 from pixi.core.events import Sent, Sourced, TurnEnded
+from pixi.core.llm import Cited
 from pixi.core.persona import Persona
 from pixi.engine import Engine
 from pixi.models.dialects.responses import Responses

@@ -13,7 +13,7 @@ from pixi.core.channel import Question
 from pixi.core.errors import ChannelError, ToolError
 from pixi.core.events import Verdict
 from pixi.core.life import Life, LifeEvent
-from pixi.core.lines import ToolCall
+from pixi.core.llm import ToolCall
 from pixi.core.message import Author, Image, Rights, Venue
 from pixi.core.spending import Budgets, Limits
 from pixi.engine.context import local_now
@@ -24,8 +24,7 @@ from pixi.engine.usage import TurnUsage, UsageLedger
 from pixi.store.sqlite import SqliteStore
 from pixi.testing import RecordingChannel, ScriptedModel
 from pixi.toolbox.context import Context
-from pixi.toolbox.rates import Rate, Rates
-from pixi.toolbox.tools import Allowed, Tool, Toolbox, ToolTerms, tool_from
+from pixi.toolbox.tools import Allowed, Rate, Rates, Tool, Toolbox, ToolTerms, tool_from
 from tests.engine.scene import PIXI
 
 MO, ANN = Author("1", "Mo"), Author("2", "Ann")

@@ -6,15 +6,14 @@ from typing import Any
 import pytest
 from PIL import Image as Pillow
 
-from pixi.core.deltas import Finished, Request
 from pixi.core.errors import ToolError
-from pixi.core.lines import ToolCall, ToolLine
+from pixi.core.llm import Finished, Request, ToolCall, ToolLine
 from pixi.core.message import Image
 from pixi.core.persona import Persona
 from pixi.core.spending import Limits
 from pixi.models.model import Traits
 from pixi.testing import ScriptedModel
-from pixi.testing.scripted_model import Step
+from pixi.testing.fakes import Step
 from pixi.toolbox.addon import Addon
 from pixi.toolbox.context import Context
 from tests.engine.scene import Scene, scene

@@ -8,18 +8,17 @@ from typing import Any
 
 import pytest
 
-from pixi.core.deltas import Finished
 from pixi.core.errors import ToolError
 from pixi.core.events import Progressed, ToolAnswered, ToolCalled
-from pixi.core.lines import AssistantLine, Line, ToolCall, ToolLine
+from pixi.core.llm import AssistantLine, Finished, Line, ToolCall, ToolLine
 from pixi.core.persona import Persona
 from pixi.core.spending import Limits
 from pixi.models.model import Traits
 from pixi.testing import ScriptedModel
-from pixi.testing.scripted_model import Step
+from pixi.testing.fakes import Step
 from pixi.toolbox.addon import Addon
 from pixi.toolbox.context import Context
-from pixi.toolbox.results import clipped
+from pixi.toolbox.results import within_bytes
 from tests.engine.scene import Scene, scene
 from tests.held_clock import HeldClock
 
@@ -155,7 +154,7 @@ async def test_a_result_leaves_room_in_a_small_context() -> None:
     ("text", "limit"), [("🥞" * 100, 99), ("a" * 100, 100), ("x\ud800y", 50), ("é" * 60, 60)]
 )
 def test_clipped_is_within_its_bytes(text: str, limit: int) -> None:
-    assert len(clipped(text, limit).encode()) <= limit
+    assert len(within_bytes(text, limit).encode()) <= limit
 
 
 async def test_calls_run_side_by_side_and_are_answered_in_order(clock: HeldClock) -> None:

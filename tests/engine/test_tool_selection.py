@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from pixi.core.deltas import ToolSchema
-from pixi.core.lines import AssistantLine, SystemLine, ToolCall, UserLine
+from pixi.core.llm import AssistantLine, SystemLine, ToolCall, ToolSchema, UserLine
 from pixi.core.persona import Persona
 from pixi.core.spending import Limits
 from pixi.engine.capabilities import Capabilities, ToolRoom, ToolSelector

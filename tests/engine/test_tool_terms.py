@@ -10,7 +10,7 @@ import pytest
 from pixi.core.channel import Question
 from pixi.core.errors import ConfigError
 from pixi.core.events import Failed, Verdict
-from pixi.core.lines import ToolCall, ToolLine
+from pixi.core.llm import ToolCall, ToolLine
 from pixi.core.message import Author
 from pixi.core.persona import Persona
 from pixi.core.spending import Limits

@@ -12,17 +12,17 @@ import pytest
 
 from pixi.core.errors import ChannelError, StoreError, ToolError
 from pixi.core.events import Failed, ToolAnswered
-from pixi.core.lines import ToolCall, ToolLine
+from pixi.core.llm import ToolCall, ToolLine
 from pixi.core.message import Author, Venue
 from pixi.core.persona import Persona
 from pixi.core.spending import Limits, UsageEntry
 from pixi.store.kept import Deed, Quota
 from pixi.store.sqlite import SqliteStore
 from pixi.testing import RecordingChannel, ScriptedModel
-from pixi.testing.scripted_model import Step
+from pixi.testing.fakes import Step
 from pixi.toolbox.addon import Addon
 from pixi.toolbox.context import Context
-from pixi.toolbox.rates import Rate
+from pixi.toolbox.tools import Rate
 from tests.engine.scene import Scene, scene
 from tests.waiting import until
 

@@ -8,7 +8,7 @@ import pytest
 
 from pixi.core.errors import ChannelLost, ModelError, StoreError
 from pixi.core.events import Grew, Opened, Performed
-from pixi.core.lines import AssistantLine, ToolCall, UserLine
+from pixi.core.llm import AssistantLine, ToolCall, UserLine
 from pixi.core.message import Message
 from pixi.core.persona import Persona
 from pixi.core.spending import Limits
@@ -16,7 +16,7 @@ from pixi.models.model import Traits
 from pixi.store.kept import UnfinishedTurn
 from pixi.store.sqlite import SqliteStore
 from pixi.testing import RecordingChannel, ScriptedModel
-from pixi.testing.scripted_model import Step
+from pixi.testing.fakes import Step
 from pixi.toolbox.addon import Addon
 from pixi.toolbox.context import Context, Draft
 from tests.engine.scene import Scene, scene

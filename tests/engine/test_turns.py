@@ -6,17 +6,16 @@ from typing import Any
 
 import pytest
 
-from pixi.core.deltas import Finished, PromptProgress, Usage
 from pixi.core.errors import ConfigError
 from pixi.core.events import Failed, Grew, Noted, Opened, Performed, Reacted, Sent, TurnEnded
-from pixi.core.lines import AssistantLine, UserLine
+from pixi.core.llm import AssistantLine, Finished, PromptProgress, Usage, UserLine
 from pixi.core.message import Message
 from pixi.core.persona import Persona
 from pixi.core.spending import Limits
 from pixi.models.model import Traits
 from pixi.store.sqlite import SqliteStore
 from pixi.testing import RecordingChannel, ScriptedModel
-from pixi.testing.scripted_model import Step
+from pixi.testing.fakes import Step
 from pixi.toolbox.addon import Addon
 from pixi.toolbox.context import Context
 from tests.engine.scene import PIXI, scene

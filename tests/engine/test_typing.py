@@ -4,9 +4,8 @@ import asyncio
 
 import pytest
 
-from pixi.core.deltas import PromptProgress
 from pixi.core.language import Thought
-from pixi.core.lines import ToolCall
+from pixi.core.llm import PromptProgress, ToolCall
 from pixi.core.persona import Persona
 from pixi.testing import RecordingChannel, ScriptedModel
 from pixi.toolbox.addon import Addon

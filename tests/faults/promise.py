@@ -20,7 +20,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from pixi.core.events import Failed
-from pixi.core.lines import AssistantLine
+from pixi.core.llm import AssistantLine
 from pixi.core.persona import Persona
 from pixi.core.spending import Limits
 from pixi.engine import Engine

@@ -13,7 +13,7 @@ from pixi.testing import RecordingChannel
 from pixi.testing.discord import ids
 from pixi.toolbox.addon import Addon
 from pixi.toolbox.context import Context
-from pixi.toolbox.rates import Rate
+from pixi.toolbox.tools import Rate
 from tests.end_to_end.bot import scene as on_discord
 from tests.faults.promise import in_turn, trouble
 from tests.faults.test_store import PATIENT

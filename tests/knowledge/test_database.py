@@ -20,7 +20,9 @@ from pixi.knowledge import scan, sync
 from pixi.knowledge.catalogue import candidates
 from pixi.knowledge.database import DirectoryDatabase
 from pixi.knowledge.entry import Entry, Found
-from pixi.knowledge.index import Excerpt, Index, IndexDamaged
+from pixi.knowledge.evidence import Excerpt
+from pixi.knowledge.index import Index
+from pixi.knowledge.query import IndexDamaged
 from tests.documents.at_hand import ReadersAtHand
 from tests.waiting import until
 

@@ -14,7 +14,7 @@ from pixi.core.errors import ConfigError
 from pixi.knowledge import scan
 from pixi.knowledge import vectors as vectors_module
 from pixi.knowledge.database import DirectoryDatabase
-from pixi.knowledge.index import Scored
+from pixi.knowledge.query import Scored
 from pixi.knowledge.vectors import POOL, WEIGHT, VectorSet, joined
 from pixi.models.embeddings import OpenAIEmbeddings
 from pixi.models.faults import Retries

@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from pixi.mcp import process
-from pixi.mcp.lock import FILE_NAME, LockFile
-from pixi.mcp.offers import Program, Ready, Where
+from pixi.mcp.offers import FILE_NAME, LockFile, Program, Ready, Where
 from pixi.mcp.server import McpServer, McpTimeouts
 from tests.pages import ROOT
 from tests.waiting import LIMIT, until, within

@@ -9,8 +9,18 @@ from pathlib import Path
 import pytest
 
 from pixi.core.errors import ConfigError
-from pixi.mcp.lock import FILE_NAME, ApprovedServer, LockFile, sifted
-from pixi.mcp.offers import CallFailed, ForeignTool, NetworkServer, Program, Waiting, visible
+from pixi.mcp.offers import (
+    FILE_NAME,
+    ApprovedServer,
+    CallFailed,
+    ForeignTool,
+    LockFile,
+    NetworkServer,
+    Program,
+    Waiting,
+    sifted,
+    visible,
+)
 from tests.mcp.scene import SECONDS, kept, rogue, started
 from tests.waiting import until
 

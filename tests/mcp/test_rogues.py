@@ -9,7 +9,7 @@ import pytest
 from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCNotification
 
-from pixi.mcp import lock, server, transports
+from pixi.mcp import offers, server, transports
 from pixi.mcp.connection import connected
 from pixi.mcp.offers import Broken, CallFailed, Program, Ready
 from pixi.mcp.server import McpTimeouts
@@ -339,7 +339,7 @@ async def test_a_list_that_changes(tmp_path: Path) -> None:
 async def test_a_list_that_never_rests_is_read_less_and_less_and_remembered_in_bounds(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lock, "_MOST_KEPT", 50)
+    monkeypatch.setattr(offers, "_MOST_KEPT", 50)
     time, any_of, passed = asyncio.get_running_loop().time, server._any_of, 0.0
     asked: list[float] = []
 
@@ -364,7 +364,7 @@ async def test_a_list_that_never_rests_is_read_less_and_less_and_remembered_in_b
         await until(lambda: notes.read_text().count("listed") >= 6, "six looks")
         assert "it has named so many tools by now that new ones are left out" in it.said
         assert it.server.tools == ()
-        approved = await lock.LockFile(tmp_path / "here" / lock.FILE_NAME).approved("rogue")
+        approved = await offers.LockFile(tmp_path / "here" / offers.FILE_NAME).approved("rogue")
         assert approved is not None
         assert len(approved.tools) == 50
         assert isinstance(it.server.state, Ready)

@@ -8,9 +8,19 @@ from typing import Any
 
 import pytest
 
-from pixi.core.deltas import Delta, Request, Text, ToolSchema
 from pixi.core.errors import ModelError
-from pixi.core.lines import AssistantLine, Line, SystemLine, ToolCall, ToolLine, UserLine
+from pixi.core.llm import (
+    AssistantLine,
+    Delta,
+    Line,
+    Request,
+    SystemLine,
+    Text,
+    ToolCall,
+    ToolLine,
+    ToolSchema,
+    UserLine,
+)
 from pixi.models.dialects.anthropic import Anthropic
 from pixi.models.dialects.chat import Chat
 from pixi.models.dialects.dialect import Dialect

@@ -5,9 +5,19 @@ from collections.abc import Callable
 
 import pytest
 
-from pixi.core.deltas import Cited, Finished, Request, Usage
 from pixi.core.errors import ModelError
-from pixi.core.lines import AssistantLine, Line, SystemLine, ToolCall, ToolLine, UserLine
+from pixi.core.llm import (
+    AssistantLine,
+    Cited,
+    Finished,
+    Line,
+    Request,
+    SystemLine,
+    ToolCall,
+    ToolLine,
+    Usage,
+    UserLine,
+)
 from pixi.core.message import Image
 from pixi.models.dialects.anthropic import Anthropic
 from pixi.models.model import Traits

@@ -6,9 +6,8 @@ from contextlib import aclosing, asynccontextmanager
 
 import pytest
 
-from pixi.core.deltas import Request, Text
 from pixi.core.errors import ModelError
-from pixi.core.lines import UserLine
+from pixi.core.llm import Request, Text, UserLine
 from pixi.models.breaker import BreakerPolicy, Breakers
 from pixi.models.deadlines import Deadlines
 from pixi.models.embeddings import OpenAIEmbeddings

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from pixi.core.lines import ToolCall
+from pixi.core.llm import ToolCall
 from pixi.models.dialects.chat import CallAssembler, CallPiece, FunctionPiece
 
 Piece = tuple[int | None, str | None, str | None, str | None]

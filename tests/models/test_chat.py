@@ -5,9 +5,8 @@ from collections.abc import Callable
 
 import pytest
 
-from pixi.core.deltas import Finished, Request, Usage
 from pixi.core.errors import ConfigError, ModelError
-from pixi.core.lines import AssistantLine, ToolCall, ToolLine, UserLine
+from pixi.core.llm import AssistantLine, Finished, Request, ToolCall, ToolLine, Usage, UserLine
 from pixi.core.message import Image
 from pixi.models.connections import open_session
 from pixi.models.deadlines import Deadlines

@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pixi.core.deltas import Delta, Finished, Text, Usage
 from pixi.core.language import Thought
-from pixi.core.lines import ToolCall
+from pixi.core.llm import Delta, Finished, Text, ToolCall, Usage
 from pixi.models.dialects.chat import ChatReader
 from tests.models.doors import SERVER
 from tests.servers.scripted_openai import Json, call, chunk, content, finish, usage

@@ -5,13 +5,11 @@ from typing import Any
 
 import pytest
 
-from pixi.core.control_words import broken
-from pixi.core.deltas import Request, ToolSchema
+from pixi.core.control_words import broken, cleaned
 from pixi.core.errors import ModelError
 from pixi.core.language import unbroken
-from pixi.core.lines import AssistantLine, Line, SystemLine, ToolCall, ToolLine, UserLine
-from pixi.models import served
-from pixi.models.cleaning import cleaned
+from pixi.core.llm import AssistantLine, Line, Request, SystemLine, ToolCall, ToolLine, ToolSchema, UserLine
+from pixi.models import traits
 from pixi.models.dialects.anthropic import Anthropic
 from pixi.models.dialects.chat import Chat
 from pixi.models.dialects.dialect import Dialect
@@ -175,7 +173,7 @@ async def test_a_server_that_still_loads_is_asked_again(make: MakeModel, status:
 async def test_a_server_that_does_not_tell_in_time_is_asked_once(
     make: MakeModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(served, "_SECONDS", 0.05)
+    monkeypatch.setattr(traits, "_SECONDS", 0.05)
     async with ScriptedOpenAI(SAID, about={"/props": [Reply((Hang(),))]}) as server:
         model = make(server, grammar="llama.cpp")
         await say(model)

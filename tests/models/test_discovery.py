@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from pixi.core.providers import PROVIDERS, providers_with_key
-from pixi.models.discovery import FoundServer, KnownServer, find_servers, names_in
+from pixi.models.machine import FoundServer, KnownServer, find_servers, names_in
 from tests.held_clock import HeldClock
 from tests.servers.scripted_openai import Flood, Hang, Reply, ScriptedOpenAI, answer, error, head, page
 from tests.waiting import LIMIT

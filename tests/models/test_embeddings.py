@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from pixi.core.deltas import Prices, Usage
 from pixi.core.errors import ConfigError, ModelError
+from pixi.core.llm import Prices, Usage
 from pixi.models.embeddings import OpenAIEmbeddings
 from pixi.models.faults import Retries
 from tests.servers.scripted_embeddings import ScriptedEmbeddings, embeddings_server, listed, meaning

@@ -11,10 +11,9 @@ from itertools import pairwise
 import pytest
 
 from pixi import Engine, Persona
-from pixi.core.deltas import Delta, Finished, Request, Text
 from pixi.core.errors import ConfigError, ModelError
 from pixi.core.language import Thought
-from pixi.core.lines import AssistantLine, ToolCall, UserLine
+from pixi.core.llm import AssistantLine, Delta, Finished, Request, Text, ToolCall, UserLine
 from pixi.core.message import Image
 from pixi.models.deadlines import Deadlines
 from pixi.models.model import Traits

@@ -8,16 +8,14 @@ from dataclasses import replace
 import pytest
 from msgspec import structs
 
-from pixi.core.deltas import Delta, Finished, Prices, Request, Text, Usage
 from pixi.core.errors import ModelError
 from pixi.core.language import Thought
-from pixi.core.lines import AssistantLine, SystemLine, UserLine
-from pixi.models.error_body import Complaint
+from pixi.core.llm import AssistantLine, Delta, Finished, Prices, Request, SystemLine, Text, Usage, UserLine
 from pixi.models.fallback import FallbackModel
-from pixi.models.faults import Server, refusal
+from pixi.models.faults import Complaint, Server, refusal
 from pixi.models.model import Model, Traits
 from pixi.testing import ScriptedModel
-from pixi.testing.scripted_model import Scripted
+from pixi.testing.fakes import Scripted
 
 HI = Request((SystemLine("You are Pixi."), UserLine("mo: hi")))
 DOWN = ModelError("first:80 failed (500).")

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from pixi.core.deltas import Finished, Text
 from pixi.core.errors import ModelError
+from pixi.core.llm import Finished, Text
 from pixi.models.breaker import Breakers
 from pixi.models.connections import open_session
 from pixi.models.deadlines import Deadlines

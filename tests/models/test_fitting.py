@@ -3,10 +3,18 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pixi.core.deltas import Request, ToolSchema
-from pixi.core.lines import AssistantLine, Line, SystemLine, ToolCall, ToolLine, UserLine
-from pixi.core.tokens import estimate_all
-from pixi.models.fitting import fitted
+from pixi.core.llm import (
+    AssistantLine,
+    Line,
+    Request,
+    SystemLine,
+    ToolCall,
+    ToolLine,
+    ToolSchema,
+    UserLine,
+    estimate_all,
+)
+from pixi.models.fallback import fitted
 
 PREFIX = SystemLine("You are Pixi.")
 LOOK = ToolSchema("look", "look at something", {"type": "object"})

@@ -4,10 +4,9 @@ import base64
 
 import pytest
 
-from pixi.core.deltas import Cited, Finished, Request, Usage
 from pixi.core.errors import ModelError
 from pixi.core.language import Thought
-from pixi.core.lines import AssistantLine, Line, ToolCall, ToolLine
+from pixi.core.llm import AssistantLine, Cited, Finished, Line, Request, ToolCall, ToolLine, Usage
 from pixi.core.message import Image
 from pixi.models.dialects.gemini import Gemini
 from pixi.models.model import Traits

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pixi.core.control_words import breaking
-from pixi.models.size import read_head
+from pixi.models.traits import read_head
 from pixi.models.weights import cached, installed
 
 

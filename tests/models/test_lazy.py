@@ -4,9 +4,8 @@ import asyncio
 
 import pytest
 
-from pixi.core.deltas import Finished, Request, Text
 from pixi.core.errors import ConfigError, ModelError
-from pixi.core.lines import UserLine
+from pixi.core.llm import Finished, Request, Text, UserLine
 from pixi.models.model import LazyModel, Model, Traits
 from pixi.testing import ScriptedModel
 from tests.waiting import until

@@ -18,11 +18,20 @@ from typing import Literal
 import pytest
 import pytest_asyncio
 
-from pixi.core.deltas import Finished, PromptProgress, Repeats, Request, Text
 from pixi.core.errors import ConfigError, ModelError
 from pixi.core.grammar import command_grammar
 from pixi.core.language import CommandEnded, CommandStarted, CommandStream, Prose
-from pixi.core.lines import AssistantLine, Line, SystemLine, UserLine
+from pixi.core.llm import (
+    AssistantLine,
+    Finished,
+    Line,
+    PromptProgress,
+    Repeats,
+    Request,
+    SystemLine,
+    Text,
+    UserLine,
+)
 from pixi.core.persona import Persona
 from pixi.core.prompt import CommandHelp, prefix
 from pixi.engine.context import prompt_template
@@ -30,9 +39,9 @@ from pixi.knowledge.retrieval import RetrievalAgent
 from pixi.models import llama_process
 from pixi.models.llama import LocalModel
 from pixi.models.llama_process import LlamaProcess, ServerSettings
-from pixi.models.size import describe
+from pixi.models.traits import describe
 from pixi.models.weights import cached, installed
-from pixi.settings.sampling import Sampling
+from pixi.settings.sections import Sampling
 from tests.knowledge.retrieval.scene import BRIDGE_ENTRY, TEA_ENTRY
 from tests.waiting import until
 

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pixi.core.deltas import Request, ToolSchema
-from pixi.core.lines import AssistantLine, Line, SystemLine, ToolCall, ToolLine, UserLine
+from pixi.core.llm import AssistantLine, Line, Request, SystemLine, ToolCall, ToolLine, ToolSchema, UserLine
 from pixi.core.message import Image
 from pixi.models.dialects.chat import chat_fields, messages
 from pixi.models.dialects.prompt import GrammarField, Quirk, Style, encoded

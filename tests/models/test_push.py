@@ -8,7 +8,7 @@ from contextvars import ContextVar
 
 import pytest
 
-from pixi.core.deltas import Delta, Finished, Request, Text
+from pixi.core.llm import Delta, Finished, Request, Text
 from pixi.models.fallback import FallbackModel
 from pixi.models.model import SLICE, Model, Traits, push
 from pixi.models.server_model import ServerModel

@@ -6,9 +6,8 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from pixi.core.deltas import Delta, PromptProgress, Request, Text
 from pixi.core.errors import ModelError
-from pixi.core.lines import UserLine
+from pixi.core.llm import Delta, PromptProgress, Request, Text, UserLine
 from pixi.models.breaker import BreakerPolicy, Breakers
 from pixi.models.connections import is_near
 from pixi.models.deadlines import Deadlines, FirstWait, Overdue, ReadingSpeed, Watchdog

@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from pixi.core.deltas import Cited, Finished, Request, Usage
 from pixi.core.language import Thought
-from pixi.core.lines import AssistantLine, ToolCall, ToolLine, UserLine
+from pixi.core.llm import AssistantLine, Cited, Finished, Request, ToolCall, ToolLine, Usage, UserLine
 from pixi.core.message import Image
 from pixi.models.dialects.prompt import Style
 from pixi.models.dialects.responses import Responses, response_fields

@@ -7,11 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pixi.core.deltas import Cited, Delta, Finished, Text
 from pixi.core.language import Thought
-from pixi.core.lines import ToolCall
+from pixi.core.llm import Cited, Delta, Finished, Text, ToolCall
 from pixi.models.dialects.responses import ResponseReader, Sealed
-from pixi.models.sse import SSEDecoder
+from pixi.models.reply import SSEDecoder
 from tests.models.doors import SERVER
 from tests.servers.scripted_openai import Json
 from tests.servers.scripted_responses import (

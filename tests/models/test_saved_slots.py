@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pixi.core.deltas import Finished, Request
-from pixi.core.lines import Line, SystemLine, UserLine
+from pixi.core.llm import Finished, Line, Request, SystemLine, UserLine
 from pixi.models import saved_slots
 from pixi.models.llama import LocalModel
 from pixi.models.llama_process import LlamaProcess

@@ -6,13 +6,12 @@ from typing import Any
 
 import pytest
 
-from pixi.core.deltas import Request, ToolSchema
-from pixi.core.lines import SystemLine, UserLine
-from pixi.models import served
+from pixi.core.llm import Request, SystemLine, ToolSchema, UserLine
+from pixi.models import traits
 from pixi.models.faults import Server
 from pixi.models.model import Traits
 from pixi.models.server_model import ServerModel
-from pixi.models.size import describe, size_in, sized, tools_for
+from pixi.models.traits import describe, size_in, sized, tools_for
 from tests.servers.scripted_openai import Hang, Reply, ScriptedOpenAI, answer, content, finish, stream
 
 SAID = stream(content("[SEND: hi]"), finish())
@@ -182,7 +181,7 @@ async def test_a_server_that_is_away_is_asked_again_and_one_that_hangs_is_not(
         assert describe(model.traits).startswith("size unknown")
         await ask(model)
         assert describe(model.traits).startswith("1.5B")
-    monkeypatch.setattr(served, "_SECONDS", 0.05)
+    monkeypatch.setattr(traits, "_SECONDS", 0.05)
     async with ScriptedOpenAI(SAID, about={"/props": [Reply((Hang(),))]}) as server:
         model = make(server.base_url)
         await model.learn()
@@ -209,9 +208,9 @@ async def test_only_servers_nearby_are_asked(
 ) -> None:
     asked = []
 
-    async def ask_about_model(_: object, server: Server, *__: object, **___: object) -> served.ServedModel:
+    async def ask_about_model(_: object, server: Server, *__: object, **___: object) -> traits.ServedModel:
         asked.append(server.base_url)
-        return served.ServedModel()
+        return traits.ServedModel()
 
     monkeypatch.setattr("pixi.models.server_model.ask_about_model", ask_about_model)
     await make(address).learn()

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pixi.models.sse import EventTooLong, SSEDecoder
+from pixi.models.reply import EventTooLong, SSEDecoder
 from tests.steps import steps_of
 
 

@@ -4,9 +4,8 @@ import json
 
 import pytest
 
-from pixi.core.deltas import Request, Text
 from pixi.core.errors import ModelError
-from pixi.core.lines import UserLine
+from pixi.core.llm import Request, Text, UserLine
 from pixi.models.dialects.gemini import Gemini
 from pixi.models.faults import Retries
 from pixi.models.model import Model

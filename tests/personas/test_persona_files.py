@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from pixi.core.errors import ConfigError
 from pixi.core.persona import Example, Persona
-from pixi.personas.files import LARGEST, LoadedPersona, load_persona, parse_persona, read_persona
+from pixi.personas.files import LARGEST, LoadedPersona, load_persona, parse_persona
 from tests.steps import assert_linear
 
 WHOLE = """\
@@ -49,7 +49,7 @@ Blinks.
 
 def faulty(path: Path) -> str:
     with pytest.raises(ConfigError) as caught:
-        read_persona(path)
+        load_persona(path)
     text = str(caught.value)
     assert text.startswith(str(path))
     assert "\n" not in text
@@ -84,7 +84,7 @@ def test_byte_order_mark_and_foreign_line_endings_change_nothing(tmp_path: Path,
     foreign.parent.mkdir()
     plain.write_bytes(WHOLE.encode())
     foreign.write_bytes(b"\xef\xbb\xbf" + WHOLE.replace("\n", ending).encode())
-    read, other = read_persona(plain), read_persona(foreign)
+    read, other = load_persona(plain).persona, load_persona(foreign).persona
     assert other.origin == str(foreign)
     assert (other.prompt, other.examples, other.likes) == (read.prompt, read.examples, read.likes)
 
@@ -98,7 +98,7 @@ def test_a_file_without_front_matter_is_a_prompt_named_by_its_file(
 ) -> None:
     path = tmp_path / file
     path.write_text("You are an owl.\n\n---\n\nYou hoot.", encoding="utf-8")
-    assert read_persona(path) == Persona(
+    assert load_persona(path).persona == Persona(
         name=name, prompt="You are an owl.\n\n---\n\nYou hoot.", origin=str(path)
     )
 
@@ -151,7 +151,7 @@ def test_what_is_no_text_file(tmp_path: Path) -> None:
     assert faulty(tmp_path / "none.md") == ": there is no such file; check the path."
     large = tmp_path / "large.md"
     large.write_bytes(b"x" * LARGEST)
-    assert len(read_persona(large).prompt) == LARGEST
+    assert len(load_persona(large).persona.prompt) == LARGEST
     large.write_bytes(b"x" * (LARGEST + 1))
     assert faulty(large) == ": this is too large for a persona (262,145 bytes); keep it under 256 KB."
     assert "cannot be read" in faulty(latin / "below")
@@ -172,7 +172,7 @@ def test_links_and_pipes(tmp_path: Path) -> None:
 
 def test_a_path_that_no_system_has() -> None:
     with pytest.raises(ConfigError, match="cannot be read"):
-        read_persona("a\0b.md")
+        load_persona(Path("a\0b.md"))
 
 
 def test_unknown_placeholders_are_told_and_stay(tmp_path: Path) -> None:
@@ -261,4 +261,4 @@ def test_no_bytes_raise_anything_but_a_config_error(
     path = tmp_path_factory.getbasetemp() / "bytes.md"
     path.write_bytes(data)
     with suppress(ConfigError):
-        assert read_persona(path).origin == str(path)
+        assert load_persona(path).persona.origin == str(path)

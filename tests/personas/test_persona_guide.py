@@ -4,9 +4,8 @@ import re
 from pathlib import Path
 
 from pixi.core.language import BUILT_IN
-from pixi.personas.files import load_persona
+from pixi.personas.files import BrokenPersona, list_personas, load_persona
 from pixi.personas.front_matter import KEYS
-from pixi.personas.registry import BrokenPersona, list_personas
 
 GUIDE = (Path(__file__).parents[2] / "docs" / "personas.md").read_text(encoding="utf-8")
 

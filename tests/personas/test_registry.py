@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from pixi.core.errors import ConfigError
-from pixi.personas.files import LoadedPersona
-from pixi.personas.registry import (
+from pixi.personas.files import (
     BrokenPersona,
+    LoadedPersona,
     find_persona,
     list_personas,
     persona_folders,

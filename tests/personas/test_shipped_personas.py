@@ -6,8 +6,7 @@ import pytest
 
 from pixi.core.language import CommandEnded, CommandStream, Prose
 from pixi.core.persona import Persona
-from pixi.personas.files import load_persona
-from pixi.personas.registry import find_persona, shipped_folder
+from pixi.personas.files import find_persona, load_persona, shipped_folder
 
 FILES = sorted(shipped_folder().glob("*.md"))
 

@@ -5,7 +5,7 @@ from html import escape
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from pixi.personas.registry import shipped_folder
+from pixi.personas.files import shipped_folder
 from pixi.testing.discord import FakeMessage, User
 from tests.end_to_end.bot import Scene, scene
 from tests.page.browsing import browsing

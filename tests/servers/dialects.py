@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Literal, Protocol
 
-from pixi.core.deltas import Usage
 from pixi.core.language import Thought
-from pixi.core.lines import ToolCall
+from pixi.core.llm import ToolCall, Usage
 from tests.servers import scripted_anthropic as claude
 from tests.servers import scripted_gemini as google
 from tests.servers import scripted_openai as openai

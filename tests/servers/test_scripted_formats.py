@@ -10,8 +10,7 @@ from openai.types import responses as openai_responses
 from openai.types.chat.completion_create_params import CompletionCreateParamsStreaming
 from openai.types.responses.response_create_params import ResponseCreateParamsStreaming
 
-from pixi.core.deltas import Request, ToolSchema
-from pixi.core.lines import AssistantLine, SystemLine, ToolCall, ToolLine, UserLine
+from pixi.core.llm import AssistantLine, Request, SystemLine, ToolCall, ToolLine, ToolSchema, UserLine
 from pixi.core.message import Image
 from pixi.models.dialects.chat import chat_fields
 from pixi.models.dialects.prompt import Style, encoded
@@ -106,7 +105,7 @@ def thoughts_before(call: ToolCall) -> list[Json]:
     reply = (*scripted_responses.thought("hm", sealed="sealed"), *scripted_responses.call(call.name, "{}"))
     reader.feed([json.dumps(event).encode() for event in reply])
     reader.close()
-    return list(sealed.of(CALLS[0].id) or ())
+    return list(sealed.get(CALLS[0].id) or ())
 
 
 @pytest.mark.parametrize("asked", REQUESTS)

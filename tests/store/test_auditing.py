@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from pixi.core.deltas import Usage
 from pixi.core.errors import OverQuota, StoreOutdated
-from pixi.core.lines import AssistantLine, ToolCall, ToolLine, UserLine
+from pixi.core.llm import AssistantLine, ToolCall, ToolLine, Usage, UserLine
 from pixi.core.message import Author, Image, Message
 from pixi.core.stamps import stamp
 from pixi.store.kept import AuditOutcome, Deed, Quota

@@ -5,8 +5,7 @@ import hashlib
 from dataclasses import replace
 from pathlib import Path
 
-from pixi.core.deltas import Usage
-from pixi.core.lines import UserLine
+from pixi.core.llm import Usage, UserLine
 from pixi.core.message import Author, Image, Message, Quoted
 from pixi.store.kept import UnfinishedTurn
 from pixi.store.opening import open_store

@@ -5,9 +5,8 @@ from contextlib import closing
 
 import pytest
 
-from pixi.core.deltas import Usage
 from pixi.core.language import Planned
-from pixi.core.lines import AssistantLine, UserLine
+from pixi.core.llm import AssistantLine, Usage, UserLine
 from pixi.core.message import Author, Image, Message, Quoted
 from pixi.store.kept import ApiKey, ChannelConfig, SentFile, Talk
 from pixi.store.statements import (

@@ -2,8 +2,7 @@
 
 import pytest
 
-from pixi.core.deltas import Usage
-from pixi.core.lines import AssistantLine, UserLine
+from pixi.core.llm import AssistantLine, Usage, UserLine
 from pixi.core.memory import Memory
 from pixi.core.message import Author, Message
 from pixi.core.spending import UsageEntry

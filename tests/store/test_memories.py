@@ -5,8 +5,7 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-from pixi.core.deltas import Usage
-from pixi.core.lines import AssistantLine, Line, ToolCall, ToolLine, UserLine
+from pixi.core.llm import AssistantLine, Line, ToolCall, ToolLine, Usage, UserLine
 from pixi.core.memory import Memory
 from pixi.core.message import Audience, Author, Message
 from pixi.core.reading import SILENCE

@@ -11,10 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from pixi.core.deltas import Usage
 from pixi.core.errors import LeaseHeld, StoreOutdated
 from pixi.core.language import Planned
-from pixi.core.lines import AssistantLine, UserLine
+from pixi.core.llm import AssistantLine, Usage, UserLine
 from pixi.core.message import Author, Message
 from pixi.core.spending import UsageEntry
 from pixi.store.kept import Deed, PlannedCommand
@@ -417,10 +416,10 @@ async def test_a_number_that_was_not_kept_locks_nobody_out(url: str) -> None:
 WORKER = """
 import asyncio, sys
 from random import Random
-from pixi.core.deltas import Usage
+from pixi.core.llm import Usage
 from pixi.core.errors import LeaseHeld, StoreOutdated
 from pixi.core.language import Planned
-from pixi.core.lines import AssistantLine, UserLine
+from pixi.core.llm import AssistantLine, UserLine
 from pixi.store.opening import open_store
 
 USED = Usage()

@@ -12,9 +12,8 @@ from typing import Any
 
 import pytest
 
-from pixi.core.deltas import Usage
 from pixi.core.errors import StoreError, StoreOutdated
-from pixi.core.lines import AssistantLine, Line, ToolCall, ToolLine, UserLine
+from pixi.core.llm import AssistantLine, Line, ToolCall, ToolLine, Usage, UserLine
 from pixi.core.memory import Memory
 from pixi.core.message import Author, Image, Message, Quoted
 from pixi.core.reading import SILENCE

@@ -7,9 +7,8 @@ from functools import partial
 import psycopg
 import pytest
 
-from pixi.core.deltas import Usage
 from pixi.core.errors import ConfigError, LeaseHeld, StoreError, StoreOutdated
-from pixi.core.lines import AssistantLine, UserLine
+from pixi.core.llm import AssistantLine, Usage, UserLine
 from pixi.core.message import Author, Message
 from pixi.store.kept import Effect
 from pixi.store.postgres import session as postgres_session

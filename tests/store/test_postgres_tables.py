@@ -8,9 +8,8 @@ from dataclasses import replace
 
 import pytest
 
-from pixi.core.deltas import Usage
 from pixi.core.errors import ConfigError
-from pixi.core.lines import AssistantLine, UserLine
+from pixi.core.llm import AssistantLine, Usage, UserLine
 from pixi.core.memory import Memory
 from pixi.core.message import Author, Image, Message, Quoted
 from pixi.store.kept import ChannelConfig, Deed, Talk

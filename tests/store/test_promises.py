@@ -6,9 +6,8 @@ from dataclasses import replace
 import pytest
 
 from pixi.core.conversation import PastTurn
-from pixi.core.deltas import Usage
 from pixi.core.errors import StoreError, StoreOutdated
-from pixi.core.lines import AssistantLine, Line, SystemLine, ToolCall, ToolLine, UserLine
+from pixi.core.llm import AssistantLine, Line, SystemLine, ToolCall, ToolLine, Usage, UserLine
 from pixi.core.message import Author, Image, Message
 from pixi.store.kept import Effect, SavedConversation, UnfinishedTurn
 from pixi.store.store import Store

@@ -13,9 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from pixi.core.deltas import Usage
 from pixi.core.errors import ConfigError, StoreError
-from pixi.core.lines import AssistantLine, UserLine
+from pixi.core.llm import AssistantLine, Usage, UserLine
 from pixi.core.message import Message
 from pixi.store.opening import open_existing
 from pixi.store.sqlite import SqliteStore, schema

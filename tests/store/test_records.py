@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from pixi.core.deltas import Usage
-from pixi.core.lines import AssistantLine, Line, UserLine
+from pixi.core.llm import AssistantLine, Line, Usage, UserLine
 from pixi.core.message import Author, Image, Message
 from pixi.store.kept import ChannelConfig, Effect, Tally
 from pixi.store.opening import open_store

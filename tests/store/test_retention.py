@@ -4,8 +4,7 @@ import time
 from pathlib import Path
 
 from pixi.app.retention import forget_old
-from pixi.core.deltas import Usage
-from pixi.core.lines import AssistantLine, UserLine
+from pixi.core.llm import AssistantLine, Usage, UserLine
 from pixi.core.memory import Memory
 from pixi.core.message import Author, Image, Message, Quoted
 from pixi.store.kept import Deed, Forgotten

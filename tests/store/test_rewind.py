@@ -7,10 +7,9 @@ from pathlib import Path
 import pytest
 
 from pixi.core.conversation import Bounds
-from pixi.core.deltas import Usage
 from pixi.core.errors import StoreError
 from pixi.core.language import Planned
-from pixi.core.lines import AssistantLine, UserLine
+from pixi.core.llm import AssistantLine, Usage, UserLine
 from pixi.core.message import Author, Image, Message, Quoted
 from pixi.store.sqlite import SqliteStore
 from pixi.store.store import Store

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from pixi.core.deltas import Usage
 from pixi.core.language import Planned
-from pixi.core.lines import AssistantLine, ToolCall, ToolLine, UserLine
+from pixi.core.llm import AssistantLine, ToolCall, ToolLine, Usage, UserLine
 from pixi.core.message import Author, Image, Message
 from pixi.store.sqlite import schema
 from pixi.store.sqlite.salvage import carry_over

@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from pixi.core.deltas import Usage
 from pixi.core.errors import ConfigError, StoreError
-from pixi.core.lines import UserLine
+from pixi.core.llm import Usage, UserLine
 from pixi.core.message import Author, Image, Message
 from pixi.store.sqlite import SqliteStore, schema
 from tests.begun import begun

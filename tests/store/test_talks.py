@@ -5,8 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from pixi.core.deltas import Usage
-from pixi.core.lines import AssistantLine, UserLine
+from pixi.core.llm import AssistantLine, Usage, UserLine
 from pixi.core.message import Author, Message
 from pixi.store.kept import AnsweredMessage, ApiKey, Talk
 from pixi.store.opening import open_store

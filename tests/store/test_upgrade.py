@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from pixi.core.deltas import Usage
 from pixi.core.language import Planned
-from pixi.core.lines import AssistantLine, ToolCall, ToolLine, UserLine
+from pixi.core.llm import AssistantLine, ToolCall, ToolLine, Usage, UserLine
 from pixi.core.message import Author, Image, Message, Quoted
 from pixi.store.kept import ChannelConfig, Effect, UnfinishedTurn
 from pixi.store.sqlite import SqliteStore, schema

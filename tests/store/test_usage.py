@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from pixi.core.deltas import Usage
+from pixi.core.llm import Usage
 from pixi.core.message import Author, Message
 from pixi.core.spending import (
     UsageEntry,

@@ -7,8 +7,7 @@ from functools import partial
 import pytest
 
 from pixi.core.conversation import Bounds, PastTurn
-from pixi.core.deltas import Usage
-from pixi.core.lines import AssistantLine, ToolLine, UserLine
+from pixi.core.llm import AssistantLine, ToolLine, Usage, UserLine
 from pixi.core.message import Author, Image, Message
 from pixi.store.statements import inbox, journal, windows
 from pixi.store.store import Store

@@ -6,10 +6,9 @@ import pytest
 
 from pixi import Author, CommandEnded, Engine, Persona
 from pixi.core.channel import Channel
-from pixi.core.deltas import Finished, Request, Text
 from pixi.core.errors import ChannelError, ModelError
 from pixi.core.events import Noted, Sent
-from pixi.core.lines import ToolCall, UserLine
+from pixi.core.llm import Finished, Request, Text, ToolCall, UserLine
 from pixi.models.model import Model
 from pixi.testing import RecordingChannel, ScriptedModel
 from pixi.toolbox.context import Context

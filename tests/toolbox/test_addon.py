@@ -4,8 +4,7 @@ import pytest
 
 from pixi.core.errors import ChannelError
 from pixi.core.language import BUILT_IN
-from pixi.toolbox import basics
-from pixi.toolbox.addon import Addon
+from pixi.toolbox.addon import Addon, basics
 from pixi.toolbox.commands import CommandRegistry
 from pixi.toolbox.context import Context
 from pixi.toolbox.foreign import ForeignError, foreign
@@ -38,7 +37,7 @@ def test_both_forms_of_both_decorators() -> None:
 
 def test_the_built_in_commands_come_by_the_same_door() -> None:
     commands = CommandRegistry()
-    basics.setup(Addon(commands, Toolbox()))
+    basics(Addon(commands, Toolbox()))
     assert dict(commands.names()) == dict(BUILT_IN)
     send = commands.get("send")
     assert send is not None

@@ -8,7 +8,7 @@ import pytest
 from pydantic import BaseModel, Field
 
 from pixi.core.errors import ToolError
-from pixi.core.lines import ToolCall
+from pixi.core.llm import ToolCall
 from pixi.toolbox.arguments import arguments_in, checked
 from pixi.toolbox.context import Context
 from pixi.toolbox.schema import signature_of

@@ -13,7 +13,7 @@ from pixi.app.addons import load_all
 from pixi.channels.http.jwt import HostTokens
 from pixi.companion.addon import CompanionSettings
 from pixi.core.errors import ConfigError, PixiError
-from pixi.core.lines import UserLine
+from pixi.core.llm import UserLine
 from pixi.core.message import Message
 from pixi.core.persona import Persona
 from pixi.core.routes import AddonRoute, Caller, RouteError, RouteWrites

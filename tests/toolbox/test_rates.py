@@ -3,7 +3,7 @@
 import pytest
 
 from pixi.core.errors import ConfigError
-from pixi.toolbox.rates import Key, Rate, Rates, as_words
+from pixi.toolbox.tools import Key, Rate, Rates, as_words
 
 
 class Clock:

@@ -19,7 +19,7 @@ from pydantic import BaseModel
 from pixi.core.errors import ToolError
 from pixi.core.masking import SecretRedactor
 from pixi.core.message import Card, Field, Image
-from pixi.toolbox.results import clipped, masked, parts_of, with_pictures_checked
+from pixi.toolbox.results import masked, parts_of, with_pictures_checked, within_bytes
 
 
 def picture(width: int = 4) -> Image:
@@ -122,13 +122,13 @@ SECRET = "canary-key-0123456789"
 def test_a_secret_passes_nowhere_not_even_cut_in_two(before: int, after: int) -> None:
     mask = SecretRedactor()
     mask.learn([SECRET])
-    told = clipped("x" * before + SECRET + "y" * after, 100, mask)
+    told = within_bytes("x" * before + SECRET + "y" * after, 100, mask)
     assert not any(SECRET[:size] in told for size in range(4, len(SECRET) + 1))
     assert len(told.encode()) <= 100
 
 
 def test_what_looks_like_a_token_is_hidden_and_the_rest_is_whole() -> None:
-    assert clipped("key sk-abcdefghijklmnopqrst end", 1_000, SecretRedactor()) == "key *** end"
+    assert within_bytes("key sk-abcdefghijklmnopqrst end", 1_000, SecretRedactor()) == "key *** end"
     mask = SecretRedactor()
     mask.learn([SECRET])
     card = Card(SECRET, f"a {SECRET}", (Field(SECRET, SECRET),), link=f"https://x.org/{SECRET}")
@@ -142,5 +142,5 @@ def test_what_looks_like_a_token_is_hidden_and_the_rest_is_whole() -> None:
 def test_a_text_that_only_lost_a_secret_is_not_called_cut() -> None:
     mask = SecretRedactor()
     mask.learn(["x" * 90])
-    assert clipped("x" * 90 + "y" * 20, 100, mask) == "***" + "y" * 20
-    assert clipped("a" * 5_000, 100, mask).endswith("the whole has 5000 characters]")
+    assert within_bytes("x" * 90 + "y" * 20, 100, mask) == "***" + "y" * 20
+    assert within_bytes("a" * 5_000, 100, mask).endswith("the whole has 5000 characters]")

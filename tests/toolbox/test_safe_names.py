@@ -5,7 +5,7 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pixi.toolbox.safe_names import LONGEST_NAME, safe_names
+from pixi.toolbox.schema import LONGEST_NAME, safe_names
 from tests.toolbox.narrow import NAME, PROPERTY
 
 

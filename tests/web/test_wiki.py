@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from pixi.core.lru import LRU
 from pixi.fetching.web import Web
 from pixi.web.wiki import Wiki, wikipedia_in
 from tests.servers.scripted_wiki import Article, ScriptedWiki
@@ -157,26 +158,19 @@ async def test_what_is_kept_is_bounded(
         return sum(each.get("action") == "parse" for each in server.asked)
 
     server.articles.update({f"Empty {number}": Article("", wikitext="x") for number in range(4)})
-    monkeypatch.setattr("pixi.web.wiki._KEPT_PAGES", 2)
+    monkeypatch.setattr(wiki, "_pages", LRU(2))
     for number in range(3):  # one by one: of several at once any may be the first
         await wiki.pages([f"Empty {number}"])
     await wiki.pages(["Empty 2", "Empty 1"])
     assert parsed() == 3
     await wiki.pages(["Empty 0"])
     assert parsed() == 4
-    monkeypatch.setattr("pixi.web.wiki._KEPT_CHARACTERS", 5)
-    await wiki.pages(["Gunpowder"])
-    await wiki.pages(["Creeper"])
-    await wiki.pages(["Creeper"])
-    assert parsed() == 6
-    await wiki.pages(["Gunpowder"])
-    assert parsed() == 7
 
 
 async def test_searches_that_were_made_again_stay_longest(
     wiki: Wiki, server: ScriptedWiki, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pixi.web.wiki._KEPT_SEARCHES", 2)
+    monkeypatch.setattr(wiki, "_searches", LRU(2))
     monkeypatch.setattr("pixi.web.wiki._KEPT_SEARCH_SECONDS", 0)
     for query in ("creeper", "gunpowder", "creeper", "mercury"):
         await wiki.search(query, 3)

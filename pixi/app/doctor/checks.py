@@ -73,8 +73,7 @@ async def check_personas(settings: "Settings") -> AsyncIterator[Finding]:
     from pixi.app.checking import find_missing
     from pixi.core.persona import on_bundled
     from pixi.models.weights import SMOLLM2
-    from pixi.personas.files import shown
-    from pixi.personas.registry import shipped_folder
+    from pixi.personas.files import shipped_folder, shown
 
     loaded, broken, default, faults = _find_personas(settings)
     remarks = sum(len(each.remarks) for each in loaded)
@@ -99,8 +98,14 @@ def _find_personas(
 ) -> "tuple[list[LoadedPersona], list[LoadedPersona], Persona | None, list[str]]":
     """Read all personas: the fine ones, what can be read of broken ones, the default one, all faults."""
     from pixi.app.personas import folders_of
-    from pixi.personas.files import LoadedPersona, PersonaError, load_persona
-    from pixi.personas.registry import BrokenPersona, find_persona, list_personas
+    from pixi.personas.files import (
+        BrokenPersona,
+        LoadedPersona,
+        PersonaError,
+        find_persona,
+        list_personas,
+        load_persona,
+    )
 
     try:
         folders = folders_of(settings)
@@ -165,14 +170,13 @@ async def check_addons(settings: "Settings") -> AsyncIterator[Finding]:
         return
     from pixi.addons.loading import load_addon, named
     from pixi.app.addons import AddonSettingsReader
-    from pixi.toolbox import basics
-    from pixi.toolbox.addon import Addon
+    from pixi.toolbox.addon import Addon, basics
     from pixi.toolbox.commands import CommandRegistry
     from pixi.toolbox.tools import Toolbox
 
     commands, tools = CommandRegistry(), Toolbox()
     read = AddonSettingsReader(settings, tools)
-    basics.setup(Addon(commands, tools))
+    basics(Addon(commands, tools))
     for path in settings.addons:
         try:
             with redirect_stdout(sys.stderr):  # the report is what stands on standard output

@@ -15,8 +15,7 @@ from pixi.core.untrusted import escaped_line
 
 if TYPE_CHECKING:
     from pixi.channels.discord.gateway.preflight import BotInfo
-    from pixi.mcp.lock import ApprovedServer, ComparedTools
-    from pixi.mcp.offers import ToolServer, Where
+    from pixi.mcp.offers import ApprovedServer, ComparedTools, ToolServer, Where
     from pixi.settings import McpSettings, ModelSettings, Settings, WikiSettings
 
 LISTING_SECONDS = 10.0
@@ -113,8 +112,8 @@ async def _look_for_models() -> "list[str]":
     Only servers of this machine are asked, and for a listing alone.
     """
     from pixi.core.providers import providers_with_key
-    from pixi.models.discovery import KNOWN_SERVERS, find_servers, trouble_of
-    from pixi.settings.given import variables_in
+    from pixi.models.machine import KNOWN_SERVERS, find_servers, trouble_of
+    from pixi.settings.sources import variables_in
 
     lines = []
     for server in await find_servers():
@@ -142,7 +141,7 @@ async def _model_found(subject: str, model: "ModelSettings") -> Finding:
 def _found_on_this_machine(model: "ModelSettings") -> str:
     from pixi.models import weights
     from pixi.models.llama import file_traits
-    from pixi.models.size import describe
+    from pixi.models.traits import describe
 
     if find_spec("xllamacpp") is None:
         raise ConfigError("the runtime of local models is missing: pip install 'pixi-persona[local]'")
@@ -175,7 +174,7 @@ async def _found_at_server(model: "ModelSettings") -> str:
 async def _size_at_server(model: "ModelSettings", name: str) -> str:
     from pixi.app.models import door_to
     from pixi.models.deadlines import Deadlines
-    from pixi.models.size import describe
+    from pixi.models.traits import describe
 
     door = door_to(model, name, native=False, deadlines=Deadlines(first=LISTING_SECONDS))
     try:
@@ -227,8 +226,7 @@ async def _mcp_found(
     name: str, where: "Where", approved: "ApprovedServer | None", its: "McpSettings"
 ) -> list[Finding]:
     from pixi.mcp.connection import connected
-    from pixi.mcp.lock import sifted
-    from pixi.mcp.offers import visible
+    from pixi.mcp.offers import sifted, visible
 
     subject = f"mcp.{name}"
     if approved is not None and approved.mark != where.mark:

@@ -24,8 +24,8 @@ from pixi.addons.knowledge import RESULTS, described, query_result, search_resul
 from pixi.app.building import open_service
 from pixi.channels.gathering import GatheringChannel
 from pixi.channels.terminal.lines import OWN_SECONDS
-from pixi.core.deltas import ToolSchema
 from pixi.core.errors import PixiError, Reporter, ToolError
+from pixi.core.llm import ToolSchema
 from pixi.core.masking import SecretRedactor
 from pixi.core.message import Author, Message
 from pixi.core.persona import Persona
@@ -34,8 +34,7 @@ from pixi.core.spending import Count
 from pixi.core.untrusted import clipped, prompt_name
 from pixi.settings import Settings
 from pixi.toolbox.arguments import checked
-from pixi.toolbox.safe_names import safe_names
-from pixi.toolbox.schema import Signature, signature_of
+from pixi.toolbox.schema import Signature, safe_names, signature_of
 
 if TYPE_CHECKING:
     from pixi.app.databases import DatabasePool

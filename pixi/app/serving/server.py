@@ -21,11 +21,10 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from pixi.app.databases import open_library
 from pixi.app.personas import folders_of
 from pixi.app.serving.handlers import McpTalks
-from pixi.channels.terminal.input import read_chunks
+from pixi.channels.terminal.lines import read_chunks
 from pixi.core.errors import ConfigError, Reporter
 from pixi.core.masking import SecretRedactor
-from pixi.personas.files import LoadedPersona
-from pixi.personas.registry import list_personas
+from pixi.personas.files import LoadedPersona, list_personas
 from pixi.settings import Settings
 from pixi.settings.secret import secrets_in
 

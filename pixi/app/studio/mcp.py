@@ -9,8 +9,19 @@ from pixi.app.service import BotService
 from pixi.core.errors import ConfigError, PixiError
 from pixi.core.routes import AddonRoute, Caller, RouteError
 from pixi.core.untrusted import escaped_lines
-from pixi.mcp.lock import LockFile, kept
-from pixi.mcp.offers import Broken, Closed, ForeignTool, Ready, Starting, State, Waiting, Where, visible
+from pixi.mcp.offers import (
+    Broken,
+    Closed,
+    ForeignTool,
+    LockFile,
+    Ready,
+    Starting,
+    State,
+    Waiting,
+    Where,
+    kept,
+    visible,
+)
 
 _ONE = "/api/studio/mcp/{name}"
 

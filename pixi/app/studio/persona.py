@@ -28,15 +28,14 @@ from pixi.app.studio.persona_files import (
 )
 from pixi.app.studio.persona_talk import DraftTalks
 from pixi.channels.http.feed import HttpChannel
+from pixi.core.llm import estimate_text, estimate_tools
 from pixi.core.persona import Persona
 from pixi.core.prompt import fill, prefix
 from pixi.core.routes import AddonRoute, Caller, RouteError
-from pixi.core.tokens import estimate_text, estimate_tools
 from pixi.core.untrusted import prompt_name
 from pixi.engine.capabilities import Capabilities, capabilities_of, missing_names
 from pixi.engine.context import prompt_template
-from pixi.personas.files import LARGEST, LoadedPersona, shown
-from pixi.personas.registry import BrokenPersona, Found
+from pixi.personas.files import LARGEST, BrokenPersona, Found, LoadedPersona, shown
 
 _LONGEST = 100_000  # characters of a section that are shown
 

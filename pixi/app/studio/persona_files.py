@@ -19,9 +19,8 @@ from pixi.app.personas import folders_of
 from pixi.core.errors import ConfigError
 from pixi.core.routes import RouteError
 from pixi.core.untrusted import escaped_lines
-from pixi.personas.files import LARGEST, LoadedPersona, shown
+from pixi.personas.files import LARGEST, Found, LoadedPersona, list_personas, shown
 from pixi.personas.front_matter import FORMATS
-from pixi.personas.registry import Found, list_personas
 from pixi.settings import Settings
 
 _BOM = b"\xef\xbb\xbf"

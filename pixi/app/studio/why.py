@@ -12,16 +12,23 @@ from msgspec import Struct, field
 
 from pixi.app.looking_back import RebuiltRequest, look_back
 from pixi.app.studio.rows import may_read
-from pixi.core.citing import sources_in
-from pixi.core.deltas import ToolSchema
-from pixi.core.forgetting import LinePart, parts_of
 from pixi.core.language import NOTE, REACT, SEND, CommandEnded
-from pixi.core.lines import AssistantLine, Line, ToolLine, UserLine
+from pixi.core.llm import (
+    AssistantLine,
+    Line,
+    ToolLine,
+    ToolSchema,
+    UserLine,
+    estimate,
+    estimate_all,
+    estimate_tools,
+    sources_in,
+)
 from pixi.core.masking import SecretRedactor
+from pixi.core.memory import LinePart, parts_of
 from pixi.core.message import Message
 from pixi.core.reading import read_again, written
 from pixi.core.routes import AddonRoute, Caller, RouteError
-from pixi.core.tokens import estimate, estimate_all, estimate_tools
 from pixi.store.kept import Effect
 
 if TYPE_CHECKING:

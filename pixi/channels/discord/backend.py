@@ -13,7 +13,7 @@ from pixi.core.errors import PixiError
 from pixi.core.message import Message
 from pixi.core.persona import Persona
 from pixi.core.spending import QuotaUsage, UsageEntry, UsageScope
-from pixi.settings.discord_rules import Rules
+from pixi.settings.rules import Rules
 from pixi.store.kept import ChannelConfig, Tally
 from pixi.store.store import Store
 

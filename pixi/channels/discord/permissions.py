@@ -13,7 +13,7 @@ from pixi.channels.discord.places import ChannelInfo, channel_ids, guild_id_of, 
 from pixi.channels.discord.requests import UNKNOWN_MEMBER, UNKNOWN_USER, DiscordRefused, send_request
 from pixi.core.errors import ChannelError
 from pixi.core.message import Rights
-from pixi.settings.discord_rules import Requester, Rules, is_admin, may_talk
+from pixi.settings.rules import Requester, Rules, is_admin, may_talk
 
 if TYPE_CHECKING:
     from discord.abc import GuildChannel, MessageableChannel

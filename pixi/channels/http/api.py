@@ -39,6 +39,7 @@ from pixi.channels.http.faces.native import NativeStream, whole
 from pixi.channels.http.feed import SILENCE, Form, HttpChannel, Protocol
 from pixi.channels.http.files import Files
 from pixi.channels.http.operators import Operators
+from pixi.channels.http.pictures import ShownPictures
 from pixi.channels.http.requests import (
     decoded,
     has_messages,
@@ -50,13 +51,12 @@ from pixi.channels.http.requests import (
     wants_adaptive,
     wrong_field,
 )
-from pixi.channels.http.shown import ShownPictures
 from pixi.channels.http.streams import Events, Face, Told, read_body, write_stream
 from pixi.channels.http.talks import Instead, TalkAddress, Talks, id_with_run
 from pixi.channels.http.visitors import HttpLimits, Visitors, network_of
 from pixi.core.message import words_of
 from pixi.core.persona import Persona
-from pixi.settings.http_rules import HttpRules
+from pixi.settings.rules import HttpRules
 from pixi.store.kept import SentFile
 from pixi.store.store import Store
 

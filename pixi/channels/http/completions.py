@@ -10,6 +10,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from aiohttp import web
+from aiohttp.typedefs import Handler
 
 from pixi.channels.http.access import Principal, Problem, address_of, joint_digest
 from pixi.channels.http.backend import Backend
@@ -40,7 +41,7 @@ from pixi.channels.http.jwt import ForwardedUsers
 from pixi.channels.http.streams import Task, answer_by_rule, task_of, write_stream
 from pixi.channels.http.talks import KEPT_TURNS, Instead, TalkAddress, Talks, recorded_events
 from pixi.core.message import Author, Quoted, words_of
-from pixi.settings.http_rules import HttpRules
+from pixi.settings.rules import HttpRules
 from pixi.store.kept import Talk
 
 _TALKS = 20
@@ -64,8 +65,6 @@ _Choice = tuple[str, str, int | None]
 
 Identify = Callable[[web.Request, str, str], Awaitable[Principal]]
 """Tells who asks; given the request, and the id and the name of whom it speaks for, or "" and ""."""
-
-Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 @dataclass(frozen=True, slots=True)

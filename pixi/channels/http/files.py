@@ -31,7 +31,7 @@ from pixi.channels.http.access import Problem, joint_digest
 from pixi.core.errors import StoreError
 from pixi.core.untrusted import prompt_name
 from pixi.models.pictures import PictureError, fit_for_model
-from pixi.settings.http_rules import HttpRules
+from pixi.settings.rules import HttpRules
 from pixi.store.kept import SentFile
 from pixi.store.opening import file_of, is_postgres
 from pixi.store.store import Store

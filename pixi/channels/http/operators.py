@@ -11,7 +11,6 @@ import hmac
 import secrets
 import time
 from collections import OrderedDict
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from aiohttp import web
@@ -61,22 +60,18 @@ class Operators:
     Args:
         access: tells whose a key is.
         limits: count requests with keys.
-        clock: the monotonic time in seconds.
     """
 
-    def __init__(
-        self, access: Access, limits: HttpLimits, clock: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, access: Access, limits: HttpLimits) -> None:
         self._access = access
         self._limits = limits
-        self._clock = clock
         self._links: dict[str, float] = {}  # until when each link that was not used lets somebody in
         self._sessions: OrderedDict[str, OperatorSession] = OrderedDict()  # by the cookie, oldest first
 
     def new_link(self) -> str:
         """Return the token of a link that lets one browser in."""
         token = secrets.token_urlsafe(32)
-        self._links[token] = self._clock() + LINK_SECONDS
+        self._links[token] = time.monotonic() + LINK_SECONDS
         return token
 
     async def who(self, request: web.Request) -> Principal:
@@ -138,7 +133,7 @@ class Operators:
 
     def _use(self, link: str) -> None:
         expires = self._links.pop(link, None)
-        if expires is None or expires <= self._clock():
+        if expires is None or expires <= time.monotonic():
             raise Problem(
                 401,
                 "Link is used",
@@ -147,7 +142,7 @@ class Operators:
             )
 
     def _open(self, person: Principal, digest: str = "") -> OperatorSession:
-        expires = self._clock() + SESSION_SECONDS
+        expires = time.monotonic() + SESSION_SECONDS
         session = OperatorSession(
             secrets.token_urlsafe(32), secrets.token_urlsafe(32), person, digest, expires
         )
@@ -161,7 +156,7 @@ class Operators:
         session = self._sessions.get(request.cookies.get(COOKIE, ""))
         if (
             session is None
-            or session.expires <= self._clock()
+            or session.expires <= time.monotonic()
             or (session.digest and not await self._access.holds(session.digest))
         ):
             raise Problem(

@@ -53,21 +53,16 @@ PUBLIC_PATHS = ("/page/", "/widget.js")
 
 
 class StaticFiles:
-    """Serves the files of a folder from memory.
+    """Serves the files of the pages from memory."""
 
-    Args:
-        folder: with the documents `talk/index.html`, `talk/embed.html` and `studio/index.html`.
-    """
-
-    def __init__(self, folder: Path = _FOLDER) -> None:
-        self._folder = folder
+    def __init__(self) -> None:
         self._packed: dict[str, bytes] = {}
 
     @cached_property
     def _files(self) -> dict[str, bytes]:
         """All files by their paths in the folder."""
-        found = sorted(path for path in self._folder.rglob("*") if path.suffix in _KINDS)
-        return {path.relative_to(self._folder).as_posix(): path.read_bytes() for path in found}
+        found = sorted(path for path in _FOLDER.rglob("*") if path.suffix in _KINDS)
+        return {path.relative_to(_FOLDER).as_posix(): path.read_bytes() for path in found}
 
     @cached_property
     def root(self) -> str:

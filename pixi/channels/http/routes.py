@@ -3,7 +3,7 @@
 import asyncio
 import math
 import re
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
+from collections.abc import AsyncGenerator, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 from aiohttp import web
+from aiohttp.typedefs import Handler
 
 from pixi.channels.http.access import LOCAL, Problem
 from pixi.channels.http.api import Api
@@ -48,15 +49,13 @@ from pixi.channels.http.faces.ag_ui import RunInput
 from pixi.channels.http.faces.ai_sdk import UiRequest
 from pixi.channels.http.faces.sse import PlainStream
 from pixi.channels.http.history import TalkHistory
+from pixi.channels.http.pictures import ShownPictures
 from pixi.channels.http.requests import decoded, json_answer, key_of, queried
-from pixi.channels.http.shown import ShownPictures
 from pixi.channels.http.streams import kept_alive, read_body, write_stream
 from pixi.core.errors import ConfigError, OverQuota, StoreError
 from pixi.core.routes import AddonRoute, Caller, RouteError
 from pixi.store.kept import AuditOutcome, Deed, Quota
 from pixi.store.store import Store
-
-Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 @dataclass(frozen=True, slots=True)

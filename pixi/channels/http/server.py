@@ -13,7 +13,7 @@ end at once, and the turns that they showed are finished or left on record by th
 import asyncio
 import logging
 import socket
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import cache, partial
 from importlib.metadata import version
@@ -22,6 +22,7 @@ from pathlib import Path
 import msgspec
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
+from aiohttp.typedefs import Handler
 
 from pixi.channels.http.access import PLAIN, VISITING, Access, Problem
 from pixi.channels.http.api import Api
@@ -32,14 +33,14 @@ from pixi.channels.http.files import Files
 from pixi.channels.http.history import TalkHistory
 from pixi.channels.http.jwt import ForwardedUsers, HostTokens
 from pixi.channels.http.pages import PUBLIC_PATHS, Embeds, StaticFiles
+from pixi.channels.http.pictures import ShownPictures
 from pixi.channels.http.routes import Route, routes_of, routes_of_addons
-from pixi.channels.http.shown import ShownPictures
 from pixi.channels.http.talks import Talks
 from pixi.channels.http.visitors import HttpLimits, Visitors
 from pixi.core.errors import ConfigError, PixiError
 from pixi.core.routes import AddonRoute
 from pixi.fetching.web import Web
-from pixi.settings.http_rules import HttpRules, is_own, origin_of
+from pixi.settings.rules import HttpRules, is_own, origin_of
 
 _MALFORMED = (HttpProcessingError, web.RequestPayloadError)
 
@@ -63,8 +64,6 @@ _ALLOWED_METHODS = "GET, POST, PUT, PATCH, DELETE, OPTIONS"
 _TOLD_HEADERS = "Retry-After, RateLimit, RateLimit-Policy"
 _TALKS_PREFIX = "http:"
 _VISITORS_PATH = "/api/visitors"
-
-Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class HttpServer:

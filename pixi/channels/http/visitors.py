@@ -13,7 +13,7 @@ from ipaddress import IPv6Address, ip_address, ip_network
 import msgspec
 
 from pixi.channels.http.access import PUBLISHABLE, VISITING, VISITOR, Principal, Problem, digest_of, wrong_key
-from pixi.settings.http_rules import HttpRules, is_own
+from pixi.settings.rules import HttpRules, is_own
 from pixi.store.kept import ApiKey
 
 _MOST_CALLERS = 10_000

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from pixi.channels.engine import ChannelEngine
+from pixi.channels.terminal.commands import LAST_TURNS, last_said, said_in, told_time
 from pixi.channels.terminal.lines import TerminalUser
-from pixi.channels.terminal.own import LAST_TURNS, last_said, said_in, told_time
 from pixi.channels.terminal.screen import Screen
 from pixi.channels.terminal.transcript import Transcript
 from pixi.core.channel import Question
 from pixi.core.events import Verdict
-from pixi.core.untrusted import printable, printable_line, shortened
+from pixi.core.untrusted import printable, printable_line, without_middle
 
 _ARGUMENTS = 800  # characters that are shown
 _ARGUMENT_ROWS = 20
@@ -67,7 +67,7 @@ class QuestionQueue:
 
     @property
     def open(self) -> bool:
-        """Whether an answer is waited for."""
+        """Return whether an answer is waited for."""
         return self._answer is not None and not self._answer.done()
 
     async def ask(self, question: Question, seconds: float) -> Verdict:
@@ -110,7 +110,7 @@ class QuestionQueue:
         self._give("nobody")
 
     def status(self) -> str:
-        """What is waited for, while something is."""
+        """Return what is waited for, while something is."""
         if self._form is None:
             return ""
         how = self._form.unclear if self._unclear else self._form.how
@@ -144,7 +144,8 @@ class QuestionQueue:
     def _allowing(self, question: Question) -> _Form:
         tool = printable_line(question.tool)
         lines = [f"? {self._persona} wants to use {tool}: {printable_line(question.does)}"]
-        given, left_out = shortened(printable(question.arguments).strip(), _ARGUMENTS)
+        arguments = printable(question.arguments).strip()
+        given, left_out = without_middle(arguments, _ARGUMENTS, "\n…\n"), max(0, len(arguments) - _ARGUMENTS)
         rows = given.split("\n") if given else []
         if len(rows) > _ARGUMENT_ROWS:
             half = _ARGUMENT_ROWS // 2
@@ -255,7 +256,7 @@ class UndoCommands:
         elif kept:
             rows = [
                 f"{number} · {told_time(datetime.fromtimestamp(began).astimezone(), now)}"
-                f" · {shortened(' · '.join(said), _LONGEST, gap=' … ')[0]}"
+                f" · {without_middle(' · '.join(said), _LONGEST, ' … ')}"
                 for number, (_, began, said) in kept.items()
             ]
             self._transcript.tell("\n".join(("/branches NUMBER goes back to one of these:", *rows[-_MOST:])))

@@ -1,31 +1,105 @@
 """The terminal when nobody sits at it: lines in, replies out, as text or as one JSON object a line."""
 
 import asyncio
+import os
 import re
+import threading
 import time
 import uuid
-from collections.abc import AsyncIterable, Callable
-from contextlib import suppress
+from collections.abc import AsyncGenerator, AsyncIterable, Callable
+from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
 from typing import TextIO
 
 from pixi.channels.engine import ChannelEngine
 from pixi.channels.terminal.words import ReadingIndicator, card_lines
 from pixi.core.channel import TAKEN_OVER, Channel, Question
-from pixi.core.errors import ChannelError, ChannelForgot, LeaseHeld, StoreError
+from pixi.core.errors import ChannelError, ChannelForgot, ConfigError, LeaseHeld, StoreError
 from pixi.core.events import Failed, Noted, Numbering, Reacted, Sourced, TurnEnded, TurnEvent, Verdict
 from pixi.core.message import Author, Card, Message, Rights
 from pixi.core.untrusted import json_line, printable, printable_line
 
+CHUNK_BYTES = 65_536
 _TAKEN = Failed(TAKEN_OVER)
 OWN_SECONDS = 30.0
 """How long lines wait for a reply to end that another window of the talk is writing."""
-
 _LOOK_SECONDS = 1.0  # how often it is looked whether another window has the talk
 _SOON_SECONDS = 1.0  # what does not take longer is not worth a word
 _HELD = "a reply is being written in another window of this talk"
 _SITS_HERE = "terminal:"
 """Begins the id of whoever sits at a terminal."""
+
+
+async def read_chunks(descriptor: int) -> AsyncGenerator[bytes, None]:
+    """The bytes of a file, pipe or terminal as they come, each chunk read when it is asked for.
+
+    A thread of its own reads: an event loop can wait for a pipe, but not for a file nor for a console
+    on Windows. The thread is a daemon, so that one stuck in a read never keeps the program from ending.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    loop = asyncio.get_running_loop()
+    arrived: asyncio.Queue[bytes | OSError] = asyncio.Queue()
+    wanted = threading.Semaphore(0)
+    left = False
+
+    def read() -> None:
+        while wanted.acquire() and not left:
+            chunk: bytes | OSError
+            try:
+                chunk = os.read(descriptor, CHUNK_BYTES)
+            except OSError as error:
+                chunk = error
+            if left:
+                return
+            loop.call_soon_threadsafe(arrived.put_nowait, chunk)
+
+    threading.Thread(target=read, name="standard input", daemon=True).start()
+    try:
+        while True:
+            wanted.release()
+            chunk = await arrived.get()
+            if isinstance(chunk, OSError):
+                raise chunk
+            if not chunk:
+                return
+            yield chunk
+    finally:
+        left = True
+        wanted.release()
+
+
+async def read_lines(descriptor: int) -> AsyncGenerator[str, None]:
+    """The lines of UTF-8 text, without their ends. A byte order mark at the beginning is skipped.
+
+    Raises:
+        ConfigError: a line is not UTF-8; the lines before it were given.
+        OSError: the input cannot be read.
+    """
+    number = 0
+    pending: list[bytes] = []
+    async with aclosing(read_chunks(descriptor)) as chunks:
+        async for chunk in chunks:
+            *whole, rest = chunk.split(b"\n")
+            for line in whole:
+                number += 1
+                yield _decoded(b"".join((*pending, line)), number)
+                pending.clear()
+            pending.append(rest)
+    if any(pending):
+        yield _decoded(b"".join(pending), number + 1)
+
+
+def _decoded(line: bytes, number: int) -> str:
+    try:
+        return line.decode("utf-8-sig" if number == 1 else "utf-8").removesuffix("\r")
+    except UnicodeDecodeError as error:
+        byte = f"byte {error.start + 1} (0x{line[error.start]:02x})"
+        raise ConfigError(
+            f"standard input, line {number}: {byte} is not UTF-8.\n"
+            "Save or convert the text as UTF-8 and send it again."
+        ) from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +128,7 @@ def seat(persona: str, user: str) -> TerminalUser:
 
 
 def sits_at_terminal(person: str) -> bool:
-    """Whether this is the id of somebody who talks at a terminal."""
+    """Return whether this is the id of somebody who talks at a terminal."""
     return person.startswith(_SITS_HERE)
 
 

@@ -14,11 +14,13 @@ from prompt_toolkit.history import History
 
 from pixi.channels.engine import ChannelEngine
 from pixi.channels.terminal.asking import QuestionQueue, Step, UndoCommands
-from pixi.channels.terminal.commands import HELP, Choices, CommandCompleter, TalkChange
-from pixi.channels.terminal.lines import TerminalUser
-from pixi.channels.terminal.own import (
+from pixi.channels.terminal.commands import (
     ASK_FORGET,
+    HELP,
     LAST_TURNS,
+    Choices,
+    CommandCompleter,
+    TalkChange,
     exported,
     forgotten,
     last_said,
@@ -26,6 +28,7 @@ from pixi.channels.terminal.own import (
     told_personas,
     told_why,
 )
+from pixi.channels.terminal.lines import TerminalUser
 from pixi.channels.terminal.rows import Line, drawn
 from pixi.channels.terminal.screen import Screen
 from pixi.channels.terminal.transcript import Transcript
@@ -392,11 +395,11 @@ class LiveTerminal(Channel):
 
     @property
     def busy(self) -> bool:
-        """Whether a reply is to come."""
+        """Return whether a reply is to come."""
         return self._busy
 
     def typed(self) -> None:
-        """Who types does not mean to leave."""
+        """Note that the person typed, and so does not mean to leave."""
         self._leaving = False
 
     def entered(self, text: str) -> None:
@@ -540,7 +543,7 @@ class LiveTerminal(Channel):
         self._screen.changed()
 
     def status(self) -> str:
-        """What is being waited for."""
+        """Return what is being waited for."""
         turn = SPINNER[int(time.monotonic() / TICK_SECONDS) % len(SPINNER)]
         if self._asking.open:
             return self._asking.status()

@@ -37,7 +37,7 @@ def wrapped(text: str, columns: int) -> list[str]:
 
 
 def height(lines: Iterable[Line], columns: int) -> int:
-    """How many rows of a terminal the lines take."""
+    """Return how many rows of a terminal the lines take."""
     return sum(_rows(line, columns) for line in lines)
 
 
@@ -53,7 +53,7 @@ def tail(lines: Sequence[Line], columns: int, room: int) -> list[Line]:
 
 
 def reflowed(rows: Iterable[str], columns: int) -> int:
-    """How many rows a terminal makes of rows that were drawn, once it is only so many columns wide."""
+    """Return how many rows a terminal makes of rows that were drawn, once it is only so many columns wide."""
     count = 0
     for row in rows:
         count, taken = count + 1, 0
@@ -109,7 +109,7 @@ def _top(heading: str, width: int) -> Line:
 
 
 def _parts(card: Card, inner: int, picture: Sequence[Line]) -> Iterator[list[Line]]:
-    """What is below the title, part by part; between two of them there is an empty row."""
+    """Yield what is below the title, part by part; between two of them there is an empty row."""
     yield [[("class:message", row)] for row in _framed_rows(card.text, inner)]
     yield list(_table(card, inner))
     if card.picture is not None:

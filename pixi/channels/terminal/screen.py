@@ -61,7 +61,7 @@ class ScreenListener(Protocol):
 
     @property
     def busy(self) -> bool:
-        """Whether a reply is to come, so that what stands on the screen may still change."""
+        """Return whether a reply is to come, so that what stands on the screen may still change."""
         ...
 
     def status(self) -> str:
@@ -197,7 +197,7 @@ class Screen:
 
     @property
     def line(self) -> str:
-        """What the person has typed and not sent."""
+        """Return what the person has typed and not sent."""
         return self._buffer.text
 
     def empty_line(self) -> None:
@@ -224,7 +224,7 @@ class Screen:
 
     @property
     def colours(self) -> bool:
-        """Whether the terminal has colours enough for a picture."""
+        """Return whether the terminal has colours enough for a picture."""
         return self._app.color_depth not in (ColorDepth.DEPTH_1_BIT, ColorDepth.DEPTH_4_BIT)
 
     def _application(self) -> _Resizable:
@@ -315,7 +315,7 @@ class Screen:
         return False
 
     def _completions(self) -> FormattedText:
-        """What Tab offers, the one that stands in the line marked."""
+        """Return what Tab offers, the one that stands in the line marked."""
         state = self._buffer.complete_state
         offered = FormattedText()
         for number, each in enumerate(state.completions if state else ()):

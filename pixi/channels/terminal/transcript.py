@@ -8,7 +8,6 @@ from prompt_toolkit.utils import get_cwidth
 
 from pixi.channels.terminal.rows import Fragment, Line, framed, height, markdown_rows
 from pixi.channels.terminal.words import call_in_words
-from pixi.core.deltas import PromptProgress
 from pixi.core.events import (
     Answered,
     Asked,
@@ -32,6 +31,7 @@ from pixi.core.events import (
     TurnEvent,
     TurnStarted,
 )
+from pixi.core.llm import PromptProgress
 from pixi.core.message import Card
 from pixi.core.untrusted import printable, printable_line
 
@@ -92,7 +92,7 @@ class CardFrame:
     lines: Sequence[Line] = ()
 
     def drawn(self, columns: int) -> Sequence[Line]:
-        """It, for a terminal of so many columns."""
+        """Draw the note for a terminal of so many columns."""
         if columns != self.columns:
             self.columns, self.lines = columns, framed(self.card, columns, self.picture)
         return self.lines
@@ -115,7 +115,7 @@ class Transcript:
 
     @property
     def empty(self) -> bool:
-        """Whether there is nothing to be settled."""
+        """Return whether there is nothing to be settled."""
         return not self._entries
 
     def say(self, message_id: str, who: str, text: str) -> None:
@@ -227,7 +227,7 @@ class Transcript:
             self._entries = [*before, *done, *self._entries[place + 1 :]]
 
     def _give_up_drafts(self, *, cut: bool) -> None:
-        """What was not performed will not be any more; what a person saw of it stays if it was cut off."""
+        """Give up what was not performed; what a person saw of it stays, marked as cut off."""
         kept: list[Entry] = []
         for entry in self._entries:
             if not isinstance(entry, OpenCommand):

@@ -6,10 +6,10 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from pixi.core.deltas import PromptProgress
 from pixi.core.events import TurnEvent
+from pixi.core.llm import PromptProgress
 from pixi.core.message import Card, Image, Picture
-from pixi.core.untrusted import printable, printable_line, shortened
+from pixi.core.untrusted import printable, printable_line, without_middle
 
 
 def card_lines(card: Card) -> list[str]:
@@ -18,7 +18,7 @@ def card_lines(card: Card) -> list[str]:
 
 
 def picture_told(picture: str | Image) -> str:
-    """What stands for a picture where none can be shown: its address, or its kind and size."""
+    """Return what stands for a picture where none can be shown: its address, or its kind and size."""
     if isinstance(picture, str):
         return f"[picture: {printable_line(picture)}]"
     return f"[picture: {printable_line(picture.media_type)}, {max(1, round(len(picture.data) / 1_000)):,} kB]"
@@ -75,7 +75,7 @@ def call_in_words(tool: str, arguments: Mapping[str, Any]) -> str:
 
 
 def _plain(value: object) -> str:
-    return shortened(printable_line(str(value)), _LONGEST, gap=" … ")[0]
+    return without_middle(printable_line(str(value)), _LONGEST, " … ")
 
 
 _SHORT_SECONDS = 1.0  # what does not take longer is not worth a word
@@ -101,12 +101,12 @@ class ReadingIndicator:
 
     @property
     def reads(self) -> bool:
-        """Whether something is left to be read."""
+        """Return whether something is left to be read."""
         return self._reading is not None and self._reading.done < self._reading.total
 
     @property
     def words(self) -> str:
-        """How much is left, such as `reading 1,669 tokens · 40 s to go`; "" where it takes no time."""
+        """Return how much is left, such as `reading 1,669 tokens · 40 s to go`; "" where it takes no time."""
         now = time.monotonic()
         if self._reading is None or not self.reads or now - self._since < _SHORT_SECONDS:
             return ""

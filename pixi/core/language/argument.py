@@ -19,8 +19,7 @@ from typing import Final, Literal, NamedTuple
 from pixi.core.language.buffer import BREAK, RewindBuffer
 from pixi.core.language.events import CommandEnded, CommandStarted, CommandText, Event
 from pixi.core.language.states import ARGUMENT, ENDED, GENTLE, NEED_MORE, PROSE, NeedMore, State
-from pixi.core.language.tags import tag_at
-from pixi.core.language.vocabulary import CLOSERS, Closing, Opening, Vocabulary
+from pixi.core.language.vocabulary import CLOSERS, Closing, Opening, Vocabulary, tag_at
 
 _STOP: Final = re.compile(f"[][【】［］\\\\`\n<{BREAK}]")
 _search: Final = _STOP.search

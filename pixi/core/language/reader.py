@@ -31,15 +31,18 @@ from pixi.core.language.states import (
     NeedMore,
     State,
 )
-from pixi.core.language.tags import (
+from pixi.core.language.vocabulary import (
     END_THINK,
     END_TOOL,
+    FILL,
+    Opening,
     end_of_thought_begun,
     end_of_tool_begun,
     json_end,
+    people_named,
     tag_at,
+    vocabulary,
 )
-from pixi.core.language.vocabulary import FILL, Opening, people_named, vocabulary
 
 _is_plain = (frozenset(MEANING) | UNCLEAN).isdisjoint
 """Whether a piece of an argument is text and nothing else."""

@@ -34,6 +34,33 @@ _ESCAPED_JAPANESE = b"\x1b$B"
 _WESTERN = "cp1252"
 _LIKE_WESTERN = frozenset({"cp1250", "cp1254", "cp1257", "iso8859_2", "iso8859_15"})
 _NO_TEXT = "holds no text that can be told from other data; save it anew as UTF-8"
+_ENOUGH = 2_000  # characters: a section ends with the paragraph that reaches so many
+_TOO_LONG = 8_000  # characters: a longer paragraph is parted between its lines, and a line between its words
+_ENDS = (("\n",), (". ", "! ", "? ", "؟ ", "。", "！", "？", "۔ "), (" ", "\t", "\u3000", "，", "、"))
+BETWEEN_HEADINGS = " › "
+# Markdown. A library would give a tree of everything; what is wanted are headings, and not to take code for
+# them.
+
+_HASHES = re.compile(r" {0,3}(#{1,6})(?:[ \t]+(.*))?$")
+_CLOSING_HASHES = re.compile(r"(?:^|[ \t])#+$")
+_UNDERLINE = re.compile(r" {0,3}(=+|-+)[ \t]*$")
+_FENCE = re.compile(r"[ \t]*(?:[-*+>] *|\d{1,9}[.)] +)*(`{3,}(?=[^`]*$)|~{3,})")
+_NO_PARAGRAPH = re.compile(r"[ \t]*(?:$|[-*+] |\d{1,9}[.)] |>|\||<)| {4}|\t")
+_MATTER_END = frozenset({"---", "..."})
+_MATTER_LINES = 500
+_MATTER_TITLE = re.compile(r"title[ \t]*:(.*)")
+_SIMPLE_VALUE = re.compile(r"[^\s\"'|>&*!%@`{\[#][^#:]*$")
+_IMAGE_OR_LINK = re.compile(r"!?\[([^\[\]]*)\](?:\([^()]*\)|\[[^\[\]]*\])")
+_ATTRIBUTES = re.compile(r"[ \t]*\{[#.:][^{}]*\}$")
+_EMPHASIS = re.compile(r"(?<!\\)(\*{1,3}|`+|~~|(?<!\w)_{1,3}(?=\w)|(?<=\w)_{1,3}(?!\w))")
+_TAG = re.compile(r"</?[A-Za-z][^<>]*>")
+_MARKED = re.compile(r"[\\`*_~\[\]<>&{}]|\s\s|\t")
+_ESCAPE = re.compile(r"\\([!-/:-@\[-`{-~])")
+# reStructuredText. docutils would run directives and include files, takes milliseconds for what takes
+# microseconds here, and keeps no exact lines; what is wanted are the titles, and the text as it stands.
+
+_ADORNMENTS = frozenset("!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~")
+_SURE = 4  # characters: a shorter line has to be as long as what it underlines
 
 
 def decoded(data: bytes, declared: str = "") -> str:
@@ -119,11 +146,6 @@ def _guessed(data: bytes) -> str:
     return best.encoding
 
 
-_ENOUGH = 2_000  # characters: a section ends with the paragraph that reaches so many
-_TOO_LONG = 8_000  # characters: a longer paragraph is parted between its lines, and a line between its words
-_ENDS = (("\n",), (". ", "! ", "? ", "؟ ", "。", "！", "？", "۔ "), (" ", "\t", "\u3000", "，", "、"))
-
-
 def read(original: Original, tell: Reporter) -> Iterable[Document]:
     """Return the text, as one document."""
     del tell
@@ -184,9 +206,6 @@ def _between_words(text: str, start: int, end: int) -> int:
         if places:
             return max(places)
     return last
-
-
-BETWEEN_HEADINGS = " › "
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,27 +298,6 @@ def as_markdown(document: Document) -> str:
         if not path or section.text != path[-1]:
             pieces.append(section.text.strip("\n"))
     return "\n\n".join(pieces)
-
-
-# Markdown. A library would give a tree of everything; what is wanted are headings, and not to take code for
-# them.
-
-_HASHES = re.compile(r" {0,3}(#{1,6})(?:[ \t]+(.*))?$")
-_CLOSING_HASHES = re.compile(r"(?:^|[ \t])#+$")
-_UNDERLINE = re.compile(r" {0,3}(=+|-+)[ \t]*$")
-_FENCE = re.compile(r"[ \t]*(?:[-*+>] *|\d{1,9}[.)] +)*(`{3,}(?=[^`]*$)|~{3,})")
-_NO_PARAGRAPH = re.compile(r"[ \t]*(?:$|[-*+] |\d{1,9}[.)] |>|\||<)| {4}|\t")
-_MATTER_END = frozenset({"---", "..."})
-_MATTER_LINES = 500
-_MATTER_TITLE = re.compile(r"title[ \t]*:(.*)")
-_SIMPLE_VALUE = re.compile(r"[^\s\"'|>&*!%@`{\[#][^#:]*$")
-
-_IMAGE_OR_LINK = re.compile(r"!?\[([^\[\]]*)\](?:\([^()]*\)|\[[^\[\]]*\])")
-_ATTRIBUTES = re.compile(r"[ \t]*\{[#.:][^{}]*\}$")
-_EMPHASIS = re.compile(r"(?<!\\)(\*{1,3}|`+|~~|(?<!\w)_{1,3}(?=\w)|(?<=\w)_{1,3}(?!\w))")
-_TAG = re.compile(r"</?[A-Za-z][^<>]*>")
-_MARKED = re.compile(r"[\\`*_~\[\]<>&{}]|\s\s|\t")
-_ESCAPE = re.compile(r"\\([!-/:-@\[-`{-~])")
 
 
 def read_markdown(original: Original, tell: Reporter) -> Iterable[Document]:
@@ -399,13 +397,6 @@ def _parsed_title(matter: str) -> str:
         return ""  # then a heading is the title
     title = values.get("title") if isinstance(values, dict) else None
     return title if isinstance(title, str) else ""
-
-
-# reStructuredText. docutils would run directives and include files, takes milliseconds for what takes
-# microseconds here, and keeps no exact lines; what is wanted are the titles, and the text as it stands.
-
-_ADORNMENTS = frozenset("!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~")
-_SURE = 4  # characters: a shorter line has to be as long as what it underlines
 
 
 def read_restructured(original: Original, tell: Reporter) -> Iterable[Document]:

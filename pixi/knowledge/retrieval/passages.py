@@ -7,14 +7,12 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 from math import log
 
-from pixi.core.lines import UserLine
-from pixi.core.tokens import estimate
+from pixi.core.llm import UserLine, estimate
 from pixi.documents.files import Section
 from pixi.knowledge.entry import Entry
 from pixi.knowledge.retrieval.findings import SourceSpan
-from pixi.text.lists import word_list
 from pixi.text.relevance import QueryTerms
-from pixi.text.terms import normalise, pieces
+from pixi.text.terms import normalise, pieces, word_list
 
 LONGEST = 600
 """Characters of a sentence; what is longer (a table, a list without stops) is cut where it best can be."""

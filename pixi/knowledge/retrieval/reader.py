@@ -10,14 +10,22 @@ from importlib import resources
 from itertools import zip_longest
 from pathlib import PurePosixPath
 
-from pixi.core.deltas import Delta, Finished, PromptProgress, Request, Text
 from pixi.core.errors import ModelError, Reporter
-from pixi.core.lines import SystemLine, UserLine
+from pixi.core.llm import Delta, Finished, PromptProgress, Request, SystemLine, Text, UserLine
 from pixi.core.prompt import fill
 from pixi.core.spending import Count, counted
 from pixi.core.untrusted import clipped, display_line
 from pixi.knowledge.entry import Entry
-from pixi.knowledge.retrieval.findings import NOT_IN_WHAT_WAS_READ, NOT_THERE, Answer, SourceSpan
+from pixi.knowledge.retrieval.findings import (
+    LONGEST_REPLY,
+    NOT_IN_WHAT_WAS_READ,
+    NOT_THERE,
+    Answer,
+    SourceSpan,
+    quoted,
+    read_reply,
+    runs_on,
+)
 from pixi.knowledge.retrieval.passages import (
     Passages,
     PromptPart,
@@ -27,7 +35,6 @@ from pixi.knowledge.retrieval.passages import (
     sentences_of,
     tokens_in,
 )
-from pixi.knowledge.retrieval.replies import LONGEST_REPLY, quoted, read_reply, runs_on
 from pixi.models.model import Model
 
 MOST_FACTS = 10

@@ -18,15 +18,22 @@ from typing import assert_never
 import msgspec
 import yarl
 
-from pixi.core.deltas import Cited, Finished, Request, ToolSchema, Usage
-from pixi.core.lines import ToolCall, ToolLine
+from pixi.core.llm import Cited, Finished, Request, ToolCall, ToolLine, ToolSchema, Usage
 from pixi.core.message import Image
 from pixi.models import faults
-from pixi.models.dialects.alternating import AlternatingTurns, Piece, Side, object_in, talk_of
 from pixi.models.dialects.dialect import Dialect, ProviderState, ReplyReader, merged
-from pixi.models.dialects.prompt import JsonObject, Quirk, Style, tool_form
-from pixi.models.error_body import Complaint, ErrorField
-from pixi.models.faults import Server
+from pixi.models.dialects.prompt import (
+    AlternatingTurns,
+    JsonObject,
+    Piece,
+    Quirk,
+    Side,
+    Style,
+    object_in,
+    talk_of,
+    tool_form,
+)
+from pixi.models.faults import Complaint, ErrorField, Server
 
 _VERSION = "2026-10-21"
 _WEB_SEARCH = "web_search_20250305"  # the version that every model with a search knows
@@ -91,7 +98,7 @@ class Anthropic(Dialect):
 
     def fields(self, request: Request, style: Style, quirks: Collection[Quirk]) -> JsonObject:
         """Return the fields of the body of a request."""
-        return message_fields(request, style, quirks, self._kept.of)
+        return message_fields(request, style, quirks, self._kept.get)
 
     def reader(self, server: Server, fields: JsonObject) -> "MessageReader":
         """Make the reader of a reply."""

@@ -12,9 +12,20 @@ from typing import Literal, assert_never
 import msgspec
 import yarl
 
-from pixi.core.deltas import Finished, PromptProgress, Request, ToolSchema, Usage
 from pixi.core.errors import ModelError
-from pixi.core.lines import AssistantLine, Line, SystemLine, ToolCall, ToolLine, UserLine
+from pixi.core.llm import (
+    AssistantLine,
+    Finished,
+    Line,
+    PromptProgress,
+    Request,
+    SystemLine,
+    ToolCall,
+    ToolLine,
+    ToolSchema,
+    Usage,
+    UserLine,
+)
 from pixi.core.message import Image
 from pixi.models.dialects.dialect import Dialect, ReplyReader, distinct_id
 from pixi.models.dialects.prompt import (
@@ -28,8 +39,7 @@ from pixi.models.dialects.prompt import (
     tool_form,
     unseen,
 )
-from pixi.models.error_body import ErrorField
-from pixi.models.faults import Server
+from pixi.models.faults import ErrorField, Server
 
 _MOST_TOKENS = 999_999_999  # of a prompt
 

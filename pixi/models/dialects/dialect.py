@@ -7,18 +7,17 @@ waits for anything, nor opens anything: the door (`pixi.models.server_model`) se
 import json
 import secrets
 from abc import ABC, abstractmethod
-from collections import OrderedDict
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, ClassVar, Generic, TypeVar
 
 import msgspec
 import yarl
 
-from pixi.core.deltas import Delta, PromptProgress, Request, Text
 from pixi.core.language import Thought
+from pixi.core.llm import Delta, PromptProgress, Request, Text
+from pixi.core.lru import LRU
 from pixi.models.dialects.prompt import JsonObject, Quirk, Style
-from pixi.models.error_body import Complaint, ErrorField, complaint_of
-from pixi.models.faults import Server
+from pixi.models.faults import Complaint, ErrorField, Server, complaint_of
 
 _PIECE_SIZE = 100  # of what is held without a word in it
 
@@ -239,34 +238,20 @@ class _Listing(msgspec.Struct):
 _decode_listing = msgspec.json.Decoder(_Listing).decode
 
 
-class ProviderState(Generic[_T]):
+class ProviderState(LRU[str, _T]):
     """What a provider wants back beside the calls that it asked for: signed thoughts, its own searches.
 
     A history has no room for such things, they are one provider's alone; so they are kept here, by the ids of
     the calls, for as long as a reply is likely to need them. A call whose state is lost goes without.
-
-    Args:
-        most: calls of which it is kept; those that nobody asked for in the longest time go first.
     """
 
     def __init__(self, most: int = 256) -> None:
-        self._most = most
-        self._kept: OrderedDict[str, _T] = OrderedDict()
+        super().__init__(most)
 
     def keep(self, call_ids: Iterable[str], state: _T) -> None:
-        """Keep it for each of these calls."""
+        """Keep a state for each of these calls."""
         for call_id in call_ids:
-            self._kept[call_id] = state
-            self._kept.move_to_end(call_id)
-        while len(self._kept) > self._most:
-            self._kept.popitem(last=False)
-
-    def of(self, call_id: str) -> _T | None:
-        """Return what was kept for a call; None: nothing, or no longer."""
-        state = self._kept.get(call_id)
-        if state is not None:
-            self._kept.move_to_end(call_id)
-        return state
+            self.put(call_id, state)
 
 
 def merged(fields: JsonObject, others: Mapping[str, object]) -> JsonObject:

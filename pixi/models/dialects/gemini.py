@@ -15,16 +15,22 @@ from dataclasses import dataclass
 import msgspec
 import yarl
 
-from pixi.core.deltas import Cited, Finished, Request, Usage
 from pixi.core.errors import ModelError
-from pixi.core.lines import ToolCall
+from pixi.core.llm import Cited, Finished, Request, ToolCall, Usage
 from pixi.core.message import Image
 from pixi.models import faults
-from pixi.models.dialects.alternating import AlternatingTurns, Side, object_in, talk_of
 from pixi.models.dialects.dialect import Dialect, ProviderState, ReplyReader, distinct_id, merged
-from pixi.models.dialects.prompt import JsonObject, Quirk, Style, tool_form
-from pixi.models.error_body import Complaint, ErrorField
-from pixi.models.faults import Server
+from pixi.models.dialects.prompt import (
+    AlternatingTurns,
+    JsonObject,
+    Quirk,
+    Side,
+    Style,
+    object_in,
+    talk_of,
+    tool_form,
+)
+from pixi.models.faults import Complaint, ErrorField, Server
 
 _VERSION = re.compile(r"/(v\d\w*)(/openai)?$")  # the second for its other API, of OpenAI's kind
 _USUAL_VERSION = "v1"
@@ -104,7 +110,7 @@ class Gemini(Dialect):
 
     def fields(self, request: Request, style: Style, quirks: Collection[Quirk]) -> JsonObject:
         """Return the fields of the body of a request."""
-        return content_fields(request, style, quirks, self._kept.of)
+        return content_fields(request, style, quirks, self._kept.get)
 
     def reader(self, server: Server, fields: JsonObject) -> "ContentReader":
         """Make the reader of a reply."""

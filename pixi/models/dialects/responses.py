@@ -13,8 +13,19 @@ from typing import Literal, assert_never
 import msgspec
 import yarl
 
-from pixi.core.deltas import Cited, Finished, Request, ToolSchema, Usage
-from pixi.core.lines import AssistantLine, Line, SystemLine, ToolCall, ToolLine, UserLine
+from pixi.core.llm import (
+    AssistantLine,
+    Cited,
+    Finished,
+    Line,
+    Request,
+    SystemLine,
+    ToolCall,
+    ToolLine,
+    ToolSchema,
+    Usage,
+    UserLine,
+)
 from pixi.core.message import Image
 from pixi.models.dialects.dialect import Dialect, ProviderState, ReplyReader, distinct_id
 from pixi.models.dialects.prompt import (
@@ -27,8 +38,7 @@ from pixi.models.dialects.prompt import (
     tool_form,
     unseen,
 )
-from pixi.models.error_body import ErrorField
-from pixi.models.faults import Server
+from pixi.models.faults import ErrorField, Server
 
 _MOST_CITED = 100
 _SEARCHES = ("web_search_call", "openrouter:web_search")
@@ -81,7 +91,7 @@ class Responses(Dialect):
         return ResponseReader(server, self._sealed)
 
     def _thoughts(self, call: ToolCall) -> Sequence[JsonObject]:
-        return self._sealed.of(call.id) or ()
+        return self._sealed.get(call.id) or ()
 
 
 def nothing(_: ToolCall) -> Sequence[JsonObject]:

@@ -11,7 +11,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from pixi.core.lines import AssistantLine, Line, ToolLine, UserLine
+from pixi.core.llm import AssistantLine, Line, ToolLine, UserLine
 from pixi.store.sqlite.schema import (
     MIGRATIONS,
     Columns,

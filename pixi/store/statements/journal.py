@@ -6,11 +6,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from pixi.core.conversation import Bounds
-from pixi.core.deltas import Usage
 from pixi.core.errors import StoreError, StoreOutdated
 from pixi.core.events import Finish
 from pixi.core.language import Planned
-from pixi.core.lines import Line
+from pixi.core.llm import Line, Usage
 from pixi.core.message import Message
 from pixi.core.spending import UsageEntry
 from pixi.store.database import Connection, Database

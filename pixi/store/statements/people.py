@@ -4,8 +4,8 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from pixi.core.forgetting import PersonMatcher, telling_words, tells_of, without
-from pixi.core.lines import AssistantLine, Line, ToolCall, ToolLine, UserLine
+from pixi.core.llm import AssistantLine, Line, ToolCall, ToolLine, UserLine
+from pixi.core.memory import PersonMatcher, telling_words, tells_of, without
 from pixi.core.message import Message
 from pixi.core.reading import SILENCE
 from pixi.store.database import Database

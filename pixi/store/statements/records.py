@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from pixi.core.deltas import Usage
+from pixi.core.llm import Usage
 from pixi.core.message import Message
 from pixi.store.database import Database
 from pixi.store.kept import Alternative, AnsweredMessage, Tally, TurnRecord

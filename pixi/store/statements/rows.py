@@ -8,7 +8,7 @@ from typing import Any, TypeVar, assert_never
 
 import msgspec
 
-from pixi.core.lines import AssistantLine, Line, SystemLine, ToolLine, UserLine
+from pixi.core.llm import AssistantLine, Line, SystemLine, ToolLine, UserLine
 from pixi.core.message import Image, Message, Quoted
 from pixi.store.framing import Framing
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from operator import itemgetter
 from typing import Any
 
-from pixi.core.deltas import Usage
+from pixi.core.llm import Usage
 from pixi.core.spending import Part, Scope, UsageEntry, date_of
 from pixi.store.database import Database
 from pixi.store.statements.many import marks, portions, select_many

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from pixi.core.conversation import Bounds, PastTurn
-from pixi.core.lines import Line
+from pixi.core.llm import Line
 from pixi.store.database import Database
 from pixi.store.kept import Fold
 from pixi.store.statements.rows import Fetch, pack_text, unpack_line, unpack_text

@@ -40,7 +40,7 @@ class RefusedCall(Exception):
 
     @property
     def body(self) -> Json:
-        """What is answered."""
+        """Return what is answered."""
         if self._body is not None:
             return self._body
         body: Json = {"message": self.message, "code": self.code}
@@ -215,7 +215,7 @@ class Hook:
             self._home.remove(self)
 
     def meets(self, call: ApiCall) -> bool:
-        """Whether the request is meant."""
+        """Return whether the request is meant."""
         return self.method in {"*", call.method} and self.path.search(call.path) is not None
 
 
@@ -245,11 +245,11 @@ class Hooks:
                 await done
 
 
-def refusal(status: int, code: int = 0, message: str = "", body: Json | None = None) -> Callback:
+def refusal(status: int, code: int = 0, message: str = "") -> Callback:
     """A callback that refuses."""
 
     def refuse(call: ApiCall) -> None:
-        raise RefusedCall(status, code, message or f"{status}: refused by a test", body=body)
+        raise RefusedCall(status, code, message or f"{status}: refused by a test")
 
     return refuse
 
@@ -259,18 +259,6 @@ def drop(call: ApiCall) -> None:
     raise DropConnection
 
 
-# What bots meet at Discord's usual limits: (method, route, requests, seconds).
-USUAL = (
-    ("POST", r"^/channels/\d+/messages$", 5, 5.0),
-    ("PATCH", r"^/channels/\d+/messages/\d+$", 5, 5.0),
-    ("DELETE", r"^/channels/\d+/messages/\d+$", 5, 1.0),
-    ("GET", r"^/channels/\d+/messages$", 5, 5.0),
-    ("PUT", r"/reactions/", 1, 0.25),
-    ("DELETE", r"/reactions/", 1, 0.25),
-    ("POST", r"/typing$", 5, 5.0),
-    ("POST", r"^/webhooks/", 5, 2.0),
-    ("PATCH", r"/members/@me$", 10, 10.0),
-)
 GENEROUS = (1_000_000, 1.0)
 NOT_GLOBAL = ("/interactions/", "/webhooks/")
 
@@ -294,7 +282,7 @@ class Limit:
     windows: dict[str, _Window] = field(default_factory=dict)
 
     def meets(self, call: ApiCall) -> bool:
-        """Whether the request counts."""
+        """Return whether the request counts."""
         return self.method in {"*", call.method} and self.path.search(call.path) is not None
 
 

@@ -1,7 +1,8 @@
-"""Channels, threads and DMs: what is in them, and what people do there."""
+"""Channels, threads and DMs: what is in them, what people do there, and the webhooks that post there."""
 
 from __future__ import annotations
 
+import secrets
 import time
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Mapping, Sequence
@@ -9,20 +10,101 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from pixi.testing.discord import writing
+from pixi.testing.discord.calls import Json
 from pixi.testing.discord.ids import GatewayIntents
 from pixi.testing.discord.messages import FakeMessage, FileGiven, Reaction, uploads
 from pixi.testing.discord.users import NONE, FakeRole, Permission, User
-from pixi.testing.discord.webhooks import Webhook, new_webhook
 from pixi.testing.discord.writing import Allowed, MessageDraft
 
 if TYPE_CHECKING:
     from pixi.testing.discord.guilds import Guild
     from pixi.testing.discord.world import World
 
+MOST_PER_CHANNEL = 15
 TEXT, DM, VOICE, CATEGORY, NEWS, FORUM = 0, 1, 2, 4, 5, 15
 NEWS_THREAD, PUBLIC_THREAD, PRIVATE_THREAD = 10, 11, 12
 THREADS = frozenset({NEWS_THREAD, PUBLIC_THREAD, PRIVATE_THREAD})
 WRITABLE = frozenset({TEXT, DM, VOICE, NEWS, *THREADS})
+
+
+@dataclass(eq=False, slots=True)
+class Webhook:
+    """A webhook of a channel. `owner` made it; `application_id` is set where that is the bot.
+
+    `face` is the author of what comes through it.
+    """
+
+    world: World
+    id: int
+    token: str
+    channel: FakeChannel
+    name: str
+    owner: User | None
+    application_id: int | None
+    face: User
+    avatar: str | None = None
+
+    @property
+    def url(self) -> str:
+        """Return where it is executed."""
+        return f"{self.world.origin}/api/v10/webhooks/{self.id}/{self.token}"
+
+    async def say(
+        self,
+        text: str,
+        *,
+        name: str | None = None,
+        avatar_url: str | None = None,
+        attachments: Sequence[FileGiven] = (),
+        thread: FakeChannel | None = None,
+    ) -> FakeMessage:
+        """Something comes through it."""
+        draft = MessageDraft(text, files=uploads(attachments))
+        return writing.write(
+            self.world,
+            thread or self.channel,
+            self.face,
+            draft,
+            webhook=self,
+            name=name,
+            avatar_url=avatar_url,
+        )
+
+    def delete(self) -> None:
+        """Take the webhook away."""
+        self.world.webhooks.pop(self.id, None)
+
+    def payload(self, *, token: bool = True, user: bool = True) -> Json:
+        """As clients see it."""
+        payload: Json = {
+            "id": str(self.id),
+            "type": 1,
+            "guild_id": str(self.channel.guild.id) if self.channel.guild else None,
+            "channel_id": str(self.channel.id),
+            "name": self.name,
+            "avatar": self.avatar,
+            "application_id": str(self.application_id) if self.application_id else None,
+        }
+        if user and self.owner:
+            payload["user"] = self.owner.payload()
+        if token:
+            payload |= {"token": self.token, "url": self.url}
+        return payload
+
+
+def new_webhook(world: World, channel: FakeChannel, name: str, owner: User | None) -> Webhook:
+    """Make a webhook."""
+    hook_id = world.ids.next()
+    face = User(hook_id, name, bot=True)
+    application = world.application_id if owner is world.bot else None
+    hook = Webhook(world, hook_id, secrets.token_urlsafe(48), channel, name, owner, application, face)
+    world.webhooks[hook_id] = hook
+    return hook
+
+
+def hooks_of(world: World, channel: FakeChannel) -> list[Webhook]:
+    """Return the webhooks of a channel."""
+    return [hook for hook in world.webhooks.values() if hook.channel is channel]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,22 +155,22 @@ class FakeChannel:
 
     @property
     def is_thread(self) -> bool:
-        """Whether it is a thread, or a post of a forum."""
+        """Return whether it is a thread, or a post of a forum."""
         return self.type in THREADS
 
     @property
     def is_forum(self) -> bool:
-        """Whether it holds posts instead of messages."""
+        """Return whether it holds posts instead of messages."""
         return self.type == FORUM
 
     @property
     def private(self) -> bool:
-        """Whether only who was added sees the thread."""
+        """Return whether only who was added sees the thread."""
         return self.type == PRIVATE_THREAD
 
     @property
     def mention(self) -> str:
-        """What is written to mention it."""
+        """Return what is written to mention it."""
         return f"<#{self.id}>"
 
     @property
@@ -100,12 +182,12 @@ class FakeChannel:
 
     @property
     def messages(self) -> list[FakeMessage]:
-        """Those that can be read now, oldest first."""
+        """Return those that can be read now, oldest first."""
         return [self._messages[each] for each in self._order]
 
     @property
     def texts(self) -> list[str]:
-        """What the bot said here, webhooks and all, oldest first."""
+        """Return what the bot said here, webhooks and all, oldest first."""
         mine = self.world.bot, self.world.application_id
         return [
             each.content for each in self.messages if each.author is mine[0] or each.application_id == mine[1]
@@ -267,7 +349,7 @@ class FakeChannel:
         self.pins.append((message, time.time()))
 
     def vanish(self) -> None:
-        """It is deleted, with all that is in it."""
+        """Delete the channel with all that is in it."""
         self.gone = True
         self.world.channels.pop(self.id, None)
         if self.guild is not None:

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pixi.testing.discord import bodies, gateway
+from pixi.testing.discord import gateway, routing
 from pixi.testing.discord.calls import ApiCall, Form, Json, fault, invalid, snowflake
 from pixi.testing.discord.routing import ApiAnswer, ApiRoute, guild_of
 
@@ -66,7 +66,7 @@ class FakeCommand:
 
     @property
     def name(self) -> str:
-        """What it is called where nothing is translated."""
+        """Return what it is called where nothing is translated."""
         return str(self.body["name"])
 
     @property
@@ -119,11 +119,11 @@ class Commands:
         return command, known is None
 
     def all(self, guild_id: int | None) -> list[FakeCommand]:
-        """Those that are registered everywhere, or in a guild."""
+        """Return those that are registered everywhere, or in a guild."""
         return list(self.by_guild.get(guild_id, {}).values())
 
     def find(self, name: str, kind: int, guild_id: int | None) -> FakeCommand | None:
-        """What somebody sees under a name: of the guild first."""
+        """Return what somebody sees under a name: of the guild first."""
         own = self.by_guild.get(guild_id, {}).get((kind, name)) if guild_id else None
         return own or self.by_guild[None].get((kind, name))
 
@@ -244,7 +244,7 @@ def listing(world: World, call: ApiCall) -> object:
 def create(world: World, call: ApiCall) -> object:
     """Register a command, or replace it."""
     home = _home(world, call)
-    body = bodies.fields_of(call)
+    body = routing.fields_of(call)
     form = Form()
     check(body, form)
     form.check()
@@ -286,7 +286,7 @@ def edit(world: World, call: ApiCall) -> object:
     """Change a command."""
     home = _home(world, call)
     command = world.commands.by_id(snowflake(call.ids["command"], "command_id"), home)
-    body = command.body | bodies.fields_of(call)
+    body = command.body | routing.fields_of(call)
     form = Form()
     check(body, form)
     form.check()

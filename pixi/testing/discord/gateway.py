@@ -60,7 +60,7 @@ def check_options(options: object) -> None:
 
 
 def no_webhook() -> RefusedCall:
-    """What executing a webhook gives; nothing is posted."""
+    """Return what executing a webhook gives; nothing is posted."""
     return RefusedCall(500, 0, "Internal Server Error")
 
 
@@ -165,7 +165,6 @@ class GatewaySettings:
 
     def __init__(self) -> None:
         self.heartbeat = 41.25
-        self.acks = True
         self.closed = False
         self.guilds_per_shard = 2500
         self.identify_every = 0.0
@@ -187,7 +186,7 @@ class Gateway:
 
     @property
     def url(self) -> str:
-        """Where to connect."""
+        """Return where to connect."""
         return self.world.origin.replace("http", "ws", 1)
 
     async def take(self, request: web.Request) -> web.StreamResponse:
@@ -206,7 +205,7 @@ class Gateway:
         return socket
 
     def may_identify(self, shard: int) -> bool:
-        """Whether it is not too early for another IDENTIFY of that bucket."""
+        """Return whether it is not too early for another IDENTIFY of that bucket."""
         bucket, now = shard % self.settings.max_concurrency, time.monotonic()
         if now - self.identified_at.get(bucket, float("-inf")) < self.settings.identify_every:
             return False
@@ -348,8 +347,7 @@ class GatewayConnection:
         elif op == HEARTBEAT:
             self.heartbeats.append(time.monotonic())
             self._expect_heartbeat()
-            if self._gateway.settings.acks:
-                self.say(ACK)
+            self.say(ACK)
             self._world.changed()
         elif op in {IDENTIFY, RESUME} and self.session is not None:
             self.close(4005, "Already authenticated.")

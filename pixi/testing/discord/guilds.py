@@ -288,7 +288,7 @@ class Guild:
         self.world.tell_bot("GUILD_DELETE", self, {"id": str(self.id), "unavailable": True})
 
     def appear(self) -> None:
-        """It is back."""
+        """Bring the guild back."""
         self.world.hub.open_guild(self)
 
     def __repr__(self) -> str:

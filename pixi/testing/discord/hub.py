@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 from collections import deque
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -14,26 +14,11 @@ from pixi.testing.discord.calls import Json
 from pixi.testing.discord.ids import LIMITED_FLAGS, GatewayIntents
 
 if TYPE_CHECKING:
+    from pixi.testing.discord.gateway import GatewayConnection
     from pixi.testing.discord.guilds import Guild
     from pixi.testing.discord.world import World
 
 _encode = msgspec.json.Encoder().encode
-
-
-class OpenSocket(Protocol):
-    """A connection that is open."""
-
-    def send(self, data: bytes) -> None:
-        """Put something on it."""
-        ...
-
-    def close(self, code: int, reason: str = "") -> None:
-        """Say goodbye."""
-        ...
-
-    def abort(self) -> None:
-        """Break it off without a word."""
-        ...
 
 
 @dataclass(eq=False)
@@ -50,12 +35,12 @@ class GatewaySession:
     shards: int
     intents: GatewayIntents
     kept: deque[tuple[int, bytes]]
-    line: OpenSocket | None = None
+    line: GatewayConnection | None = None
     last: int = 0
     guilds: set[int] = field(default_factory=set)
 
     def has(self, guild_id: int | None) -> bool:
-        """Whether what happens in a guild, or in DMs, is this shard's."""
+        """Return whether what happens in a guild, or in DMs, is this shard's."""
         if guild_id is None:
             return self.shard == 0
         return (guild_id >> 22) % self.shards == self.shard
@@ -69,7 +54,7 @@ class GatewaySession:
             self.line.send(raw)
 
     def since(self, number: int) -> list[bytes] | None:
-        """What came after an event; None: not all of it is kept any more."""
+        """Return what came after an event; None: not all of it is kept any more."""
         missed = self.last - number
         if missed > len(self.kept):
             return None
@@ -114,7 +99,7 @@ class Hub:
                 session.push(event, whole)
 
     def begin(
-        self, shard: int, shards: int, intents: GatewayIntents, line: OpenSocket, resume_url: str
+        self, shard: int, shards: int, intents: GatewayIntents, line: GatewayConnection, resume_url: str
     ) -> GatewaySession:
         """A session begins: READY, and the guilds one after the other."""
         self._forget_stale(shard, shards)
@@ -163,7 +148,7 @@ class Hub:
             payload |= {} if new else {"unavailable": False}
             session.push("GUILD_CREATE", _encode(payload))
 
-    def resume(self, session_id: str, number: int, line: OpenSocket) -> GatewaySession | None:
+    def resume(self, session_id: str, number: int, line: GatewayConnection) -> GatewaySession | None:
         """Go on with a session: what it missed is sent, then RESUMED. None: it cannot be."""
         session = self.sessions.get(session_id)
         missed = session.since(number) if session and self.resumable else None
@@ -191,11 +176,11 @@ class Hub:
         return [one for one in self.sessions.values() if shard is None or one.shard == shard]
 
     def live(self) -> list[GatewaySession]:
-        """Those that are connected."""
+        """Return the sessions that are connected."""
         return [one for one in self.sessions.values() if one.line is not None]
 
     def end(self, session: GatewaySession) -> None:
-        """It is over; nobody can resume it."""
+        """End a session for good: nobody can resume it."""
         self.sessions.pop(session.id, None)
 
     def _forget_stale(self, shard: int, shards: int) -> None:

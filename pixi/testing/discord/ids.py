@@ -39,7 +39,7 @@ def moment(seconds: float) -> str:
 
 
 def time_of(snowflake: int) -> float:
-    """When it was made, in seconds since 1970."""
+    """Return when it was made, in seconds since 1970."""
     return ((snowflake >> 22) + EPOCH_MS) / 1000
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from pixi.testing.discord import payloads
 from pixi.testing.discord.calls import Json
 from pixi.testing.discord.channels import FakeChannel
-from pixi.testing.discord.commands import CHAT, GROUP, MESSAGE, SUBCOMMAND, USER, FakeCommand
+from pixi.testing.discord.commands import CHAT, GROUP, MESSAGE, SUBCOMMAND, FakeCommand
 from pixi.testing.discord.messages import EPHEMERAL, FakeMessage
 from pixi.testing.discord.users import FakeRole, Permission, User, in_channel
 from pixi.testing.discord.world import LIMIT
@@ -102,7 +102,7 @@ class Interaction:
                 await self.world.next_change()
 
     def metadata(self) -> Json:
-        """What the answering message tells of it."""
+        """Return what the answering message tells of it."""
         return {
             "id": str(self.id),
             "type": self.type,
@@ -278,24 +278,6 @@ def on_message(world: World, person: User, message: FakeMessage, name: str) -> t
         "resolved": {"messages": {str(message.id): payloads.message(message, world)}},
     }
     return command, data
-
-
-def on_person(
-    world: World, person: User, channel: FakeChannel, target: User, name: str
-) -> tuple[FakeCommand, Json]:
-    """The data of a command in the menu of somebody."""
-    command = usable(world, name, USER, person, channel)
-    resolved: Json = {"users": {str(target.id): target.payload()}}
-    member = channel.guild.members.get(target.id) if channel.guild else None
-    if member:
-        resolved["members"] = {str(target.id): member.payload(user=False) | {"permissions": "0"}}
-    return command, {
-        "id": str(command.id),
-        "name": command.name,
-        "type": USER,
-        "target_id": str(target.id),
-        "resolved": resolved,
-    }
 
 
 def promised(interaction: Interaction, flags: int) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import emoji as emojis
 
-from pixi.testing.discord import bodies, gateway, payloads, writing
+from pixi.testing.discord import gateway, payloads, routing, writing
 from pixi.testing.discord.calls import ApiCall, Form, Json, fault, invalid, snowflake
 from pixi.testing.discord.channels import WRITABLE, FakeChannel, Typing
 from pixi.testing.discord.ids import GatewayIntents, moment
@@ -31,13 +31,13 @@ def create(world: World, call: ApiCall) -> object:
     """Write a message."""
     channel = visible(world, call)
     may_write(world, channel)
-    draft = bodies.draft_of(call, world)
+    draft = routing.draft_of(call, world)
     draft.flags &= ~EPHEMERAL
     if draft.enforce_nonce and draft.nonce is not None:
         before = writing.made_before(world, world.bot, draft.nonce)
         if before is not None:
             return _created(before, world)
-    fields = bodies.fields_of(call)
+    fields = routing.fields_of(call)
     refer(world, channel, draft, fields.get("message_reference"))
     if draft.empty and draft.forwards is None:
         raise fault(50006)
@@ -134,7 +134,7 @@ def edit(world: World, call: ApiCall) -> object:
     """Edit a message of the bot's."""
     channel = visible(world, call)
     message = message_in(channel, call)
-    fields = bodies.fields_of(call)
+    fields = routing.fields_of(call)
     if message.author is not world.bot:
         if set(fields) - {"flags"} or not fields:
             raise fault(50005)
@@ -151,11 +151,11 @@ def edit(world: World, call: ApiCall) -> object:
 def change(world: World, message: FakeMessage, call: ApiCall, fields: Json) -> None:
     """Give a message what a body says; what it leaves out stays. Raises `RefusedCall`."""
     form = Form()
-    content = bodies.content_of(fields, form) if "content" in fields else None
-    embeds = bodies.embeds_of(fields, form) if "embeds" in fields else message.embeds
-    components = bodies.components_of(fields, form) if "components" in fields else message.components
-    allowed = Allowed() if world.lean else bodies.allowed_of(fields, form)
-    added = bodies.files_of(call, fields, form)
+    content = routing.content_of(fields, form) if "content" in fields else None
+    embeds = routing.embeds_of(fields, form) if "embeds" in fields else message.embeds
+    components = routing.components_of(fields, form) if "components" in fields else message.components
+    allowed = Allowed() if world.lean else routing.allowed_of(fields, form)
+    added = routing.files_of(call, fields, form)
     form.check()
     kept = message.attachments
     if "attachments" in fields:
@@ -189,7 +189,7 @@ def bulk_delete(world: World, call: ApiCall) -> object:
     if channel.guild is None:
         raise fault(50003)
     need(world, channel, P.MANAGE_MESSAGES)
-    ids = bodies.fields_of(call).get("messages") or []
+    ids = routing.fields_of(call).get("messages") or []
     if not 2 <= len(ids) <= 100:
         raise fault(50016)
     found = [channel.find(snowflake(one, "messages")) for one in ids]
@@ -256,7 +256,7 @@ def unreact(world: World, call: ApiCall) -> object:
 
 
 def reactors(world: World, call: ApiCall) -> object:
-    """Who reacted with an emoji."""
+    """Return who reacted with an emoji."""
     channel = visible(world, call)
     message = message_in(channel, call)
     given = call.ids["emoji"]
@@ -391,7 +391,7 @@ def members_named(world: World, call: ApiCall) -> object:
 
 
 def thread_member(world: World, call: ApiCall) -> object:
-    """Whether somebody follows a thread."""
+    """Return whether somebody follows a thread."""
     thread = visible(world, call)
     user = world.users.get(snowflake(call.ids["user"], "user_id"))
     if not thread.is_thread or user is None or user.id not in thread.thread_members:

@@ -16,9 +16,8 @@ from pixi.testing.discord.calls import Json
 from pixi.testing.discord.ids import time_of
 
 if TYPE_CHECKING:
-    from pixi.testing.discord.channels import FakeChannel
+    from pixi.testing.discord.channels import FakeChannel, Webhook
     from pixi.testing.discord.users import User
-    from pixi.testing.discord.webhooks import Webhook
 
 EPHEMERAL = 1 << 6
 REPLY = 19
@@ -72,7 +71,7 @@ class FakeAttachment:
 
     @property
     def data(self) -> bytes:
-        """What is in it."""
+        """Return the bytes."""
         return self.upload.data
 
     def payload(self, origin: str) -> Json:
@@ -216,7 +215,7 @@ class FakeMessage:
 
     @property
     def created(self) -> float:
-        """When it was written, in seconds since 1970."""
+        """Return when it was written, in seconds since 1970."""
         return time_of(self.id)
 
     @property
@@ -232,7 +231,7 @@ class FakeMessage:
 
     @property
     def reactions(self) -> dict[str, list[User]]:
-        """Who reacted with what: the emoji, or `:name:`."""
+        """Return who reacted with what: the emoji, or `:name:`."""
         return {reaction.text: list(reaction.users.values()) for reaction in self.found.values()}
 
     @property
@@ -253,7 +252,7 @@ class FakeMessage:
         await self.channel.edit(self, text)
 
     async def delete(self) -> None:
-        """It is deleted."""
+        """Delete the message."""
         await self.channel.delete(self)
 
     async def react(self, person: User, emoji: str) -> None:

@@ -64,7 +64,7 @@ def message(one: FakeMessage, world: World, *, nested: bool = False) -> Json:
 
 
 def author(one: FakeMessage) -> Json:
-    """Who wrote it: a webhook is shown as it called itself."""
+    """Return who wrote it: a webhook is shown as it called itself."""
     if one.webhook is None:
         return one.author.payload()
     shown = one.author.payload()

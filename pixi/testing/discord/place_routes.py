@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pixi.testing.discord import bodies, gateway, payloads, writing
+from pixi.testing.discord import gateway, payloads, routing, writing
 from pixi.testing.discord.calls import ApiCall, Form, Json, fault, invalid, snowflake
 from pixi.testing.discord.channels import FakeChannel
 from pixi.testing.discord.ids import LIMITED_FLAGS, GatewayIntents
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def gateway_url(world: World, call: ApiCall) -> object:
-    """Where the gateway is."""
+    """Return where the gateway is."""
     return {"url": world.origin.replace("http", "ws", 1)}
 
 
@@ -54,14 +54,14 @@ def me(world: World, call: ApiCall) -> object:
 
 def edit_me(world: World, call: ApiCall) -> object:
     """Change the bot's name or avatar."""
-    fields = bodies.fields_of(call)
+    fields = routing.fields_of(call)
     if fields.get("username"):
         form = Form()
         form.within(("username",), fields["username"], 2, 32)
         form.check()
         world.bot.name = fields["username"]
     if "avatar" in fields:
-        world.bot.avatar = bodies.image(fields["avatar"], "avatar")
+        world.bot.avatar = routing.image(fields["avatar"], "avatar")
     world.tell_bot("USER_UPDATE", None, world.bot.payload())
     return me(world, call)
 
@@ -112,7 +112,7 @@ def my_guilds(world: World, call: ApiCall) -> object:
 
 def open_dm(world: World, call: ApiCall) -> object:
     """Open a DM with somebody; it is the same one each time."""
-    other = world.users.get(snowflake(bodies.fields_of(call).get("recipient_id"), "recipient_id"))
+    other = world.users.get(snowflake(routing.fields_of(call).get("recipient_id"), "recipient_id"))
     if other is None:
         raise fault(10013)
     if other is world.bot or other.bot:
@@ -176,7 +176,7 @@ def members(world: World, call: ApiCall) -> object:
 def edit_my_member(world: World, call: ApiCall) -> object:
     """The bot's profile in a guild: nickname, avatar, banner, bio."""
     here = guild_of(world, call)
-    fields = bodies.fields_of(call)
+    fields = routing.fields_of(call)
     mine = here.bot_member
     form = Form()
     form.longest(("nick",), fields.get("nick"), 32)
@@ -187,7 +187,7 @@ def edit_my_member(world: World, call: ApiCall) -> object:
         mine.nick = fields["nick"] or None
     for name in ("avatar", "banner"):
         if name in fields:
-            setattr(mine, name, bodies.image(fields[name], name))
+            setattr(mine, name, routing.image(fields[name], name))
     if "bio" in fields:
         mine.bio = fields["bio"] or None
     here.tell_member(mine)
@@ -202,7 +202,7 @@ def channel(world: World, call: ApiCall) -> object:
 def edit_channel(world: World, call: ApiCall) -> object:
     """Rename a channel; archive or lock a thread."""
     found = visible(world, call)
-    fields = bodies.fields_of(call)
+    fields = routing.fields_of(call)
     if found.guild is None:
         raise fault(50003)
     if found.is_thread and found.owner is not world.bot:
@@ -268,7 +268,7 @@ def thread_of_message(world: World, call: ApiCall) -> object:
 def thread(world: World, call: ApiCall) -> object:
     """Open a thread at no message, or a post in a forum."""
     parent = visible(world, call)
-    fields = bodies.fields_of(call)
+    fields = routing.fields_of(call)
     if parent.guild is None or parent.is_thread:
         raise fault(50024)
     if parent.is_forum:
@@ -292,7 +292,7 @@ def _name(fields: Json) -> str:
 def _opened(
     world: World, call: ApiCall, parent: FakeChannel, starter: FakeMessage | None, *, private: bool = False
 ) -> ApiAnswer:
-    name = _name(bodies.fields_of(call))
+    name = _name(routing.fields_of(call))
     assert parent.guild is not None
     opened = parent.guild.open_thread(parent, name, owner=world.bot, starter=starter, private=private)
     return ApiAnswer(201, payloads.channel(opened, world))
@@ -302,7 +302,7 @@ def _posted(world: World, call: ApiCall, forum: FakeChannel, fields: Json) -> Ap
     name = _name(fields)
     if not isinstance(fields.get("message"), dict):
         raise invalid(("message",), "BASE_TYPE_REQUIRED", "This field is required")
-    draft = bodies.draft_of(call, world, fields["message"])
+    draft = routing.draft_of(call, world, fields["message"])
     if draft.empty:
         raise fault(50006)
     assert forum.guild is not None

@@ -1,25 +1,43 @@
-"""The face of it all: a Discord that listens on a free port, and what a test does with it."""
+"""The face of it all: a Discord that listens on a free port, and what a test does with it and sees of it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+import re
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from types import TracebackType
-from typing import Self
+from typing import Self, TypeVar
 
+import msgspec
 from aiohttp import web
 
-from pixi.testing.discord import commands, message_routes, place_routes, webhook_routes
+from pixi.testing.discord import (
+    calls,
+    commands,
+    interactions,
+    message_routes,
+    payloads,
+    place_routes,
+    webhook_routes,
+)
+from pixi.testing.discord.calls import ApiCall, Callback, Hook, Json, Limit
 from pixi.testing.discord.channels import FakeChannel
-from pixi.testing.discord.commands import Commands
-from pixi.testing.discord.gateway import Gateway
+from pixi.testing.discord.commands import Commands, FakeCommand
+from pixi.testing.discord.gateway import INVALID_SESSION, RECONNECT, Gateway, GatewayConnection
 from pixi.testing.discord.guilds import Guild
 from pixi.testing.discord.hub import Hub
 from pixi.testing.discord.ids import GatewayIntents, Snowflakes
-from pixi.testing.discord.moods import Moods, Using
+from pixi.testing.discord.interactions import Interaction, OptionValue
+from pixi.testing.discord.messages import FakeMessage
 from pixi.testing.discord.routing import Rest
 from pixi.testing.discord.users import EVERYONE, NONE, Member, Permission, User
-from pixi.testing.discord.world import World
+from pixi.testing.discord.world import LIMIT, World
 
+# ruff: noqa: ASYNC109 — a test says how long it waits, in the call
+
+
+T = TypeVar("T")
 BOT_MAY = EVERYONE | Permission.MENTION_EVERYONE | Permission.MANAGE_WEBHOOKS
 TOKEN = "MTAwMDAwMDAwMDAwMDAwMDAw.Gloopb.not-a-secret-only-a-loopback-server-takes-it"
 ROUTES = [
@@ -32,6 +50,270 @@ ROUTES = [
     *webhook_routes.ANSWER_ROUTES,
     *commands.ROUTES,
 ]
+
+
+class Watching:
+    """The part of the face with which requests are seen and meddled with."""
+
+    world: World
+    rest: Rest
+
+    @property
+    def requests(self) -> list[ApiCall]:
+        """Every request to REST, in their order."""
+        return self.rest.calls
+
+    def asked(self, method: str, path: str = "") -> list[ApiCall]:
+        """Requests with that method whose path has that pattern in it."""
+        pattern = re.compile(path)
+        return [call for call in self.rest.calls if call.method == method and pattern.search(call.path)]
+
+    async def wait_for(self, condition: Callable[[], T], timeout: float = LIMIT) -> T:
+        """Return what `condition` gives as soon as that is true; it is asked again after each change.
+
+        Raises `TimeoutError`, with what happened last.
+        """
+        try:
+            async with asyncio.timeout(timeout):
+                while not (found := condition()):
+                    await self.world.next_change()
+                return found
+        except TimeoutError:
+            last = ", ".join(repr(call) for call in self.rest.calls[-8:]) or "none"
+            raise TimeoutError(f"It did not become true in {timeout} s. The last requests: {last}.") from None
+
+    async def ready(self, sessions: int = 1, timeout: float = LIMIT) -> None:
+        """Return once so many sessions are connected."""
+        await self.wait_for(lambda: len(self.world.hub.live()) >= sessions, timeout)
+
+    async def idle(self, quiet: float = 0.05, timeout: float = LIMIT) -> None:
+        """Return once no request is being answered and nothing has happened for a while."""
+        async with asyncio.timeout(timeout):
+            while True:
+                change = asyncio.ensure_future(self.world.next_change())
+                done, _ = await asyncio.wait({change}, timeout=quiet)
+                change.cancel()
+                if not done and not self.rest.running:
+                    return
+
+    # At the point of a request.
+
+    def before(self, method: str, path: str, callback: Callback, *, times: int | None = None) -> Hook:
+        """Do something before a request takes effect, `times` times or always.
+
+        `path` is a pattern that is searched in the path under /api/v10. What the callback raises is
+        answered: `RefusedCall` as an error, `DropConnection` by closing the connection. It may wait.
+        """
+        return self.rest.hooks.add(self.rest.hooks.early, method, path, callback, times)
+
+    def after(self, method: str, path: str, callback: Callback, *, times: int | None = None) -> Hook:
+        """Do something when a request took effect and is not answered yet."""
+        return self.rest.hooks.add(self.rest.hooks.late, method, path, callback, times)
+
+    def fail(
+        self,
+        method: str,
+        path: str,
+        status: int = 500,
+        code: int = 0,
+        message: str = "",
+        *,
+        times: int | None = None,
+        took_effect: bool = False,
+    ) -> Hook:
+        """Answer requests with an error, before or after they took effect."""
+        place = self.after if took_effect else self.before
+        return place(method, path, calls.refusal(status, code, message), times=times)
+
+    def hang_up(self, method: str, path: str, *, times: int | None = 1, took_effect: bool = False) -> Hook:
+        """Close the connection instead of answering."""
+        return (self.after if took_effect else self.before)(method, path, calls.drop, times=times)
+
+    def slow(self, method: str, path: str, seconds: float, *, times: int | None = None) -> Hook:
+        """Let requests take a while."""
+
+        async def wait(call: ApiCall) -> None:
+            await asyncio.sleep(seconds)
+
+        return self.before(method, path, wait, times=times)
+
+    def limit(self, method: str, path: str, limit: int, seconds: float, *, scope: str = "user") -> Limit:
+        """Limit requests, for each channel, guild or webhook by itself; `Limit` goes to `unlimit`."""
+        return self.rest.limits.add(method, path, limit, seconds, scope)
+
+    def unlimit(self, limit: Limit) -> None:
+        """Lift a limit."""
+        self.rest.limits.remove(limit)
+
+    def limit_everything(self, limit: int = 50, seconds: float = 1.0) -> None:
+        """Set the global limit."""
+        self.rest.limits.everything(limit, seconds)
+
+    def payload(self, message: FakeMessage) -> Json:
+        """A message as REST gives it."""
+        return payloads.message(message, self.world)
+
+
+class Moods(Watching):
+    """The part of the face that troubles the gateway. `shard` names one; None: all."""
+
+    gateway: Gateway
+
+    def disconnect(self, code: int = 4000, *, shard: int | None = None) -> None:
+        """Close connections with a code; sessions can be resumed."""
+        for line in self._lines(shard):
+            line.close(code)
+
+    def abort(self, *, shard: int | None = None) -> None:
+        """Break connections off without a word."""
+        for line in self._lines(shard):
+            line.abort()
+
+    def lose_events(self, *, shard: int | None = None, disconnect: bool = True) -> None:
+        """Forget sessions: RESUME is refused, and what happens until the next IDENTIFY is missed."""
+        lines = self._lines(shard)
+        for session in self.world.hub.chosen(shard):
+            self.world.hub.end(session)
+        if disconnect:
+            for line in lines:
+                line.close(4000)
+
+    @asynccontextmanager
+    async def away(self, *, lose: bool = False) -> AsyncIterator[None]:
+        """The gateway is not to be had inside; with `lose`, what happens inside is missed."""
+        self.gateway.settings.closed = True
+        if lose:
+            self.lose_events()
+        else:
+            self.disconnect()
+        try:
+            await self.wait_for(lambda: not self.gateway.connections)
+            yield
+        finally:
+            self.gateway.settings.closed = False
+
+    def replay(self, count: int = 1, *, shard: int | None = None) -> None:
+        """Send the last events once more, as they were."""
+        self.world.hub.replay(count, shard)
+
+    def reconnect(self, *, shard: int | None = None) -> None:
+        """Ask for a reconnection (opcode 7)."""
+        for line in self._lines(shard):
+            line.say(RECONNECT)
+
+    def invalidate(self, *, resumable: bool = False, shard: int | None = None) -> None:
+        """Tell that sessions are invalid (opcode 9)."""
+        for line in self._lines(shard):
+            line.say(INVALID_SESSION, resumable)
+        if not resumable:
+            for session in self.world.hub.chosen(shard):
+                self.world.hub.end(session)
+
+    def dispatch(self, event: str, payload: Json, *, shard: int = 0) -> None:
+        """Send any event, of a kind that nobody thought of."""
+        for session in self.world.hub.chosen(shard):
+            session.push(event, msgspec.json.encode(payload))
+
+    def _lines(self, shard: int | None) -> list[GatewayConnection]:
+        every = self.gateway.connections
+        return [
+            one for one in every if shard is None or (one.session is not None and one.session.shard == shard)
+        ]
+
+
+# ruff: noqa: ASYNC109 — a test says how long it waits, in the call
+
+
+class Using:
+    """The part of the face with which people use commands."""
+
+    world: World
+
+    @property
+    def commands(self) -> list[FakeCommand]:
+        """Return those that are registered everywhere."""
+        return self.world.commands.all(None)
+
+    async def slash(
+        self,
+        person: User,
+        channel: FakeChannel,
+        line: str,
+        options: Mapping[str, OptionValue] | None = None,
+        *,
+        locale: str | None = None,
+    ) -> Interaction:
+        """Somebody types a command: `slash(mo, general, "persona", {"name": "Mimi"})`.
+
+        Subcommands follow the name: `"forget me"`. Raises `LookupError` for what Discord's client would
+        not offer, and `PermissionError` for what it would not let them use.
+        """
+        command, data = interactions.typed(self.world, person, channel, line, options or {})
+        kind = interactions.COMMAND
+        return interactions.begin(self.world, kind, person, channel, data, locale=locale, command=command)
+
+    async def complete(
+        self,
+        person: User,
+        channel: FakeChannel,
+        line: str,
+        option: str,
+        *,
+        typed: str = "",
+        options: Mapping[str, OptionValue] | None = None,
+        locale: str | None = None,
+        timeout: float = LIMIT,
+    ) -> list[Json]:
+        """Return what autocomplete offers to somebody who typed so much of an option."""
+        given = {**(options or {}), option: typed}
+        command, data = interactions.typed(self.world, person, channel, line, given, focused=option)
+        begun = interactions.begin(
+            self.world, interactions.AUTOCOMPLETE, person, channel, data, locale=locale, command=command
+        )
+        return (await begun.responded(timeout)).choices
+
+    async def message_menu(
+        self, person: User, message: FakeMessage, name: str, *, locale: str | None = None
+    ) -> Interaction:
+        """Somebody chooses a command in the menu of a message."""
+        command, data = interactions.on_message(self.world, person, message, name)
+        kind = interactions.COMMAND
+        return interactions.begin(
+            self.world, kind, person, message.channel, data, locale=locale, command=command
+        )
+
+    async def press(
+        self,
+        person: User,
+        message: FakeMessage,
+        custom_id: str,
+        *,
+        values: Sequence[str] | None = None,
+        locale: str | None = None,
+    ) -> Interaction:
+        """Somebody presses a button, or chooses values of a menu.
+
+        It need not be on the message any more: the bot may have taken it away while they pressed.
+        """
+        data: Json = {"custom_id": custom_id, "component_type": 2 if values is None else 3}
+        if values is not None:
+            data["values"] = list(values)
+        kind = interactions.COMPONENT
+        return interactions.begin(
+            self.world, kind, person, message.channel, data, locale=locale, source=message
+        )
+
+    async def submit(self, shown: Interaction, fields: Mapping[str, str]) -> Interaction:
+        """Somebody fills in the form that an interaction showed."""
+        if shown.modal is None:
+            raise LookupError("No form was shown.")
+        rows = [
+            {"type": 1, "components": [{"type": 4, "custom_id": key, "value": value}]}
+            for key, value in fields.items()
+        ]
+        data: Json = {"custom_id": shown.modal["custom_id"], "components": rows}
+        kind = interactions.MODAL
+        return interactions.begin(self.world, kind, shown.person, shown.channel, data, source=shown.source)
 
 
 class LoopbackDiscord(Using, Moods):
@@ -95,12 +377,12 @@ class LoopbackDiscord(Using, Moods):
 
     @property
     def api_url(self) -> str:
-        """Where REST is, without the version."""
+        """Return where REST is, without the version."""
         return f"{self.world.origin}/api"
 
     @property
     def gateway_url(self) -> str:
-        """Where the gateway is."""
+        """Return where the gateway is."""
         return self.gateway.url
 
     async def _file(self, request: web.Request) -> web.StreamResponse:
@@ -116,7 +398,7 @@ class LoopbackDiscord(Using, Moods):
 
     @property
     def landlord(self) -> User:
-        """Who owns the guilds that name no owner."""
+        """Return who owns the guilds that name no owner."""
         if self._landlord is None:
             self._landlord = self.person("Landlord")
         return self._landlord
@@ -171,5 +453,5 @@ class LoopbackDiscord(Using, Moods):
         return place_routes.dm_with(self.world, person)
 
     def allow_intents(self, intents: GatewayIntents) -> None:
-        """Which privileged intents the application's owner switched on; all at first."""
+        """Set the privileged intents that the application's owner switched on; all at first."""
         self.world.privileged = GatewayIntents(intents)

@@ -86,7 +86,7 @@ NEEDS_SENDING = P.MENTION_EVERYONE | P.SEND_TTS_MESSAGES | P.ATTACH_FILES | P.EM
 
 
 def in_guild(guild: Guild, user: User) -> Permission:
-    """What `user` may do in a guild, before any channel has its say. Strangers may nothing."""
+    """Return what `user` may do in a guild, before any channel has its say. Strangers may nothing."""
     if user is guild.owner:
         return ALL
     member = guild.members.get(user.id)
@@ -99,7 +99,7 @@ def in_guild(guild: Guild, user: User) -> Permission:
 
 
 def in_channel(channel: FakeChannel, user: User) -> Permission:
-    """What `user` may do in a channel; a thread takes the overwrites of its parent."""
+    """Return what `user` may do in a channel; a thread takes the overwrites of its parent."""
     guild = channel.guild
     if guild is None:
         return IN_DIRECT_MESSAGES if user in channel.recipients else NONE
@@ -141,7 +141,7 @@ def _implied(channel: FakeChannel, user: User, allowed: Permission) -> Permissio
 
 
 def may_send(channel: FakeChannel, user: User) -> bool:
-    """Whether `user` may write there."""
+    """Return whether `user` may write there."""
     needed = P.SEND_MESSAGES_IN_THREADS if channel.is_thread else P.SEND_MESSAGES
     return bool(in_channel(channel, user) & (P.SEND_MESSAGES if channel.guild is None else needed))
 
@@ -169,7 +169,7 @@ class User:
 
     @property
     def mention(self) -> str:
-        """What is written to mention them."""
+        """Return what is written to mention them."""
         return f"<@{self.id}>"
 
     def payload(self) -> Json:
@@ -201,7 +201,7 @@ class FakeRole:
 
     @property
     def mention(self) -> str:
-        """What is written to mention it."""
+        """Return what is written to mention it."""
         return f"<@&{self.id}>"
 
     def payload(self) -> Json:
@@ -234,7 +234,7 @@ class Emoji:
 
     @property
     def text(self) -> str:
-        """What is written in a message to show it."""
+        """Return what is written in a message to show it."""
         return f"<{'a' if self.animated else ''}:{self.name}:{self.id}>"
 
     def payload(self) -> Json:
@@ -263,7 +263,7 @@ class Sticker:
 
     @property
     def item(self) -> Json:
-        """What a message tells of it."""
+        """Return what a message tells of it."""
         return {"id": str(self.id), "name": self.name, "format_type": self.format}
 
     def payload(self, guild: int) -> Json:

@@ -5,16 +5,15 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from pixi.testing.discord import bodies, gateway, interactions, payloads, writing
+from pixi.testing.discord import gateway, interactions, payloads, routing, writing
 from pixi.testing.discord.calls import ApiCall, Form, Json, RefusedCall, fault, invalid, snowflake
-from pixi.testing.discord.channels import FakeChannel
+from pixi.testing.discord.channels import MOST_PER_CHANNEL, FakeChannel, Webhook, hooks_of, new_webhook
 from pixi.testing.discord.ids import GatewayIntents
 from pixi.testing.discord.interactions import LOADING, Interaction
 from pixi.testing.discord.message_routes import change
 from pixi.testing.discord.messages import CONTEXT_MENU_REPLY, EPHEMERAL, REPLY, SLASH_REPLY, FakeMessage
 from pixi.testing.discord.routing import ApiRoute, guild_of, need, need_in_guild, visible
 from pixi.testing.discord.users import Permission as P
-from pixi.testing.discord.webhooks import MOST_PER_CHANNEL, Webhook, hooks_of, new_webhook
 from pixi.testing.discord.writing import MessageDraft
 
 if TYPE_CHECKING:
@@ -43,13 +42,13 @@ def callback(world: World, call: ApiCall) -> object:
         raise fault(40060)
     if interaction.late:
         raise fault(10062)
-    fields = bodies.fields_of(call)
+    fields = routing.fields_of(call)
     kind, data = fields.get("type"), fields.get("data") or {}
     allowed = {interactions.AUTOCOMPLETE: {CHOICES}, interactions.COMMAND: {MESSAGE, PROMISE, FORM}}
     if kind not in allowed.get(interaction.type, {MESSAGE, PROMISE, PROMISED_UPDATE, UPDATE, FORM}):
         raise invalid(("type",), "INTERACTION_RESPONSE_TYPE_INVALID", f"Type {kind} cannot answer this.")
     if kind == MESSAGE:
-        draft = bodies.draft_of(call, world, data)
+        draft = routing.draft_of(call, world, data)
         if draft.empty:
             raise fault(50006)
         _write(world, interaction, draft)
@@ -123,7 +122,7 @@ def follow_up(world: World, call: ApiCall, interaction: Interaction) -> object:
     """Another message after the first answer."""
     if interaction.response is None:
         raise fault(10015)
-    draft = bodies.draft_of(call, world)
+    draft = routing.draft_of(call, world)
     if draft.empty:
         raise fault(50006)
     if interaction.deferred and interaction.original is not None:
@@ -158,11 +157,11 @@ def create(world: World, call: ApiCall) -> object:
     if channel.guild is None or channel.is_thread:
         raise fault(50024)
     need(world, channel, P.MANAGE_WEBHOOKS)
-    fields = bodies.fields_of(call)
+    fields = routing.fields_of(call)
     form = Form()
     name_of(fields.get("name"), form, "name")
     form.check()
-    avatar = bodies.image(fields.get("avatar"), "avatar")
+    avatar = routing.image(fields.get("avatar"), "avatar")
     if len(hooks_of(world, channel)) >= MOST_PER_CHANNEL:
         raise fault(30007)
     hook = new_webhook(world, channel, fields["name"], world.bot)
@@ -215,14 +214,14 @@ def get(world: World, call: ApiCall) -> object:
 def edit(world: World, call: ApiCall) -> object:
     """Change a webhook."""
     hook = hook_of(world, call)
-    fields = bodies.fields_of(call)
+    fields = routing.fields_of(call)
     form = Form()
     if "name" in fields:
         name_of(fields["name"], form, "name")
     form.check()
     hook.name = fields.get("name", hook.name)
     if "avatar" in fields:
-        hook.avatar = hook.face.avatar = bodies.image(fields["avatar"], "avatar")
+        hook.avatar = hook.face.avatar = routing.image(fields["avatar"], "avatar")
     _tell(world, hook.channel)
     return hook.payload(user="token" not in call.ids)
 
@@ -243,7 +242,7 @@ def execute(world: World, call: ApiCall) -> object:
     hook = hook_of(world, call)
     if world.lean:
         raise gateway.no_webhook()
-    fields = bodies.fields_of(call)
+    fields = routing.fields_of(call)
     form = Form()
     name = fields.get("username") or None
     if name is not None:
@@ -252,7 +251,7 @@ def execute(world: World, call: ApiCall) -> object:
     if avatar_url is not None and not str(avatar_url).startswith(("http://", "https://")):
         form.wrong(("avatar_url",), "URL_TYPE_INVALID_SCHEME", "Scheme must be one of ('http', 'https').")
     form.check()
-    draft = bodies.draft_of(call, world)
+    draft = routing.draft_of(call, world)
     draft.nonce, draft.flags, draft.stickers = None, draft.flags & ~EPHEMERAL, []  # which it does not know
     if draft.empty:
         raise fault(50006)
@@ -313,9 +312,9 @@ def get_message(world: World, call: ApiCall) -> object:
 def edit_message(world: World, call: ApiCall) -> object:
     """Edit a message that came through it."""
     message, interaction = _message(world, call)
-    fields = bodies.fields_of(call)
+    fields = routing.fields_of(call)
     if interaction is not None and message.flags & LOADING:
-        fill(world, interaction, bodies.draft_of(call, world))
+        fill(world, interaction, routing.draft_of(call, world))
     else:
         change(world, message, call, fields)
     return payloads.message(message, world)

@@ -11,7 +11,7 @@ from pixi.testing.discord.ids import NO_INTENT, PRIVILEGED, GatewayIntents, Snow
 from pixi.testing.discord.users import Permission, in_channel
 
 if TYPE_CHECKING:
-    from pixi.testing.discord.channels import FakeChannel
+    from pixi.testing.discord.channels import FakeChannel, Webhook
     from pixi.testing.discord.commands import Commands
     from pixi.testing.discord.gateway import Gateway
     from pixi.testing.discord.guilds import Guild
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from pixi.testing.discord.interactions import Interaction
     from pixi.testing.discord.messages import FakeAttachment, FakeMessage
     from pixi.testing.discord.users import Emoji, User
-    from pixi.testing.discord.webhooks import Webhook
 
 LIMIT = 60.0
 """Seconds that a wait takes at most: many times what anything takes on a slow, busy machine."""
@@ -82,7 +81,7 @@ class World:
     # Telling the bot.
 
     def sees(self, channel: FakeChannel) -> bool:
-        """Whether the bot is told what happens there."""
+        """Return whether the bot is told what happens there."""
         return bool(in_channel(channel, self.bot) & Permission.VIEW_CHANNEL)
 
     def tell_guild(

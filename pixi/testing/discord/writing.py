@@ -23,9 +23,8 @@ from pixi.testing.discord.messages import (
 from pixi.testing.discord.users import Permission, in_channel
 
 if TYPE_CHECKING:
-    from pixi.testing.discord.channels import FakeChannel
+    from pixi.testing.discord.channels import FakeChannel, Webhook
     from pixi.testing.discord.users import User
-    from pixi.testing.discord.webhooks import Webhook
     from pixi.testing.discord.world import World
 
 _USER = re.compile(r"<@!?(\d{1,20})>")
@@ -62,7 +61,7 @@ def pinged(
     answered: FakeMessage | None = None,
     by_webhook: bool = False,
 ) -> Pinged:
-    """Who is alerted by a text, which `author` writes in a channel, in answer to a message perhaps."""
+    """Return who is alerted by a text, which `author` writes in a channel, in answer to a message perhaps."""
     found = Pinged()
     may_all = by_webhook or bool(in_channel(channel, author) & Permission.MENTION_EVERYONE)
     if "<@" in text:

@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from pixi.core.archive import Archive, ArchiveQuery, Asker, FoundMessages
+from pixi.core.channel import Archive, ArchiveQuery, Asker, FoundMessages
 from pixi.testing.discord import FakeChannel, User
 from tests.channels.discord.backend import RecordingBackend
 from tests.channels.discord.room import Room, room_of

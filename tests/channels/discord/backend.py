@@ -6,11 +6,11 @@ from typing import Any
 
 from pixi.channels.discord.backend import BotStatus
 from pixi.core.channel import Channel, OpenChannel
-from pixi.core.deltas import Usage
+from pixi.core.llm import Usage
 from pixi.core.message import Message
 from pixi.core.persona import Persona
 from pixi.core.spending import QuotaUsage, UsageEntry, UsageScope
-from pixi.settings.discord_rules import Rules
+from pixi.settings.rules import Rules
 from pixi.store.kept import ChannelConfig, Tally, TurnRecord
 
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from pixi.channels.discord.archive import archive, requests, search
-from pixi.core.archive import ArchiveQuery, Asker
+from pixi.core.channel import ArchiveQuery, Asker
 from pixi.core.errors import ChannelError
-from pixi.settings.discord_rules import Rules
+from pixi.settings.rules import Rules
 from pixi.testing.discord import GatewayIntents, Permission
 from pixi.testing.discord.calls import ApiCall
 from tests.channels.discord.archives import SEARCH, desk, reading_room

@@ -9,7 +9,7 @@ from itertools import chain, combinations
 import pytest
 
 from pixi.channels.discord.archive.visibility import NOT_HERE
-from pixi.core.archive import Archive, ArchiveQuery, Asker
+from pixi.core.channel import Archive, ArchiveQuery, Asker
 from pixi.core.errors import ChannelError
 from pixi.testing.discord import FakeChannel, FakeRole, Permission, User
 from pixi.testing.discord.users import in_channel

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from pixi.channels.discord.archive import archive, search
-from pixi.core.archive import ArchiveQuery
+from pixi.core.channel import ArchiveQuery
 from pixi.core.errors import ChannelError
 from tests.channels.discord.archives import SEARCH, desk, reading_room
 from tests.channels.discord.room import Room

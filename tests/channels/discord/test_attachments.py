@@ -16,7 +16,7 @@ from PIL import Image as Pillow
 from pixi.channels.discord.incoming.attachments import AttachmentReader
 from pixi.channels.discord.incoming.message import IncomingMessage, MessageTranslator
 from pixi.core.message import Attached
-from pixi.settings.discord_rules import Rules
+from pixi.settings.rules import Rules
 from pixi.testing.discord import FakeChannel, LoopbackDiscord, Upload
 from tests.servers.clients import Bot, connected, heard
 

@@ -8,7 +8,7 @@ import pytest
 from pixi.channels.discord.incoming import catch_up
 from pixi.channels.discord.incoming.catch_up import CatchUp, MissedChannel, Watermarks
 from pixi.channels.discord.places import own_member
-from pixi.core.deltas import Usage
+from pixi.core.llm import Usage
 from pixi.store.kept import TurnRecord
 from tests.channels.discord.incoming import BOT, DM, FORUM, GENERAL, GUILD, POST, THREAD, Incoming, incoming
 

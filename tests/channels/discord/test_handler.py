@@ -10,8 +10,8 @@ import pixi.channels.discord.incoming
 from pixi.channels.discord.incoming import handler
 from pixi.channels.discord.incoming.attachments import AttachmentReader
 from pixi.core.channel import Channel
-from pixi.core.deltas import Usage
 from pixi.core.errors import StoreError
+from pixi.core.llm import Usage
 from pixi.core.message import Author, Message
 from pixi.store.kept import ChannelConfig, TurnRecord
 from tests.channels.discord.backend import RecordingBackend

@@ -13,7 +13,7 @@ from pixi.channels.discord.outgoing.identities import webhook_marked
 from pixi.channels.discord.places import address_of_chat
 from pixi.core.errors import ChannelError, ChannelLost
 from pixi.core.persona import Persona
-from pixi.settings.discord_rules import Rules
+from pixi.settings.rules import Rules
 from tests.channels.discord.rest_discord import (
     ANA,
     APPLICATION,

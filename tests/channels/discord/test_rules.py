@@ -4,7 +4,7 @@ from math import ceil
 
 import pytest
 
-from pixi.settings.discord_rules import Requester, Rules, is_admin, is_blocked, may_talk
+from pixi.settings.rules import Requester, Rules, is_admin, is_blocked, may_talk
 
 USER, ROLE, GUILD, CATEGORY, CHANNEL, THREAD, OTHER = 1, 2, 3, 4, 5, 6, 99
 

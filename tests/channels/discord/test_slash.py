@@ -12,8 +12,8 @@ from pixi.channels.discord.backend import BotStatus
 from pixi.channels.discord.gateway.client import quiet_logs
 from pixi.channels.discord.slash import invocation
 from pixi.channels.discord.slash.translations import Translations
-from pixi.core.deltas import Usage
 from pixi.core.errors import ChannelError, StoreError
+from pixi.core.llm import Usage
 from pixi.core.spending import QuotaUsage, UsageEntry, UsageScope
 from pixi.store.kept import ChannelConfig
 from pixi.testing.discord import Permission

@@ -10,11 +10,9 @@ from pixi.channels.discord.formatting import clipped, code_block, escape_line, e
 from pixi.channels.discord.slash.invocation import EmbedContent, EmbedField
 from pixi.channels.discord.slash.translations import Translations
 from pixi.channels.discord.slash.why import dollars, notes_embed, why_embed
-from pixi.core.citing import traced
 from pixi.core.conversation import notes_in
-from pixi.core.deltas import Cited, Usage
 from pixi.core.language import BUILT_IN
-from pixi.core.lines import AssistantLine, Line, ToolCall, ToolLine, UserLine
+from pixi.core.llm import AssistantLine, Cited, Line, ToolCall, ToolLine, Usage, UserLine, traced
 from pixi.core.reading import written
 from pixi.store.kept import Effect, TurnRecord
 

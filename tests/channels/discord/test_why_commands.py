@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 
-from pixi.core.deltas import Usage
 from pixi.core.errors import StoreError
-from pixi.core.lines import AssistantLine, ToolCall, ToolLine, UserLine
+from pixi.core.llm import AssistantLine, ToolCall, ToolLine, Usage, UserLine
 from pixi.store.kept import ChannelConfig, Effect, TurnRecord
 from pixi.testing.discord import FakeChannel, FakeMessage, Interaction
 from tests.channels.discord.backend import RecordingBackend

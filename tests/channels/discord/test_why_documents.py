@@ -11,7 +11,7 @@ from pixi.channels.discord.formatting import units
 from pixi.channels.discord.slash.invocation import EmbedContent
 from pixi.channels.discord.slash.translations import Translations
 from pixi.channels.discord.slash.why import documents_in, why_embed
-from pixi.core.lines import AssistantLine, Line, ToolLine, UserLine
+from pixi.core.llm import AssistantLine, Line, ToolLine, UserLine
 from tests.channels.discord.test_why import RECORD, field
 
 WORDS = Translations()

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from pixi.core.lines import ToolCall
+from pixi.core.llm import ToolCall
 from pixi.core.persona import Persona
 from pixi.toolbox.addon import Addon
 from pixi.toolbox.context import Context

@@ -21,7 +21,7 @@ from pixi.engine import Engine
 from pixi.engine.context import Role
 from pixi.fetching.web import Web
 from pixi.models.model import Traits
-from pixi.settings.http_rules import HttpRules
+from pixi.settings.rules import HttpRules
 from pixi.store.kept import ApiKey
 from pixi.store.sqlite import MEMORY, SqliteStore
 from pixi.store.store import Store

@@ -16,7 +16,7 @@ from pixi.channels.http.access import (
     checked_user_id,
     digest_of,
 )
-from pixi.settings.http_rules import origin_of
+from pixi.settings.rules import origin_of
 from pixi.store.kept import ApiKey
 
 HERE, AWAY = "127.0.0.1", "203.0.113.9"

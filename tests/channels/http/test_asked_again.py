@@ -9,7 +9,7 @@ import pytest
 from pixi.channels.http import feed
 from pixi.channels.http.talks import TalkReply
 from pixi.core.events import Reacted, TurnEnded, TurnStarted
-from pixi.settings.http_rules import HttpRules
+from pixi.settings.rules import HttpRules
 from pixi.store.sqlite import SqliteStore
 from tests.channels.http.served import Served, served
 from tests.channels.http.test_pages import chunks_of, run, said, ui

@@ -15,8 +15,8 @@ from PIL import Image as Pillow
 from pixi.channels.http import attachments
 from pixi.channels.http.access import Problem
 from pixi.channels.http.attachments import attachments_in
-from pixi.core.lines import UserLine
-from pixi.settings.http_rules import HttpRules
+from pixi.core.llm import UserLine
+from pixi.settings.rules import HttpRules
 from pixi.store.sqlite import SqliteStore
 from tests.channels.http.served import Served, served
 from tests.channels.http.test_files import TEXT, lying, picture, send, zipped

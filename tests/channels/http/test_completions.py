@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pixi.core.deltas import Finished, Usage
 from pixi.core.errors import ModelError
+from pixi.core.llm import Finished, Usage
 from pixi.core.persona import Persona
-from pixi.settings.http_rules import HttpRules
+from pixi.settings.rules import HttpRules
 from tests.channels.http.served import PERSONAS, Served, served
 from tests.waiting import until
 

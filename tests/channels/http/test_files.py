@@ -19,7 +19,7 @@ from yarl import URL
 
 from pixi.channels.http import files, streams
 from pixi.channels.http.files import Files, Sniffer, files_folder, shown_name
-from pixi.settings.http_rules import HttpRules
+from pixi.settings.rules import HttpRules
 from pixi.store.sqlite import SqliteStore
 from tests.channels.http.served import Served, served
 from tests.waiting import until, within

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pixi.settings.http_rules import HttpRules
+from pixi.settings.rules import HttpRules
 from tests.channels.http.served import served
 
 pytestmark = pytest.mark.nightly

@@ -12,7 +12,7 @@ import pytest
 from yarl import URL
 
 from pixi.channels.http import server, streams
-from pixi.settings.http_rules import HttpRules
+from pixi.settings.rules import HttpRules
 from tests.channels.http.served import Served, served
 from tests.waiting import until, within
 

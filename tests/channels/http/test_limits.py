@@ -4,7 +4,7 @@ import pytest
 
 from pixi.channels.http.access import Principal, Problem
 from pixi.channels.http.visitors import HttpLimits, RequestLimit, network_of
-from pixi.settings.http_rules import HttpRules
+from pixi.settings.rules import HttpRules
 from tests.channels.http.served import served
 
 PAGE = "https://site.example"

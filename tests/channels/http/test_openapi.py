@@ -11,7 +11,6 @@ import msgspec
 import pytest
 
 from pixi.channels.http.openapi import EVENT_TYPES, document
-from pixi.core.deltas import Cited, PromptProgress, Usage
 from pixi.core.events import (
     Answered,
     Asked,
@@ -35,6 +34,7 @@ from pixi.core.events import (
     TurnEvent,
     TurnStarted,
 )
+from pixi.core.llm import Cited, PromptProgress, Usage
 from pixi.core.message import Card, Field, Picture
 from tests.channels.http.served import served
 

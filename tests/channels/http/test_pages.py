@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pixi.settings.http_rules import HttpRules
+from pixi.settings.rules import HttpRules
 from tests.channels.http.booking import CALLED, booking
 from tests.channels.http.served import Served, served
 from tests.waiting import until

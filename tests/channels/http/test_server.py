@@ -8,7 +8,7 @@ import pytest
 from pixi.channels.http.feed import Channels
 from pixi.core.message import Card, Field
 from pixi.core.persona import Persona
-from pixi.settings.http_rules import HttpRules
+from pixi.settings.rules import HttpRules
 from pixi.store.sqlite import SqliteStore
 from pixi.store.writer import Writer
 from pixi.toolbox.addon import Addon
@@ -252,7 +252,7 @@ async def test_a_person_says_yes_over_http_and_nobody_else_can() -> None:
             done.append(day)
             return "booked"
 
-    from pixi.core.lines import ToolCall as Called
+    from pixi.core.llm import ToolCall as Called
 
     personas = PERSONAS | {"pixi": Persona("Pixi", "You are Pixi.", tools=("book",))}
     called = [Called("1", "book", '{"day": "monday"}')]

@@ -11,7 +11,7 @@ import pytest
 from yarl import URL
 
 from pixi.channels.http import feed, streams
-from pixi.core.deltas import Text
+from pixi.core.llm import Text
 from pixi.core.spending import Limits
 from tests.channels.http.served import served
 from tests.waiting import until

@@ -14,10 +14,10 @@ from yarl import URL
 from pixi.channels.http.access import PUBLISHABLE, VISITING, Problem, address_of, digest_of, new_key
 from pixi.channels.http.feed import Channels
 from pixi.channels.http.visitors import RENEWED_SECONDS, TOKEN_SECONDS, Visitors
-from pixi.core.lines import ToolCall
+from pixi.core.llm import ToolCall
 from pixi.core.persona import Persona
 from pixi.core.spending import Allowance, Budgets
-from pixi.settings.http_rules import HttpRules
+from pixi.settings.rules import HttpRules
 from pixi.store.kept import ApiKey
 from pixi.toolbox.addon import Addon
 from pixi.toolbox.context import Context

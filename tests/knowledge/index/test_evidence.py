@@ -6,7 +6,8 @@ import pytest
 
 from pixi.documents.files import Section
 from pixi.knowledge.entry import Entry
-from pixi.knowledge.index import Excerpt, Index
+from pixi.knowledge.evidence import Excerpt
+from pixi.knowledge.index import Index
 
 
 def entry(number: int, title: str, *sections: Section) -> Entry:

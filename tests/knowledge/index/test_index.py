@@ -12,9 +12,8 @@ import pytest
 
 from pixi.documents.files import Section
 from pixi.knowledge.entry import Entry, Source
-from pixi.knowledge.index import Index, IndexDamaged
-from pixi.knowledge.index.index import FORMAT
-from pixi.knowledge.index.query import LONGEST
+from pixi.knowledge.index import FORMAT, Index
+from pixi.knowledge.query import LONGEST, IndexDamaged
 from tests.knowledge.index.building import entry, ids, index_of
 from tests.steps import steps_of
 

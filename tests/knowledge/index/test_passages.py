@@ -5,8 +5,8 @@ from hypothesis import strategies as some
 
 from pixi.documents.files import Section
 from pixi.knowledge.entry import Entry
-from pixi.knowledge.index.evidence import SIZE, passages_of
-from pixi.text.snippets import LENGTH, Cutter
+from pixi.knowledge.evidence import SIZE, passages_of
+from pixi.text.relevance import LENGTH, Cutter
 from pixi.text.terms import Analysis
 
 

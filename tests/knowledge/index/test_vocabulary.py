@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from pixi.knowledge.index import Index
-from pixi.knowledge.index.query import WordIndex
+from pixi.knowledge.query import WordIndex
 from tests.knowledge.index.building import ids, index_of
 
 TEXTS = {

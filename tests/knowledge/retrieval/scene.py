@@ -4,8 +4,7 @@ import hashlib
 import json
 from collections.abc import Sequence
 
-from pixi.core.deltas import Request
-from pixi.core.lines import UserLine
+from pixi.core.llm import Request, UserLine
 from pixi.documents.files import Section
 from pixi.knowledge.entry import Entry
 from pixi.models.model import Traits

@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from pixi.core.deltas import Finished, Prices, Request, Usage
 from pixi.core.errors import ModelError
-from pixi.core.lines import SystemLine
+from pixi.core.llm import Finished, Prices, Request, SystemLine, Usage
 from pixi.documents.files import Section
 from pixi.knowledge.retrieval import Findings, RetrievalAgent, reader
 from pixi.knowledge.retrieval.agent import NO_QUESTION
@@ -19,7 +18,7 @@ from pixi.knowledge.retrieval.findings import NOT_IN_WHAT_WAS_READ, NOT_THERE
 from pixi.knowledge.retrieval.reader import FAR, MOST_FACTS, NEAREST, NO_TEXT
 from pixi.models.model import Traits
 from pixi.testing import ScriptedModel
-from pixi.testing.scripted_model import Step
+from pixi.testing.fakes import Step
 from tests.knowledge.retrieval.scene import (
     BRIDGE,
     BRIDGE_ENTRY,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pixi.knowledge.retrieval.replies import HelperReply, quoted, read_reply
+from pixi.knowledge.retrieval.findings import HelperReply, quoted, read_reply
 from tests.knowledge.retrieval.scene import NOTHING
 from tests.steps import assert_linear
 

@@ -5,15 +5,15 @@ from dataclasses import replace
 
 import pytest
 
-from pixi.core.deltas import PromptProgress, Request
 from pixi.core.errors import ModelError
+from pixi.core.llm import PromptProgress, Request
 from pixi.documents.files import Section
 from pixi.knowledge.entry import Entry
 from pixi.knowledge.retrieval import RetrievalAgent
 from pixi.knowledge.retrieval.reader import CUT_OFF, NEAREST
 from pixi.models.model import Traits
 from pixi.testing import ScriptedModel
-from pixi.testing.scripted_model import Scripted, Step
+from pixi.testing.fakes import Scripted, Step
 from tests.held_clock import HeldClock
 from tests.knowledge.retrieval.scene import (
     BRIDGE_ENTRY,

@@ -27,7 +27,7 @@ from pixi.channels.discord.backend import BotBackend
 from pixi.channels.discord.permissions import Directory
 from pixi.channels.discord.places import own_member
 from pixi.channels.discord.requests import DiscordRefused
-from pixi.core.archive import ArchiveQuery, Asker, ForumPost, FoundMessages, FoundPosts, Way
+from pixi.core.channel import ArchiveQuery, Asker, ForumPost, FoundMessages, FoundPosts, Way
 from pixi.core.errors import ChannelError
 from pixi.core.untrusted import clipped
 
@@ -85,7 +85,7 @@ class Archives:
 
 
 class DiscordArchive:
-    """A `pixi.core.archive.Archive`, for those who ask in one channel or thread."""
+    """A `pixi.core.channel.Archive`, for those who ask in one channel or thread."""
 
     def __init__(self, archives: Archives, here: ChannelOrThread) -> None:
         self._archives = archives

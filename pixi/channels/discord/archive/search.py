@@ -22,11 +22,10 @@ from pixi.channels.discord.archive.visibility import ChannelOrThread, Visibility
 from pixi.channels.discord.incoming.message import IncomingMessage, named_markup, names_in, translate
 from pixi.channels.discord.places import address_of_chat
 from pixi.channels.discord.requests import UNREADABLE, DiscordRefused
-from pixi.core.archive import ArchivedMessage, FoundMessages
+from pixi.core.channel import ArchivedMessage, FoundMessages
 from pixi.core.errors import ChannelError, ChannelLost
 from pixi.core.untrusted import prompt_name
-from pixi.text.relevance import most_relevant
-from pixi.text.snippets import Cutter
+from pixi.text.relevance import Cutter, most_relevant
 from pixi.text.terms import Analysis, normalise, pieces, terms_of
 
 _log = logging.getLogger("pixi.discord")

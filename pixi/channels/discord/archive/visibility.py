@@ -25,7 +25,7 @@ from pixi.channels.discord.archive.requests import HistoryRequests, thread_from
 from pixi.channels.discord.permissions import requester_as
 from pixi.channels.discord.places import channel_ids, own_member, roles_of
 from pixi.core.errors import ChannelError
-from pixi.settings.discord_rules import Rules, is_blocked
+from pixi.settings.rules import Rules, is_blocked
 
 _log = logging.getLogger("pixi.discord")
 

@@ -10,7 +10,7 @@ import discord
 import msgspec
 
 from pixi.core.errors import ConfigError, PixiError
-from pixi.settings.discord_rules import Rules
+from pixi.settings.rules import Rules
 
 DISCORD = "https://discord.com/api/v10"
 PORTAL = "https://discord.com/developers/applications"

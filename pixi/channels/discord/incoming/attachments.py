@@ -8,9 +8,9 @@ import aiohttp
 
 from pixi.channels.discord.formatting import one_line
 from pixi.channels.discord.incoming.message import IncomingAttachment, IncomingMessage
-from pixi.core.message import Attached, Image, clipped, told_picture, told_size, told_text, why_not_shown
+from pixi.core.message import Attached, Image, read_part, told_picture, told_size, told_text, why_not_shown
 from pixi.models.pictures import PictureError, fit_for_model
-from pixi.settings.discord_rules import Rules
+from pixi.settings.rules import Rules
 
 _log = logging.getLogger("pixi.discord")
 
@@ -44,7 +44,7 @@ class AttachmentReader:
             rules: how many files are read, and how much of each.
             sees: pictures can be shown to the model; otherwise they are only named.
         """
-        forwarded = (clipped(each, rules.text_characters) for each in message.forwarded)
+        forwarded = (read_part(each, rules.text_characters) for each in message.forwarded)
         blocks = [f"[forwarded from elsewhere:]\n{text}" for text in forwarded]
         blocks += [f"[sticker: {_shown(sticker)}]" for sticker in message.stickers]
         blocks += [f"[poll: {message.poll}]"] if message.poll else []

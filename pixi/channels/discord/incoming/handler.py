@@ -25,7 +25,7 @@ from pixi.channels.discord.places import ChannelInfo
 from pixi.core.channel import Channel
 from pixi.core.errors import PixiError, StoreError
 from pixi.core.message import Attached, Author, Image, Message, Quoted
-from pixi.settings.discord_rules import Requester, Rules, is_blocked, may_talk
+from pixi.settings.rules import Requester, Rules, is_blocked, may_talk
 
 Why = Literal["dm", "mention", "reply", "name", "home"]
 

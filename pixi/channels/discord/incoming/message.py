@@ -14,7 +14,7 @@ from pixi.channels.discord.formatting import one_line
 from pixi.channels.discord.places import ChannelInfo, channel_info, roles_of
 from pixi.channels.discord.requests import send_request
 from pixi.core.message import Author
-from pixi.settings.discord_rules import Rules
+from pixi.settings.rules import Rules
 
 if TYPE_CHECKING:
     from discord.abc import MessageableChannel

@@ -9,7 +9,7 @@ from pixi.channels.discord.incoming.message import IncomingMessage, MessageTrans
 from pixi.channels.discord.permissions import Directory
 from pixi.core.errors import ChannelError
 from pixi.core.message import Author, Quoted
-from pixi.settings.discord_rules import Rules, is_blocked
+from pixi.settings.rules import Rules, is_blocked
 
 _log = logging.getLogger("pixi.discord")
 

@@ -22,14 +22,16 @@ from pixi.channels.discord.slash.translations import Language, Translations
 from pixi.core.channel import Question
 from pixi.core.errors import ChannelError
 from pixi.core.events import Verdict
-from pixi.core.untrusted import shortened
-from pixi.settings.discord_rules import may_talk
+from pixi.core.untrusted import without_middle
+from pixi.settings.rules import may_talk
 
 _log = logging.getLogger("pixi.discord")
 
 _YES, _NO = "yes", "no"
 _BUTTON = re.compile(r"pixi:may:(?P<said>yes|no):(?P<token>[\w-]{1,40})")
 _TOOL, _DOES, _ARGUMENTS = 80, 300, 1_200  # all of it fits into one message in every language
+_SHOWN = _ARGUMENTS - 60  # characters of the arguments
+_GAP = "\n…\n"
 _EDIT_SECONDS = 10.0
 _REMEMBERED = 2_000  # people whose language is known
 
@@ -218,7 +220,8 @@ def _pings(person: int) -> discord.AllowedMentions:
 
 def _asking(this: _Open, closes: float) -> str:
     say, question = this.language.say, this.question
-    given, left_out = shortened(question.arguments.strip(), _ARGUMENTS - 60)
+    arguments = question.arguments.strip()
+    given, left_out = without_middle(arguments, _SHOWN, _GAP), max(0, len(arguments) - _SHOWN)
     lines = [
         say("says.approve.ask", person=f"<@{this.person}>", persona=f"**{this.persona}**"),
         f"**{escape_line(question.tool, _TOOL)}**: {escape_line(question.does, _DOES)}",
@@ -234,7 +237,7 @@ def _outcome(this: _Open, language: Language, why: str) -> str:
     question = this.question
     tool = f"**{escape_line(question.tool, _TOOL)}**"
     told = language.say(why, person=f"<@{this.person}>", tool=tool)
-    given, _ = shortened(question.arguments.strip(), _ARGUMENTS - 60)
+    given = without_middle(question.arguments.strip(), _SHOWN, _GAP)
     return f"{told}\n{code_block(given, _ARGUMENTS)}" if given else told
 
 

@@ -37,8 +37,7 @@ from pixi.channels.discord.outgoing.splitting import split
 from pixi.channels.discord.permissions import Directory, missing_permissions
 from pixi.channels.discord.places import MESSAGEABLE, channel_label, guild_id_of, guild_in, venue_of
 from pixi.channels.discord.requests import UNKNOWN_CHANNEL, DiscordRefused, send_request
-from pixi.core.archive import Archive
-from pixi.core.channel import Channel, Question
+from pixi.core.channel import Archive, Channel, Question
 from pixi.core.errors import ChannelElsewhere, ChannelError, ChannelForgot, ChannelLost, PixiError
 from pixi.core.events import Failed, Performed, TurnEnded, TurnEvent, Verdict
 from pixi.core.message import Abilities, Card, Picture, Rights, Venue

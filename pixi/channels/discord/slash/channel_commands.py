@@ -16,7 +16,7 @@ from pixi.channels.discord.permissions import requester_of
 from pixi.channels.discord.requests import FAULTS
 from pixi.channels.discord.slash.invocation import NAME, Invocation
 from pixi.channels.discord.slash.translations import Translations
-from pixi.settings.discord_rules import Requester, Rules, may_talk
+from pixi.settings.rules import Requester, Rules, may_talk
 from pixi.store.kept import ChannelConfig
 
 if TYPE_CHECKING:

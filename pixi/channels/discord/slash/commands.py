@@ -19,7 +19,7 @@ from pixi.channels.discord.slash.person_commands import OwnDataCommands, PersonC
 from pixi.channels.discord.slash.translations import Translations
 from pixi.channels.discord.slash.why import RecordCommands
 from pixi.core.errors import ChannelError
-from pixi.settings.discord_rules import may_talk
+from pixi.settings.rules import may_talk
 
 _log = logging.getLogger("pixi.discord")
 

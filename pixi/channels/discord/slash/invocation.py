@@ -21,7 +21,7 @@ from pixi.channels.discord.requests import FAULTS, UNREADABLE
 from pixi.channels.discord.slash.translations import Language, Translations
 from pixi.core.errors import PixiError, StoreError
 from pixi.core.spending import UsageScope
-from pixi.settings.discord_rules import Requester, is_admin
+from pixi.settings.rules import Requester, is_admin
 
 _log = logging.getLogger("pixi.discord")
 

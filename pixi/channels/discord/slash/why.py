@@ -13,12 +13,11 @@ from pixi.channels.discord.backend import ALL_ADDRESSES, BotBackend, parse_addre
 from pixi.channels.discord.formatting import code_block, escape_line, escape_markdown, number, units
 from pixi.channels.discord.slash.invocation import EmbedContent, EmbedField, Invocation
 from pixi.channels.discord.slash.translations import Translations
-from pixi.core.citing import sources_in
 from pixi.core.conversation import all_notes, notes_in
 from pixi.core.errors import PixiError
 from pixi.core.language import REACT, SEND
-from pixi.core.lines import AssistantLine, Line, ToolCall, ToolLine
-from pixi.settings.discord_rules import is_admin
+from pixi.core.llm import AssistantLine, Line, ToolCall, ToolLine, sources_in
+from pixi.settings.rules import is_admin
 from pixi.store.kept import TurnRecord
 
 _DATABASE_TOOL = re.compile(r"(?P<kind>query|search)_(?P<database>.+)_database")

@@ -13,10 +13,9 @@ from typing import Annotated, Any
 from msgspec import Meta, Struct
 
 from pixi.channels.http.bodies import Name
-from pixi.channels.http.faces.messages import Messages
+from pixi.channels.http.faces.messages import BROKEN, Messages
 from pixi.channels.http.faces.sse import HEADERS, frame
 
-BROKEN = "The persona could not answer. Try again."
 _ANSWER = {
     "type": "object",
     "properties": {"approved": {"type": "boolean"}},

@@ -13,11 +13,10 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta, Struct
 
 from pixi.channels.http.bodies import Name
-from pixi.channels.http.faces.messages import Messages
+from pixi.channels.http.faces.messages import BROKEN, Messages
 from pixi.channels.http.faces.sse import DONE, HEADERS, frame
 
 _FINISH = {"stop": "stop", "length": "length", "limit": "length", "error": "error"}
-BROKEN = "The persona could not answer. Try again."
 
 
 class UiRequest(Struct):

@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from pixi.channels.http.faces.messages import Messages
 from pixi.channels.http.faces.sse import DONE, HEADERS, frame
-from pixi.core.tokens import estimate_text
+from pixi.core.llm import estimate_text
 
 BETWEEN = "\n\n"
 """Stands between two messages of a turn, which are one text here."""

@@ -3,6 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
+BROKEN = "The persona could not answer. Try again."
+
 Piece = tuple[Literal["open", "add", "close"], str, str]
 """What happens to a message, its id, and the text that is added."""
 

@@ -12,7 +12,7 @@ import re
 import secrets
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -73,13 +73,11 @@ class ShownPictures:
     Args:
         web: fetches, and no address of a private network.
         store: has the pictures of messages.
-        clock: the monotonic time.
     """
 
-    def __init__(self, web: Web, store: Store, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, web: Web, store: Store) -> None:
         self._web = web
         self._store = store
-        self._clock = clock
         self._secret = secrets.token_bytes(32)
         self._sources: OrderedDict[str, Source] = OrderedDict()
         self._kept: OrderedDict[str, _Kept] = OrderedDict()
@@ -134,7 +132,7 @@ class ShownPictures:
         source, kept = self._sources.get(name), self._kept.get(name)
         if source is None:
             return None
-        if kept is not None and kept.until > self._clock():
+        if kept is not None and kept.until > time.monotonic():
             self._kept.move_to_end(name)
             if isinstance(source, OfMessage) and kept.image and await self._file(source) is None:
                 self._keep(name, None)  # it was forgotten meanwhile
@@ -187,7 +185,7 @@ class ShownPictures:
         before = self._kept.pop(name, None)
         self._bytes -= len(before.image.data) if before and before.image else 0
         seconds = _KEPT_SECONDS if image else _MISSED_SECONDS
-        self._kept[name] = _Kept(image, self._clock() + seconds)
+        self._kept[name] = _Kept(image, time.monotonic() + seconds)
         self._bytes += len(image.data) if image else 0
         while self._bytes > _KEPT_BYTES or len(self._kept) > _NAMED:
             _, gone = self._kept.popitem(last=False)

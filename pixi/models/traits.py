@@ -1,33 +1,55 @@
-"""How large a model is, from what it is called, and what follows from that for its prompt and its tools.
+"""What is known of a model before it is asked: its size by its name or its server, its template's words."""
 
-A tiny model gets a short prompt, examples as turns and a grammar; from `WHOLE_PROMPT` billion parameters on a
-model gets the whole prompt; from `CALLS_TOOLS` on it is offered tools. One whose size nobody knows is large.
-"""
-
+import asyncio
 import contextlib
 import math
 import mmap
 import re
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+
+import aiohttp
+import msgspec
 
 from pixi.core.control_words import words_in
-from pixi.models.dialects.prompt import ToolMode
+from pixi.core.llm import ToolMode
+from pixi.models.connections import beginning_of
+from pixi.models.faults import Server
 from pixi.models.model import Traits
 
 WHOLE_PROMPT = 0.7
 """Billions of parameters from which on a model is given the whole prompt, and follows it."""
-
 CALLS_TOOLS = 3.0
 """Billions of parameters from which on a model is offered tools, unless it is set otherwise."""
-
 # `8x7b` is a mixture of eight; `e4b` works as if it had four billion; the `a3b` of `30b-a3b` tells how many
 # of them work at a time, and is not the size. No letter or digit stands beside: neither `4bit` nor `r7b`.
 _SIZE = re.compile(r"(?<![a-z0-9.])(?:(\d{1,3})x|e)?(\d{1,4}(?:\.\d{1,3})?)([bm])(?![a-z0-9])", re.IGNORECASE)
 _FEWEST_MILLIONS = 14  # `1m` and `10m` in names of models tell how many tokens these can hold
+_TOKENS = "tokenizer.ggml.tokens"
+_TYPES = "tokenizer.ggml.token_type"
+_TEMPLATE = "tokenizer.chat_template"  # and others behind it, such as `tokenizer.chat_template.tool_use`
+_COUNT = "general.parameter_count"
+_LABEL = "general.size_label"  # such as `1.5B` or `8x7B`
+# A file that is one of several holds only some of the tensors. One that was put together of several says 0.
+_PARTS = "split.count"
+# Of the format, as its specification has it: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
+_STRING, _ARRAY = 8, 9
+_NUMBERS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
+_LENGTH = struct.Struct("<Q")
+_CONTROL = 3  # the type of a token that llama.cpp reads in anybody's text as what it stands for
+# Anybody's file may be tried, so nothing is read without a bound. The largest models have about a hundred
+# fields, a few thousand tensors, and half a million merges.
+_MOST_FIELDS = 65_536
+_MOST_ITEMS = 4_194_304
+_MOST_DIMENSIONS = 8
+_LONGEST_TEXT = 4 * 1024 * 1024
+_DENSEST = 8  # parameters a byte: none of llama.cpp's ways to pack them holds more than six
+_LONGEST_ANSWER = 4 * 1024 * 1024  # bytes
+_SECONDS = 5.0  # for all questions together
+_MOST_PARAMETERS = 10**16  # no model has so many: a larger number is none
 
 
 def size_in(name: str) -> float | None:
@@ -72,29 +94,6 @@ def size_label(parameters: float) -> str:
     if parameters < 0.9995:
         return f"{parameters * 1_000:.3g}M"
     return f"{parameters:.2g}B" if parameters < 9.95 else f"{parameters:.0f}B"
-
-
-_TOKENS = "tokenizer.ggml.tokens"
-_TYPES = "tokenizer.ggml.token_type"
-_TEMPLATE = "tokenizer.chat_template"  # and others behind it, such as `tokenizer.chat_template.tool_use`
-_COUNT = "general.parameter_count"
-_LABEL = "general.size_label"  # such as `1.5B` or `8x7B`
-# A file that is one of several holds only some of the tensors. One that was put together of several says 0.
-_PARTS = "split.count"
-
-# Of the format, as its specification has it: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
-_STRING, _ARRAY = 8, 9
-_NUMBERS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
-_LENGTH = struct.Struct("<Q")
-_CONTROL = 3  # the type of a token that llama.cpp reads in anybody's text as what it stands for
-
-# Anybody's file may be tried, so nothing is read without a bound. The largest models have about a hundred
-# fields, a few thousand tensors, and half a million merges.
-_MOST_FIELDS = 65_536
-_MOST_ITEMS = 4_194_304
-_MOST_DIMENSIONS = 8
-_LONGEST_TEXT = 4 * 1024 * 1024
-_DENSEST = 8  # parameters a byte: none of llama.cpp's ways to pack them holds more than six
 
 
 @dataclass(slots=True)
@@ -208,7 +207,7 @@ class _Reader:
         return self.text_at(at)
 
     def _places(self, count: int) -> list[int]:
-        """Where so many texts stand that follow each other: a vocabulary has hundreds of thousands."""
+        """Return where so many texts stand that follow each other: a vocabulary has hundreds of thousands."""
         places, at, size = [], self._at, len(self._data)
         for _ in range(count):
             places.append(at)
@@ -235,3 +234,126 @@ def _code(kind: int) -> str:
     if kind not in _NUMBERS:  # an array of arrays, too: nothing that is looked for is one
         raise ValueError("a value of an unknown type")
     return _NUMBERS[kind]
+
+
+class _Props(msgspec.Struct):
+    """What llama.cpp tells of a model."""
+
+    chat_template: str
+    bos_token: str = ""
+    eos_token: str = ""
+
+
+class _Meta(msgspec.Struct):
+    n_params: int = 0
+
+
+class _Listed(msgspec.Struct):
+    id: str = ""
+    meta: _Meta | None = None
+
+
+class _Listing(msgspec.Struct):
+    """llama.cpp's list of models, which tells how large each is that is loaded."""
+
+    data: list[_Listed] = []
+
+
+class _Details(msgspec.Struct):
+    parameter_size: str = ""
+
+
+class _Shown(msgspec.Struct):
+    """What Ollama tells of a model."""
+
+    details: _Details | None = None
+    model_info: dict[str, object] | None = None
+
+
+_Answer = TypeVar("_Answer", _Props, _Listing, _Shown)
+
+
+@dataclass(frozen=True, slots=True)
+class ServedModel:
+    """What a server told of a model.
+
+    Attributes:
+        parameters: how many it has, in billions; None: it was not told.
+        control_words: of its template.
+        by_llama: llama.cpp runs it.
+    """
+
+    parameters: float | None = None
+    control_words: tuple[str, ...] = ()
+    by_llama: bool = False
+
+
+async def ask_about_model(
+    session: aiohttp.ClientSession, server: Server, proxy: str | None, *, size: bool
+) -> ServedModel:
+    """Ask a server about one of its models, in the words of llama.cpp and of Ollama.
+
+    Args:
+        size: ask how large it is, too; otherwise only for the words of its template.
+
+    Raises:
+        aiohttp.ClientError, OSError: it could not be asked, or has no time; it may have later.
+        TimeoutError: it does not answer within 5 s.
+    """
+
+    async def ask(
+        method: str,
+        path: str,
+        answer: type[_Answer],
+        params: Mapping[str, str] | None = None,
+        json: object = None,
+    ) -> _Answer | None:
+        response = await session.request(
+            method,
+            # What is asked stands at the server's root, whatever path the API of its models has.
+            server.base_url.removesuffix("/v1") + path,
+            headers={"Authorization": f"Bearer {server.sent_key}", "Accept-Encoding": "identity"},
+            proxy=proxy,
+            allow_redirects=False,
+            params=params,
+            json=json,
+        )
+        async with response:
+            return await _parsed_answer(response, answer)
+
+    async with asyncio.timeout(_SECONDS):
+        props = await ask("GET", "/props", _Props, params={"model": server.model})
+        if props is not None:
+            words = (*words_in(props.chat_template), props.bos_token, props.eos_token)
+            listing = await ask("GET", "/v1/models", _Listing) if size else None
+            return ServedModel(_size_listed(listing, server.model), words, by_llama=True)
+        shown = await ask("POST", "/api/show", _Shown, json={"model": server.model}) if size else None
+        return ServedModel(_size_shown(shown))
+
+
+async def _parsed_answer(response: aiohttp.ClientResponse, answer: type[_Answer]) -> _Answer | None:
+    """Return what a server answered; None where that is something else."""
+    if response.status in (429, 503):  # llama.cpp loads its model, or is busy
+        response.raise_for_status()
+    content = await beginning_of(response, _LONGEST_ANSWER)
+    try:
+        return msgspec.json.decode(content, type=answer) if response.status == 200 else None
+    except (ValueError, RecursionError):
+        return None
+
+
+def _size_listed(listing: _Listing | None, model: str) -> float | None:
+    models = listing.data if listing else []
+    # llama.cpp serves one model under whatever name it is asked for; as a router it has several.
+    named = [each for each in models if each.id == model] or (models if len(models) == 1 else [])
+    count = named[0].meta.n_params if named and named[0].meta else 0
+    return count / 1e9 if 0 < count < _MOST_PARAMETERS else None
+
+
+def _size_shown(shown: _Shown | None) -> float | None:
+    if shown is None:
+        return None
+    count = (shown.model_info or {}).get("general.parameter_count")
+    if isinstance(count, int) and 0 < count < _MOST_PARAMETERS:
+        return count / 1e9
+    return size_in(shown.details.parameter_size) if shown.details else None

@@ -28,10 +28,21 @@ from functools import cache
 
 from pixi.documents.files import Section
 from pixi.knowledge.entry import Entry, Source
-from pixi.knowledge.index.query import QueryParser
-from pixi.text.lists import glyph_list, telling_runs, without_asking, words_of
-from pixi.text.snippets import LENGTH, Cutter
-from pixi.text.terms import CODES, WITHOUT_STEMMER, Analysis, is_corrigible, normalise, pieces, runs
+from pixi.knowledge.query import QueryParser
+from pixi.text.relevance import LENGTH, Cutter
+from pixi.text.terms import (
+    CODES,
+    WITHOUT_STEMMER,
+    Analysis,
+    glyph_list,
+    is_corrigible,
+    normalise,
+    pieces,
+    runs,
+    telling_runs,
+    without_asking,
+    words_of,
+)
 
 SIZE = 1_000
 """Characters of a passage. A little more is left whole rather than cut into a large and a tiny one."""
@@ -71,7 +82,7 @@ class Stretch:
 
     @property
     def source(self) -> Source:
-        """Where it begins."""
+        """Return where the excerpt begins."""
         return self.parts[0][1]
 
 
@@ -215,7 +226,7 @@ class AskedQuestion:
 
     @property
     def terms(self) -> dict[str, float]:
-        """What each term is worth where it is covered."""
+        """Return what each term is worth where it is covered."""
         return {term: word.credit for word in self.words for term in word.terms}
 
     @property

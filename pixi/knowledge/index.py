@@ -9,11 +9,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, Self, cast
+from typing import TYPE_CHECKING, Any, Self
 
 from pixi.knowledge.entry import Entry, Found, Hit, Source
-from pixi.knowledge.index.evidence import Excerpt, Judge, Stretch, in_order, passages_of, question_in
-from pixi.knowledge.index.query import (
+from pixi.knowledge.evidence import Excerpt, Judge, Stretch, in_order, passages_of, question_in
+from pixi.knowledge.query import (
     IndexDamaged,
     ParsedQuery,
     QueryParser,
@@ -23,7 +23,7 @@ from pixi.knowledge.index.query import (
     reading,
     writing,
 )
-from pixi.text.snippets import Cutter
+from pixi.text.relevance import Cutter
 from pixi.text.terms import Analysis, clean, language_of, normalise, pieces
 
 if TYPE_CHECKING:
@@ -148,14 +148,14 @@ class Index:
 
     @property
     def entries(self) -> int:
-        """How many entries there are."""
+        """Return how many entries there are."""
         return self._entries
 
     @property
     def bytes(self) -> int:
         """Size on disk, in bytes."""
         return sum(
-            _size(path) for part in ("vocabulary", "passages") for path in (self._folder / part).glob("*")
+            file_size(path) for part in ("vocabulary", "passages") for path in (self._folder / part).glob("*")
         )
 
     def change(self, add: Iterable[Entry], remove: Iterable[int]) -> None:
@@ -373,15 +373,11 @@ def _named(language: str) -> str:
     return "" if language == "none" else language
 
 
-class _Counted(Protocol):
-    """What a search gives, with the field that the library's stubs leave out."""
-
-    count: int | None
-
-
 def _count(searcher: "tantivy.Searcher", query: "tantivy.Query") -> int:
     """Return how many passages match."""
-    return cast("_Counted", searcher.search(query, limit=1)).count or 0
+    found: Any = searcher.search(query, limit=1)  # the library's stubs leave the field out
+    count: int | None = found.count
+    return count or 0
 
 
 def _pack(stretch: Stretch) -> bytes:
@@ -403,7 +399,8 @@ def _note(folder: Path, following: int) -> None:
     os.replace(new, folder / "format.json")
 
 
-def _size(path: Path) -> int:
+def file_size(path: Path) -> int:
+    """Return the bytes of a file; 0 where it is gone."""
     try:
         return path.stat().st_size
     except OSError:

@@ -11,8 +11,7 @@ import pytest
 from aiohttp import web
 from PIL import Image as Pillow
 
-from pixi.channels.http import shown
-from pixi.channels.http.shown import ShownPictures
+from pixi.channels.http.pictures import ShownPictures
 from pixi.core.message import Card, Picture
 from pixi.core.persona import Persona
 from pixi.toolbox.addon import Addon
@@ -134,7 +133,7 @@ async def test_nothing_is_fetched_that_was_not_shown_or_is_no_picture() -> None:
 
 
 async def test_what_is_too_large_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shown, "MOST_BYTES", 100)
+    monkeypatch.setattr("pixi.channels.http.pictures.MOST_BYTES", 100)
     card = Card("A", picture=f"{HOST}/a.png")
     async with elsewhere(picture("PNG", 500)) as far, shown_by(far, card) as (here, (told,)):
         (path,) = told["pictures"].values()
@@ -153,7 +152,7 @@ async def test_a_persona_has_a_face(tmp_path: Path) -> None:
 
 
 async def test_addresses_are_bounded_and_cannot_be_guessed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shown, "_NAMED", 3)
+    monkeypatch.setattr("pixi.channels.http.pictures._NAMED", 3)
     async with served() as here:
         pictures = ShownPictures(StagedWeb(Stage()), here.backend.store)
         urls = [pictures.url(f"https://x.example/{n}.png") for n in range(5)]

@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pixi.core.errors import PixiError
-from pixi.text.lists import word_list
-from pixi.text.terms import Analysis, grams, is_corrigible, normalise, pieces, runs, terms_of
+from pixi.text.terms import Analysis, grams, is_corrigible, normalise, pieces, runs, terms_of, word_list
 
 if TYPE_CHECKING:
     import tantivy

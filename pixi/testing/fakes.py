@@ -1,21 +1,105 @@
-"""A channel that does nothing but remember what was done in it."""
+"""A model that says what its script says, and a channel that remembers what was done in it."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count
 
-from pixi.core.archive import Archive
-from pixi.core.channel import Channel, Question
-from pixi.core.errors import ChannelError
+from pixi.core.channel import Archive, Channel, Question
+from pixi.core.errors import ChannelError, ModelError
 from pixi.core.events import Noted, ToolAnswered, TurnEnded, TurnEvent, TurnStarted, Verdict
 from pixi.core.language import REACT, SEND
+from pixi.core.llm import Delta, Finished, Request, Text
 from pixi.core.message import Abilities, Author, Card, Image, Message, Picture, Rights, Venue
+from pixi.models.model import Traits
 
+Step = str | Delta | float | asyncio.Event | ModelError
+"""Of a reply: text, a delta as it is, a pause in seconds, an event to wait for, an error to raise."""
+Reply = str | Sequence[Step]
+Scripted = Reply | Callable[[Request], Reply]
 _SOMEBODY = Author("1", "Mo")
 _ANYWHERE = Venue()
 _WORDS_ALONE = Abilities()
 _FIRST_SENT_AT = 1_767_268_800.0  # noon on the first of January 2026, UTC; each message comes a second later
+
+
+class ScriptedModel:
+    """Gives one reply after the other, in pieces as a server would; `Finished` is added where it is missing.
+
+    Args:
+        replies: each a text, a list of steps, or a function that makes either from the request. Once all
+            were given, the model fails as a model does.
+        piece: characters in one piece of text; 0: whole.
+        traits: what prompts are told of the model.
+
+    Attributes:
+        requests: what it was asked, in order.
+        streaming: streams that are open now; 0 when all were closed.
+    """
+
+    def __init__(self, *replies: Scripted, piece: int = 4, traits: Traits | None = None) -> None:
+        self._replies = list(replies)
+        self._piece = piece
+        self._traits = traits or Traits()
+        self.requests: list[Request] = []
+        self.streaming = 0
+
+    @property
+    def name(self) -> str:
+        """Its name, for people."""
+        return "scripted"
+
+    @property
+    def traits(self) -> Traits:
+        """Return the traits that prompts must know."""
+        return self._traits
+
+    def add(self, *replies: Scripted) -> None:
+        """More replies, after those it has."""
+        self._replies.extend(replies)
+
+    async def stream(self, request: Request) -> AsyncGenerator[Delta, None]:
+        """Give the next reply.
+
+        Raises:
+            ModelError: the script says so, or has come to its end.
+        """
+        self.requests.append(request)
+        if not self._replies:
+            raise ModelError("The script has no reply left.", permanent=True)
+        reply = self._replies.pop(0)
+        steps = reply(request) if callable(reply) else reply
+        self.streaming += 1
+        try:
+            finished = False
+            for step in self._steps(steps):
+                match step:
+                    case float() | int():
+                        await asyncio.sleep(step)
+                    case asyncio.Event():
+                        await step.wait()
+                    case ModelError():
+                        raise step
+                    case _:
+                        await asyncio.sleep(0)  # as from a socket: others have their turn
+                        finished = isinstance(step, Finished)
+                        yield step
+            if not finished:
+                yield Finished()
+        finally:
+            self.streaming -= 1
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+    def _steps(self, reply: Reply) -> Iterator[Delta | float | asyncio.Event | ModelError]:
+        """The steps of a reply, its texts cut into pieces."""
+        for step in [reply] if isinstance(reply, str) else reply:
+            if isinstance(step, str):
+                size = self._piece or max(len(step), 1)
+                yield from (Text(step[start : start + size]) for start in range(0, len(step), size))
+            else:
+                yield step
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +196,7 @@ class RecordingChannel(Channel):
 
     @property
     def tool_answers(self) -> list[ToolAnswered]:
-        """What tools answered, in order."""
+        """Return what tools answered, in order."""
         return [event for event in self.events if isinstance(event, ToolAnswered)]
 
     @property
@@ -216,7 +300,7 @@ class RecordingChannel(Channel):
         return self._shown.setdefault(nonce, f"sticker:{nonce}")
 
     async def rights(self, person: str) -> Rights:
-        """What `powers` says."""
+        """Return what `powers` says."""
         return self.powers.get(person, Rights())
 
     async def approve(self, question: Question, *, seconds: float) -> Verdict:

@@ -1,0 +1,296 @@
+"""What passes between us and a model: prompt lines, requests, a reply's deltas, and the pages it cites."""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from msgspec import Struct, field
+
+from pixi.core.language import Thought
+from pixi.core.message import Image
+from pixi.core.untrusted import prompt_name, without_middle
+
+Repeats = Literal["free", "few", "none"]
+"""See `Request`."""
+ToolMode = Literal["auto", "native", "text", "off"]
+"""How a model is offered tools: in fields of its API, in words of the prompt, or not at all."""
+_ASCII_CHARACTERS_PER_TOKEN = 3.5  # English prose has some 4.3, commands and code fewer
+_OTHER_TOKENS_PER_CHARACTER = 0.8  # Chinese has some 0.7, Cyrillic 0.4, emoji up to 3
+_TOKENS_PER_LINE = 6  # what a chat template puts round a line
+TOKENS_PER_IMAGE = 1_000
+"""Some take fewer, few take more."""
+MOST_SOURCES = 8
+"""Of one turn: who looks further looks for themselves."""
+_TRACE = "From the web: "
+_LONGEST_ADDRESS = 500  # one that is cut leads nowhere
+_ADDRESS = re.compile(r"https?://[^\s<>\"'`\\|\[\]{}();]+", re.IGNORECASE)
+_ENTRY = re.compile(rf"(?:(?P<title>[^;()]*) )?\(?(?P<url>{_ADDRESS.pattern})\)?(?:; |$)")
+_ODD = re.compile(r"[^\w%/:?#@!$&*+,=~.-]+|[^\x00-\x7f]+")
+_PAGE = re.compile(r"https?://[\w%][^/?#@]*([/?#].*)?", re.IGNORECASE)  # nobody needs a password to be shown
+_MARKS = re.compile(r"[\[\]【】［］(){}<>`\\|;]")  # what commands, links and markup are made of
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A whole call that a model asked for. `arguments` is the JSON text as it came, not yet checked."""
+
+    id: str
+    name: str
+    arguments: str
+
+
+@dataclass(frozen=True, slots=True)
+class SystemLine:
+    """The static prefix: persona, commands, rules."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class UserLine:
+    """What people wrote since the last reply, stamped once with who and when."""
+
+    text: str
+    images: tuple[Image, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class AssistantLine:
+    """What the persona did, as clean commands, and the tools it asked for in that round."""
+
+    text: str
+    calls: tuple[ToolCall, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ToolLine:
+    """The answer to one call. `images` are pictures that the tool brought, for models that see."""
+
+    call_id: str
+    name: str
+    text: str
+    images: tuple[Image, ...] = ()
+
+
+Line = SystemLine | UserLine | AssistantLine | ToolLine
+
+
+class Text(Struct, frozen=True, gc=False):
+    """A piece of the reply. Pieces that arrive together may come as one: cutting changes nothing."""
+
+    text: str
+
+
+class Usage(Struct, frozen=True, gc=False):
+    """Tokens as the server counted them; zero where it did not say. `cached` is part of `prompt`.
+
+    `searches`: how often the server searched the web by itself.
+    """
+
+    prompt_tokens: int = 0
+    cached_tokens: int = 0
+    completion_tokens: int = 0
+    searches: int = 0
+
+    def __add__(self, other: "Usage") -> "Usage":
+        return Usage(
+            self.prompt_tokens + other.prompt_tokens,
+            self.cached_tokens + other.cached_tokens,
+            self.completion_tokens + other.completion_tokens,
+            self.searches + other.searches,
+        )
+
+
+class Prices(Struct, frozen=True, gc=False):
+    """What a model costs, in dollars for a million tokens. `cached` is the price of a cached prompt token.
+
+    `search`: dollars for one search of the web.
+    """
+
+    prompt: float
+    completion: float
+    cached: float
+    search: float = 0.0
+
+    def cost(self, usage: Usage) -> float:
+        """Dollars. A server that counts more cached tokens than those of the prompt is not believed."""
+        cached = min(usage.cached_tokens, usage.prompt_tokens)
+        fresh = usage.prompt_tokens - cached
+        prompt = fresh * self.prompt + cached * self.cached
+        tokens = prompt + usage.completion_tokens * self.completion
+        return tokens / 1_000_000 + usage.searches * self.search
+
+
+FREE = Prices(0.0, 0.0, 0.0)
+"""Of a model that runs here."""
+
+
+class Finished(Struct, frozen=True, gc=False):
+    """The last delta of a stream. `length`: the server cut the reply at its token limit.
+
+    Where another model wrote it than the one that was asked, `model` is its name and `prices` are its own.
+    """
+
+    reason: Literal["stop", "length"] = "stop"
+    usage: Usage = field(default_factory=Usage)
+    model: str = ""
+    prices: Prices | None = None
+
+
+class Cited(Struct, frozen=True, gc=False):
+    """A page of the web from which the server has what it writes: a stranger's address and title."""
+
+    url: str
+    title: str = ""
+
+
+class PromptProgress(Struct, frozen=True, gc=False):
+    """The server reads the prompt: a sign that it works, and nothing that a reply consists of.
+
+    It comes before the first piece of a reply, never after it; a reply whose reading was told of may still be
+    asked for again.
+
+    Attributes:
+        done: tokens that were read, with those that the server had in its cache.
+        total: tokens of the whole prompt; estimated where the server does not count them.
+        seconds: that the rest takes at the speed measured so far; None: nothing was measured yet.
+    """
+
+    done: int
+    total: int
+    seconds: float | None = None
+
+
+Delta = Text | Thought | ToolCall | Cited | PromptProgress | Finished
+
+
+@dataclass(frozen=True, slots=True)
+class ToolSchema:
+    """A tool as a model sees it. `parameters` is a JSON Schema object."""
+
+    name: str
+    description: str
+    parameters: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One question to a model: the lines, the tools it may call, and the grammar of the reply.
+
+    `grammar` is GBNF for the command language, which has no room for calls: the door to a model leaves it
+    out where it offers the tools, or where the server takes none.
+
+    `schema` is a JSON Schema object that the reply is to follow. It is a wish: where the server does not know
+    such a thing it is left out, so what comes is to be read as anything that a model may write.
+
+    `search`: the provider may search the web by itself while it writes, where it can.
+
+    `repeats`: how much of what stands in the prompt the reply may say again, at a model whose sampling Pixi
+    chooses. `free`: all of it, for there may be something to be quoted. `few`: whole phrases rather not.
+    `none`: the reply before this one was a repeat, and was thrown away.
+    """
+
+    lines: tuple[Line, ...]
+    tools: tuple[ToolSchema, ...] = ()
+    grammar: str | None = None
+    schema: Mapping[str, object] | None = None
+    search: bool = False
+    repeats: Repeats = "free"
+
+
+def estimate(line: Line) -> int:
+    """Tokens of a line, estimated from its characters."""
+    tokens = _TOKENS_PER_LINE + estimate_text(line.text)
+    if isinstance(line, UserLine | ToolLine):
+        tokens += TOKENS_PER_IMAGE * len(line.images)
+    elif isinstance(line, AssistantLine):
+        tokens += sum(_TOKENS_PER_LINE + estimate_text(call.name + call.arguments) for call in line.calls)
+    return tokens
+
+
+def estimate_all(lines: Iterable[Line]) -> int:
+    """Tokens of lines, estimated."""
+    return sum(map(estimate, lines))
+
+
+def estimate_tools(tools: Sequence[ToolSchema]) -> int:
+    """Tokens of the tools' descriptions, estimated."""
+    return sum(estimate_text(f"{t.name}{t.description}{t.parameters}") for t in tools)
+
+
+def estimate_text(text: str) -> int:
+    """Tokens of a text by itself, estimated."""
+    if text.isascii():
+        return int(len(text) / _ASCII_CHARACTERS_PER_TOKEN) + 1
+    ascii_characters = len(text.encode("ascii", "ignore"))
+    others = len(text) - ascii_characters
+    return int(ascii_characters / _ASCII_CHARACTERS_PER_TOKEN + others * _OTHER_TOKENS_PER_CHARACTER) + 1
+
+
+def shortened(said: UserLine, tokens: float) -> UserLine:
+    """Its beginning and its end, which hold who speaks and what is asked, within so many tokens."""
+    images = said.images[: max(0, int(tokens) // (2 * TOKENS_PER_IMAGE))]
+    rest = tokens - _TOKENS_PER_LINE - TOKENS_PER_IMAGE * len(images) - 16  # 16: the words in the gap
+    share = min(1.0, max(rest, 0) / estimate_text(said.text))
+    while True:
+        longest = int(len(said.text) * share)
+        shorter = replace(said, text=without_middle(said.text, longest), images=images)
+        if estimate(shorter) <= tokens or longest < 2:
+            return shorter
+        share *= 0.9
+
+
+class Sources:
+    """Those of one turn, each once, in the order in which they were cited."""
+
+    __slots__ = ("_known",)
+
+    def __init__(self) -> None:
+        self._known: dict[str, Cited] = {}
+
+    def take(self, cited: Cited) -> Cited | None:
+        """One more; gives it as it may be shown, None for one that is known, too much, or no page's."""
+        url = _address(cited.url)
+        if url is None or url in self._known or len(self._known) >= MOST_SOURCES:
+            return None
+        self._known[url] = Cited(url, _title(cited.title))
+        return self._known[url]
+
+    @property
+    def all(self) -> tuple[Cited, ...]:
+        """All of them."""
+        return tuple(self._known.values())
+
+
+def traced(sources: Iterable[Cited]) -> str:
+    """The note by which the persona knows later where it had something from."""
+    return _TRACE + "; ".join(f"{each.title} ({each.url})" if each.title else each.url for each in sources)
+
+
+def is_trace(note: str) -> bool:
+    """Return whether a note is such a one. What a model writes so itself is not kept."""
+    return note.startswith(_TRACE)
+
+
+def sources_in(notes: Iterable[str]) -> Sequence[Cited]:
+    """The sources that stand in the notes of a turn."""
+    return [
+        Cited(entry["url"], entry["title"] or "")
+        for note in notes
+        if is_trace(note)
+        for entry in _ENTRY.finditer(note.removeprefix(_TRACE))
+    ]
+
+
+def _title(title: str) -> str:
+    return prompt_name(_MARKS.sub(" ", title).replace("@", "＠"))
+
+
+def _address(url: str) -> str | None:
+    """The address, with nothing in it that a command, a link or a list could stumble over; None: none."""
+    try:
+        url = _ODD.sub(lambda odd: "".join(f"%{byte:02X}" for byte in odd[0].encode()), url.strip())
+    except UnicodeEncodeError:  # half a surrogate pair
+        return None
+    return url if _PAGE.fullmatch(url) and len(url) <= _LONGEST_ADDRESS else None
