@@ -8,6 +8,7 @@ from pixi.store.sql import SqlStore
 from pixi.store.sqlite import MEMORY, SqliteStore
 
 if TYPE_CHECKING:
+    from pixi.store.copying import StoreSide
     from pixi.store.postgres.store import PostgresStore
 
 
@@ -52,6 +53,25 @@ def _is_there(path: Path) -> bool:
 def is_postgres(url: str) -> bool:
     """Whether a URL names a PostgreSQL server."""
     return url.startswith(("postgresql://", "postgres://"))
+
+
+def open_side(url: str, *, is_target: bool) -> "StoreSide":
+    """Open the source or the target of a copy. It blocks.
+
+    Raises:
+        ConfigError: it cannot be opened, or is no store that lasts.
+    """
+    if is_postgres(url):
+        _postgres()  # which says what is missing
+        from pixi.store.postgres.copying import PostgresSide
+
+        return PostgresSide.open_target(url) if is_target else PostgresSide.open_source(url)
+    from pixi.store.sqlite.copying import SqliteSide
+
+    path = file_of(url)
+    if path is None:
+        raise ConfigError("A store in memory cannot be copied: name a file, as in sqlite:///pixi.db.")
+    return SqliteSide.open_target(path) if is_target else SqliteSide.open_source(path)
 
 
 def _postgres() -> "type[PostgresStore]":

@@ -15,8 +15,8 @@ from psycopg.types.string import StrDumperUnknown
 
 from pixi.core.errors import ConfigError
 from pixi.store.postgres.address import Address, is_not_ready, opening_error
-from pixi.store.postgres.schema import FIRST_VERSION, MIGRATIONS, TABLES
-from pixi.store.sqlite.faults import later_version
+from pixi.store.postgres.schema import FIRST_VERSION, MIGRATIONS, TABLES, without_nul
+from pixi.store.sqlite.faults import COPYING, later_version, unfinished_copy
 from pixi.store.sqlite.schema import APPLICATION
 
 T = TypeVar("T")
@@ -71,11 +71,6 @@ class Session(psycopg.Connection[TupleRow]):
                 wanted = asking.send(news)
         except StopIteration as end:
             return cast(T, end.value)
-
-
-def without_nul(text: str) -> str:
-    """Return text with a picture in place of each NUL, a character that this database knows in no text."""
-    return text.replace("\0", "\u2400")
 
 
 class _Text(StrDumperUnknown):
@@ -150,11 +145,17 @@ def _owner_key(address: Address, number: int) -> int:
     return (crc32(address.schema.encode()) - 2**31) * 2**32 + number % 2**32
 
 
-def version_of(session: Session, address: Address) -> int:
-    """The version of the tables; 0 where there are none.
+def version_of(session: Session, address: Address, *, unfinished: bool = False) -> int:
+    """Return the version of the tables; 0 where there are none.
+
+    Args:
+        session: the connection.
+        address: of the store.
+        unfinished: whether it may be a copy that is not finished.
 
     Raises:
-        ConfigError: the tables are not ours, or of a later version, or the server does not do.
+        ConfigError: the tables are not ours, of a later version, or an unfinished copy, or the server does
+            not do.
     """
     if session.info.server_version < OLDEST_SERVER:
         raise ConfigError(f"The store {address}: Pixi needs PostgreSQL {OLDEST_SERVER // 10_000} or later.")
@@ -173,6 +174,8 @@ def version_of(session: Session, address: Address) -> int:
         latest = FIRST_VERSION + len(MIGRATIONS) - 1
         if version > latest:
             raise later_version(str(address), version, latest)
+        if COPYING in tables and not unfinished:
+            raise unfinished_copy(str(address))
         return version
     foreign = sorted(tables & TABLES)
     if foreign:
@@ -183,7 +186,7 @@ def version_of(session: Session, address: Address) -> int:
     return 0
 
 
-def migrate(session: Session, address: Address) -> None:
+def migrate(session: Session, address: Address, *, unfinished: bool = False) -> None:
     """Bring the tables to the present version, in one transaction.
 
     Raises:
@@ -191,12 +194,12 @@ def migrate(session: Session, address: Address) -> None:
         psycopg.Error: it cannot be done.
     """
     latest = FIRST_VERSION + len(MIGRATIONS) - 1
-    if version_of(session, address) == latest:
+    if version_of(session, address, unfinished=unfinished) == latest:
         return
     with session.patient(), session.transaction():
         session.execute(lock(address).encode())
         # Read again under the lock: another process may have done it meanwhile.
-        version = version_of(session, address)
+        version = version_of(session, address, unfinished=unfinished)
         if version == latest:
             return
         _make_schema(session, address.schema)

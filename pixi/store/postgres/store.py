@@ -12,7 +12,7 @@ import psycopg
 
 from pixi.core.errors import StoreError
 from pixi.store.postgres.address import Address, is_locked, is_lost, opening_error, read_address, store_error
-from pixi.store.postgres.schema import ID, TABLES, TEXT
+from pixi.store.postgres.schema import ID, TABLES, TEXT, without_nul
 from pixi.store.postgres.session import (
     Session,
     connect,
@@ -24,7 +24,6 @@ from pixi.store.postgres.session import (
     open_session,
     process_of,
     version_of,
-    without_nul,
 )
 from pixi.store.sql import SqlStore
 from pixi.store.writer import Writer

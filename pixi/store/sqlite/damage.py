@@ -76,6 +76,11 @@ def suspect(path: Path) -> None:
         os.close(os.open(_beside(path, "-suspect"), os.O_CREAT | os.O_WRONLY, 0o600))
 
 
+def is_suspected(path: Path) -> bool:
+    """Return True if the next start is to look through the whole file."""
+    return identity(_beside(path, "-suspect")) is not None
+
+
 def set_aside_before(path: Path) -> list[Path]:
     """The damaged files that lie beside a store, oldest first."""
     names = sorted(path.parent.glob(f"{path.name}.damaged-*")) if path.parent.is_dir() else []
@@ -91,7 +96,7 @@ def _looked_at(path: Path) -> sqlite3.Connection:
     Raises:
         Damaged: it is not whole.
     """
-    met, crashed = identity(_beside(path, "-suspect")) is not None, _has_log(path)
+    met, crashed = is_suspected(path), _has_log(path)
     connection = connect(path)
     try:
         if met:

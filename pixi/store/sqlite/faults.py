@@ -95,6 +95,25 @@ def later_version(name: str, version: int, known: int) -> ConfigError:
     )
 
 
+COPYING = "copying"
+"""The table that a store has while it is being made as a copy of another; see `pixi.store.copying`."""
+
+
+def unfinished_copy(name: str) -> ConfigError:
+    """Return the error of opening a store that is half a copy."""
+    return ConfigError(
+        f"The store {name} is a copy that is not finished: run `pixi-persona store copy` again, or delete it."
+    )
+
+
+def older_version(name: str, version: int, known: int) -> ConfigError:
+    """Return the error of copying from a store that an earlier version of this program wrote."""
+    return ConfigError(
+        f"The store {name} has the tables of an earlier Pixi (version {version}, this one makes {known}): "
+        "run `pixi-persona doctor` with it in [store] url once, which brings them up to date."
+    )
+
+
 # The lock that shows that the owner of a number lives: on a file beside the store, gone with its process.
 #
 # It is a lock of SQLite's, since those work on all systems, between processes and within one.
