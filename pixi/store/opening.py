@@ -4,15 +4,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pixi.core.errors import ConfigError, Reporter
-from pixi.store.sql import SqlStore
 from pixi.store.sqlite import MEMORY, SqliteStore
+from pixi.store.store import Store
 
 if TYPE_CHECKING:
     from pixi.store.copying import StoreSide
     from pixi.store.postgres.store import PostgresStore
 
 
-async def open_store(url: str, tell: Reporter = lambda _: None) -> SqlStore:
+async def open_store(url: str, tell: Reporter = lambda _: None) -> Store:
     """Open the store of a URL, made if it is missing.
 
     Args:
@@ -27,7 +27,7 @@ async def open_store(url: str, tell: Reporter = lambda _: None) -> SqlStore:
     return await SqliteStore.open(file_of(url) or MEMORY, tell)
 
 
-async def open_existing(url: str, tell: Reporter) -> SqlStore | None:
+async def open_existing(url: str, tell: Reporter) -> Store | None:
     """Open the store of a URL to look into it; None where there is nothing yet, which is not made.
 
     Raises:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from pixi.core.persona import Persona
     from pixi.personas.files import LoadedPersona
     from pixi.settings import Settings
-    from pixi.store.sql import SqlStore
+    from pixi.store.store import Store
 
 
 Check = Callable[["Settings"], AsyncIterator[Finding]]
@@ -250,7 +250,7 @@ async def check_store(settings: "Settings") -> AsyncIterator[Finding]:
         yield finding
 
 
-async def _store_trouble(store: "SqlStore") -> str:
+async def _store_trouble(store: "Store") -> str:
     """What is wrong with a store; "" where it is whole. Then it is closed."""
     try:
         await store.check()

@@ -25,7 +25,7 @@ from pixi.store.postgres.session import (
     process_of,
     version_of,
 )
-from pixi.store.sql import SqlStore
+from pixi.store.store import Store
 from pixi.store.writer import Writer
 
 T = TypeVar("T")
@@ -297,7 +297,7 @@ def _in_its_words(statement: str) -> bytes:
     return statement.replace("%", "%%").replace("?", "%s").encode()
 
 
-class PostgresStore(SqlStore):
+class PostgresStore(Store):
     """`Store` over one schema of a database. Several processes may use one at once."""
 
     WORDS: ClassVar = {"id": ID, "text": TEXT}
