@@ -1,4 +1,4 @@
-"""What the statements of the store ask of a database, whichever it is."""
+"""What the statements of the store ask of a database, whichever it is; and statements for many rows."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Protocol, TypeVar
@@ -99,3 +99,44 @@ class Connection(Database, Protocol):
     def close(self) -> None:
         """Let go of it."""
         ...
+
+
+def portions(rows: list[T]) -> Iterator[list[T]]:
+    """The rows in portions of a few sizes, so that few different statements are prepared, and kept."""
+    at = 0
+    while at < len(rows):
+        size = next(size for size in (64, 8, 4, 2, 1) if size <= len(rows) - at)
+        yield rows[at : at + size]
+        at += size
+
+
+def apart(rows: list[T], key: Callable[[T], object]) -> Iterator[list[T]]:
+    """The rows in portions, in each of which no key comes twice."""
+    at, keys = 0, set[object]()
+    for n, row in enumerate(rows):
+        if (own := key(row)) in keys:
+            yield from portions(rows[at:n])
+            at, keys = n, set()
+        keys.add(own)
+    yield from portions(rows[at:])
+
+
+def marks(rows: int, columns: int) -> str:
+    """The places of so many rows of values in a statement."""
+    return ", ".join([f"({', '.join('?' * columns)})"] * rows)
+
+
+def select_many(db: Database, statement: str, keys: Iterable[object]) -> Iterator[Any]:
+    """The rows of a statement with `IN ({})`, in the order of the keys as far as they come in portions."""
+    for portion in portions(list(keys)):
+        yield from db.execute(_filled(statement, portion), portion).fetchall()
+
+
+def change_many(db: Database, statement: str, keys: Iterable[object]) -> None:
+    """Carry out a statement with `IN ({})` that gives no rows."""
+    for portion in portions(list(keys)):
+        db.execute(_filled(statement, portion), portion)
+
+
+def _filled(statement: str, portion: list[object]) -> str:
+    return statement.format(", ".join("?" * len(portion)))

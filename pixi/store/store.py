@@ -42,23 +42,17 @@ from pixi.store.kept import (
     TurnSums,
 )
 from pixi.store.statements import (
-    auditing,
+    audit,
     branches,
-    chosen,
-    files,
-    forgotten,
+    forgetting,
+    history,
+    http,
     inbox,
     journal,
-    keys,
     leases,
     listing,
-    looking_back,
     memories,
-    people,
-    records,
-    retention,
-    talks,
-    told,
+    personal_data,
     windows,
 )
 from pixi.store.statements import usage as usage_rows
@@ -331,7 +325,7 @@ class Store:
     async def alternatives(self, conversation: str) -> tuple[Alternative, ...]:
         """Return those of `branches` that can stand in the conversation again, oldest first: some words are
         left."""
-        return await self._read(lambda db: records.alternatives(db, conversation))
+        return await self._read(lambda db: history.alternatives(db, conversation))
 
     async def restore(self, conversation: str, branch: str) -> None:
         """Put turns back that `rewind` took out of a conversation, whose lease is to be held.
@@ -358,7 +352,7 @@ class Store:
         def forget(db: Connection) -> tuple[str, ...]:
             for schema in self._schemas:
                 schema.forget(db, person)
-            return people.forget(db, person)
+            return forgetting.forget(db, person)
 
         changed = await self._writer.ask(forget)
         await self._sweep()
@@ -366,11 +360,11 @@ class Store:
 
     async def forgotten(self, revision: int) -> Forgotten:
         """Return the conversations and turns that lost words after that revision, in whichever process."""
-        return await self._read(lambda db: forgotten.since(db, revision))
+        return await self._read(lambda db: leases.forgotten_since(db, revision))
 
     async def people(self, name: str) -> tuple[Known, ...]:
         """Return the people who have this id, or wrote under this name, with how much is kept of them."""
-        return await self._read(lambda db: told.known(db, name))
+        return await self._read(lambda db: personal_data.known(db, name))
 
     async def forget_old(self, before: float) -> bool:
         """Forget what was said before a time (seconds since the epoch), a portion of it at once.
@@ -379,7 +373,7 @@ class Store:
         and what tools were given and for whom. That there was a message, and its id, stays; so do memories,
         and sums of what was used. False: nothing is left of that time.
         """
-        more = await self._writer.ask(lambda db: retention.forget_old(db, before))
+        more = await self._writer.ask(lambda db: forgetting.forget_old(db, before))
         if not more:
             await self._sweep()
         return more
@@ -390,13 +384,13 @@ class Store:
 
         def export(db: Connection) -> dict[str, Any]:
             kept = {schema.name: schema.told(db, person) for schema in self._schemas}
-            return told.export(db, person) | {name: each for name, each in kept.items() if each}
+            return personal_data.export(db, person) | {name: each for name, each in kept.items() if each}
 
         return await self._read(export)
 
     async def turn_behind(self, prefix: str, platform_id: str) -> TurnRecord | None:
         """Return the turn that posted this message, in a conversation whose address begins with `prefix`."""
-        return await self._read(lambda db: records.turn_behind(db, prefix, platform_id))
+        return await self._read(lambda db: history.turn_behind(db, prefix, platform_id))
 
     async def turns(self, conversation: str, limit: int, before: int | None = None) -> tuple[TurnRecord, ...]:
         """Return the last turns that ended in a conversation, oldest first, without those that were begun
@@ -404,15 +398,15 @@ class Store:
 
         `before`: only those before the turn of this number.
         """
-        return await self._read(lambda db: records.turns(db, conversation, limit, before))
+        return await self._read(lambda db: history.turns(db, conversation, limit, before))
 
     async def look_back(self, turn: int) -> LookedBack | None:
         """Return a turn of this number that has ended, with how it was asked; None if there is none."""
-        return await self._read(lambda db: looking_back.look_back(db, turn))
+        return await self._read(lambda db: history.look_back(db, turn))
 
     async def answer_to(self, conversation: str, message_id: str) -> AnsweredMessage | None:
         """Return a message that came, and the turn that answers it, or did; None if it never came."""
-        return await self._read(lambda db: records.answer_to(db, conversation, message_id))
+        return await self._read(lambda db: history.answer_to(db, conversation, message_id))
 
     async def messages_of(
         self, turns: Sequence[int], *, overheard: bool = False, pictures: bool = False
@@ -422,7 +416,7 @@ class Store:
         `overheard`: also those that were not meant for the persona. Without `pictures` theirs have no bytes.
         """
         return await self._read(
-            lambda db: records.messages_of(db, turns, overheard=overheard, with_pictures=pictures)
+            lambda db: history.messages_of(db, turns, overheard=overheard, with_pictures=pictures)
         )
 
     async def last_asked(self, conversation: str) -> tuple[int | None, tuple[Message, ...]]:
@@ -430,11 +424,11 @@ class Store:
 
         None: they wait for one; or there are none.
         """
-        return await self._read(lambda db: records.last_asked(db, conversation))
+        return await self._read(lambda db: history.last_asked(db, conversation))
 
     async def tally(self, prefix: str, since: float) -> Tally:
         """Add up the turns that began at `since` or later, in conversations under `prefix`."""
-        return await self._read(lambda db: records.tally(db, prefix, since))
+        return await self._read(lambda db: history.tally(db, prefix, since))
 
     async def audit_begin(
         self, deed: Deed, *, spent: Sequence[UsageEntry] = (), quota: Quota | None = None
@@ -449,23 +443,23 @@ class Store:
 
         def begin(db: Connection) -> int:
             if quota is not None and quota.once:
-                again = auditing.known(db, deed, quota.seconds)
+                again = audit.known(db, deed, quota.seconds)
                 if again is not None:
                     return again
             if quota is not None:
-                auditing.check_quota(db, deed.person, quota)
+                audit.check_quota(db, deed.person, quota)
             usage_rows.spend(db, spent)
-            return auditing.begin(db, deed)
+            return audit.begin(db, deed)
 
         return await self._writer.ask(begin)
 
     async def audit_end(self, number: int, outcome: AuditOutcome, seconds: float) -> None:
         """Record the outcome of a deed, and how long it took. The first outcome stands."""
-        await self._writer.ask(lambda db: auditing.end(db, number, outcome, seconds))
+        await self._writer.ask(lambda db: audit.end(db, number, outcome, seconds))
 
     async def audit(self, limit: int, prefix: str = "") -> tuple[AuditRecord, ...]:
         """Return the last deeds in conversations whose address begins with `prefix`, oldest first."""
-        return await self._read(lambda db: auditing.latest(db, limit, prefix))
+        return await self._read(lambda db: audit.latest(db, limit, prefix))
 
     async def spend(self, spent: Iterable[UsageEntry]) -> None:
         """Record what was used. In a turn that `forget` overtook, it counts for no person."""
@@ -492,20 +486,20 @@ class Store:
 
     def keep_talk(self, talk: Talk) -> Awaitable[None]:
         """Keep a talk by its address; of one that is kept only `last` is changed, and never lowered."""
-        return self._writer.ask(lambda db: talks.keep(db, talk))
+        return self._writer.ask(lambda db: http.keep_talk(db, talk))
 
     async def talks(self, person: str, persona: str, limit: int) -> tuple[Talk, ...]:
         """Return the last talks of a person with a persona ("": with any), the latest first."""
-        return await self._read(lambda db: talks.latest(db, person, persona, limit))
+        return await self._read(lambda db: http.talks(db, person, persona, limit))
 
     async def talk(self, person: str, name: str, persona: str = "") -> Talk | None:
         """Return the latest talk of a person under this name, with a persona ("": with any)."""
-        return await self._read(lambda db: talks.named(db, person, name, persona))
+        return await self._read(lambda db: http.talk(db, person, name, persona))
 
     async def circles(self, conversations: Iterable[str]) -> dict[str, Circle]:
         """Return who takes part in each of these conversations, by address."""
         wanted = tuple(conversations)
-        return await self._read(lambda db: talks.circles(db, wanted))
+        return await self._read(lambda db: http.circles(db, wanted))
 
     async def list_talks(
         self, wanted: TalkFilter, limit: int, before: tuple[float, str] | None = None
@@ -564,58 +558,58 @@ class Store:
     async def add_file(self, file: SentFile, most_bytes: int) -> bool:
         """Keep a file of a new id; return False, and keep nothing, if all files of its person would be larger
         than `most_bytes` together."""
-        return await self._writer.ask(lambda db: files.add(db, file, most_bytes))
+        return await self._writer.ask(lambda db: http.add_file(db, file, most_bytes))
 
     async def file(self, file_id: str) -> SentFile | None:
         """Return the file of that id; None if there is none, or it was forgotten."""
-        return await self._read(lambda db: files.of_id(db, file_id))
+        return await self._read(lambda db: http.file_of(db, file_id))
 
     async def file_bytes(self, person: str) -> int:
         """Return the size of all files of a person together."""
-        return await self._read(lambda db: files.bytes_of(db, person))
+        return await self._read(lambda db: http.file_bytes(db, person))
 
     async def drop_file(self, file_id: str) -> None:
         """Forget a file."""
-        await self._writer.ask(lambda db: files.drop(db, file_id))
+        await self._writer.ask(lambda db: http.drop_file(db, file_id))
 
     async def files_among(self, ids: Iterable[str]) -> frozenset[str]:
         """Return those of these ids of which there is a file."""
         wanted = tuple(ids)
-        return await self._read(lambda db: files.among(db, wanted))
+        return await self._read(lambda db: http.files_among(db, wanted))
 
     async def add_key(self, key: ApiKey) -> bool:
         """Keep a key; return False, and keep nothing, if one of that name is not revoked."""
-        return await self._writer.ask(lambda db: keys.add(db, key))
+        return await self._writer.ask(lambda db: http.add_key(db, key))
 
     async def keys(self) -> tuple[ApiKey, ...]:
         """Return all keys, revoked ones too, by their names and the older first."""
-        return await self._read(keys.every)
+        return await self._read(http.keys)
 
     async def key_of(self, digest: str) -> ApiKey | None:
         """Return the key of that digest; None if there is none, or it was revoked."""
-        return await self._read(lambda db: keys.of_digest(db, digest))
+        return await self._read(lambda db: http.key_of(db, digest))
 
     async def revoke_key(self, name: str, at: float) -> bool:
         """Revoke a key, at a time in seconds since the epoch; return False if none of that name is in use."""
-        return await self._writer.ask(lambda db: keys.revoke(db, name, at))
+        return await self._writer.ask(lambda db: http.revoke_key(db, name, at))
 
     async def places(self) -> dict[str, ChannelConfig]:
         """Return what people chose, by the channel's address."""
-        return await self._read(chosen.places)
+        return await self._read(inbox.places)
 
     async def set_place(self, address: str, place: ChannelConfig) -> None:
         """Keep what people chose for a channel; the default place is not kept."""
-        await self._writer.ask(lambda db: chosen.set_place(db, address, place))
+        await self._writer.ask(lambda db: inbox.set_place(db, address, place))
 
     async def watermarks(self, prefix: str) -> dict[str, int]:
         """Return the last message that was taken note of in each channel, by addresses that begin with
         `prefix`."""
-        return await self._read(lambda db: chosen.watermarks(db, prefix))
+        return await self._read(lambda db: inbox.watermarks(db, prefix))
 
     async def mark(self, watermarks: Mapping[str, int]) -> None:
         """Raise watermarks; a lower one than is kept changes nothing."""
         news = dict(watermarks)  # whoever asks may go on counting in it
-        await self._writer.ask(lambda db: chosen.mark(db, news))
+        await self._writer.ask(lambda db: inbox.mark(db, news))
 
     async def remember(self, memory: Memory, *, message_id: str = "") -> tuple[Memory, tuple[Memory, ...]]:
         """Keep a fact; return it with its number, and the facts that it replaces.

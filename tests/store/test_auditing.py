@@ -51,7 +51,7 @@ async def test_so_much_is_done_for_a_person_within_a_stretch_of_time(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = 1_000_000.0
-    monkeypatch.setattr("pixi.store.statements.auditing.time.time", lambda: now)
+    monkeypatch.setattr("pixi.store.statements.audit.time.time", lambda: now)
     outcomes: tuple[AuditOutcome, ...] = ("failed", "done", "denied", "unknown")
     for outcome in outcomes:
         await store.audit_end(await store.audit_begin(DEED, quota=QUOTA), outcome, 0.1)

@@ -22,7 +22,7 @@ from pixi.core.stamps import stamp
 from pixi.store.database import Cursor, Database
 from pixi.store.kept import Known, SavedConversation, UnfinishedTurn
 from pixi.store.sqlite import SqliteStore
-from pixi.store.statements import people, told
+from pixi.store.statements import forgetting, personal_data
 from pixi.store.store import Store
 from tests.begun import begun
 from tests.store.kinds import in_a_file
@@ -433,9 +433,9 @@ async def test_a_person_of_many_turns_is_forgotten_and_told_of_with_few_statemen
         if number % 3 == 0:
             await talk.answered(heard[1], reply="nothing of the kind")
     statements: list[str] = []
-    forget, export = people.forget, told.export
-    monkeypatch.setattr(people, "forget", lambda db, person: forget(Counted(db, statements), person))
-    monkeypatch.setattr(told, "export", lambda db, person: export(Counted(db, statements), person))
+    forget, export = forgetting.forget, personal_data.export
+    monkeypatch.setattr(forgetting, "forget", lambda db, person: forget(Counted(db, statements), person))
+    monkeypatch.setattr(personal_data, "export", lambda db, person: export(Counted(db, statements), person))
     assert len((await store.export(MO.id))["conversations"][0]["answers"]) == turns
     assert len(statements) < turns / 3
     statements.clear()

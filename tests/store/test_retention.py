@@ -9,7 +9,7 @@ from pixi.core.lines import AssistantLine, UserLine
 from pixi.core.memory import Memory
 from pixi.core.message import Author, Image, Message, Quoted
 from pixi.store.kept import Deed, Forgotten
-from pixi.store.statements import retention
+from pixi.store.statements import forgetting
 from pixi.store.store import Store
 from tests.begun import begun
 
@@ -86,12 +86,12 @@ async def test_a_turn_under_way_is_left_until_it_has_ended(store: Store) -> None
 
 
 async def test_it_is_done_in_portions_and_tells_when_nothing_is_left(store: Store) -> None:
-    many = retention.PORTION * 2 + 5
+    many = forgetting.PORTION * 2 + 5
     for number in range(many):
         await store.receive(said(number, OLD, addressed=False))
     assert await store.forget_old(OLD + 1)
     left = len((await store.load(ROOM)).waiting)
-    assert left == many - retention.PORTION
+    assert left == many - forgetting.PORTION
     await forget_old(store, 1)
     assert (await store.load(ROOM)).waiting == ()
 

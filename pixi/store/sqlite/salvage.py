@@ -20,7 +20,14 @@ from pixi.store.sqlite.schema import (
     tables_of,
     tables_of_version,
 )
-from pixi.store.statements.rows import digests_in, unpack_line, unpack_message, unpack_text, without_pictures
+from pixi.store.statements.rows import (
+    digests_in,
+    no_picture,
+    unpack_line,
+    unpack_message,
+    unpack_text,
+    without_pictures,
+)
 
 _UNREADABLE = (sqlite3.Error, UnicodeDecodeError)
 """What reading a damaged file raises; the second where SQLite's complaint quotes what is damaged."""
@@ -243,7 +250,7 @@ def _harmed_messages(db: sqlite3.Connection) -> Iterator[Repair]:
     for position, conversation, body in db.execute(
         "SELECT position, conversation, body FROM messages WHERE body IS NOT NULL"
     ):
-        mended = _mended(db, conversation, body, lambda whole: unpack_message(whole, 0, _no_picture))
+        mended = _mended(db, conversation, body, lambda whole: unpack_message(whole, 0, no_picture))
         if mended != body:
             yield "UPDATE messages SET body = ? WHERE position = ?", (mended, position)
 
@@ -254,8 +261,8 @@ def _harmed_lines(db: sqlite3.Connection) -> Iterator[Repair]:
     for turn, group in groupby(rows, key=lambda row: row[0]):
         lines: list[Line | None] = []
         for _, position, conversation, kind, body in group:
-            mended = _mended(db, conversation, body, partial(unpack_line, kind, fetch=_no_picture))
-            lines.append(None if mended is None else unpack_line(kind, mended, _no_picture))
+            mended = _mended(db, conversation, body, partial(unpack_line, kind, fetch=no_picture))
+            lines.append(None if mended is None else unpack_line(kind, mended, no_picture))
             if mended is not None and mended != body:
                 yield "UPDATE lines SET body = ? WHERE position = ?", (mended, position)
         if not _follows(lines):
@@ -315,7 +322,3 @@ def _stand_in_for_turns(new: sqlite3.Connection) -> None:
         f"  UNION SELECT turn, conversation FROM messages WHERE turn IS NOT NULL{again})"
         " WHERE turn NOT IN (SELECT id FROM turns) GROUP BY turn"
     )
-
-
-def _no_picture(digest: str) -> bytes:
-    return b""

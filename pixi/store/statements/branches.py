@@ -5,9 +5,9 @@ import time
 
 from pixi.core.errors import StoreError
 from pixi.store.database import Database
-from pixi.store.statements import pictures, windows
-from pixi.store.statements.forgotten import touch
-from pixi.store.statements.rows import digests_in
+from pixi.store.statements import windows
+from pixi.store.statements.leases import touch
+from pixi.store.statements.rows import digests_in, drop_unused_pictures
 
 
 def rewind(db: Database, conversation: str, turn: int) -> str:
@@ -92,7 +92,7 @@ def _drop_said_again(db: Database, conversation: str, branch: str) -> None:
     at = (conversation, branch)
     db.execute(f"DELETE FROM quotes WHERE message IN (SELECT position FROM messages WHERE {same})", at)
     dropped = db.execute(f"DELETE FROM messages WHERE {same} RETURNING body", at).fetchall()
-    pictures.drop_unused(db, conversation, [body for (body,) in dropped if body is not None])
+    drop_unused_pictures(db, conversation, [body for (body,) in dropped if body is not None])
 
 
 def _move(db: Database, conversation: str, turn: int, to: str) -> None:
@@ -113,4 +113,4 @@ def _move(db: Database, conversation: str, turn: int, to: str) -> None:
         db.execute(
             f"UPDATE {table} SET conversation = ? WHERE conversation = ? AND {number} >= ?", (to, *cut)
         )
-    pictures.drop_unused(db, conversation, moved)
+    drop_unused_pictures(db, conversation, moved)

@@ -1,13 +1,19 @@
-"""The inbox: what arrived, in which order, and what still waits for an answer."""
+"""The inbox: what arrived and waits; how far each channel was read, and what people chose for it."""
 
-from collections.abc import Iterable
+import json
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from pixi.core.message import Message, Quoted
-from pixi.store.database import Connection, Database
-from pixi.store.statements import pictures
-from pixi.store.statements.many import apart
-from pixi.store.statements.rows import as_overheard, pack_message, with_text
+from pixi.store.database import Connection, Database, apart
+from pixi.store.kept import ChannelConfig
+from pixi.store.statements.rows import (
+    as_overheard,
+    drop_unused_pictures,
+    keep_pictures,
+    pack_message,
+    with_text,
+)
 
 LAST_TURN = "coalesce(nullif(messages.again, 0), messages.turn)"
 """The turn that answers a message, or did; the later one, where it came due again."""
@@ -55,7 +61,7 @@ def _received(db: Connection, messages: list[Message]) -> list[Message | None]:
         position, number = place
         for person in {one.author.id for one in message.quoted if one.author} - {message.author.id}:
             db.execute("INSERT INTO quotes (person, message) VALUES (?, ?)", (person, position))
-        pictures.keep(db, message.conversation, row)
+        keep_pictures(db, message.conversation, row)
         received.append(replace(message, number=number))
     return received
 
@@ -91,7 +97,7 @@ def withdraw(db: Database, conversation: str, message_id: str) -> bool:
     position, body = found
     db.execute("UPDATE messages SET body = NULL WHERE position = ?", (position,))
     db.execute("DELETE FROM quotes WHERE message = ?", (position,))
-    pictures.drop_unused(db, conversation, [body])
+    drop_unused_pictures(db, conversation, [body])
     return True
 
 
@@ -144,3 +150,42 @@ def unanswered(db: Database, prefix: str, since: float) -> tuple[str, ...]:
 def under(prefix: str) -> tuple[str, str]:
     """The first text that begins with a prefix, and one after the last."""
     return prefix, f"{prefix}\U0010ffff"
+
+
+def places(db: Database) -> dict[str, ChannelConfig]:
+    """What people chose, by the channel's address."""
+    found = db.execute("SELECT address, personas, model, home FROM places ORDER BY address")
+    return {
+        address: ChannelConfig(tuple(json.loads(personas)), model, bool(home))
+        for address, personas, model, home in found
+    }
+
+
+def set_place(db: Database, address: str, place: ChannelConfig) -> None:
+    """Keep what people chose for a channel; the default place is not kept."""
+    if place == ChannelConfig():
+        db.execute("DELETE FROM places WHERE address = ?", (address,))
+        return
+    db.execute(
+        "INSERT INTO places (address, personas, model, home) VALUES (?, ?, ?, ?)"
+        " ON CONFLICT (address) DO UPDATE"
+        " SET personas = excluded.personas, model = excluded.model, home = excluded.home",
+        (address, json.dumps(place.personas), place.model, int(place.home)),
+    )
+
+
+def watermarks(db: Database, prefix: str) -> dict[str, int]:
+    """The last message that was taken note of in each channel under a prefix."""
+    found = db.execute(
+        "SELECT address, last FROM watermarks WHERE address >= ? AND address < ?", under(prefix)
+    )
+    return dict(found)
+
+
+def mark(db: Database, news: Mapping[str, int]) -> None:
+    """Raise watermarks."""
+    db.executemany(
+        "INSERT INTO watermarks (address, last) VALUES (?, ?)"
+        " ON CONFLICT (address) DO UPDATE SET last = excluded.last WHERE excluded.last > watermarks.last",
+        list(news.items()),
+    )

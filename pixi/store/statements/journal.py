@@ -13,7 +13,7 @@ from pixi.core.language import Planned
 from pixi.core.lines import Line
 from pixi.core.message import Message
 from pixi.core.spending import UsageEntry
-from pixi.store.database import Connection, Database
+from pixi.store.database import Connection, Database, apart, change_many, marks, portions, select_many
 from pixi.store.framing import Framing
 from pixi.store.kept import (
     Begun,
@@ -25,17 +25,17 @@ from pixi.store.kept import (
     SavedConversation,
     UnfinishedTurn,
 )
-from pixi.store.statements import branches, pictures, windows
-from pixi.store.statements.auditing import changes_of, forget_arguments
-from pixi.store.statements.forgotten import revision_of, revisions_of, touch
-from pixi.store.statements.leases import check_owned
-from pixi.store.statements.many import apart, change_many, marks, portions, select_many
+from pixi.store.statements import branches, windows
+from pixi.store.statements.audit import changes_of, forget_arguments
+from pixi.store.statements.leases import check_owned, revision_of, revisions_of, touch
 from pixi.store.statements.rows import (
     OVERTAKEN,
+    keep_pictures,
     kind_of,
     pack_framing,
     pack_line,
     pack_text,
+    picture_fetcher,
     unpack_message,
     unpack_text,
 )
@@ -45,7 +45,7 @@ from pixi.store.statements.usage import spend
 def load(db: Database, conversation: str, context_tokens: int | None = None) -> SavedConversation:
     """What is known of a conversation, from where the window of such a model begins; None: all of it."""
     generation = _generation(db, conversation)
-    fetch = pictures.fetching(db, conversation)
+    fetch = picture_fetcher(db, conversation)
     bounds = Bounds(0) if context_tokens is None else windows.bounds_of(db, conversation, context_tokens)
     waiting = db.execute(
         "SELECT position, body, number, 0 FROM messages"
@@ -372,7 +372,7 @@ def _ended(db: Connection, endings: list[Ending]) -> list[bool]:
         for line in each.lines:
             row = pack_line(line)
             lines.append((conversation, turn, kind_of(line), row.body))
-            pictures.keep(db, conversation, row)
+            keep_pictures(db, conversation, row)
         if each.lines:
             _let_come_again(db, turn, each.again)
         if each.window is not None:

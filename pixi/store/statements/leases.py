@@ -1,16 +1,20 @@
-"""Who owns a conversation: one store at a time, and what only its owner may write.
+"""Several processes on one conversation: which of them owns it, and which words the others must read again.
 
 Every store that takes a lease is an owner: it has a number, and holds a lock under it that dies with its
 process. So nobody compares ids or times to find out who lives. A conversation's lease names its owner. Its
 own number grows whenever the owner changes, and a turn keeps the number that it began under: a turn with an
 older one was left over by somebody who owned the conversation before.
+
+A process may hold words of a conversation in memory. Each time words are taken out of one, in whichever
+process, it gets a higher revision; so the others see which to read again.
 """
 
 from collections.abc import Iterable
 
 from pixi.core.errors import LeaseHeld, StoreOutdated
-from pixi.store.database import Connection
-from pixi.store.statements.many import select_many
+from pixi.store.database import Connection, Database, select_many
+from pixi.store.kept import Forgotten
+from pixi.store.statements.rows import OVERTAKEN
 
 NOBODY = 0
 """The owner of a conversation that was released; numbers begin with 1."""
@@ -71,3 +75,39 @@ def _is_at_work(db: Connection, conversation: str) -> bool:
     """Whether the owner of a conversation has a turn under way there, be it one that it recovers."""
     found = db.execute("SELECT 1 FROM turns WHERE conversation = ? AND finish IS NULL", (conversation,))
     return found.fetchone() is not None
+
+
+def touch(db: Database, conversations: Iterable[str]) -> None:
+    """Words were taken out of these: whoever holds them in memory reads them again."""
+    (last,) = db.execute("SELECT coalesce(max(revision), 0) FROM conversations").fetchone()
+    db.executemany(
+        "INSERT INTO conversations (address, generation, revision) VALUES (?, 0, ?)"
+        " ON CONFLICT (address) DO UPDATE SET revision = excluded.revision",
+        [(conversation, last + 1) for conversation in conversations],
+    )
+
+
+def revision_of(db: Database, conversation: str) -> int:
+    """The number of the last time that words were taken out of a conversation; 0: never."""
+    found = db.execute("SELECT revision FROM conversations WHERE address = ?", (conversation,)).fetchone()
+    return int(found[0]) if found else 0
+
+
+def revisions_of(db: Database, conversations: Iterable[str]) -> dict[str, int]:
+    """The same of several conversations; those are left out that never lost a word."""
+    asked = "SELECT address, revision FROM conversations WHERE address IN ({})"
+    return dict(select_many(db, asked, conversations))
+
+
+def forgotten_since(db: Database, revision: int) -> Forgotten:
+    """What lost words after that revision, and the turns under way that `forget` overtook."""
+    found = db.execute(
+        "SELECT address, revision FROM conversations WHERE revision > ? ORDER BY revision, address",
+        (revision,),
+    ).fetchall()
+    turns = db.execute("SELECT id FROM turns WHERE finish IS NULL AND generation = ?", (OVERTAKEN,))
+    return Forgotten(
+        revision=max((number for _, number in found), default=revision),
+        conversations=tuple(address for address, _ in found),
+        turns=frozenset(turn for (turn,) in turns) if found else frozenset(),
+    )

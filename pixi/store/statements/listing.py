@@ -5,12 +5,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from pixi.core.language import SEND
 from pixi.core.memory import Memory
 from pixi.core.message import Author, Message
-from pixi.store.database import Database
+from pixi.store.database import Database, select_many
 from pixi.store.kept import Circle, FoundWords, ListedTalk, TalkFilter, TurnSums
 from pixi.store.statements import memories
 from pixi.store.statements.branches import trunk
 from pixi.store.statements.inbox import under
-from pixi.store.statements.many import select_many
 from pixi.store.statements.rows import unpack_message, unpack_text
 
 _LOOKED_AT = 50  # of the last messages of a talk, for who takes part

@@ -1,8 +1,8 @@
-"""Messages and lines as rows: JSON for what they say, their pictures kept apart by content."""
+"""Messages and lines as rows: JSON for what they say, their pictures kept apart, once per conversation."""
 
 import hashlib
 import json
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar, assert_never
 
@@ -10,6 +10,7 @@ import msgspec
 
 from pixi.core.lines import AssistantLine, Line, SystemLine, ToolLine, UserLine
 from pixi.core.message import Image, Message, Quoted
+from pixi.store.database import Database
 from pixi.store.framing import Framing
 
 OVERTAKEN = -1
@@ -17,6 +18,12 @@ OVERTAKEN = -1
 
 Fetch = Callable[[str], bytes]
 """Gives the picture of a digest."""
+
+
+def no_picture(digest: str) -> bytes:
+    """Stand in for the picture of a digest where no picture is wanted."""
+    return b""
+
 
 _KINDS: dict[str, type[Line]] = {
     "system": SystemLine,
@@ -206,3 +213,48 @@ def _with_pictures(body: bytes, kind: type[_Pictured], fetch: Fetch) -> _Picture
     value = msgspec.convert(fields, kind)
     images = tuple(Image(media_type, fetch(digest)) for media_type, digest in named)
     return replace(value, images=images) if images else value
+
+
+def keep_pictures(db: Database, conversation: str, row: EncodedValue) -> None:
+    """Keep those that a row names."""
+    for digest, data in row.pictures.items():
+        db.execute(
+            "INSERT INTO pictures (conversation, digest, data) VALUES (?, ?, ?)"
+            " ON CONFLICT (conversation, digest) DO NOTHING",
+            (conversation, digest, data),
+        )
+
+
+def picture_fetcher(db: Database, conversation: str) -> Callable[[str], bytes]:
+    """Gives a conversation's pictures by their digests."""
+
+    def fetch(digest: str) -> bytes:
+        found = db.execute(
+            "SELECT data FROM pictures WHERE conversation = ? AND digest = ?", (conversation, digest)
+        ).fetchone()
+        if found is None or not isinstance(found[0], bytes):
+            raise ValueError(f"a picture of {conversation!r} is missing from the store")
+        return found[0]
+
+    return fetch
+
+
+def drop_unused_pictures(db: Database, conversation: str, gone: Iterable[bytes]) -> None:
+    """Of the pictures that these rows named before they went, drop those that no other row names.
+
+    This reads through the conversation, which is seldom asked for.
+    """
+    unused = {digest for body in gone for digest in digests_in(body)}
+    if not unused:
+        return
+    rows = db.execute(
+        "SELECT body FROM messages WHERE conversation = ? AND body IS NOT NULL"
+        " UNION ALL SELECT body FROM lines WHERE conversation = ?",
+        (conversation, conversation),
+    )
+    for (body,) in rows:
+        unused.difference_update(digests_in(body))
+    db.executemany(
+        "DELETE FROM pictures WHERE conversation = ? AND digest = ?",
+        [(conversation, digest) for digest in unused],
+    )

@@ -6,8 +6,7 @@ from typing import Any
 
 from pixi.core.deltas import Usage
 from pixi.core.spending import Part, Scope, UsageEntry, date_of
-from pixi.store.database import Database
-from pixi.store.statements.many import marks, portions, select_many
+from pixi.store.database import Database, marks, portions, select_many
 from pixi.store.statements.rows import OVERTAKEN
 
 _FIGURES = (

@@ -5,14 +5,12 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from pixi.core.message import Message
-from pixi.store.database import Database
+from pixi.store.database import Database, select_many
 from pixi.store.kept import Known
-from pixi.store.statements import branches, memories, pictures, windows
-from pixi.store.statements.auditing import told_of_audit
-from pixi.store.statements.files import files_of
-from pixi.store.statements.many import select_many
-from pixi.store.statements.rows import unpack_line, unpack_message, unpack_text
-from pixi.store.statements.talks import talks_of
+from pixi.store.statements import branches, memories, windows
+from pixi.store.statements.audit import told_of_audit
+from pixi.store.statements.http import files_of, talks_of
+from pixi.store.statements.rows import no_picture, picture_fetcher, unpack_line, unpack_message, unpack_text
 from pixi.store.statements.usage import told_of_usage
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -164,7 +162,7 @@ def _written(db: Database, turns: list[int]) -> defaultdict[int, list[str]]:
     written: defaultdict[int, list[str]] = defaultdict(list)
     asked = "SELECT turn, kind, body FROM lines WHERE turn IN ({}) AND kind = 'assistant' ORDER BY position"
     for turn, kind, body in select_many(db, asked, turns):
-        text = unpack_line(kind, body, _no_picture).text
+        text = unpack_line(kind, body, no_picture).text
         if text:
             written[turn].append(_readable(text))
     return written
@@ -174,7 +172,7 @@ def _told(db: Database, conversation: str, body: bytes | None) -> dict[str, Any]
     """What a message says; nothing of one that was taken back."""
     if body is None:
         return {}
-    message = unpack_message(body, 0, pictures.fetching(db, conversation))
+    message = unpack_message(body, 0, picture_fetcher(db, conversation))
     return {
         "name": _readable(message.author.name),
         "text": _readable(message.text),
@@ -193,8 +191,4 @@ def _readable(text: str) -> str:
 
 
 def _message(body: bytes) -> Message:
-    return unpack_message(body, 0, _no_picture)
-
-
-def _no_picture(digest: str) -> bytes:
-    return b""
+    return unpack_message(body, 0, no_picture)
