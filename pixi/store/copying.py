@@ -63,7 +63,7 @@ class StoreSide(Protocol):
     """A database that is copied from or to."""
 
     words: ClassVar[dict[str, str]]
-    """What `{id}` and `{text}` are there, see `Schema`."""
+    """The SQL for `{id}` and `{text}` in this database, see `Schema`."""
 
     @property
     def name(self) -> str:

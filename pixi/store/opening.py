@@ -51,7 +51,7 @@ def _is_there(path: Path) -> bool:
 
 
 def is_postgres(url: str) -> bool:
-    """Whether a URL names a PostgreSQL server."""
+    """Return True if a URL names a PostgreSQL server."""
     return url.startswith(("postgresql://", "postgres://"))
 
 
@@ -86,7 +86,7 @@ def _postgres() -> "type[PostgresStore]":
 
 
 def file_of(url: str) -> Path | None:
-    """The file that a URL stands for; None: in memory.
+    """Return the file that a URL stands for; None: in memory.
 
     `sqlite:///pixi.db` is a file in the working directory, `sqlite:////var/pixi.db` one anywhere;
     `sqlite://` and `:memory:` are kept nowhere.

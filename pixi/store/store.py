@@ -73,7 +73,7 @@ class Store:
     """
 
     WORDS: ClassVar[dict[str, str]]
-    """What the `id` and the `text` of a `Schema` are in this database."""
+    """The SQL for `{id}` and `{text}` in this database, see `Schema`."""
 
     def __init__(self, writer: Writer) -> None:
         self._writer = writer

@@ -31,7 +31,7 @@ STARTING_SECONDS = 20.0
 SILENT_SECONDS = 30.0
 """How long a server may say nothing to a statement. A frozen one is told from a slow one by nothing else."""
 LONG_SECONDS = 600.0
-"""The same where all that is kept is looked at, or altered."""
+"""How long it may say nothing where all that is kept is looked at, or altered."""
 
 
 class Session(psycopg.Connection[TupleRow]):
@@ -41,7 +41,7 @@ class Session(psycopg.Connection[TupleRow]):
 
     @contextmanager
     def patient(self) -> Iterator[None]:
-        """For statements that may take long, until the block is left."""
+        """Allow statements to take long, until the block is left."""
         self._is_patient = True
         try:
             yield
@@ -57,7 +57,8 @@ class Session(psycopg.Connection[TupleRow]):
         return super().wait(self._bounded(gen), *args, **named)
 
     def _bounded(self, asking: PQGen[T]) -> PQGen[T]:
-        """What the driver asks, and is told several times a second: whether there is news of the server."""
+        """Pass the driver's questions on for as long as there is news of the server, and end when there is
+        none."""
         seconds = LONG_SECONDS if self._is_patient else SILENT_SECONDS
         deadline = time.monotonic() + seconds
         try:
@@ -74,7 +75,7 @@ class Session(psycopg.Connection[TupleRow]):
 
 
 class _Text(StrDumperUnknown):
-    """Text as this database can hold it."""
+    """Dump text as this database can hold it."""
 
     def dump(self, obj: str) -> bytes:
         dumped = super().dump(without_nul(obj))
@@ -121,7 +122,8 @@ def connect(address: Address) -> Session:
 
 
 def lock(address: Address) -> str:
-    """The statement that waits until no other process writes in these tables, and holds for a transaction."""
+    """Return the statement that waits until no other process writes in these tables, and holds for a
+    transaction."""
     return f"SELECT pg_advisory_xact_lock({APPLICATION}, {crc32(address.schema.encode()) - 2**31})"
 
 
@@ -141,7 +143,7 @@ def is_owner_held(session: Session, address: Address, number: int) -> bool:
 
 
 def _owner_key(address: Address, number: int) -> int:
-    """Of the locks with one number, which are others than those with two; see `lock`."""
+    """Return the key of an owner's lock. Locks with one number are others than those with two; see `lock`."""
     return (crc32(address.schema.encode()) - 2**31) * 2**32 + number % 2**32
 
 
@@ -227,7 +229,7 @@ def end_session(session: Session, process: tuple[int, str]) -> None:
 
 
 def process_of(session: Session) -> tuple[int, str]:
-    """The server's process behind a connection, and when it began."""
+    """Return the server's process behind a connection, and when it began."""
     found = session.execute(
         "SELECT pid, backend_start::text FROM pg_stat_activity WHERE pid = pg_backend_pid()"
     ).fetchone()

@@ -442,11 +442,11 @@ def version_of(connection: sqlite3.Connection, name: str, *, unfinished: bool = 
 
 
 Columns = list[tuple[str, str, int]]
-"""Of a table: each column by its name, its type, and its place in the primary key, counted from 1."""
+"""The columns of a table, each by its name, its type, and its place in the primary key, counted from 1."""
 
 
 def tables_of(connection: sqlite3.Connection) -> dict[str, Columns]:
-    """The columns of each table of ours that is there."""
+    """Return the columns of each table of ours that is there."""
     return {
         table: connection.execute(f"SELECT name, type, pk FROM pragma_table_info('{table}')").fetchall()
         for (table,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
@@ -455,7 +455,7 @@ def tables_of(connection: sqlite3.Connection) -> dict[str, Columns]:
 
 
 def tables_of_version(version: int) -> dict[str, Columns]:
-    """The columns of each table that a version has."""
+    """Return the columns of each table that a version has."""
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as fresh:
         make_tables(fresh, version)
         return tables_of(fresh)
@@ -469,7 +469,7 @@ def make_tables(connection: sqlite3.Connection, version: int) -> None:
 
 
 def names_in(version: int) -> set[str]:
-    """The names of the tables and indexes that a version has."""
+    """Return the names of the tables and indexes that a version has."""
     names: set[str] = set()
     for statement in (each for statements in MIGRATIONS[:version] for each in statements):
         for verb, name in _CHANGE.findall(statement):

@@ -11,7 +11,7 @@ from pixi.store.statements.rows import digests_in, drop_unused_pictures
 
 
 def rewind(db: Database, conversation: str, turn: int) -> str:
-    """Take a turn and all after it out of a conversation; gives the address under which they are kept.
+    """Take a turn and all after it out of a conversation; return the address under which they are kept.
 
     They keep their words, their authors and their acts there, so that forgetting and exporting reach them.
     The address tells after which turn they came (0: none), and their first.
@@ -36,7 +36,7 @@ def rewind(db: Database, conversation: str, turn: int) -> str:
 
 
 def of(db: Database, conversation: str) -> tuple[str, ...]:
-    """The addresses where turns are kept that `rewind` took out of a conversation, oldest first."""
+    """Return the addresses where turns are kept that `rewind` took out of a conversation, oldest first."""
     found = db.execute(
         "SELECT conversation, min(id) FROM turns WHERE conversation >= ? AND conversation < ?"
         " GROUP BY conversation ORDER BY 2",
@@ -46,12 +46,12 @@ def of(db: Database, conversation: str) -> tuple[str, ...]:
 
 
 def trunk(address: str) -> str:
-    """The address of the conversation that a branch was taken out of; that of a conversation is its own."""
+    """Return the address of the conversation that a branch was taken out of; of a conversation, its own."""
     return re.sub(r"~\d+\.\d+$", "", address)
 
 
 def after(branch: str) -> int:
-    """The turn behind which a branch was taken out; 0: none stood before it."""
+    """Return the turn behind which a branch was taken out; 0 if none stood before it."""
     return int(branch.rpartition("~")[2].partition(".")[0])
 
 

@@ -54,7 +54,7 @@ class _Written:
 
 
 class _Changes:
-    """What is to become of lines and acts, written for many turns at once."""
+    """Changes to lines and acts, written for many turns at once."""
 
     def __init__(self) -> None:
         self.gone: _Gone = defaultdict(list)
@@ -64,20 +64,20 @@ class _Changes:
         self._altered: list[tuple[str, bytes, int]] = []
 
     def drop(self, turn: int, lines: Iterable[_Written]) -> None:
-        """Let nothing stay of a turn."""
+        """Forget everything of a turn."""
         self._dropped.append(turn)
         for line in lines:
             self.gone[line.conversation].append(line.body)
 
     def alter(self, line: _Written, left: UserLine) -> None:
-        """Let this be left of a line."""
+        """Replace a line."""
         body = pack_line(left).body
         if body != line.body:
             self.gone[line.conversation].append(line.body)
             self._altered.append((line.kind, body, line.position))
 
     def silence(self, turn: int, lines: Iterable[_Written]) -> None:
-        """Let silence stand for what the persona said and did in a turn."""
+        """Replace what the persona said and did in a turn by silence."""
         self._without_acts.append(turn)
         said = [line for line in lines if line.kind != "user"]
         for line in said:
@@ -88,7 +88,7 @@ class _Changes:
         self._lines += [line.position for line in said[1:]]
 
     def write(self, db: Database) -> None:
-        """Write it."""
+        """Write the changes."""
         change_many(db, "DELETE FROM lines WHERE turn IN ({})", self._dropped)
         change_many(db, "DELETE FROM effects WHERE turn IN ({})", [*self._dropped, *self._without_acts])
         change_many(db, "DELETE FROM lines WHERE position IN ({})", self._lines)
@@ -101,7 +101,7 @@ class _Changes:
 
 
 def _lines_of(db: Database, turns: Iterable[int]) -> dict[int, list[_Written]]:
-    """The lines of each turn, of some none."""
+    """Return the lines of each turn; an empty list for some."""
     lines: dict[int, list[_Written]] = {turn: [] for turn in turns}
     asked = "SELECT turn, position, kind, conversation, body FROM lines WHERE turn IN ({}) ORDER BY position"
     for turn, *row in select_many(db, asked, lines):
@@ -110,7 +110,7 @@ def _lines_of(db: Database, turns: Iterable[int]) -> dict[int, list[_Written]]:
 
 
 def forget(db: Database, person: str) -> tuple[str, ...]:
-    """Forget a person; gives the addresses of the conversations that changed."""
+    """Forget a person; return the addresses of the conversations that changed."""
     gone: _Gone = defaultdict(list)
     parts: defaultdict[int, _Part] = defaultdict(_Part)
     memories.forget(db, person)
@@ -139,7 +139,7 @@ def forget(db: Database, person: str) -> tuple[str, ...]:
 
 
 def _turns_of(db: Database, parts: Mapping[int, _Part]) -> tuple[dict[str, _Part], set[int]]:
-    """A person's part in each conversation with its branches, and the turns that are under way."""
+    """Return a person's part in each conversation with its branches, and the turns that are under way."""
     wholes: defaultdict[str, _Part] = defaultdict(_Part)
     under_way: set[int] = set()
     found = select_many(db, "SELECT id, conversation, finish FROM turns WHERE id IN ({})", parts)
@@ -198,7 +198,7 @@ def _forget_messages(db: Database, person: str, gone: _Gone, parts: defaultdict[
 
 
 def _forget_quotes(db: Database, person: str, gone: _Gone, parts: defaultdict[int, _Part]) -> None:
-    """In messages of others."""
+    """Forget a person's words in messages of others."""
     found = db.execute(
         "SELECT position, conversation, turn, again, body FROM quotes JOIN messages ON position = message"
         " WHERE person = ?",
@@ -257,7 +257,7 @@ def _forget_parts(db: Database, person: str, parts: Mapping[int, _Part], gone: _
 def _heard_of_others(
     db: Database, lines: Iterable[_Written], person: str
 ) -> list[tuple[_Written, UserLine]] | None:
-    """What was heard in a turn, without a person; None where nothing of it can stay."""
+    """Return what was heard in a turn, without a person; None if nothing of it can stay."""
     heard: list[tuple[_Written, UserLine]] = []
     for row in lines:
         line = unpack_line(row.kind, row.body, picture_fetcher(db, row.conversation))
@@ -270,7 +270,7 @@ def _heard_of_others(
 
 
 def _is_telling(lines: Iterable[_Written], part: _Part, acts: Iterable[str], heard: Iterable[str]) -> bool:
-    """Whether what the persona said in a turn may tell of a person who had this part in it."""
+    """Return True if what the persona said in a turn may tell of a person who had this part in it."""
     said = list(acts)
     for row in lines:
         line = unpack_line(row.kind, row.body, no_picture)
@@ -282,7 +282,7 @@ def _is_telling(lines: Iterable[_Written], part: _Part, acts: Iterable[str], hea
 
 
 def _is_told(part: _Part, given: str) -> bool:
-    """Whether what a tool was given in a turn may tell of a person who had this part in it."""
+    """Return True if what a tool was given in a turn may tell of a person who had this part in it."""
     return part.asked or tells_of(given, part.names, part.words, besides="")
 
 
@@ -299,7 +299,7 @@ PORTION = 200
 
 
 def forget_old(db: Database, before: float) -> bool:
-    """Forget a portion of what was said before a time; whether there may be more.
+    """Forget a portion of what was said before a time; return True if there may be more.
 
     That there was a message, and its id, stays, so that one which arrives again is still the same. What
     personas remember of people stays as well: they are told it, and can have it forgotten.
@@ -320,7 +320,7 @@ def forget_old(db: Database, before: float) -> bool:
 
 
 def _forget_old_messages(db: Database, before: float, gone: defaultdict[str, list[bytes]]) -> int:
-    """Those of turns under way are left to the next time."""
+    """Forget old messages; those of turns under way are left to the next time."""
     found = db.execute(
         "SELECT position, messages.conversation, body FROM messages"
         f" LEFT JOIN turns ON turns.id = {LAST_TURN}"
@@ -337,7 +337,7 @@ def _forget_old_messages(db: Database, before: float, gone: defaultdict[str, lis
 
 
 def _forget_old_turns(db: Database, before: float, gone: defaultdict[str, list[bytes]]) -> int:
-    """What turns said and did. What they cost stays."""
+    """Forget what old turns said and did. What they cost stays."""
     last = db.execute(
         "SELECT id FROM turns WHERE began < ? ORDER BY began DESC LIMIT 1", (before,)
     ).fetchone()
@@ -363,7 +363,7 @@ def _forget_old_turns(db: Database, before: float, gone: defaultdict[str, list[b
 
 
 def _forget_old_deeds(db: Database, before: float) -> int:
-    """For whom tools changed something, and what they were given. That they did, and when, stays."""
+    """Forget for whom tools changed something, and their arguments. That they did, and when, stays."""
     found = db.execute(
         "SELECT id FROM audit WHERE began < ? AND (person <> '' OR arguments <> '' OR approved_by <> '')"
         " ORDER BY began LIMIT ?",

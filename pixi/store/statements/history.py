@@ -28,7 +28,7 @@ _ANSWERED = (
 
 
 def turn_behind(db: Database, prefix: str, platform_id: str) -> TurnRecord | None:
-    """The turn that posted this message, in a conversation under a prefix."""
+    """Return the turn that posted this message, in a conversation under a prefix."""
     found = db.execute(
         "SELECT turns.id FROM effects JOIN turns ON turns.id = effects.turn"
         " WHERE platform_id = ? AND conversation >= ? AND conversation < ?",
@@ -38,7 +38,7 @@ def turn_behind(db: Database, prefix: str, platform_id: str) -> TurnRecord | Non
 
 
 def turns(db: Database, conversation: str, limit: int, before: int | None = None) -> tuple[TurnRecord, ...]:
-    """The last turns that were ended in a conversation, before one where that is given, oldest first."""
+    """Return the last turns that ended in a conversation, oldest first; `before`: only earlier ones."""
     found = db.execute(
         "SELECT id FROM turns WHERE conversation = ? AND finish IS NOT NULL AND id < ?"
         f" AND {_ANSWERED} ORDER BY id DESC LIMIT ?",
@@ -48,7 +48,7 @@ def turns(db: Database, conversation: str, limit: int, before: int | None = None
 
 
 def answer_to(db: Database, conversation: str, message_id: str) -> AnsweredMessage | None:
-    """A message that came, and the turn that answers it, or did; None: it never came."""
+    """Return a message that came, and the turn that answers it, or did; None if it never came."""
     found = db.execute(
         "SELECT body, CASE again WHEN 0 THEN NULL ELSE coalesce(again, turn) END FROM messages"
         " WHERE conversation = ? AND id = ?",
@@ -64,7 +64,7 @@ def answer_to(db: Database, conversation: str, message_id: str) -> AnsweredMessa
 def messages_of(
     db: Database, turns: Sequence[int], *, overheard: bool = False, with_pictures: bool = False
 ) -> dict[int, tuple[Message, ...]]:
-    """The messages that turns answered, oldest first, of each turn that has any.
+    """Return the messages that turns answered, oldest first, of each turn that has any.
 
     `overheard`: also those that were not meant for the persona.
     """
@@ -81,7 +81,7 @@ def messages_of(
 
 
 def alternatives(db: Database, conversation: str) -> tuple[Alternative, ...]:
-    """What was taken out of a conversation and can stand in it again, oldest first."""
+    """Return the branches that can stand in a conversation again, oldest first."""
     found: list[Alternative] = []
     for branch in branches.of(db, conversation):
         first = db.execute(
@@ -96,7 +96,7 @@ def alternatives(db: Database, conversation: str) -> tuple[Alternative, ...]:
 
 
 def _place_of(db: Database, conversation: str, after: int) -> int | None:
-    """The turn that is told of as the one behind which a branch stood; None: it is out itself."""
+    """Return the turn behind which a branch stood, as people see it; None if it is out of the talk itself."""
     found = db.execute("SELECT conversation FROM turns WHERE id = ?", (after,)).fetchone()
     if found is not None and found[0] != conversation:
         return None
@@ -110,7 +110,7 @@ def _place_of(db: Database, conversation: str, after: int) -> int | None:
 
 
 def last_asked(db: Database, conversation: str) -> tuple[int | None, tuple[Message, ...]]:
-    """The last messages to a persona, and the turn that has them; None: they wait, or there are none."""
+    """Return the last messages to a persona, and the turn that has them; None: they wait, or are none."""
     fetch = picture_fetcher(db, conversation)
     asked = (
         "SELECT number, body FROM messages WHERE conversation = ? AND {} AND addressed = 1"
@@ -131,7 +131,7 @@ def last_asked(db: Database, conversation: str) -> tuple[int | None, tuple[Messa
 
 
 def tally(db: Database, prefix: str, since: float) -> Tally:
-    """What the turns came to that began since then, in conversations under a prefix."""
+    """Add up the turns that began since then, in conversations under a prefix."""
     count, prompt, cached, completion, cost = db.execute(
         f"SELECT count(CASE WHEN {_ANSWERED} THEN 1 END), {_sum('prompt_tokens')}, {_sum('cached_tokens')},"
         f" {_sum('completion_tokens')}, {_sum('cost')} FROM turns WHERE began >= ?"
@@ -147,7 +147,7 @@ def _sum(column: str) -> str:
 
 
 def record_of(db: Database, turn: int) -> TurnRecord:
-    """A turn that is on record."""
+    """Return a turn that is on record."""
     conversation, persona, model, began, finish, steps, prompt, cached, completion, cost = db.execute(
         "SELECT conversation, persona, model, began, finish, steps,"
         " prompt_tokens, cached_tokens, completion_tokens, cost FROM turns WHERE id = ?",
@@ -198,7 +198,7 @@ def look_back(db: Database, turn: int) -> LookedBack | None:
 
 
 def _messages_of_turn(db: Database, conversation: str, turn: int) -> tuple[Message, ...]:
-    """Those that a turn answered or overheard, and those that came due again in it."""
+    """Return the messages that a turn answered or overheard, and those that came due again in it."""
     found = db.execute(
         "SELECT position, number, body FROM messages WHERE turn = ? AND body IS NOT NULL"
         " UNION SELECT position, number, body FROM messages"
@@ -210,7 +210,7 @@ def _messages_of_turn(db: Database, conversation: str, turn: int) -> tuple[Messa
 
 
 def _first_turn(db: Database, conversation: str, turn: int) -> int:
-    """Where the window of a turn may have begun of which that is not on record."""
+    """Return the turn where the window may have begun of a turn of which that is not on record."""
     (first,) = db.execute(
         "SELECT coalesce(max(first_turn), 0) FROM windows WHERE conversation = ? AND first_turn <= ?",
         (branches.trunk(conversation), turn),
@@ -219,7 +219,7 @@ def _first_turn(db: Database, conversation: str, turn: int) -> int:
 
 
 def _past(db: Database, conversation: str, before: int, first: int) -> Iterator[PastTurn]:
-    """The turns of a conversation before one, and of a branch those that it came after."""
+    """Yield the turns of a conversation before one, and for a branch those that it came after."""
     while True:
         for turn in windows.turns_from(db, conversation, first, picture_fetcher(db, conversation)):
             if turn.id < before:

@@ -1,4 +1,4 @@
-"""What the HTTP server keeps: talks and their people, files that people sent, and keys by their digests."""
+"""Rows of the HTTP server: talks and their people, files that people sent, and keys by their digests."""
 
 import json
 from collections.abc import Iterable
@@ -22,7 +22,7 @@ def keep_talk(db: Database, talk: Talk) -> None:
 
 
 def talks(db: Database, person: str, persona: str, limit: int) -> tuple[Talk, ...]:
-    """The last talks of a person, the latest first; `persona`: with this one, "": with any."""
+    """Return the last talks of a person, the latest first; `persona`: with this one, "": with any."""
     wanted, values = _with(persona)
     found = db.execute(
         f"SELECT {_TALK} FROM talks WHERE person = ?{wanted} ORDER BY last DESC, address LIMIT ?",
@@ -32,13 +32,13 @@ def talks(db: Database, person: str, persona: str, limit: int) -> tuple[Talk, ..
 
 
 def talks_of(db: Database, person: str) -> tuple[Talk, ...]:
-    """All talks of a person, the first begun first."""
+    """Return all talks of a person, the first begun first."""
     found = db.execute(f"SELECT {_TALK} FROM talks WHERE person = ? ORDER BY began, address", (person,))
     return tuple(Talk(*row) for row in found)
 
 
 def talk(db: Database, person: str, name: str, persona: str) -> Talk | None:
-    """The latest talk of a person under a name; `persona`: with this one, "": with any."""
+    """Return the latest talk of a person under a name; `persona`: with this one, "": with any."""
     wanted, values = _with(persona)
     found = db.execute(
         f"SELECT {_TALK} FROM talks WHERE person = ? AND name = ?{wanted}"
@@ -49,7 +49,7 @@ def talk(db: Database, person: str, name: str, persona: str) -> Talk | None:
 
 
 def circles(db: Database, conversations: Iterable[str]) -> dict[str, Circle]:
-    """Who takes part in each of these conversations; a branch has the person of its trunk."""
+    """Return who takes part in each of these conversations; a branch has the person of its trunk."""
     told: dict[str, Circle] = {}
     for address in conversations:
         owner = db.execute("SELECT person FROM talks WHERE address = ?", (trunk(address),)).fetchone()
@@ -73,7 +73,7 @@ def forget_talks(db: Database, person: str) -> None:
 
 
 def forget_old_talks(db: Database, before: float, most: int) -> int:
-    """Forget at most so many talks in which nothing was said since a time; gives how many."""
+    """Forget at most `most` talks in which nothing was said since a time; return how many."""
     found = db.execute(
         "SELECT address FROM talks WHERE last < ? ORDER BY last LIMIT ?", (before, most)
     ).fetchall()
@@ -85,7 +85,7 @@ _FILE = "id, person, name, media_type, size, digest, sent_at"
 
 
 def add_file(db: Database, file: SentFile, most_bytes: int) -> bool:
-    """Keep a file; False if all of its person's would be larger than so many bytes together."""
+    """Keep a file; return False if all files of its person would be larger than `most_bytes` together."""
     if file_bytes(db, file.person) + file.size > most_bytes:
         return False
     db.execute(
@@ -96,31 +96,31 @@ def add_file(db: Database, file: SentFile, most_bytes: int) -> bool:
 
 
 def file_of(db: Database, file_id: str) -> SentFile | None:
-    """The file of that id."""
+    """Return the file of that id."""
     found = db.execute(f"SELECT {_FILE} FROM files WHERE id = ?", (file_id,)).fetchone()
     return None if found is None else SentFile(*found)
 
 
 def files_of(db: Database, person: str) -> tuple[SentFile, ...]:
-    """All files of a person, the first sent first."""
+    """Return all files of a person, the first sent first."""
     found = db.execute(f"SELECT {_FILE} FROM files WHERE person = ? ORDER BY sent_at, id", (person,))
     return tuple(SentFile(*row) for row in found)
 
 
 def file_bytes(db: Database, person: str) -> int:
-    """How large all files of a person are together."""
+    """Return the size of all files of a person together."""
     (size,) = db.execute("SELECT coalesce(sum(size), 0) FROM files WHERE person = ?", (person,)).fetchone()
     return int(size)
 
 
 def files_among(db: Database, ids: Iterable[str]) -> frozenset[str]:
-    """Those of these ids that are there."""
+    """Return those of these ids that are there."""
     found = select_many(db, "SELECT id FROM files WHERE id IN ({})", ids)
     return frozenset(file_id for (file_id,) in found)
 
 
 def drop_file(db: Database, file_id: str) -> None:
-    """Keep a file no longer."""
+    """Forget a file."""
     db.execute("DELETE FROM files WHERE id = ?", (file_id,))
 
 
@@ -130,7 +130,7 @@ def forget_files(db: Database, person: str) -> None:
 
 
 def forget_old_files(db: Database, before: float, most: int) -> int:
-    """Forget at most so many files that were sent before a time; gives how many."""
+    """Forget at most `most` files that were sent before a time; return how many."""
     found = db.execute(
         "SELECT id FROM files WHERE sent_at < ? ORDER BY sent_at LIMIT ?", (before, most)
     ).fetchall()
@@ -142,7 +142,7 @@ _KEY = "name, digest, scopes, personas, origins, created, revoked, signs"
 
 
 def add_key(db: Database, key: ApiKey) -> bool:
-    """Keep a key; False if one of that name is in use."""
+    """Keep a key; return False if one of that name is in use."""
     added = db.execute(
         f"INSERT INTO keys ({_KEY}) VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING RETURNING name",
         (
@@ -160,18 +160,18 @@ def add_key(db: Database, key: ApiKey) -> bool:
 
 
 def keys(db: Database) -> tuple[ApiKey, ...]:
-    """All keys, by their names and the older first."""
+    """Return all keys, by their names and the older first."""
     return tuple(map(_as_key, db.execute(f"SELECT {_KEY} FROM keys ORDER BY name, created, digest")))
 
 
 def key_of(db: Database, digest: str) -> ApiKey | None:
-    """The key of that digest, unless it was revoked."""
+    """Return the key of that digest, unless it was revoked."""
     found = db.execute(f"SELECT {_KEY} FROM keys WHERE digest = ? AND revoked IS NULL", (digest,)).fetchone()
     return None if found is None else _as_key(found)
 
 
 def revoke_key(db: Database, name: str, at: float) -> bool:
-    """Revoke the key of that name which is in use; False: there is none."""
+    """Revoke the key of that name which is in use; return False if there is none."""
     found = db.execute(
         "UPDATE keys SET revoked = ? WHERE name = ? AND revoked IS NULL RETURNING name", (at, name)
     ).fetchone()

@@ -43,7 +43,7 @@ from pixi.store.statements.usage import spend
 
 
 def load(db: Database, conversation: str, context_tokens: int | None = None) -> SavedConversation:
-    """What is known of a conversation, from where the window of such a model begins; None: all of it."""
+    """Load a conversation, from where the window of a model of so many tokens begins; None: all of it."""
     generation = _generation(db, conversation)
     fetch = picture_fetcher(db, conversation)
     bounds = Bounds(0) if context_tokens is None else windows.bounds_of(db, conversation, context_tokens)
@@ -113,7 +113,7 @@ def _messages(
 
 
 def effects_of(db: Database, turn: int) -> tuple[Effect, ...]:
-    """The acts of a turn that are on record, in order."""
+    """Return the acts of a turn that are on record, in order."""
     effects = db.execute(
         "SELECT sequence, kind, payload, outcome, platform_id, target, command FROM effects"
         " WHERE turn = ? ORDER BY sequence",
@@ -127,7 +127,7 @@ def effects_of(db: Database, turn: int) -> tuple[Effect, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Beginning:
-    """A turn that is to be begun, see `Store.begin_turn`."""
+    """A turn to begin, see `Store.begin_turn`."""
 
     conversation: str
     generation: int
@@ -152,7 +152,7 @@ def _as_kept(db: Connection, beginning: Beginning) -> Beginning:
 
 
 def _begun(db: Connection, beginnings: list[Beginning]) -> list[Begun]:
-    """The same of turns of different conversations."""
+    """Begin turns of different conversations."""
     revisions = revisions_of(db, [each.conversation for each in beginnings if each.revision is not None])
     for each in beginnings:
         if each.revision is not None and revisions.get(each.conversation, 0) > each.revision:
@@ -206,7 +206,7 @@ def _begun(db: Connection, beginnings: list[Beginning]) -> list[Begun]:
 
 @dataclass(frozen=True, slots=True)
 class Intent:
-    """An act that is about to be performed; with an outcome one that is performed by being on record."""
+    """An act that is about to be performed; with an outcome, one that is performed by being on record."""
 
     turn: int
     sequence: int
@@ -219,7 +219,7 @@ class Intent:
 
 @dataclass(frozen=True, slots=True)
 class Settlement:
-    """What became of an act."""
+    """The outcome of an act."""
 
     turn: int
     sequence: int
@@ -237,7 +237,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class CommandEnd:
-    """What came of a planned command."""
+    """The outcome of a planned command."""
 
     turn: int
     number: int
@@ -248,7 +248,7 @@ Entry = Intent | Settlement | Plan | CommandEnd
 
 
 def record(db: Connection, entries: list[Entry]) -> list[None]:
-    """Record what turns plan and do, in order as far as one and the same command or act is concerned.
+    """Record what turns plan and do, in order as far as the same command or act is concerned.
 
     But for outcomes of acts, nothing is recorded of a turn that was ended, or whose conversation another
     store owns by now: so nothing is done.
@@ -291,7 +291,7 @@ def _insert(db: Database, columns: str, rows: list[tuple[Any, ...]]) -> None:
 
 
 def _settle(db: Database, settlements: list[Settlement]) -> None:
-    """Record outcomes of acts. The first one stands: whoever recovered the turn has told of it."""
+    """Record outcomes of acts. The first one stands: the process that recovered the turn has told of it."""
     first: dict[tuple[int, int], Settlement] = {}
     for settlement in settlements:
         first.setdefault((settlement.turn, settlement.sequence), settlement)
@@ -314,7 +314,7 @@ def _check_on_record(db: Database, turn: int, sequence: int) -> None:
 
 
 def mark_turn(db: Connection, turn: int, mark: Mark) -> None:
-    """Note what is known of a turn's end. One that is stopped stays so, and what it planned is dropped."""
+    """Note how a turn will end. One that is stopped stays so, and what it planned is dropped."""
     check_owned(db, [turn])
     db.execute("UPDATE turns SET mark = ? WHERE id = ? AND coalesce(mark, '') <> 'stopped'", (mark, turn))
     if mark == "stopped":
@@ -323,7 +323,7 @@ def mark_turn(db: Connection, turn: int, mark: Mark) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """A turn that is to be ended, see `Store.end_turn`."""
+    """A turn to end, see `Store.end_turn`."""
 
     turn: int
     lines: tuple[Line, ...]
@@ -339,13 +339,13 @@ class Ending:
 
 
 def end_turns(db: Connection, endings: list[Ending]) -> list[bool]:
-    """End turns and append their lines; False of one that is not to be ended, or not all of it."""
+    """End turns and append their lines; False for one that is not to be ended, or not all of it."""
     spend(db, [spent for ending in endings for spent in ending.spent])
     return [ended for some in apart(endings, lambda ending: ending.turn) for ended in _ended(db, some)]
 
 
 def _ended(db: Connection, endings: list[Ending]) -> list[bool]:
-    """The same of different turns."""
+    """End different turns."""
     asked = (
         "SELECT turns.id, turns.conversation, finish, coalesce(owner, -1),"
         " turns.generation <> coalesce(conversations.generation, 0) FROM turns"
@@ -432,7 +432,7 @@ def _let_come_again(db: Database, turn: int, message_ids: Sequence[str]) -> None
 
 
 def _was_seen(db: Database, turn: int) -> bool:
-    """Whether people may have seen an act of a turn, so that its messages are as good as answered."""
+    """Return True if people may have seen an act of a turn, so that its messages are as good as answered."""
     found = db.execute(
         "SELECT 1 FROM effects WHERE turn = ? AND (outcome IS NULL OR outcome <> 'refused')", (turn,)
     )
@@ -440,7 +440,7 @@ def _was_seen(db: Database, turn: int) -> bool:
 
 
 def reset(db: Database, conversation: str) -> int:
-    """Forget what was said in a conversation; gives the new generation."""
+    """Forget what was said in a conversation; return the new generation."""
     db.execute(
         "INSERT INTO conversations (address, generation) VALUES (?, 1)"
         " ON CONFLICT (address) DO UPDATE SET generation = conversations.generation + 1",

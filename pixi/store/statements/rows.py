@@ -44,12 +44,12 @@ class EncodedValue:
 
 
 def pack_text(text: str) -> bytes:
-    """Any text. Half a surrogate pair, which UTF-8 cannot say, is kept as well: a model may write one."""
+    """Encode any text, also half a surrogate pair, which UTF-8 cannot say: a model may write one."""
     return text.encode("utf-8", "surrogatepass")
 
 
 def unpack_text(body: object) -> str:
-    """The text that was packed.
+    """Decode a text that was packed.
 
     Raises:
         ValueError: the row is damaged.
@@ -60,12 +60,12 @@ def unpack_text(body: object) -> str:
 
 
 def pack_message(message: Message) -> EncodedValue:
-    """The row of a message. Its number, and that it comes due again, have columns of their own."""
+    """Encode a message. Its number, and that it comes due again, have columns of their own."""
     return _pack(replace(message, images=()) if message.images else message, message.images)
 
 
 def unpack_message(body: bytes, number: int, fetch: Fetch) -> Message:
-    """The message of a row.
+    """Decode a message.
 
     Raises:
         ValueError: the row is damaged.
@@ -74,7 +74,7 @@ def unpack_message(body: bytes, number: int, fetch: Fetch) -> Message:
 
 
 def with_text(body: bytes, text: str) -> bytes:
-    """The row of a message that says something else now.
+    """Return the row of a message with another text.
 
     Raises:
         ValueError: the row is damaged.
@@ -83,7 +83,7 @@ def with_text(body: bytes, text: str) -> bytes:
 
 
 def as_overheard(body: bytes) -> bytes:
-    """The row of a message that is not meant for the persona any more.
+    """Return the row of a message that is not meant for the persona any more.
 
     Raises:
         ValueError: the row is damaged.
@@ -92,7 +92,7 @@ def as_overheard(body: bytes) -> bytes:
 
 
 def without_quotes(body: bytes, person: str) -> bytes:
-    """The row of a message that quotes a person no longer.
+    """Return the row of a message without quotes of a person.
 
     Raises:
         ValueError: the row is damaged.
@@ -104,7 +104,7 @@ def without_quotes(body: bytes, person: str) -> bytes:
 
 
 def digests_in(body: bytes) -> list[str]:
-    """The pictures that a row names.
+    """Return the digests of the pictures that a row names.
 
     Raises:
         ValueError: the row is damaged.
@@ -115,7 +115,7 @@ def digests_in(body: bytes) -> list[str]:
 
 
 def without_pictures(body: bytes, lost: Container[str]) -> bytes:
-    """The row without the pictures of these digests.
+    """Return a row without the pictures of these digests.
 
     Raises:
         ValueError: the row is damaged.
@@ -127,7 +127,7 @@ def without_pictures(body: bytes, lost: Container[str]) -> bytes:
 
 
 def kind_of(line: Line) -> str:
-    """What a line is called in the table."""
+    """Return the name of a line's kind in the table."""
     match line:
         case SystemLine():
             return "system"
@@ -142,14 +142,14 @@ def kind_of(line: Line) -> str:
 
 
 def pack_line(line: Line) -> EncodedValue:
-    """The row of a line."""
+    """Encode a line."""
     if isinstance(line, UserLine | ToolLine):
         return _pack(replace(line, images=()) if line.images else line, line.images)
     return _pack(line, ())
 
 
 def unpack_line(kind: str, body: bytes, fetch: Fetch) -> Line:
-    """The line of a row, equal to the byte.
+    """Decode a line, equal to the byte.
 
     Raises:
         ValueError: the row is damaged.
@@ -164,12 +164,12 @@ def unpack_line(kind: str, body: bytes, fetch: Fetch) -> Line:
 
 
 def pack_framing(framing: Framing) -> bytes:
-    """The row of how a turn was asked."""
+    """Encode how a turn was asked."""
     return msgspec.json.encode(framing)
 
 
 def unpack_framing(body: bytes) -> Framing | None:
-    """What was packed; None where the row is damaged: then it is not known."""
+    """Decode how a turn was asked; None if the row is damaged: then it is not known."""
     try:
         return msgspec.json.decode(body, type=Framing)
     except msgspec.DecodeError:
@@ -203,7 +203,7 @@ def _fields(body: bytes) -> dict[str, Any]:
 
 
 def _named(images: object) -> list[tuple[str, str]]:
-    """The pictures that a row names, each by its type and its digest."""
+    """Return the pictures that a row names, each by its type and its digest."""
     return msgspec.convert(images, list[tuple[str, str]])
 
 
@@ -216,7 +216,7 @@ def _with_pictures(body: bytes, kind: type[_Pictured], fetch: Fetch) -> _Picture
 
 
 def keep_pictures(db: Database, conversation: str, row: EncodedValue) -> None:
-    """Keep those that a row names."""
+    """Keep the pictures that a row names."""
     for digest, data in row.pictures.items():
         db.execute(
             "INSERT INTO pictures (conversation, digest, data) VALUES (?, ?, ?)"
@@ -226,7 +226,7 @@ def keep_pictures(db: Database, conversation: str, row: EncodedValue) -> None:
 
 
 def picture_fetcher(db: Database, conversation: str) -> Callable[[str], bytes]:
-    """Gives a conversation's pictures by their digests."""
+    """Return a function that gives a conversation's pictures by their digests."""
 
     def fetch(digest: str) -> bytes:
         found = db.execute(
@@ -240,7 +240,7 @@ def picture_fetcher(db: Database, conversation: str) -> Callable[[str], bytes]:
 
 
 def drop_unused_pictures(db: Database, conversation: str, gone: Iterable[bytes]) -> None:
-    """Of the pictures that these rows named before they went, drop those that no other row names.
+    """Drop those pictures of rows that went which no other row names.
 
     This reads through the conversation, which is seldom asked for.
     """
