@@ -20,7 +20,6 @@ from pixi.toolbox.tools import Toolbox
 if TYPE_CHECKING:
     from pixi.addons.loading import AddonContents
     from pixi.engine.engine import Engine
-    from pixi.store.sql import SqlStore
     from pixi.store.store import Store
     from pixi.toolbox.addon import AddonExtras, Setup
 
@@ -66,7 +65,7 @@ def load_all(
     return contents
 
 
-async def open_tables(store: "SqlStore", brought: "AddonExtras", report: Reporter) -> None:
+async def open_tables(store: "Store", brought: "AddonExtras", report: Reporter) -> None:
     """Open the tables of addons. Where that cannot be done, tell: their tools say so when they are used."""
     for tables in brought.tables:
         try:
@@ -76,7 +75,7 @@ async def open_tables(store: "SqlStore", brought: "AddonExtras", report: Reporte
 
 
 async def open_brought(
-    brought: "AddonExtras", store: "SqlStore", stack: AsyncExitStack, report: Reporter
+    brought: "AddonExtras", store: "Store", stack: AsyncExitStack, report: Reporter
 ) -> None:
     """Open the tables of addons, and let what they opened be closed with the stack."""
     for close in brought.closing:
@@ -84,7 +83,7 @@ async def open_brought(
     await open_tables(store, brought, report)
 
 
-async def reach_tables(settings: Settings, store: "SqlStore", report: Reporter) -> None:
+async def reach_tables(settings: Settings, store: "Store", report: Reporter) -> None:
     """Open the tables of the addons of the settings, so that who is forgotten is forgotten there, too.
 
     The addons are loaded as at a start; what they print goes to standard error. Tables that nobody opened are

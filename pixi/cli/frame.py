@@ -40,6 +40,7 @@ SUBCOMMANDS = (
     "usage",
     "forget",
     "export",
+    "store",
     "approve",
     "parse",
     "init",

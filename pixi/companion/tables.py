@@ -32,8 +32,7 @@ from pixi.companion.data import (
 )
 from pixi.companion.names import NameFinder, best, fitting_spots, latitudes_within, plain
 from pixi.core.errors import StoreError
-from pixi.store.database import Database
-from pixi.store.statements.many import select_many
+from pixi.store.database import Database, select_many
 from pixi.store.tables import Schema, Tables
 
 T = TypeVar("T")

@@ -1,4 +1,4 @@
-"""What the statements of the store ask of a database, whichever it is."""
+"""The database as the store's statements see it, file or server; and statements for many rows."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Protocol, TypeVar
@@ -9,23 +9,23 @@ T = TypeVar("T")
 
 
 class Cursor(Protocol):
-    """What came of a statement: its rows, each a tuple, and how many it changed."""
+    """The result of a statement: its rows, each a tuple, and how many it changed."""
 
     @property
     def rowcount(self) -> int:
-        """How many rows were changed."""
+        """Return how many rows were changed."""
         ...
 
     def fetchone(self) -> Any:
-        """The next row; None after the last."""
+        """Return the next row; None after the last."""
         ...
 
     def fetchall(self) -> list[Any]:
-        """All rows that are left."""
+        """Return all rows that are left."""
         ...
 
     def __iter__(self) -> Iterator[Any]:
-        """The rows that are left."""
+        """Yield the rows that are left."""
         ...
 
 
@@ -49,12 +49,12 @@ class Connection(Database, Protocol):
 
     @property
     def errors(self) -> tuple[type[Exception], ...]:
-        """What its statements raise."""
+        """Return the exceptions that its statements raise."""
         ...
 
     @property
     def owner(self) -> int:
-        """The number under which this store owns conversations; 0: it has none yet, see `become_owner`."""
+        """Return the number under which this store owns conversations; 0: none yet, see `become_owner`."""
         ...
 
     def as_kept(self, text: str) -> str:
@@ -66,7 +66,7 @@ class Connection(Database, Protocol):
         ...
 
     def is_alive(self, owner: int) -> bool:
-        """Whether the owner of that number lives, which is asked without waiting."""
+        """Return True if the owner of that number lives, without waiting."""
         ...
 
     def transact(self, work: Callable[[], T], *, writes: bool) -> T:
@@ -77,11 +77,11 @@ class Connection(Database, Protocol):
         ...
 
     def complaint(self, error: Exception) -> StoreError:
-        """An error in the operator's words."""
+        """Return the error of a call, in the operator's words."""
         ...
 
     def stops_all(self, error: Exception) -> bool:
-        """Whether an error would meet any other work as well, after as long a wait."""
+        """Return True if the error would meet any other work as well, after as long a wait."""
         ...
 
     def sweep(self) -> None:
@@ -89,7 +89,7 @@ class Connection(Database, Protocol):
         ...
 
     def check(self) -> None:
-        """Read through all of it.
+        """Read through the whole store.
 
         Raises:
             StoreError: it is damaged.
@@ -97,5 +97,46 @@ class Connection(Database, Protocol):
         ...
 
     def close(self) -> None:
-        """Let go of it."""
+        """Close the connection."""
         ...
+
+
+def portions(rows: list[T]) -> Iterator[list[T]]:
+    """Split rows into portions of a few sizes, so that few different statements are prepared, and kept."""
+    at = 0
+    while at < len(rows):
+        size = next(size for size in (64, 8, 4, 2, 1) if size <= len(rows) - at)
+        yield rows[at : at + size]
+        at += size
+
+
+def apart(rows: list[T], key: Callable[[T], object]) -> Iterator[list[T]]:
+    """Split rows into portions, in each of which no key comes twice."""
+    at, keys = 0, set[object]()
+    for n, row in enumerate(rows):
+        if (own := key(row)) in keys:
+            yield from portions(rows[at:n])
+            at, keys = n, set()
+        keys.add(own)
+    yield from portions(rows[at:])
+
+
+def marks(rows: int, columns: int) -> str:
+    """Return the places of so many rows of values in a statement."""
+    return ", ".join([f"({', '.join('?' * columns)})"] * rows)
+
+
+def select_many(db: Database, statement: str, keys: Iterable[object]) -> Iterator[Any]:
+    """Yield the rows of a statement with `IN ({})`, in the order of the keys from portion to portion."""
+    for portion in portions(list(keys)):
+        yield from db.execute(_filled(statement, portion), portion).fetchall()
+
+
+def change_many(db: Database, statement: str, keys: Iterable[object]) -> None:
+    """Carry out a statement with `IN ({})` that gives no rows."""
+    for portion in portions(list(keys)):
+        db.execute(_filled(statement, portion), portion)
+
+
+def _filled(statement: str, portion: list[object]) -> str:
+    return statement.format(", ".join("?" * len(portion)))

@@ -1,4 +1,5 @@
-"""How the first request of a turn was framed, as far as its history does not tell: digests, and no words.
+"""Notes how the first request of a turn was framed, as far as its history does not tell: digests, and no
+words.
 
 By it can be said for certain later whether a request that is made again is the one that was sent.
 """
@@ -15,7 +16,7 @@ from pixi.core.message import Abilities
 
 @dataclass(frozen=True, slots=True)
 class Framing:
-    """See above.
+    """A note of how the first request of a turn was framed.
 
     Attributes:
         prefix, history, said, tools: digests of the static lines, of the window with the summary before it,
@@ -61,7 +62,7 @@ class Framing:
 
 
 def digest_of(lines: Iterable[Line]) -> str:
-    """Lines as one short word: the same only where they are the same. Pictures count by their sizes."""
+    """Return a short word that is the same only for the same lines. Pictures count by their sizes."""
     digest = hashlib.blake2b(digest_size=12)
     for line in lines:
         parts = [type(line).__name__, line.text]
@@ -83,7 +84,7 @@ def digest_of(lines: Iterable[Line]) -> str:
 
 
 def digest_of_tools(tools: Iterable[ToolSchema]) -> str:
-    """The same of the descriptions of tools."""
+    """Return the same for the descriptions of tools."""
     digest = hashlib.blake2b(digest_size=12)
     for tool in tools:
         told = f"{tool.name}\n{tool.description}\n{tool.parameters}\n"

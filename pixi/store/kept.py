@@ -1,4 +1,4 @@
-"""What the store keeps, as values: turns and their acts, conversations, deeds, and what people chose."""
+"""Values that the store keeps: turns and their acts, conversations, deeds, and what people chose."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -13,14 +13,14 @@ from pixi.store.framing import Framing
 
 Outcome = Literal["done", "refused", "unknown"]
 AuditOutcome = Literal["done", "failed", "denied", "unknown"]
-"""What came of a deed; `denied`: a person who was asked did not say yes, `unknown`: it may have happened."""
+"""The outcome of a deed; `denied`: a person did not agree, `unknown`: it may have happened."""
 
 
 CommandOutcome = Literal["begun", "done", "dropped", "failed"]
-"""What came of a planned command; `begun`: it may have happened, in part or as a whole."""
+"""The outcome of a planned command; `begun`: it may have happened, in part or as a whole."""
 Mark = Literal["written", "stopped"]
-"""What is known of how a turn under way will end. `written`: its reply is whole, and all its commands are
-on record. `stopped`: somebody stopped it, and what it planned is dropped."""
+"""How a turn under way will end, as far as that is known. `written`: its reply is whole, and all its commands
+are on record. `stopped`: somebody stopped it, and what it planned is dropped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ class UnfinishedTurn:
 
 @dataclass(frozen=True, slots=True)
 class SavedConversation:
-    """What is known of a conversation.
+    """A conversation as it is on record.
 
     Attributes:
         generation: counts resets; writes of an older generation are dropped.
@@ -111,13 +111,13 @@ class SavedConversation:
 
     @property
     def lines(self) -> tuple[Line, ...]:
-        """Those of its turns."""
+        """Return the lines of its turns."""
         return tuple(line for turn in self.turns for line in turn.lines)
 
 
 @dataclass(frozen=True, slots=True)
 class Fold:
-    """What is to be folded into a summary.
+    """Turns that are to be folded into a summary.
 
     Attributes:
         generation: that of the conversation.
@@ -134,7 +134,7 @@ class Fold:
 
 @dataclass(frozen=True, slots=True)
 class Forgotten:
-    """What was taken out of the store since it was last asked.
+    """The words that were taken out of the store since it was last asked.
 
     Attributes:
         revision: to be given the next time.
@@ -220,7 +220,7 @@ class LookedBack:
 
 @dataclass(frozen=True, slots=True)
 class ChannelConfig:
-    """What people chose for one channel of a platform.
+    """Choices of people for one channel of a platform.
 
     Attributes:
         personas: names of those who live there, the first speaks unless another is named; empty: the default.
@@ -235,7 +235,7 @@ class ChannelConfig:
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """What turns came to, those included that were begun again, which `turns` does not count.
+    """Sums of turns, those included that were begun again, which `turns` does not count.
 
     `cost` holds those whose price is known.
     """
@@ -247,7 +247,7 @@ class Tally:
 
 @dataclass(frozen=True, slots=True)
 class Quota:
-    """How much some tools may change for one person.
+    """A limit of what some tools may change for one person.
 
     Attributes:
         writes: calls that were carried out, or may have been.
@@ -264,7 +264,7 @@ class Quota:
 
 @dataclass(frozen=True, slots=True)
 class Deed:
-    """What a tool is about to change in the world.
+    """A change that a tool is about to make in the world.
 
     Attributes:
         guild: the community that the conversation belongs to; "" for none.
@@ -323,7 +323,7 @@ class Talk:
 
 @dataclass(frozen=True, slots=True)
 class Circle:
-    """Who takes part in a conversation, as far as that is on record.
+    """The people who take part in a conversation, as far as that is on record.
 
     Attributes:
         group: others could write there too when the last message came of which the words are kept.
@@ -336,7 +336,7 @@ class Circle:
 
 @dataclass(frozen=True, slots=True)
 class TalkFilter:
-    """Which talks are wanted; what is "" or None lets all through.
+    """Conditions of a list of talks; what is "" or None lets all through.
 
     Attributes:
         prefix: with which their addresses begin, e.g. `discord:`.
@@ -356,7 +356,7 @@ class TalkFilter:
 
 @dataclass(frozen=True, slots=True)
 class TurnSums:
-    """What several turns came to.
+    """Sums of several turns.
 
     Attributes:
         cost: of those whose price is known, in dollars.
@@ -399,7 +399,7 @@ class ListedTalk:
 
 @dataclass(frozen=True, slots=True)
 class FoundWords:
-    """What came of looking for words in a portion of a talk.
+    """The result of looking for words in a portion of a talk.
 
     Attributes:
         turn: the turn whose message they stand in; 0: it waits; None: they stand in none.
@@ -463,7 +463,7 @@ class ApiKey:
 
     @property
     def is_publishable(self) -> bool:
-        """Whether everybody may read it, in the pages of its origins."""
+        """Return True if everybody may read it, in the pages of its origins."""
         return bool(self.origins)
 
 

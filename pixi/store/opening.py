@@ -4,14 +4,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pixi.core.errors import ConfigError, Reporter
-from pixi.store.sql import SqlStore
 from pixi.store.sqlite import MEMORY, SqliteStore
+from pixi.store.store import Store
 
 if TYPE_CHECKING:
+    from pixi.store.copying import StoreSide
     from pixi.store.postgres.store import PostgresStore
 
 
-async def open_store(url: str, tell: Reporter = lambda _: None) -> SqlStore:
+async def open_store(url: str, tell: Reporter = lambda _: None) -> Store:
     """Open the store of a URL, made if it is missing.
 
     Args:
@@ -26,7 +27,7 @@ async def open_store(url: str, tell: Reporter = lambda _: None) -> SqlStore:
     return await SqliteStore.open(file_of(url) or MEMORY, tell)
 
 
-async def open_existing(url: str, tell: Reporter) -> SqlStore | None:
+async def open_existing(url: str, tell: Reporter) -> Store | None:
     """Open the store of a URL to look into it; None where there is nothing yet, which is not made.
 
     Raises:
@@ -50,8 +51,27 @@ def _is_there(path: Path) -> bool:
 
 
 def is_postgres(url: str) -> bool:
-    """Whether a URL names a PostgreSQL server."""
+    """Return True if a URL names a PostgreSQL server."""
     return url.startswith(("postgresql://", "postgres://"))
+
+
+def open_side(url: str, *, is_target: bool) -> "StoreSide":
+    """Open the source or the target of a copy. It blocks.
+
+    Raises:
+        ConfigError: it cannot be opened, or is no store that lasts.
+    """
+    if is_postgres(url):
+        _postgres()  # which says what is missing
+        from pixi.store.postgres.copying import PostgresSide
+
+        return PostgresSide.open_target(url) if is_target else PostgresSide.open_source(url)
+    from pixi.store.sqlite.copying import SqliteSide
+
+    path = file_of(url)
+    if path is None:
+        raise ConfigError("A store in memory cannot be copied: name a file, as in sqlite:///pixi.db.")
+    return SqliteSide.open_target(path) if is_target else SqliteSide.open_source(path)
 
 
 def _postgres() -> "type[PostgresStore]":
@@ -66,7 +86,7 @@ def _postgres() -> "type[PostgresStore]":
 
 
 def file_of(url: str) -> Path | None:
-    """The file that a URL stands for; None: in memory.
+    """Return the file that a URL stands for; None: in memory.
 
     `sqlite:///pixi.db` is a file in the working directory, `sqlite:////var/pixi.db` one anywhere;
     `sqlite://` and `:memory:` are kept nowhere.

@@ -1,7 +1,7 @@
-"""The protocol of the store. Recorded before it is performed; a turn's end is one transaction."""
+"""The store: recorded before it is performed; a turn's end is one transaction."""
 
-from collections.abc import Awaitable, Iterable, Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import Any, ClassVar, TypeVar
 
 from pixi.core.conversation import Bounds
 from pixi.core.events import Finish
@@ -10,6 +10,7 @@ from pixi.core.llm import Line, Usage
 from pixi.core.memory import Memory
 from pixi.core.message import Message
 from pixi.core.spending import Part, Scope, UsageEntry
+from pixi.store.database import Connection
 from pixi.store.framing import Framing
 from pixi.store.kept import (
     Alternative,
@@ -39,53 +40,90 @@ from pixi.store.kept import (
     TurnRecord,
     TurnSums,
 )
+from pixi.store.statements import (
+    audit,
+    branches,
+    forgetting,
+    history,
+    http,
+    inbox,
+    journal,
+    leases,
+    listing,
+    memories,
+    personal_data,
+    windows,
+)
+from pixi.store.statements import usage as usage_rows
+from pixi.store.statements.journal import Beginning, CommandEnd, Ending, Intent, Plan, Settlement, record
+from pixi.store.tables import Schema, Tables
+from pixi.store.writer import Row, Writer
+
+T = TypeVar("T")
 
 
-class Store(Protocol):
-    """Everything that must outlive the process. All methods raise `StoreError` alone.
+class Store:
+    """Keep everything that must outlive the process, in either database. All methods raise `StoreError`
+    alone.
 
-    A method returns once the change is committed. Calls are carried out in the order they were made; those
-    that are no coroutines take their place in it at once, before they are awaited.
+    A method returns once the change is committed. Calls are carried out by a thread, in the order they were
+    made; those that are no coroutines take their place in it at once, before they are awaited. Several
+    processes may use one database at once.
     """
 
+    WORDS: ClassVar[dict[str, str]]
+    """The SQL for `{id}` and `{text}` in this database, see `Schema`."""
+
+    def __init__(self, writer: Writer) -> None:
+        self._writer = writer
+        self._schemas: list[Schema] = []
+        self._is_owner = False  # from then on a lease needs no transaction of its own
+
+    @property
+    def name(self) -> str:
+        """Return the name for people: the file, or the server and the database."""
+        return self._writer.name
+
     def receive(self, message: Message) -> Awaitable[Message | None]:
-        """Put a message into the inbox; None if its (conversation, id) was there already.
+        """Put a message into the inbox; return None if its (conversation, id) was there already.
 
         Gives it as it was recorded: with its `number`, and with the numbers of those it quotes that the
         conversation knows.
         """
-        ...
+        return self._writer.ask(Row(inbox.receive, message, 0))
 
     async def revise(self, conversation: str, message_id: str, text: str) -> bool:
         """Change the text of a message that waits or whose turn is under way; False for any other."""
-        ...
+        return await self._writer.ask(lambda db: inbox.revise(db, conversation, message_id, text))
 
     async def withdraw(self, conversation: str, message_id: str) -> bool:
-        """Forget the text and pictures of such a message, which then waits no longer; False for any other."""
-        ...
+        """Forget the text and pictures of a message that waits or whose turn is under way; False for any
+        other."""
+        return await self._writer.ask(lambda db: inbox.withdraw(db, conversation, message_id))
 
     async def only_hear(self, conversation: str, message_ids: Iterable[str]) -> None:
-        """Let messages that wait, or whose turn is under way, be merely overheard: nobody answers them."""
-        ...
+        """Mark messages that wait, or whose turn is under way, as overheard: nobody answers them."""
+        ids = tuple(message_ids)
+        await self._writer.ask(lambda db: inbox.only_hear(db, conversation, ids))
 
     async def message_id(self, conversation: str, number: int) -> str | None:
-        """The id of the message of that number."""
-        ...
+        """Return the id of the message of that number."""
+        return await self._read(lambda db: inbox.message_id(db, conversation, number))
 
     async def unanswered(self, prefix: str, since: float) -> tuple[str, ...]:
-        """Addresses that begin with `prefix` where a turn was not ended, or where an addressed message
-        waits that was sent at `since` (seconds since the epoch) or later."""
-        ...
+        """Return addresses that begin with `prefix` and have a turn that was not ended, or an addressed
+        message that waits and was sent at `since` (seconds since the epoch) or later."""
+        return await self._read(lambda db: inbox.unanswered(db, prefix, since))
 
     def load(self, conversation: str, context_tokens: int | None = None) -> Awaitable[SavedConversation]:
-        """What is known of a conversation; generation 0 and nothing else for a new one.
+        """Load a conversation; generation 0 and nothing else for a new one.
 
         Of the history only what a model is shown that holds so many tokens; None: all of it.
         """
-        ...
+        return self._read(lambda db: journal.load(db, conversation, context_tokens))
 
     def lease(self, conversation: str, *, take: bool = False) -> Awaitable[int]:
-        """Own a conversation; gives the number of the lease, which grows whenever the owner changes.
+        """Own a conversation; return the number of the lease, which grows whenever the owner changes.
 
         A living store that owns it loses it where it has no turn under way there, or with `take`. From then
         on that one writes nothing of its turns but what became of acts that it had begun.
@@ -96,15 +134,24 @@ class Store(Protocol):
 
         `LeaseHeld`: a living process has a turn under way there, and `take` is not set.
         """
-        ...
+
+        def lease(db: Connection) -> int:
+            return leases.lease(db, conversation, take=take)
+
+        def first(db: Connection) -> int:
+            db.become_owner()
+            self._is_owner = True
+            return db.transact(lambda: lease(db), writes=True)
+
+        return self._writer.ask(lease) if self._is_owner else self._writer.ask(first, alone=True)
 
     async def release(self, conversation: str) -> None:
-        """Own a conversation no more, though a turn may be open there: whoever leases it next finishes it."""
-        ...
+        """Give a conversation up, though a turn may be open there: the next owner finishes it."""
+        await self._writer.ask(lambda db: leases.release(db, conversation))
 
     async def owned_elsewhere(self, conversation: str) -> bool:
-        """Whether another store that lives owns a conversation, be it at work or not."""
-        ...
+        """Return True if another store that lives owns a conversation, be it at work or not."""
+        return await self._read(lambda db: leases.owned_elsewhere(db, conversation))
 
     async def begin_turn(
         self,
@@ -117,7 +164,7 @@ class Store(Protocol):
         revision: int | None = None,
         lease: int,
     ) -> Begun:
-        """Record that a turn answers these messages, which wait no longer; gives the turn's id.
+        """Record that a turn answers these messages, which wait no longer; return the turn's id.
 
         Messages that are not waiting are left out: they never came, or a turn has them already.
 
@@ -125,30 +172,31 @@ class Store(Protocol):
         conversation since it was loaded at this revision; or if there are messages, and none is waiting. What
         the caller holds of it is to be read again.
         """
-        ...
+        beginning = Beginning(conversation, generation, persona, tuple(message_ids), lease, model, revision)
+        return await self._writer.ask(Row(journal.begin_turns, beginning, 1))
 
     def plan(self, turn: int, commands: Sequence[Planned]) -> Awaitable[None]:
         """Record commands that closed, before they are performed or wait. A number is recorded once.
 
         They are forgotten when the turn ends. `StoreOutdated` as `intend`.
         """
-        ...
+        return self._writer.ask(Row(record, Plan(turn, tuple(commands)), 2))
 
     def command_ended(
         self, turn: int, number: int, outcome: CommandOutcome, *, later: bool = False
     ) -> Awaitable[None]:
-        """Record what came of a planned command; the last outcome stands. `StoreOutdated` as `intend`.
+        """Record the outcome of a planned command; the last one stands. `StoreOutdated` as `intend`.
 
         With `later` it goes on record with whatever is recorded or read next, within a second.
         """
-        ...
+        return self._writer.ask(Row(record, CommandEnd(turn, number, outcome), 2), later=later)
 
     def mark_turn(self, turn: int, mark: Mark) -> Awaitable[None]:
         """Note how a turn will end; `stopped` also drops what it planned and did not begin.
 
         One that was stopped stays so. `StoreOutdated` as `intend`.
         """
-        ...
+        return self._writer.ask(lambda db: journal.mark_turn(db, turn, mark))
 
     def intend(
         self,
@@ -167,7 +215,8 @@ class Store(Protocol):
         `StoreOutdated`, and it is not to be performed, if the turn was ended, or another store owns the
         conversation by now.
         """
-        ...
+        intent = Intent(turn, sequence, kind, payload, target, command, outcome)
+        return self._writer.ask(Row(record, intent, 2))
 
     def settle(
         self,
@@ -178,12 +227,13 @@ class Store(Protocol):
         *,
         later: bool = False,
     ) -> Awaitable[None]:
-        """Record what became of an act. The first outcome stands, whoever tells it.
+        """Record the outcome of an act. The first one stands, whichever store records it.
 
         `later` as in `command_ended`. Should the process die before, it is with the act as if it had died in
         its midst: whoever finishes the turn looks for it.
         """
-        ...
+        settlement = Settlement(turn, sequence, outcome, platform_id)
+        return self._writer.ask(Row(record, settlement, 2), later=later)
 
     async def end_turn(
         self,
@@ -212,30 +262,48 @@ class Store(Protocol):
         seen. `again` are ids of messages that its lines hold and that it left unanswered: they come due
         again, in their old places, if they had not before.
         """
-        ...
+        ending = Ending(
+            turn,
+            lines,
+            finish,
+            steps,
+            usage,
+            cost,
+            model,
+            tuple(spent),
+            window,
+            tuple(again),
+            framing,
+        )
+        recorded = await self._writer.ask(Row(journal.end_turns, ending, 3))
+        if not recorded:  # acts were recorded after everything was forgotten
+            await self._sweep()
+        return recorded
 
     async def begin_fold(self, conversation: str, generation: int, before: int) -> Fold | None:
-        """What was said before a turn and is not part of the summary; None where that is nothing.
+        """Return what was said before a turn and is not part of the summary; None if that is nothing.
 
         Of very much, only the latest.
         """
-        ...
+        return await self._writer.ask(lambda db: windows.begin_fold(db, conversation, generation, before))
 
     async def end_fold(self, conversation: str, fold: Fold, bounds: Bounds, summary: str) -> bool:
-        """Cut the window, and let the summary tell of all that was before, in one transaction.
+        """Cut the window, and keep a summary of everything before it, in one transaction.
 
         False, and nothing changed, if `reset`, `forget` or another summary overtook it.
         """
-        ...
+        return await self._writer.ask(lambda db: windows.end_fold(db, conversation, fold, bounds, summary))
 
     async def reset(self, conversation: str) -> int:
-        """Forget what was said (lines, messages, acts, pictures), also in turns that `rewind` took out; gives
-        the new generation.
+        """Forget what was said (lines, messages, acts, pictures), also in turns that `rewind` took out;
+        return the new generation.
 
         Ids of messages are remembered, so that one which arrives again is still the same. A turn under
         way can settle its acts and end, without effect.
         """
-        ...
+        generation = await self._writer.ask(lambda db: journal.reset(db, conversation))
+        await self._sweep()
+        return generation
 
     async def rewind(self, conversation: str, turn: int) -> str:
         """Take a turn and all after it out of a conversation, whose lease is to be held.
@@ -244,18 +312,19 @@ class Store(Protocol):
         `forget`, `export` and `forget_old` reach it. The ids of its messages are free again. What waits,
         waits on. A turn that was left half-done is not gone on with.
         """
-        ...
+        return await self._writer.ask(lambda db: branches.rewind(db, conversation, turn))
 
     async def branches(self, conversation: str) -> tuple[str, ...]:
-        """The addresses where turns are kept that `rewind` took out of a conversation, oldest first.
+        """Return the addresses of turns that `rewind` took out of a conversation, oldest first.
 
         `turns` tells of them; of those that were forgotten no words are left.
         """
-        ...
+        return await self._read(lambda db: branches.of(db, conversation))
 
     async def alternatives(self, conversation: str) -> tuple[Alternative, ...]:
-        """What of `branches` can stand in the conversation again, oldest first: some words of it are left."""
-        ...
+        """Return those of `branches` that can stand in the conversation again, oldest first: some words are
+        left."""
+        return await self._read(lambda db: history.alternatives(db, conversation))
 
     async def restore(self, conversation: str, branch: str) -> None:
         """Put turns back that `rewind` took out of a conversation, whose lease is to be held.
@@ -266,244 +335,7 @@ class Store(Protocol):
         Raises:
             StoreError: nothing is kept under that address.
         """
-        ...
-
-    async def turn_behind(self, prefix: str, platform_id: str) -> TurnRecord | None:
-        """The turn that posted this message, in a conversation whose address begins with `prefix`."""
-        ...
-
-    async def turns(self, conversation: str, limit: int, before: int | None = None) -> tuple[TurnRecord, ...]:
-        """The last turns that were ended in a conversation, oldest first, but for those begun again.
-
-        `before`: only those before the turn of this number.
-        """
-        ...
-
-    async def look_back(self, turn: int) -> LookedBack | None:
-        """A turn of this number that has ended, with how it was asked; None: there is none."""
-        ...
-
-    async def answer_to(self, conversation: str, message_id: str) -> AnsweredMessage | None:
-        """A message that came, and the turn that answers it, or did; None: it never came."""
-        ...
-
-    async def messages_of(
-        self, turns: Sequence[int], *, overheard: bool = False, pictures: bool = False
-    ) -> dict[int, tuple[Message, ...]]:
-        """The messages that turns answered, oldest first, of each turn that has any.
-
-        `overheard`: also those that were not meant for the persona. Without `pictures` theirs have no bytes.
-        """
-        ...
-
-    async def last_asked(self, conversation: str) -> tuple[int | None, tuple[Message, ...]]:
-        """The last messages to a persona, oldest first, and the turn that has them.
-
-        None: they wait for one; or there are none.
-        """
-        ...
-
-    async def tally(self, prefix: str, since: float) -> Tally:
-        """What the turns came to that began at `since` or later, in conversations under `prefix`."""
-        ...
-
-    async def audit_begin(
-        self, deed: Deed, *, spent: Sequence[UsageEntry] = (), quota: Quota | None = None
-    ) -> int:
-        """Record what a tool is about to do, and enter what that uses; gives the number for `audit_end`.
-
-        `OverQuota`, and it is not to be done, if the person had as much done as `quota` says. Of a deed that
-        is known, where `quota` wants it once, it gives the number that it has.
-        `StoreOutdated`, and it is not to be done, if the turn was ended, or another store owns the
-        conversation by now.
-        """
-        ...
-
-    async def audit_end(self, number: int, outcome: AuditOutcome, seconds: float) -> None:
-        """Record what came of it, and how long it took. The first outcome stands."""
-        ...
-
-    async def audit(self, limit: int, prefix: str = "") -> tuple[AuditRecord, ...]:
-        """The last deeds in conversations whose address begins with `prefix`, oldest first."""
-        ...
-
-    async def spend(self, spent: Iterable[UsageEntry]) -> None:
-        """Record what was used. In a turn that `forget` overtook, it was used by nobody."""
-        ...
-
-    async def used(self, day: int, scope: Scope, name: str, *, since: int | None = None) -> UsageEntry:
-        """What a person, a channel or a guild used on a day; `since`: and from that day on."""
-        ...
-
-    async def usage(self, first: int, last: int, *by: Part) -> tuple[UsageEntry, ...]:
-        """What was used from one day to another, both included, added up by these parts and in their order.
-
-        Without any part it is one sum.
-        """
-        ...
-
-    async def notice(self, day: int, scope: Scope, name: str) -> bool:
-        """Note that a person, a channel or a guild was told on a day that there is no more for them.
-
-        False: they had been told.
-        """
-        ...
-
-    def keep_talk(self, talk: Talk) -> Awaitable[None]:
-        """Keep a talk, by its address; of one that is kept only `last` is changed, and never lowered."""
-        ...
-
-    async def talks(self, person: str, persona: str, limit: int) -> tuple[Talk, ...]:
-        """The last talks of a person with a persona, or with any where that is "", the latest first."""
-        ...
-
-    async def talk(self, person: str, name: str, persona: str = "") -> Talk | None:
-        """The latest talk of a person under this name, with this persona or, where that is "", with any."""
-        ...
-
-    async def circles(self, conversations: Iterable[str]) -> dict[str, Circle]:
-        """Who takes part in each of these conversations, by address."""
-        ...
-
-    async def list_talks(
-        self, wanted: TalkFilter, limit: int, before: tuple[float, str] | None = None
-    ) -> tuple[ListedTalk, ...]:
-        """The conversations that a filter lets through, the latest first, without branches.
-
-        `before`: only those behind the one that has this `last` and this address.
-        """
-        ...
-
-    async def listed_talk(self, conversation: str) -> ListedTalk | None:
-        """A conversation, or a branch of one, as it is listed; None: nothing was ever said there."""
-        ...
-
-    async def find_words(
-        self, conversation: str, words: Sequence[str], before: int | None = None
-    ) -> FoundWords:
-        """Look for the latest message in which all these words stand (casefolded), in a portion of a talk.
-
-        `before`: only in turns before this one.
-        """
-        ...
-
-    async def list_people(
-        self, name: str, limit: int, before: tuple[int, str] | None = None
-    ) -> tuple[tuple[int, str], ...]:
-        """Everybody of whom something is kept, whoever wrote last first: each by a place and an id.
-
-        `name`: only those in whose id or latest name this stands; `before`: only those behind this one.
-        """
-        ...
-
-    async def names_of(self, people: Iterable[str]) -> dict[str, str]:
-        """The name under which each of these people wrote last; "" where none is known."""
-        ...
-
-    async def list_memories(
-        self, person: str, persona: str, words: Sequence[str], before: int | None = None
-    ) -> tuple[tuple[Memory, ...], int | None]:
-        """What personas remember, the latest first, out of a portion; and where the next one begins.
-
-        Args:
-            person: of this one alone; "": of everybody.
-            persona: of this one's alone, by name; "": of all.
-            words: that all stand in it, casefolded.
-            before: only facts with a lower number.
-        """
-        ...
-
-    async def usage_by_persona(self, since: float, until: float) -> dict[str, TurnSums]:
-        """What the turns of each persona came to that began in a time, by its name."""
-        ...
-
-    async def add_file(self, file: SentFile, most_bytes: int) -> bool:
-        """Keep a file of a new id; False, and nothing is kept, if all of its person's would be larger than
-        `most_bytes` together."""
-        ...
-
-    async def file(self, file_id: str) -> SentFile | None:
-        """The file of that id; None: there is none, or it was forgotten."""
-        ...
-
-    async def file_bytes(self, person: str) -> int:
-        """How large all files of a person are together."""
-        ...
-
-    async def drop_file(self, file_id: str) -> None:
-        """Keep a file no longer."""
-        ...
-
-    async def files_among(self, ids: Iterable[str]) -> frozenset[str]:
-        """Those of these ids of which there is a file."""
-        ...
-
-    async def add_key(self, key: ApiKey) -> bool:
-        """Keep a key; False, and nothing is kept, if one of that name is not revoked."""
-        ...
-
-    async def keys(self) -> tuple[ApiKey, ...]:
-        """All keys, revoked ones too, by their names and the older first."""
-        ...
-
-    async def key_of(self, digest: str) -> ApiKey | None:
-        """The key of that digest; None: there is none, or it was revoked."""
-        ...
-
-    async def revoke_key(self, name: str, at: float) -> bool:
-        """Revoke a key, at a time in seconds since the epoch; False: none of that name is in use."""
-        ...
-
-    async def places(self) -> dict[str, ChannelConfig]:
-        """What people chose, by the channel's address."""
-        ...
-
-    async def set_place(self, address: str, place: ChannelConfig) -> None:
-        """Keep what people chose for a channel; the default place is not kept."""
-        ...
-
-    async def watermarks(self, prefix: str) -> dict[str, int]:
-        """The last message that was taken note of in each channel, by addresses that begin with `prefix`."""
-        ...
-
-    async def mark(self, watermarks: Mapping[str, int]) -> None:
-        """Raise watermarks; a lower one than is kept changes nothing."""
-        ...
-
-    async def remember(self, memory: Memory, *, message_id: str = "") -> tuple[Memory, tuple[Memory, ...]]:
-        """Keep a fact; gives it with its number, and those that it took the place of.
-
-        `StoreError` where somebody was forgotten in the turn that answers that message of the conversation.
-
-        It takes the place of what says the same and was told to the same circle. Of each person a persona
-        keeps `pixi.store.statements.memories.MOST`; then the one goes that came back least often.
-        """
-        ...
-
-    async def memories(self, person: str, persona: str) -> tuple[Memory, ...]:
-        """What a persona remembers of a person, wherever it was told, oldest first."""
-        ...
-
-    async def memories_of_guild(
-        self, guild: str, persona: str, person: str | None = None
-    ) -> tuple[Memory, ...]:
-        """What a persona was told in a guild, by this person or by anybody, oldest first."""
-        ...
-
-    async def count_uses(self, ids: Iterable[int]) -> None:
-        """Note that these memories came back."""
-        ...
-
-    async def drop_memories(self, ids: Iterable[int]) -> None:
-        """Forget these memories."""
-        ...
-
-    async def memories_shown(self, conversation: str, message_id: str, people: Iterable[str]) -> None:
-        """Note that the answer to a message tells of memories of people who did not write it.
-
-        When one of them is forgotten, that answer is.
-        """
-        ...
+        await self._writer.ask(lambda db: branches.restore(db, conversation, branch))
 
     async def forget(self, person: str) -> tuple[str, ...]:
         """Forget a person, by the id of the author: their words in the inbox, in the lines and in quotes,
@@ -515,20 +347,23 @@ class Store(Protocol):
         has a part ends without effect. Gives the addresses of the conversations that changed: whoever
         holds messages or lines of theirs in memory reads them again.
         """
-        ...
+
+        def forget(db: Connection) -> tuple[str, ...]:
+            for schema in self._schemas:
+                schema.forget(db, person)
+            return forgetting.forget(db, person)
+
+        changed = await self._writer.ask(forget)
+        await self._sweep()
+        return changed
 
     async def forgotten(self, revision: int) -> Forgotten:
-        """What lost words after that revision, in whichever process: they are not to stay in memory."""
-        ...
-
-    async def export(self, person: str) -> dict[str, Any]:
-        """All that is kept of a person, as plain data: messages with the answers to them, talks,
-        files, memories, usage."""
-        ...
+        """Return the conversations and turns that lost words after that revision, in whichever process."""
+        return await self._read(lambda db: leases.forgotten_since(db, revision))
 
     async def people(self, name: str) -> tuple[Known, ...]:
-        """Those who have this id, or wrote under this name, with how much is kept of them."""
-        ...
+        """Return the people who have this id, or wrote under this name, with how much is kept of them."""
+        return await self._read(lambda db: personal_data.known(db, name))
 
     async def forget_old(self, before: float) -> bool:
         """Forget what was said before a time (seconds since the epoch), a portion of it at once.
@@ -537,8 +372,320 @@ class Store(Protocol):
         and what tools were given and for whom. That there was a message, and its id, stays; so do memories,
         and sums of what was used. False: nothing is left of that time.
         """
-        ...
+        more = await self._writer.ask(lambda db: forgetting.forget_old(db, before))
+        if not more:
+            await self._sweep()
+        return more
+
+    async def export(self, person: str) -> dict[str, Any]:
+        """Return all that is kept of a person, as plain data: messages with the answers to them, talks,
+        files, memories, usage."""
+
+        def export(db: Connection) -> dict[str, Any]:
+            kept = {schema.name: schema.told(db, person) for schema in self._schemas}
+            return personal_data.export(db, person) | {name: each for name, each in kept.items() if each}
+
+        return await self._read(export)
+
+    async def turn_behind(self, prefix: str, platform_id: str) -> TurnRecord | None:
+        """Return the turn that posted this message, in a conversation whose address begins with `prefix`."""
+        return await self._read(lambda db: history.turn_behind(db, prefix, platform_id))
+
+    async def turns(self, conversation: str, limit: int, before: int | None = None) -> tuple[TurnRecord, ...]:
+        """Return the last turns that ended in a conversation, oldest first, without those that were begun
+        again.
+
+        `before`: only those before the turn of this number.
+        """
+        return await self._read(lambda db: history.turns(db, conversation, limit, before))
+
+    async def look_back(self, turn: int) -> LookedBack | None:
+        """Return a turn of this number that has ended, with how it was asked; None if there is none."""
+        return await self._read(lambda db: history.look_back(db, turn))
+
+    async def answer_to(self, conversation: str, message_id: str) -> AnsweredMessage | None:
+        """Return a message that came, and the turn that answers it, or did; None if it never came."""
+        return await self._read(lambda db: history.answer_to(db, conversation, message_id))
+
+    async def messages_of(
+        self, turns: Sequence[int], *, overheard: bool = False, pictures: bool = False
+    ) -> dict[int, tuple[Message, ...]]:
+        """Return the messages that turns answered, oldest first, of each turn that has any.
+
+        `overheard`: also those that were not meant for the persona. Without `pictures` theirs have no bytes.
+        """
+        return await self._read(
+            lambda db: history.messages_of(db, turns, overheard=overheard, with_pictures=pictures)
+        )
+
+    async def last_asked(self, conversation: str) -> tuple[int | None, tuple[Message, ...]]:
+        """Return the last messages to a persona, oldest first, and the turn that has them.
+
+        None: they wait for one; or there are none.
+        """
+        return await self._read(lambda db: history.last_asked(db, conversation))
+
+    async def tally(self, prefix: str, since: float) -> Tally:
+        """Add up the turns that began at `since` or later, in conversations under `prefix`."""
+        return await self._read(lambda db: history.tally(db, prefix, since))
+
+    async def audit_begin(
+        self, deed: Deed, *, spent: Sequence[UsageEntry] = (), quota: Quota | None = None
+    ) -> int:
+        """Record what a tool is about to do, and enter what that uses; return the number for `audit_end`.
+
+        `OverQuota`, and it is not to be done, if the person had as much done as `quota` says. Of a deed that
+        is known, where `quota` wants it once, it gives the number that it has.
+        `StoreOutdated`, and it is not to be done, if the turn was ended, or another store owns the
+        conversation by now.
+        """
+
+        def begin(db: Connection) -> int:
+            if quota is not None and quota.once:
+                again = audit.known(db, deed, quota.seconds)
+                if again is not None:
+                    return again
+            if quota is not None:
+                audit.check_quota(db, deed.person, quota)
+            usage_rows.spend(db, spent)
+            return audit.begin(db, deed)
+
+        return await self._writer.ask(begin)
+
+    async def audit_end(self, number: int, outcome: AuditOutcome, seconds: float) -> None:
+        """Record the outcome of a deed, and how long it took. The first outcome stands."""
+        await self._writer.ask(lambda db: audit.end(db, number, outcome, seconds))
+
+    async def audit(self, limit: int, prefix: str = "") -> tuple[AuditRecord, ...]:
+        """Return the last deeds in conversations whose address begins with `prefix`, oldest first."""
+        return await self._read(lambda db: audit.latest(db, limit, prefix))
+
+    async def spend(self, spent: Iterable[UsageEntry]) -> None:
+        """Record what was used. In a turn that `forget` overtook, it counts for no person."""
+        entries = tuple(spent)
+        await self._writer.ask(lambda db: usage_rows.spend(db, entries))
+
+    async def used(self, day: int, scope: Scope, name: str, *, since: int | None = None) -> UsageEntry:
+        """Add up what a person, a channel or a guild used on a day; `since`: and from that day on."""
+        return await self._read(lambda db: usage_rows.used(db, day, scope, name, since))
+
+    async def usage(self, first: int, last: int, *by: Part) -> tuple[UsageEntry, ...]:
+        """Add up what was used from one day to another, both included, by these parts and in their order.
+
+        Without any part it is one sum.
+        """
+        return await self._read(lambda db: usage_rows.usage(db, first, last, by))
+
+    async def notice(self, day: int, scope: Scope, name: str) -> bool:
+        """Note that a person, a channel or a guild was told on a day that there is no more for them.
+
+        False: they had been told.
+        """
+        return await self._writer.ask(lambda db: usage_rows.notice(db, day, scope, name))
+
+    def keep_talk(self, talk: Talk) -> Awaitable[None]:
+        """Keep a talk by its address; of one that is kept only `last` is changed, and never lowered."""
+        return self._writer.ask(lambda db: http.keep_talk(db, talk))
+
+    async def talks(self, person: str, persona: str, limit: int) -> tuple[Talk, ...]:
+        """Return the last talks of a person with a persona ("": with any), the latest first."""
+        return await self._read(lambda db: http.talks(db, person, persona, limit))
+
+    async def talk(self, person: str, name: str, persona: str = "") -> Talk | None:
+        """Return the latest talk of a person under this name, with a persona ("": with any)."""
+        return await self._read(lambda db: http.talk(db, person, name, persona))
+
+    async def circles(self, conversations: Iterable[str]) -> dict[str, Circle]:
+        """Return who takes part in each of these conversations, by address."""
+        wanted = tuple(conversations)
+        return await self._read(lambda db: http.circles(db, wanted))
+
+    async def list_talks(
+        self, wanted: TalkFilter, limit: int, before: tuple[float, str] | None = None
+    ) -> tuple[ListedTalk, ...]:
+        """Return the conversations that a filter lets through, the latest first, without branches.
+
+        `before`: only those behind the one that has this `last` and this address.
+        """
+        return await self._read(lambda db: listing.talks(db, wanted, before, limit))
+
+    async def listed_talk(self, conversation: str) -> ListedTalk | None:
+        """Return a conversation, or a branch of one, as it is listed; None if nothing was ever said there."""
+        return await self._read(lambda db: listing.talk(db, conversation))
+
+    async def find_words(
+        self, conversation: str, words: Sequence[str], before: int | None = None
+    ) -> FoundWords:
+        """Look for the latest message in which all these words stand (casefolded), in a portion of a talk.
+
+        `before`: only in turns before this one.
+        """
+        return await self._read(lambda db: listing.find_words(db, conversation, words, before))
+
+    async def list_people(
+        self, name: str, limit: int, before: tuple[int, str] | None = None
+    ) -> tuple[tuple[int, str], ...]:
+        """Return a place and an id of everybody of whom something is kept, the last writer first.
+
+        `name`: only those in whose id or latest name this stands; `before`: only those behind this one.
+        """
+        return await self._read(lambda db: listing.people(db, name, before, limit))
+
+    async def names_of(self, people: Iterable[str]) -> dict[str, str]:
+        """Return the name under which each of these people wrote last; "" where none is known."""
+        wanted = tuple(people)
+        return await self._read(lambda db: listing.names_of(db, wanted))
+
+    async def list_memories(
+        self, person: str, persona: str, words: Sequence[str], before: int | None = None
+    ) -> tuple[tuple[Memory, ...], int | None]:
+        """Return facts that personas remember, the latest first, out of a portion; and where the next one
+        begins.
+
+        Args:
+            person: of this one alone; "": of everybody.
+            persona: of this one's alone, by name; "": of all.
+            words: that all stand in it, casefolded.
+            before: only facts with a lower number.
+        """
+        return await self._read(lambda db: listing.facts(db, person, persona, words, before))
+
+    async def usage_by_persona(self, since: float, until: float) -> dict[str, TurnSums]:
+        """Add up the turns of each persona that began in a time, by its name."""
+        return await self._read(lambda db: listing.by_persona(db, since, until))
+
+    async def add_file(self, file: SentFile, most_bytes: int) -> bool:
+        """Keep a file of a new id; return False, and keep nothing, if all files of its person would be larger
+        than `most_bytes` together."""
+        return await self._writer.ask(lambda db: http.add_file(db, file, most_bytes))
+
+    async def file(self, file_id: str) -> SentFile | None:
+        """Return the file of that id; None if there is none, or it was forgotten."""
+        return await self._read(lambda db: http.file_of(db, file_id))
+
+    async def file_bytes(self, person: str) -> int:
+        """Return the size of all files of a person together."""
+        return await self._read(lambda db: http.file_bytes(db, person))
+
+    async def drop_file(self, file_id: str) -> None:
+        """Forget a file."""
+        await self._writer.ask(lambda db: http.drop_file(db, file_id))
+
+    async def files_among(self, ids: Iterable[str]) -> frozenset[str]:
+        """Return those of these ids of which there is a file."""
+        wanted = tuple(ids)
+        return await self._read(lambda db: http.files_among(db, wanted))
+
+    async def add_key(self, key: ApiKey) -> bool:
+        """Keep a key; return False, and keep nothing, if one of that name is not revoked."""
+        return await self._writer.ask(lambda db: http.add_key(db, key))
+
+    async def keys(self) -> tuple[ApiKey, ...]:
+        """Return all keys, revoked ones too, by their names and the older first."""
+        return await self._read(http.keys)
+
+    async def key_of(self, digest: str) -> ApiKey | None:
+        """Return the key of that digest; None if there is none, or it was revoked."""
+        return await self._read(lambda db: http.key_of(db, digest))
+
+    async def revoke_key(self, name: str, at: float) -> bool:
+        """Revoke a key, at a time in seconds since the epoch; return False if none of that name is in use."""
+        return await self._writer.ask(lambda db: http.revoke_key(db, name, at))
+
+    async def places(self) -> dict[str, ChannelConfig]:
+        """Return what people chose, by the channel's address."""
+        return await self._read(inbox.places)
+
+    async def set_place(self, address: str, place: ChannelConfig) -> None:
+        """Keep what people chose for a channel; the default place is not kept."""
+        await self._writer.ask(lambda db: inbox.set_place(db, address, place))
+
+    async def watermarks(self, prefix: str) -> dict[str, int]:
+        """Return the last message that was taken note of in each channel, by addresses that begin with
+        `prefix`."""
+        return await self._read(lambda db: inbox.watermarks(db, prefix))
+
+    async def mark(self, watermarks: Mapping[str, int]) -> None:
+        """Raise watermarks; a lower one than is kept changes nothing."""
+        news = dict(watermarks)  # whoever asks may go on counting in it
+        await self._writer.ask(lambda db: inbox.mark(db, news))
+
+    async def remember(self, memory: Memory, *, message_id: str = "") -> tuple[Memory, tuple[Memory, ...]]:
+        """Keep a fact; return it with its number, and the facts that it replaces.
+
+        `StoreError` where somebody was forgotten in the turn that answers that message of the conversation.
+
+        It takes the place of what says the same and was told to the same circle. Of each person a persona
+        keeps `pixi.store.statements.memories.MOST`; then the one goes that came back least often.
+        """
+        return await self._writer.ask(lambda db: memories.remember(db, memory, message_id))
+
+    async def memories(self, person: str, persona: str) -> tuple[Memory, ...]:
+        """Return the facts that a persona remembers of a person, wherever it was told them, oldest first."""
+        return await self._read(lambda db: memories.memories(db, person, persona))
+
+    async def memories_of_guild(
+        self, guild: str, persona: str, person: str | None = None
+    ) -> tuple[Memory, ...]:
+        """Return the facts that a persona was told in a guild, by this person or by anybody, oldest first."""
+        return await self._read(lambda db: memories.memories_of_guild(db, guild, persona, person))
+
+    async def count_uses(self, ids: Iterable[int]) -> None:
+        """Note that these memories came back."""
+        numbers = tuple(ids)
+        await self._writer.ask(lambda db: memories.count_uses(db, numbers))
+
+    async def drop_memories(self, ids: Iterable[int]) -> None:
+        """Forget these memories."""
+        numbers = tuple(ids)
+        await self._writer.ask(lambda db: memories.drop(db, numbers))
+        await self._sweep()
+
+    async def memories_shown(self, conversation: str, message_id: str, people: Iterable[str]) -> None:
+        """Note that the answer to a message tells of memories of people who did not write it.
+
+        When one of them is forgotten, that answer is.
+        """
+        persons = tuple(people)
+        await self._writer.ask(lambda db: memories.shown(db, conversation, message_id, persons))
+
+    async def open_tables(self, tables: Tables) -> None:
+        """Open the tables of an addon, made or brought to their present version.
+
+        From then on this store forgets and exports what they hold of people, too.
+
+        Raises:
+            StoreError: a later version of the addon made them, its statements are wrong, or nothing can be
+                written.
+        """
+        await self._writer.ask(lambda db: tables.schema.update(db, self.WORDS))
+        self._schemas.append(tables.schema)
+        tables.bind(self._writer)
+
+    async def unreached_tables(self) -> tuple[str, ...]:
+        """Return the names of addons whose tables are there, and were not opened: `forget` does not reach
+        them."""
+        names = await self._read(
+            lambda db: [name for (name,) in db.execute("SELECT name FROM addon_tables ORDER BY name")]
+        )
+        opened = {schema.name for schema in self._schemas}
+        return tuple(name for name in names if name not in opened)
+
+    async def check(self) -> None:
+        """Read through all of the store, which takes a while for a large file.
+
+        Raises:
+            StoreError: it is damaged.
+        """
+        await self._read(lambda db: db.check())
 
     async def close(self) -> None:
         """Finish what was asked and close the file. Calling it twice does no harm."""
-        ...
+        await self._writer.close()
+
+    def _read(self, work: Callable[[Connection], T]) -> Awaitable[T]:
+        return self._writer.ask(work, writes=False)
+
+    async def _sweep(self) -> None:
+        """Clear what was deleted from the disk too."""
+        await self._writer.ask(lambda db: db.sweep(), alone=True)

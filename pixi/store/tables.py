@@ -94,7 +94,7 @@ class Tables:
         self._writer: Writer | None = None
 
     def bind(self, writer: Writer) -> None:
-        """Let them be those of an open store."""
+        """Use the tables of an open store."""
         self._writer = writer
 
     async def read(self, work: Callable[[Database], T]) -> T:

@@ -10,12 +10,12 @@ from pixi.companion.backend import CompanionBackend, companion_host
 from pixi.companion.data import CompanionData
 from pixi.companion.tables import SCHEMA, CompanionTables
 from pixi.store.opening import open_store
-from pixi.store.sql import SqlStore
+from pixi.store.store import Store
 from pixi.store.tables import Tables
 from tests.servers.postgres import Postgres
 
 
-async def opened(store: SqlStore) -> CompanionTables:
+async def opened(store: Store) -> CompanionTables:
     """Tables in a store, with nothing in them."""
     kept = Tables(SCHEMA)
     await store.open_tables(kept)

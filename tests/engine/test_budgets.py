@@ -17,8 +17,8 @@ from pixi.core.persona import Persona
 from pixi.core.spending import Allowance, Budgets, QuotaUsage, UsageEntry, UsageScope, day_of
 from pixi.engine.usage import QuotaExceeded
 from pixi.models.model import Traits
-from pixi.store.sql import SqlStore
 from pixi.store.sqlite import SqliteStore
+from pixi.store.store import Store
 from pixi.testing import RecordingChannel, ScriptedModel
 from pixi.testing.fakes import Reply
 from pixi.toolbox.addon import Addon
@@ -46,7 +46,7 @@ class Clock:
 
 
 @pytest.fixture
-async def store(tmp_path: Path) -> AsyncIterator[SqlStore]:
+async def store(tmp_path: Path) -> AsyncIterator[Store]:
     store = await SqliteStore.open(tmp_path / "pixi.db")
     yield store
     await store.close()
@@ -68,7 +68,7 @@ class _Rest(TypedDict, total=False):
 
 @asynccontextmanager
 async def play(
-    store: SqlStore,
+    store: Store,
     script: ScriptedModel,
     *,
     clock: Clock | None = None,
@@ -85,7 +85,7 @@ async def say(here: Scene, text: str, author: str = "Mo") -> None:
     await here.engine.settled()
 
 
-async def booked(store: SqlStore, *by: str) -> list[UsageEntry]:
+async def booked(store: Store, *by: str) -> list[UsageEntry]:
     return list(await store.usage(0, TODAY + 400, *by))  # type: ignore[arg-type]
 
 
@@ -96,7 +96,7 @@ def person(**allowance: int) -> Budgets:
 # Books.
 
 
-async def test_a_turn_is_entered_with_all_that_it_used(store: SqlStore) -> None:
+async def test_a_turn_is_entered_with_all_that_it_used(store: Store) -> None:
     async with play(store, model("a", "b")) as here:
         await say(here, "one")
         await say(here, "two")
@@ -112,21 +112,21 @@ async def test_a_turn_is_entered_with_all_that_it_used(store: SqlStore) -> None:
     assert row.cost == pytest.approx(2 * COST)
 
 
-async def test_where_no_channel_is_told_the_conversation_is_one(store: SqlStore) -> None:
+async def test_where_no_channel_is_told_the_conversation_is_one(store: Store) -> None:
     async with play(store, model("a"), venue=Venue()) as here:
         await say(here, "one")
     (row,) = await booked(store, "channel", "guild")
     assert (row.channel, row.guild) == ("discord:1:7:pixi", "")
 
 
-async def test_what_is_not_priced_is_counted_as_such(store: SqlStore) -> None:
+async def test_what_is_not_priced_is_counted_as_such(store: Store) -> None:
     async with play(store, ScriptedModel(says("a"))) as here:
         await say(here, "one")
     (row,) = await booked(store)
     assert (row.unpriced, row.cost) == (1_010, 0.0)
 
 
-async def test_a_server_that_does_not_count_is_estimated(store: SqlStore) -> None:
+async def test_a_server_that_does_not_count_is_estimated(store: Store) -> None:
     async with play(store, ScriptedModel("[SEND: " + "x" * 300 + "]", traits=PRICED)) as here:
         await say(here, "one")
     (row,) = await booked(store)
@@ -135,7 +135,7 @@ async def test_a_server_that_does_not_count_is_estimated(store: SqlStore) -> Non
     assert row.cost > 0
 
 
-async def test_attempts_that_were_begun_again_cost_what_they_cost(store: SqlStore) -> None:
+async def test_attempts_that_were_begun_again_cost_what_they_cost(store: Store) -> None:
     never = asyncio.Event()
     script = ScriptedModel([never], says("both"), traits=PRICED)
     async with play(store, script) as here:
@@ -149,13 +149,13 @@ async def test_attempts_that_were_begun_again_cost_what_they_cost(store: SqlStor
     assert row.usage.prompt_tokens > USED.prompt_tokens + 50
 
 
-async def test_of_a_request_that_was_refused_nothing_was_used(store: SqlStore) -> None:
+async def test_of_a_request_that_was_refused_nothing_was_used(store: Store) -> None:
     async with play(store, ScriptedModel([ModelError("No.", permanent=True)], traits=PRICED)) as here:
         await say(here, "one")
     assert [row for row in await booked(store, "day") if not row.is_nothing] == []
 
 
-async def test_what_stood_in_for_the_model_is_entered_under_its_own_name_and_prices(store: SqlStore) -> None:
+async def test_what_stood_in_for_the_model_is_entered_under_its_own_name_and_prices(store: Store) -> None:
     ended = Finished(usage=USED, model="spare", prices=Prices(1.0, 1.0, 1.0))
     async with play(store, ScriptedModel(["[SEND: a]", ended], traits=PRICED)) as here:
         await say(here, "one")
@@ -190,7 +190,7 @@ def with_tools(done: list[str]) -> Callable[[Addon], None]:
     return setup
 
 
-async def test_what_a_tool_asks_of_a_helper_counts_to_who_asked(store: SqlStore) -> None:
+async def test_what_a_tool_asks_of_a_helper_counts_to_who_asked(store: Store) -> None:
     script = ScriptedModel(calls("read", "1"), says("a"), traits=PRICED)
     done: list[str] = []
     async with play(store, script, persona=HANDY, addons=[with_tools(done)]) as here:
@@ -205,7 +205,7 @@ async def test_what_a_tool_asks_of_a_helper_counts_to_who_asked(store: SqlStore)
 # Limits of a day.
 
 
-async def test_whoever_used_up_what_there_is_is_told_once_and_then_nothing(store: SqlStore) -> None:
+async def test_whoever_used_up_what_there_is_is_told_once_and_then_nothing(store: Store) -> None:
     async with play(store, model("a", "b"), budgets=person(messages=1)) as here:
         for text in ("one", "two", "three", "four"):
             await say(here, text)
@@ -222,7 +222,7 @@ async def test_whoever_used_up_what_there_is_is_told_once_and_then_nothing(store
     assert [row.messages for row in await booked(store, "person")] == [1, 1]
 
 
-async def test_the_words_are_the_personas_where_it_has_some(store: SqlStore) -> None:
+async def test_the_words_are_the_personas_where_it_has_some(store: Store) -> None:
     tired = replace(PIXI, when_tired=("my hands hurt, tomorrow again",))
     async with play(store, model("a", "b"), persona=tired, budgets=person(messages=1)) as here:
         await say(here, "one")
@@ -233,7 +233,7 @@ async def test_the_words_are_the_personas_where_it_has_some(store: SqlStore) -> 
         assert [end.finish for end in here.channel.ended] == ["stop", "limit", "stop"]
 
 
-async def test_a_persona_that_cannot_say_anything_shows_it(store: SqlStore) -> None:
+async def test_a_persona_that_cannot_say_anything_shows_it(store: Store) -> None:
     mute = replace(PIXI, commands=("react",), when_tired=("x",))
     script = ScriptedModel(["[REACT: 🥞]", Finished(usage=USED)])
     async with play(store, script, persona=mute, budgets=person(messages=1)) as here:
@@ -252,7 +252,7 @@ async def test_a_persona_that_cannot_say_anything_shows_it(store: SqlStore) -> N
     ],
 )
 async def test_a_channel_and_a_guild_are_told_once_for_all(
-    store: SqlStore, budgets: Budgets, whose: str
+    store: Store, budgets: Budgets, whose: str
 ) -> None:
     async with play(store, model("a"), budgets=budgets) as here:
         for author in ("Mo", "Ann", "Mo", "Eve"):
@@ -263,7 +263,7 @@ async def test_a_channel_and_a_guild_are_told_once_for_all(
         ]
 
 
-async def test_tokens_are_limited_too(store: SqlStore) -> None:
+async def test_tokens_are_limited_too(store: Store) -> None:
     async with play(store, model("a", "b"), budgets=person(tokens=2_000)) as here:
         for _ in range(4):
             await say(here, "hi")
@@ -271,7 +271,7 @@ async def test_tokens_are_limited_too(store: SqlStore) -> None:
         assert "(2,000 tokens)" in here.channel.sent[-1]
 
 
-async def test_what_is_overheard_costs_nothing_and_is_told_nothing(store: SqlStore) -> None:
+async def test_what_is_overheard_costs_nothing_and_is_told_nothing(store: Store) -> None:
     async with play(store, model("a"), budgets=person(messages=1)) as here:
         for _ in range(3):
             await here.say("hm", addressed=False)
@@ -282,7 +282,7 @@ async def test_what_is_overheard_costs_nothing_and_is_told_nothing(store: SqlSto
         assert here.channel.sent == ["a"]
 
 
-async def test_zero_is_none(store: SqlStore) -> None:
+async def test_zero_is_none(store: Store) -> None:
     async with play(store, model(), budgets=person(messages=0)) as here:
         await say(here, "one")
         await say(here, "two")
@@ -290,7 +290,7 @@ async def test_zero_is_none(store: SqlStore) -> None:
         assert here.model.requests == []
 
 
-async def test_operators_use_what_they_like_but_for_the_dollars(store: SqlStore) -> None:
+async def test_operators_use_what_they_like_but_for_the_dollars(store: Store) -> None:
     budgets = Budgets(Allowance(0, 0, 0), Allowance(0, 0, 0), Allowance(0, 0, 0), month_dollars=2 * COST)
     async with play(store, model("a", "b", "c"), budgets=budgets) as here:
         here.channel.powers["author:Mo"] = Rights(operator=True)
@@ -303,7 +303,7 @@ async def test_operators_use_what_they_like_but_for_the_dollars(store: SqlStore)
         )
 
 
-async def test_of_several_who_ask_at_once_those_are_answered_who_may_be(store: SqlStore) -> None:
+async def test_of_several_who_ask_at_once_those_are_answered_who_may_be(store: Store) -> None:
     hold = asyncio.Event()
     script = ScriptedModel(says("a"), ["[SEND: b]", hold, Finished(usage=USED)], says("c"), traits=PRICED)
     async with play(store, script, budgets=person(messages=1)) as here:
@@ -355,7 +355,7 @@ async def test_two_engines_on_one_store_share_the_books_and_the_notice(
     await two.close()
 
 
-async def test_messages_that_are_being_answered_elsewhere_count(store: SqlStore) -> None:
+async def test_messages_that_are_being_answered_elsewhere_count(store: Store) -> None:
     never = asyncio.Event()
     async with play(store, ScriptedModel([never], says("b")), budgets=person(messages=1)) as here:
         await here.say("one")
@@ -367,7 +367,7 @@ async def test_messages_that_are_being_answered_elsewhere_count(store: SqlStore)
         await here.engine.stop(here.channel.conversation)
 
 
-async def test_to_be_forgotten_frees_no_budget_and_no_second_notice(store: SqlStore) -> None:
+async def test_to_be_forgotten_frees_no_budget_and_no_second_notice(store: Store) -> None:
     async with play(store, model("a", "b"), budgets=person(messages=1)) as here:
         await say(here, "one")
         await say(here, "two")
@@ -381,7 +381,7 @@ async def test_to_be_forgotten_frees_no_budget_and_no_second_notice(store: SqlSt
         assert len(await booked(store, "person")) == 1
 
 
-async def test_to_be_forgotten_in_the_middle_is_entered_for_nobody(store: SqlStore) -> None:
+async def test_to_be_forgotten_in_the_middle_is_entered_for_nobody(store: Store) -> None:
     never = asyncio.Event()
     async with play(store, ScriptedModel(["[SEND: a]", never], says("b"), traits=PRICED)) as here:
         await here.say("one")
@@ -392,7 +392,7 @@ async def test_to_be_forgotten_in_the_middle_is_entered_for_nobody(store: SqlSto
     assert sum(row.tokens for row in rows) > 0
 
 
-async def test_a_new_day_is_a_new_day_and_a_clock_that_jumps_does_no_harm_for_long(store: SqlStore) -> None:
+async def test_a_new_day_is_a_new_day_and_a_clock_that_jumps_does_no_harm_for_long(store: Store) -> None:
     clock = Clock()
     async with play(store, model("a", "b", "c", "d"), clock=clock, budgets=person(messages=1)) as here:
         await say(here, "one")
@@ -411,7 +411,7 @@ async def test_a_new_day_is_a_new_day_and_a_clock_that_jumps_does_no_harm_for_lo
 # The month's dollars.
 
 
-async def test_the_month_ends_when_its_dollars_do(store: SqlStore) -> None:
+async def test_the_month_ends_when_its_dollars_do(store: Store) -> None:
     clock = Clock()
     clock.now = NOON - timedelta(days=3)
     budgets = Budgets(month_dollars=2 * COST)
@@ -431,7 +431,7 @@ async def test_the_month_ends_when_its_dollars_do(store: SqlStore) -> None:
         assert here.channel.sent[-1] == "c"
 
 
-async def test_dollars_that_go_in_the_middle_of_a_turn_end_it(store: SqlStore) -> None:
+async def test_dollars_that_go_in_the_middle_of_a_turn_end_it(store: Store) -> None:
     done: list[str] = []
     script = ScriptedModel(calls("read", "1"), calls("read", "2"), says("c"), traits=PRICED)
     async with play(
@@ -450,7 +450,7 @@ async def test_dollars_that_go_in_the_middle_of_a_turn_end_it(store: SqlStore) -
         assert len(here.channel.sent) == 1
 
 
-async def test_a_turn_of_which_something_was_seen_ends_without_a_notice(store: SqlStore) -> None:
+async def test_a_turn_of_which_something_was_seen_ends_without_a_notice(store: Store) -> None:
     first: Reply = ["[SEND: one moment]", ToolCall("1", "read", "{}"), Finished(usage=USED)]
     async with play(
         store,
@@ -466,7 +466,7 @@ async def test_a_turn_of_which_something_was_seen_ends_without_a_notice(store: S
 
 
 async def test_tokens_that_go_in_the_middle_of_a_turn_leave_a_last_answer_without_tools(
-    store: SqlStore,
+    store: Store,
 ) -> None:
     done: list[str] = []
     script = ScriptedModel(calls("read", "1"), says("b"), traits=PRICED)
@@ -486,7 +486,7 @@ async def test_tokens_that_go_in_the_middle_of_a_turn_leave_a_last_answer_withou
 # Writes.
 
 
-async def test_writes_are_limited_and_the_model_is_told(store: SqlStore) -> None:
+async def test_writes_are_limited_and_the_model_is_told(store: Store) -> None:
     def answers(request: Request) -> Reply:
         return says("ok")
 
@@ -583,7 +583,7 @@ async def test_what_is_used_while_the_store_is_busy_is_entered_after_that(tmp_pa
     await store.close()
 
 
-async def _has_entered(store: SqlStore, name: str) -> bool:
+async def _has_entered(store: Store, name: str) -> bool:
     return name in {row.model for row in await booked(store, "model")}
 
 
@@ -609,7 +609,7 @@ async def test_a_notice_that_could_not_be_recorded_is_given_the_next_time(tmp_pa
     await store.close()
 
 
-async def test_what_nobody_asked_for_is_nobodys(store: SqlStore) -> None:
+async def test_what_nobody_asked_for_is_nobodys(store: Store) -> None:
     async with play(store, model()) as here:
         here.engine.count("vectors", Usage(7), Prices(1.0, 0.0, 1.0))
     (row,) = await booked(store, "person", "model")
@@ -631,7 +631,7 @@ async def test_without_any_limit_the_books_are_never_read(tmp_path: Path) -> Non
     await store.close()
 
 
-async def test_what_is_left_and_what_it_cost_can_be_asked(store: SqlStore) -> None:
+async def test_what_is_left_and_what_it_cost_can_be_asked(store: Store) -> None:
     budgets = Budgets(Allowance(5, writes=3), guild=Allowance(tokens=9_000), month_dollars=7.0)
     payer = UsageScope("author:Mo", "discord:7", "discord:1")
     async with play(store, model("a", "b"), budgets=budgets) as here:
@@ -652,7 +652,7 @@ async def test_what_is_left_and_what_it_cost_can_be_asked(store: SqlStore) -> No
 
 
 async def test_of_whom_nothing_can_be_found_out_is_no_operator(
-    store: SqlStore, monkeypatch: pytest.MonkeyPatch
+    store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def unknown(person: str) -> Rights:
         raise ChannelError("Discord does not tell.")
@@ -669,7 +669,7 @@ def test_what_a_model_is_told_of_the_month() -> None:
     )
 
 
-async def test_what_goes_on_beside_a_turn_is_counted_after_its_end(store: SqlStore) -> None:
+async def test_what_goes_on_beside_a_turn_is_counted_after_its_end(store: Store) -> None:
     late: list[Callable[[], None]] = []
 
     def setup(addon: Addon) -> None:

@@ -19,8 +19,8 @@ from pixi.core.spending import (
     way_of_searching,
 )
 from pixi.models.model import Traits
-from pixi.store.sql import SqlStore
 from pixi.store.sqlite import SqliteStore
+from pixi.store.store import Store
 from pixi.testing import RecordingChannel, ScriptedModel
 from pixi.toolbox.addon import Addon
 from pixi.toolbox.context import Context
@@ -33,7 +33,7 @@ TOKENS = (1_000 * 10 + 10 * 100) / 1_000_000
 
 
 @pytest.fixture
-async def store(tmp_path: Path) -> SqlStore:
+async def store(tmp_path: Path) -> Store:
     return await SqliteStore.open(tmp_path / "pixi.db")
 
 
@@ -49,11 +49,11 @@ def searching(addon: Addon) -> None:
         return "Found."
 
 
-async def by_model(store: SqlStore) -> dict[str, UsageEntry]:
+async def by_model(store: Store) -> dict[str, UsageEntry]:
     return {spent.model: spent for spent in await store.usage(TODAY, TODAY, "model")}
 
 
-async def test_what_the_provider_searched_is_told_apart_from_what_its_model_read(store: SqlStore) -> None:
+async def test_what_the_provider_searched_is_told_apart_from_what_its_model_read(store: Store) -> None:
     model = ScriptedModel(says("a", 2), says("b", 1), traits=PRICED)
     told_of: list[TurnReport] = []
     async with scene(model, store=store, on_turn=told_of.append) as here:
@@ -76,7 +76,7 @@ async def test_what_the_provider_searched_is_told_apart_from_what_its_model_read
     await store.close()
 
 
-async def test_a_search_without_a_price_is_told_to_have_none(store: SqlStore) -> None:
+async def test_a_search_without_a_price_is_told_to_have_none(store: Store) -> None:
     told_of: list[TurnReport] = []
     model = ScriptedModel(says("a", 2), traits=PRICED)
     async with scene(model, store=store, on_turn=told_of.append) as here:
@@ -89,7 +89,7 @@ async def test_a_search_without_a_price_is_told_to_have_none(store: SqlStore) ->
     await store.close()
 
 
-async def test_what_a_tool_searches_counts_to_whoever_asks(store: SqlStore) -> None:
+async def test_what_a_tool_searches_counts_to_whoever_asks(store: Store) -> None:
     call: list[ToolCall | Finished] = [ToolCall("1", "look", "{}"), Finished(usage=ASKED)]
     channel = RecordingChannel("discord:1:7:pixi")
     async with scene(
@@ -106,7 +106,7 @@ async def test_what_a_tool_searches_counts_to_whoever_asks(store: SqlStore) -> N
     await store.close()
 
 
-async def test_searches_count_to_the_dollars_of_the_month(store: SqlStore) -> None:
+async def test_searches_count_to_the_dollars_of_the_month(store: Store) -> None:
     free = Traits(prices=Prices(0.0, 0.0, 0.0))
     persona = Persona("Pixi", "You are Pixi.")
     model = ScriptedModel(says("a", 4), says("b"), traits=free)
@@ -120,7 +120,7 @@ async def test_searches_count_to_the_dollars_of_the_month(store: SqlStore) -> No
     await store.close()
 
 
-async def test_nothing_is_asked_after_a_tool_whose_search_took_the_last_dollars(store: SqlStore) -> None:
+async def test_nothing_is_asked_after_a_tool_whose_search_took_the_last_dollars(store: Store) -> None:
     def dear(addon: Addon) -> None:
         @addon.tool(personas=("*",))
         async def look(context: Context) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from pixi.store.opening import open_store
-from pixi.store.sql import SqlStore
+from pixi.store.store import Store
 from tests.servers.postgres import Postgres
 
 
@@ -25,7 +25,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
 
 
 @pytest.fixture
-async def store(url: str) -> AsyncIterator[SqlStore]:
+async def store(url: str) -> AsyncIterator[Store]:
     """A store in which nothing is kept yet."""
     store = await open_store(url)
     yield store

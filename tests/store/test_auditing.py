@@ -15,7 +15,7 @@ from pixi.core.message import Author, Image, Message
 from pixi.core.stamps import stamp
 from pixi.store.kept import AuditOutcome, Deed, Quota
 from pixi.store.opening import open_store
-from pixi.store.sql import SqlStore
+from pixi.store.store import Store
 from tests.begun import begun
 from tests.store.kinds import everywhere, in_a_file
 
@@ -23,7 +23,7 @@ ROOM = "discord:1:7:pixi"
 DEED = Deed(ROOM, "discord:1", 1, "Pixi", "11", "ban", '{"who": "canary"}', "11")
 
 
-async def test_a_deed_is_on_record_before_and_after(store: SqlStore) -> None:
+async def test_a_deed_is_on_record_before_and_after(store: Store) -> None:
     number = await store.audit_begin(DEED)
     (record,) = await store.audit(9)
     assert (record.id, record.deed, record.outcome, record.seconds) == (number, DEED, None, None)
@@ -33,7 +33,7 @@ async def test_a_deed_is_on_record_before_and_after(store: SqlStore) -> None:
     assert (record.outcome, record.seconds) == ("done", 1.5)
 
 
-async def test_nothing_is_done_in_a_turn_that_another_process_took_over(store: SqlStore) -> None:
+async def test_nothing_is_done_in_a_turn_that_another_process_took_over(store: Store) -> None:
     await store.receive(Message("1", ROOM, Author("11", "mo"), "ban them", 0.0))
     turn = await begun(store, ROOM, 0, "Pixi", ("1",))
     await store.audit_begin(replace(DEED, turn=turn))
@@ -47,10 +47,10 @@ QUOTA = Quota(3, 3_600, ("ban", "mute"))
 
 
 async def test_so_much_is_done_for_a_person_within_a_stretch_of_time(
-    store: SqlStore, monkeypatch: pytest.MonkeyPatch
+    store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = 1_000_000.0
-    monkeypatch.setattr("pixi.store.statements.auditing.time.time", lambda: now)
+    monkeypatch.setattr("pixi.store.statements.audit.time.time", lambda: now)
     outcomes: tuple[AuditOutcome, ...] = ("failed", "done", "denied", "unknown")
     for outcome in outcomes:
         await store.audit_end(await store.audit_begin(DEED, quota=QUOTA), outcome, 0.1)
@@ -65,7 +65,7 @@ async def test_so_much_is_done_for_a_person_within_a_stretch_of_time(
     await store.audit_begin(DEED, quota=QUOTA)
 
 
-async def test_a_deed_that_is_wanted_once_is_not_counted_again(store: SqlStore) -> None:
+async def test_a_deed_that_is_wanted_once_is_not_counted_again(store: Store) -> None:
     once = replace(QUOTA, writes=2, once=True)
     first = await store.audit_begin(DEED, quota=once)
     assert await store.audit_begin(DEED, quota=once) == first
@@ -82,7 +82,7 @@ async def test_a_deed_that_is_wanted_once_is_not_counted_again(store: SqlStore) 
 
 
 @everywhere
-async def test_two_processes_count_together(store: SqlStore, url: str) -> None:
+async def test_two_processes_count_together(store: Store, url: str) -> None:
     others = [store] if url == ":memory:" else [store, await open_store(url)]
     begun = await asyncio.gather(
         *(others[n % len(others)].audit_begin(DEED, quota=QUOTA) for n in range(8)), return_exceptions=True
@@ -93,7 +93,7 @@ async def test_two_processes_count_together(store: SqlStore, url: str) -> None:
         await other.close()
 
 
-async def test_the_latest_come_last_and_those_of_a_prefix_alone(store: SqlStore) -> None:
+async def test_the_latest_come_last_and_those_of_a_prefix_alone(store: Store) -> None:
     for number in range(5):
         room = f"{'terminal' if number % 2 else 'discord'}:{number}"
         await store.audit_begin(replace(DEED, conversation=room))
@@ -105,7 +105,7 @@ async def test_the_latest_come_last_and_those_of_a_prefix_alone(store: SqlStore)
     assert await store.audit(-1) == ()
 
 
-async def test_long_and_strange_arguments_are_kept_as_far_as_they_can_be(store: SqlStore) -> None:
+async def test_long_and_strange_arguments_are_kept_as_far_as_they_can_be(store: Store) -> None:
     await store.audit_begin(replace(DEED, arguments="x" * 10_000))
     await store.audit_begin(replace(DEED, arguments="\ud800 ' ; DROP TABLE audit"))
     long, strange = (record.deed.arguments for record in await store.audit(9))
@@ -115,7 +115,7 @@ async def test_long_and_strange_arguments_are_kept_as_far_as_they_can_be(store: 
 
 
 @in_a_file
-async def test_a_forgotten_person_is_in_no_record_and_others_are(store: SqlStore, tmp_path: Path) -> None:
+async def test_a_forgotten_person_is_in_no_record_and_others_are(store: Store, tmp_path: Path) -> None:
     await store.audit_end(await store.audit_begin(DEED), "done", 1.0)
     await store.audit_begin(replace(DEED, person="12", arguments="{}", approved_by="11"))
     assert [told["tool"] for told in (await store.export("11"))["done_for_you"]] == ["ban"]
@@ -129,7 +129,7 @@ async def test_a_forgotten_person_is_in_no_record_and_others_are(store: SqlStore
     assert b"canary" not in (tmp_path / "pixi.db").read_bytes()
 
 
-async def test_what_begins_after_its_person_was_forgotten_names_nobody(store: SqlStore) -> None:
+async def test_what_begins_after_its_person_was_forgotten_names_nobody(store: Store) -> None:
     said = Message("m1", ROOM, Author("11", "Mo"), "ban canary", 100.0)
     await store.receive(said)
     turn = await begun(store, ROOM, 0, "Pixi", ("m1",))
@@ -139,7 +139,7 @@ async def test_what_begins_after_its_person_was_forgotten_names_nobody(store: Sq
     assert (record.deed.person, record.deed.arguments, record.deed.approved_by) == ("", "", "")
 
 
-async def test_what_was_done_for_several_holds_no_words_of_one_who_was_forgotten(store: SqlStore) -> None:
+async def test_what_was_done_for_several_holds_no_words_of_one_who_was_forgotten(store: Store) -> None:
     for number, (person, text, addressed) in enumerate(
         (("11", "ban canary", True), ("12", "do it", True), ("13", "he owes me 40,000", False))
     ):
@@ -164,7 +164,7 @@ async def test_what_was_done_for_several_holds_no_words_of_one_who_was_forgotten
 
 @in_a_file
 async def test_the_pictures_that_a_tool_brought_are_kept_once_and_go_with_their_turn(
-    store: SqlStore, tmp_path: Path
+    store: Store, tmp_path: Path
 ) -> None:
     picture = Image("image/png", b"canary" * 500)
     calls = (ToolCall("1", "draw", "{}"), ToolCall("2", "draw", "{}"))
@@ -186,9 +186,7 @@ async def test_the_pictures_that_a_tool_brought_are_kept_once_and_go_with_their_
 
 
 @in_a_file
-async def test_pictures_go_with_an_answer_of_which_only_silence_stays(
-    store: SqlStore, tmp_path: Path
-) -> None:
+async def test_pictures_go_with_an_answer_of_which_only_silence_stays(store: Store, tmp_path: Path) -> None:
     people = (Author("11", "Mo"), Author("12", "Ann"))
     for number, author in enumerate(people):
         await store.receive(Message(f"m{number}", ROOM, author, f"draw {author.name}", 100.0, group=True))

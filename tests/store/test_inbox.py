@@ -9,8 +9,8 @@ from pixi.core.llm import Usage, UserLine
 from pixi.core.message import Author, Image, Message, Quoted
 from pixi.store.kept import UnfinishedTurn
 from pixi.store.opening import open_store
-from pixi.store.sql import SqlStore
 from pixi.store.sqlite import SqliteStore
+from pixi.store.store import Store
 from tests.begun import begun
 
 ROOM = "discord:1:7:pixi"
@@ -32,19 +32,19 @@ def message(
     return Message(name, room, author, text, sent_at, addressed, None, images, True, quoted)
 
 
-async def received(store: SqlStore, sent: Message) -> Message:
+async def received(store: Store, sent: Message) -> Message:
     recorded = await store.receive(sent)
     assert recorded is not None
     return recorded
 
 
-async def answered(store: SqlStore, *names: str, room: str = ROOM) -> None:
+async def answered(store: Store, *names: str, room: str = ROOM) -> None:
     generation = (await store.load(room)).generation
     turn = await begun(store, room, generation, "pixi", names)
     assert await store.end_turn(turn, (UserLine("> hi"),), "stop", 1, Usage())
 
 
-async def waiting(store: SqlStore, room: str = ROOM) -> list[str]:
+async def waiting(store: Store, room: str = ROOM) -> list[str]:
     return [message.text for message in (await store.load(room)).waiting]
 
 
@@ -52,7 +52,7 @@ async def waiting(store: SqlStore, room: str = ROOM) -> list[str]:
 
 
 async def test_messages_are_numbered_in_the_order_they_came_each_conversation_by_itself(
-    store: SqlStore,
+    store: Store,
 ) -> None:
     assert [(await received(store, message(name))).number for name in ("9", "3", "5")] == [1, 2, 3]
     assert (await received(store, message("9", room="discord:1:8:pixi"))).number == 1
@@ -61,14 +61,14 @@ async def test_messages_are_numbered_in_the_order_they_came_each_conversation_by
     assert [message.number for message in (await store.load(ROOM)).waiting] == [1, 2, 3, 4]
 
 
-async def test_a_message_is_given_back_as_it_was_recorded(store: SqlStore) -> None:
+async def test_a_message_is_given_back_as_it_was_recorded(store: Store) -> None:
     sent = message("1", images=(CAT,))
     recorded = await received(store, sent)
     assert recorded == replace(sent, number=1)
     assert (await store.load(ROOM)).waiting == (recorded,)
 
 
-async def test_numbers_go_on_after_a_reset(store: SqlStore) -> None:
+async def test_numbers_go_on_after_a_reset(store: Store) -> None:
     await received(store, message("1"))
     await received(store, message("2"))
     await store.reset(ROOM)
@@ -76,7 +76,7 @@ async def test_numbers_go_on_after_a_reset(store: SqlStore) -> None:
     assert await store.message_id(ROOM, 2) == "2"
 
 
-async def test_numbers_have_no_gap_however_many_come_at_once(store: SqlStore) -> None:
+async def test_numbers_have_no_gap_however_many_come_at_once(store: Store) -> None:
     rooms = ["a", "b", "c"]
     sent = [message(str(number % 200), room=rooms[number % 3]) for number in range(900)]
     recorded = [one for one in await asyncio.gather(*map(store.receive, sent)) if one is not None]
@@ -86,7 +86,7 @@ async def test_numbers_have_no_gap_however_many_come_at_once(store: SqlStore) ->
         assert tuple(there) == (await store.load(room)).waiting
 
 
-async def test_two_stores_on_one_database_share_the_count(store: SqlStore, url: str) -> None:
+async def test_two_stores_on_one_database_share_the_count(store: Store, url: str) -> None:
     other = await open_store(url)
     calls = [(store, other)[number % 2].receive(message(str(number))) for number in range(200)]
     numbers = [one.number for one in await asyncio.gather(*calls) if one is not None]
@@ -94,7 +94,7 @@ async def test_two_stores_on_one_database_share_the_count(store: SqlStore, url: 
     await other.close()
 
 
-async def test_a_number_leads_to_its_message(store: SqlStore) -> None:
+async def test_a_number_leads_to_its_message(store: Store) -> None:
     await received(store, message("900"))
     assert await store.message_id(ROOM, 1) == "900"
     assert await store.message_id(ROOM, 2) is None
@@ -102,7 +102,7 @@ async def test_a_number_leads_to_its_message(store: SqlStore) -> None:
     assert await store.message_id(ROOM, 0) is None
 
 
-async def test_quotes_get_the_numbers_that_the_conversation_knows(store: SqlStore) -> None:
+async def test_quotes_get_the_numbers_that_the_conversation_knows(store: Store) -> None:
     await received(store, message("1", "first"))
     quoted = (
         Quoted("0", ANN, "before our time"),
@@ -114,7 +114,7 @@ async def test_quotes_get_the_numbers_that_the_conversation_knows(store: SqlStor
     assert (await store.load(ROOM)).waiting[1] == recorded
 
 
-async def test_what_was_forgotten_has_no_number_in_quotes(store: SqlStore) -> None:
+async def test_what_was_forgotten_has_no_number_in_quotes(store: Store) -> None:
     """The persona was shown it once, and does not know it any more."""
     await received(store, message("1"))
     await store.reset(ROOM)
@@ -125,13 +125,13 @@ async def test_what_was_forgotten_has_no_number_in_quotes(store: SqlStore) -> No
 # Edits and deletions.
 
 
-async def test_a_message_that_waits_can_be_changed(store: SqlStore) -> None:
+async def test_a_message_that_waits_can_be_changed(store: Store) -> None:
     before = await received(store, message("1", "draft", images=(CAT,), quoted=(Quoted("0", ANN, "so?"),)))
     assert await store.revise(ROOM, "1", "final \U0001f95e \ud83d")
     assert (await store.load(ROOM)).waiting == (replace(before, text="final \U0001f95e \ud83d"),)
 
 
-async def test_a_message_whose_turn_is_under_way_can_be_changed(store: SqlStore) -> None:
+async def test_a_message_whose_turn_is_under_way_can_be_changed(store: Store) -> None:
     await received(store, message("1", "draft"))
     turn = await begun(store, ROOM, 0, "pixi", ("1",))
     assert await store.revise(ROOM, "1", "final")
@@ -139,7 +139,7 @@ async def test_a_message_whose_turn_is_under_way_can_be_changed(store: SqlStore)
     assert await waiting(store) == ["final"]
 
 
-async def test_nothing_else_can_be_changed(store: SqlStore) -> None:
+async def test_nothing_else_can_be_changed(store: Store) -> None:
     await received(store, message("1"))
     await answered(store, "1")
     await received(store, message("2"))
@@ -152,7 +152,7 @@ async def test_nothing_else_can_be_changed(store: SqlStore) -> None:
     assert await waiting(store) == []
 
 
-async def test_a_withdrawn_message_waits_no_longer_and_is_still_known(store: SqlStore) -> None:
+async def test_a_withdrawn_message_waits_no_longer_and_is_still_known(store: Store) -> None:
     await received(store, message("1", "oops"))
     await received(store, message("2", "well"))
     assert await store.withdraw(ROOM, "1")
@@ -161,7 +161,7 @@ async def test_a_withdrawn_message_waits_no_longer_and_is_still_known(store: Sql
     assert (await received(store, message("3"))).number == 3
 
 
-async def test_the_message_that_a_turn_answers_is_named_also_where_it_was_withdrawn(store: SqlStore) -> None:
+async def test_the_message_that_a_turn_answers_is_named_also_where_it_was_withdrawn(store: Store) -> None:
     for message_id in ("1", "2"):
         await received(store, message(message_id))
     await begun(store, ROOM, 0, "pixi", ("1", "2"))
@@ -171,7 +171,7 @@ async def test_the_message_that_a_turn_answers_is_named_also_where_it_was_withdr
     assert turn.answered == "2"
 
 
-async def test_a_message_withdrawn_under_its_turn_does_not_come_back(store: SqlStore) -> None:
+async def test_a_message_withdrawn_under_its_turn_does_not_come_back(store: Store) -> None:
     await received(store, message("1", "oops"))
     kept = await received(store, message("2", "well"))
     turn = await begun(store, ROOM, 0, "pixi", ("1", "2"))
@@ -192,7 +192,7 @@ async def test_nothing_of_a_withdrawn_message_is_left_in_the_file(tmp_path: Path
     assert b"canary" not in (tmp_path / "pixi.db").read_bytes()
 
 
-async def test_pictures_that_others_show_stay(store: SqlStore) -> None:
+async def test_pictures_that_others_show_stay(store: Store) -> None:
     await received(store, message("1", images=(CAT, DOG)))
     seen = await received(store, message("2", images=(CAT,)))
     await received(store, message("3", images=(DOG,)))
@@ -221,7 +221,7 @@ async def test_nobody_keeps_a_picture_by_writing_what_it_is_called(tmp_path: Pat
 # What nobody answered.
 
 
-async def test_what_nobody_answered_is_found_by_prefix_and_time(store: SqlStore) -> None:
+async def test_what_nobody_answered_is_found_by_prefix_and_time(store: Store) -> None:
     await received(store, message("1", room="discord:1:1:pixi", sent_at=99.9))
     await received(store, message("2", room="discord:1:2:pixi", sent_at=100.0))
     await received(store, message("3", room="discord:1:3:pixi", addressed=False))
@@ -239,7 +239,7 @@ async def test_what_nobody_answered_is_found_by_prefix_and_time(store: SqlStore)
     assert len(await store.unanswered("", 0.0)) == 4
 
 
-async def test_a_turn_that_was_not_ended_is_found_however_old(store: SqlStore) -> None:
+async def test_a_turn_that_was_not_ended_is_found_however_old(store: Store) -> None:
     await received(store, message("1", sent_at=5.0))
     turn = await begun(store, ROOM, 0, "pixi", ("1",))
     assert await store.unanswered("discord:1:", 100.0) == (ROOM,)
@@ -248,7 +248,7 @@ async def test_a_turn_that_was_not_ended_is_found_however_old(store: SqlStore) -
     assert await store.unanswered("discord:1:", 0.0) == ()
 
 
-async def test_a_turn_that_a_reset_overtook_wants_only_its_end(store: SqlStore) -> None:
+async def test_a_turn_that_a_reset_overtook_wants_only_its_end(store: Store) -> None:
     await received(store, message("1"))
     turn = await begun(store, ROOM, 0, "pixi", ("1",))
     await store.intend(turn, 0, "send", "was it delivered?")

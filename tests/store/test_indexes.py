@@ -11,16 +11,13 @@ from pixi.core.message import Author, Image, Message, Quoted
 from pixi.store.kept import ApiKey, ChannelConfig, SentFile, Talk
 from pixi.store.statements import (
     branches,
-    chosen,
-    files,
+    forgetting,
+    history,
+    http,
     inbox,
     journal,
-    keys,
     leases,
-    people,
-    records,
-    talks,
-    told,
+    personal_data,
 )
 from tests.begun import Watched, begun_in
 
@@ -67,34 +64,34 @@ def everything(db: Watched) -> None:
     db.execute("UPDATE leases SET owner = 99 WHERE conversation = ?", (room,))
     leases.lease(db, room, take=False)
     journal.end_turns(db, [journal.Ending(second, (UserLine("x"),), "stop", 1, Usage())])
-    records.turn_behind(db, "discord:1:", "900")
-    records.turns(db, room, 3)
-    records.tally(db, "discord:1:", 0.0)
-    chosen.set_place(db, "discord:1:7:", ChannelConfig(home=True))
-    chosen.set_place(db, "discord:1:7:", ChannelConfig())
-    chosen.mark(db, {"discord:1:7:": 1})
-    chosen.watermarks(db, "discord:")
-    records.answer_to(db, room, "1")
-    records.last_asked(db, room)
-    talks.keep(db, Talk("http:1:pixi", mo.id, "pixi", "one", 1.0, 2.0))
-    talks.latest(db, mo.id, "pixi", 9)
-    talks.named(db, mo.id, "one", "")
-    talks.forget_old(db, 1.0, 9)
-    files.add(db, SentFile("f1", mo.id, "cat.png", "image/png", 9, "d", 1.0), 99)
-    files.of_id(db, "f1")
-    files.among(db, ("f1", "f2"))
-    files.drop(db, "f1")
-    files.forget_old(db, 1.0, 9)
-    keys.add(db, ApiKey("shop", "d1", ("chat",)))
-    keys.of_digest(db, "d1")
-    keys.revoke(db, "shop", 2.0)
+    history.turn_behind(db, "discord:1:", "900")
+    history.turns(db, room, 3)
+    history.tally(db, "discord:1:", 0.0)
+    inbox.set_place(db, "discord:1:7:", ChannelConfig(home=True))
+    inbox.set_place(db, "discord:1:7:", ChannelConfig())
+    inbox.mark(db, {"discord:1:7:": 1})
+    inbox.watermarks(db, "discord:")
+    history.answer_to(db, room, "1")
+    history.last_asked(db, room)
+    http.keep_talk(db, Talk("http:1:pixi", mo.id, "pixi", "one", 1.0, 2.0))
+    http.talks(db, mo.id, "pixi", 9)
+    http.talk(db, mo.id, "one", "")
+    http.forget_old_talks(db, 1.0, 9)
+    http.add_file(db, SentFile("f1", mo.id, "cat.png", "image/png", 9, "d", 1.0), 99)
+    http.file_of(db, "f1")
+    http.files_among(db, ("f1", "f2"))
+    http.drop_file(db, "f1")
+    http.forget_old_files(db, 1.0, 9)
+    http.add_key(db, ApiKey("shop", "d1", ("chat",)))
+    http.key_of(db, "d1")
+    http.revoke_key(db, "shop", 2.0)
     beside = branches.rewind(db, room, second)
-    records.alternatives(db, room)
+    history.alternatives(db, room)
     branches.restore(db, room, beside)
-    told.export(db, mo.id)
-    people.forget(db, mo.id)
+    personal_data.export(db, mo.id)
+    forgetting.forget(db, mo.id)
     begun_in(db, room, ("4",))
-    people.forget(db, ann.id)
+    forgetting.forget(db, ann.id)
     journal.reset(db, room)
 
 
@@ -149,6 +146,6 @@ def test_what_turns_came_to_lately_is_told_without_reading_through_the_older_one
         begun_in(db, room, ("1",))
     db.execute("UPDATE turns SET began = id")
     db.raw.set_progress_handler(step, 1)
-    assert records.tally(db, "discord:", 999.0).turns == 2
+    assert history.tally(db, "discord:", 999.0).turns == 2
     db.raw.set_progress_handler(None, 0)
     assert steps < 200

@@ -7,8 +7,8 @@ from pixi.core.memory import Memory
 from pixi.core.message import Author, Message
 from pixi.core.spending import UsageEntry
 from pixi.store.kept import Circle, FoundWords, Talk, TalkFilter, TurnSums
-from pixi.store.sql import SqlStore
 from pixi.store.statements import listing
+from pixi.store.store import Store
 from tests.begun import begun
 from tests.store.kinds import everywhere
 
@@ -19,7 +19,7 @@ USER = Author("web:shop:7", "Kim")
 
 
 async def say(
-    store: SqlStore,
+    store: Store,
     address: str,
     text: str,
     at: float,
@@ -42,7 +42,7 @@ async def say(
     return turn
 
 
-async def talk_everywhere(store: SqlStore) -> None:
+async def talk_everywhere(store: Store) -> None:
     await say(store, ROOM, "Where is the Cat?", 100.0, reply="On the roof.")
     await say(store, ROOM, "And the dog?", 300.0, by=ANN, reply="In the CELLAR.", cost=None)
     await say(store, DIRECT, "psst", 200.0, by=ANN, reply="hush", persona="Edda")
@@ -51,7 +51,7 @@ async def talk_everywhere(store: SqlStore) -> None:
 
 
 @everywhere
-async def test_talks_are_listed_with_what_they_came_to(store: SqlStore) -> None:
+async def test_talks_are_listed_with_what_they_came_to(store: Store) -> None:
     await talk_everywhere(store)
     room, page, direct = await store.list_talks(TalkFilter(), 9)
     assert (room.address, room.circle, room.name, room.persona) == (ROOM, Circle(group=True), "", "Pixi")
@@ -64,7 +64,7 @@ async def test_talks_are_listed_with_what_they_came_to(store: SqlStore) -> None:
 
 
 @everywhere
-async def test_a_page_of_talks_begins_behind_the_last_one(store: SqlStore) -> None:
+async def test_a_page_of_talks_begins_behind_the_last_one(store: Store) -> None:
     await talk_everywhere(store)
     (first,) = await store.list_talks(TalkFilter(), 1)
     rest = await store.list_talks(TalkFilter(), 9, (first.last, first.address))
@@ -93,14 +93,14 @@ async def test_a_page_of_talks_begins_behind_the_last_one(store: SqlStore) -> No
     ],
 )
 async def test_a_filter_lets_through_what_fits(
-    store: SqlStore, wanted: TalkFilter, addresses: list[str]
+    store: Store, wanted: TalkFilter, addresses: list[str]
 ) -> None:
     await talk_everywhere(store)
     assert [each.address for each in await store.list_talks(wanted, 9)] == addresses
 
 
 @everywhere
-async def test_what_was_taken_out_is_no_talk_of_its_own(store: SqlStore) -> None:
+async def test_what_was_taken_out_is_no_talk_of_its_own(store: Store) -> None:
     await talk_everywhere(store)
     (turn,) = await store.turns(DIRECT, 1)
     await store.lease(DIRECT)
@@ -111,7 +111,7 @@ async def test_what_was_taken_out_is_no_talk_of_its_own(store: SqlStore) -> None
 
 
 @everywhere
-async def test_words_are_found_in_what_was_said_and_answered(store: SqlStore) -> None:
+async def test_words_are_found_in_what_was_said_and_answered(store: Store) -> None:
     await talk_everywhere(store)
     second, first = reversed([each.id for each in await store.turns(ROOM, 9)])
     assert await store.find_words(ROOM, ["cat", "the"]) == FoundWords(first, MO, "Where is the Cat?", None)
@@ -125,7 +125,7 @@ async def test_words_are_found_in_what_was_said_and_answered(store: SqlStore) ->
 
 @everywhere
 async def test_a_long_talk_is_looked_through_in_portions(
-    store: SqlStore, monkeypatch: pytest.MonkeyPatch
+    store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(listing, "_TURNS_AT_ONCE", 2)
     await talk_everywhere(store)
@@ -136,7 +136,7 @@ async def test_a_long_talk_is_looked_through_in_portions(
 
 
 @everywhere
-async def test_everybody_is_listed_of_whom_something_is_kept(store: SqlStore) -> None:
+async def test_everybody_is_listed_of_whom_something_is_kept(store: Store) -> None:
     await talk_everywhere(store)
     await store.spend([UsageEntry(1, "99", messages=1), UsageEntry(1, "", messages=1)])
     told = await store.list_people("", 9)
@@ -154,7 +154,7 @@ async def test_everybody_is_listed_of_whom_something_is_kept(store: SqlStore) ->
 
 
 @everywhere
-async def test_memories_are_listed_the_latest_first(store: SqlStore) -> None:
+async def test_memories_are_listed_the_latest_first(store: Store) -> None:
     kept = [
         (await store.remember(Memory(0, persona, person, "", ROOM, "one", text, 1.0)))[0]
         for persona, person, text in (
@@ -172,7 +172,7 @@ async def test_memories_are_listed_the_latest_first(store: SqlStore) -> None:
 
 
 async def test_many_memories_are_looked_through_in_portions(
-    store: SqlStore, monkeypatch: pytest.MonkeyPatch
+    store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(listing, "_FACTS_SHOWN", 2)
     monkeypatch.setattr(listing, "_FACTS_AT_ONCE", 1)
@@ -187,7 +187,7 @@ async def test_many_memories_are_looked_through_in_portions(
 
 
 @everywhere
-async def test_turns_are_added_up_by_persona(store: SqlStore) -> None:
+async def test_turns_are_added_up_by_persona(store: Store) -> None:
     await talk_everywhere(store)
     began = [each.began for address in (ROOM, DIRECT) for each in await store.turns(address, 9)]
     told = await store.usage_by_persona(min(began), max(began) + 1)
@@ -196,7 +196,7 @@ async def test_turns_are_added_up_by_persona(store: SqlStore) -> None:
 
 
 @everywhere
-async def test_what_a_person_used_is_added_up_over_days(store: SqlStore) -> None:
+async def test_what_a_person_used_is_added_up_over_days(store: Store) -> None:
     await store.spend([UsageEntry(day, "11", messages=day) for day in (1, 2, 3)])
     assert (await store.used(3, "person", "11")).messages == 3
     assert (await store.used(3, "person", "11", since=2)).messages == 5

@@ -10,10 +10,10 @@ from pixi.core.memory import Memory
 from pixi.core.message import Audience, Author, Message
 from pixi.core.reading import SILENCE
 from pixi.store.opening import open_store
-from pixi.store.sql import SqlStore
 from pixi.store.sqlite import SqliteStore, schema
 from pixi.store.statements import memories
 from pixi.store.statements.memories import MOST
+from pixi.store.store import Store
 from tests.begun import begun
 from tests.store.kinds import in_a_file
 
@@ -38,11 +38,11 @@ def thing(number: int) -> str:
     return f"owns {hashlib.sha256(str(number).encode()).hexdigest()[:20]}"
 
 
-async def texts(store: SqlStore, person: str = MO, persona: str = "Pixi") -> list[str]:
+async def texts(store: Store, person: str = MO, persona: str = "Pixi") -> list[str]:
     return [memory.text for memory in await store.memories(person, persona)]
 
 
-async def test_a_fact_is_kept_as_it_was_told(store: SqlStore, url: str) -> None:
+async def test_a_fact_is_kept_as_it_was_told(store: Store, url: str) -> None:
     kept, before = await store.remember(fact("likes tea 🍵 \u200c", told=5.5))
     assert before == ()
     assert kept.id > 0
@@ -53,7 +53,7 @@ async def test_a_fact_is_kept_as_it_was_told(store: SqlStore, url: str) -> None:
     await again.close()
 
 
-async def test_each_persona_remembers_for_itself_and_each_person_apart(store: SqlStore) -> None:
+async def test_each_persona_remembers_for_itself_and_each_person_apart(store: Store) -> None:
     await store.remember(fact("likes tea"))
     await store.remember(fact("likes rum", persona="Captain"))
     await store.remember(fact("likes milk", person=ANN))
@@ -62,7 +62,7 @@ async def test_each_persona_remembers_for_itself_and_each_person_apart(store: Sq
     assert await texts(store, ANN) == ["likes milk"]
 
 
-async def test_what_says_the_same_takes_the_place_of_the_older(store: SqlStore) -> None:
+async def test_what_says_the_same_takes_the_place_of_the_older(store: Store) -> None:
     old, _ = await store.remember(fact("is allergic to peanuts"))
     await store.remember(fact("likes tea"))
     new, before = await store.remember(fact("is alergic to peanuts!", told=2.0))
@@ -71,7 +71,7 @@ async def test_what_says_the_same_takes_the_place_of_the_older(store: SqlStore) 
     assert new.id != old.id
 
 
-async def test_not_where_it_was_told_to_another_circle(store: SqlStore) -> None:
+async def test_not_where_it_was_told_to_another_circle(store: Store) -> None:
     """Else what was told in private would change what is known in public, or tell of it."""
     circles = [
         fact("likes tea"),
@@ -86,7 +86,7 @@ async def test_not_where_it_was_told_to_another_circle(store: SqlStore) -> None:
     assert len((await store.remember(fact("likes tea", room="games")))[1]) == 1, "all of the guild read both"
 
 
-async def test_of_too_many_the_oldest_goes_that_came_back_least(store: SqlStore) -> None:
+async def test_of_too_many_the_oldest_goes_that_came_back_least(store: Store) -> None:
     kept = [(await store.remember(fact(thing(n), told=n)))[0] for n in range(MOST)]
     await store.remember(fact("somebody else's", person=ANN))
     await store.count_uses([one.id for one in kept[:3]])
@@ -99,7 +99,7 @@ async def test_of_too_many_the_oldest_goes_that_came_back_least(store: SqlStore)
     assert await texts(store, ANN) == ["somebody else's"]
 
 
-async def test_a_fact_that_is_told_anew_stays_as_often_used(store: SqlStore) -> None:
+async def test_a_fact_that_is_told_anew_stays_as_often_used(store: Store) -> None:
     old, _ = await store.remember(fact("likes green tea", told=0))
     await store.count_uses([old.id, old.id])
     await store.remember(fact("likes green tea", told=0))
@@ -108,7 +108,7 @@ async def test_a_fact_that_is_told_anew_stays_as_often_used(store: SqlStore) -> 
     assert "likes green tea" in await texts(store)
 
 
-async def test_a_guild_knows_what_was_told_in_it_and_nothing_else(store: SqlStore) -> None:
+async def test_a_guild_knows_what_was_told_in_it_and_nothing_else(store: Store) -> None:
     for one in (
         fact("a"),
         fact("b", person=ANN),
@@ -124,7 +124,7 @@ async def test_a_guild_knows_what_was_told_in_it_and_nothing_else(store: SqlStor
 
 
 @in_a_file
-async def test_what_is_dropped_is_gone_from_the_files(store: SqlStore, tmp_path: Path) -> None:
+async def test_what_is_dropped_is_gone_from_the_files(store: Store, tmp_path: Path) -> None:
     kept, _ = await store.remember(fact("my canary"))
     assert any(b"canary" in file.read_bytes() for file in tmp_path.iterdir())
     await store.drop_memories([kept.id, 999])
@@ -133,7 +133,7 @@ async def test_what_is_dropped_is_gone_from_the_files(store: SqlStore, tmp_path:
 
 
 @in_a_file
-async def test_whoever_is_forgotten_is_remembered_no_more(store: SqlStore, tmp_path: Path) -> None:
+async def test_whoever_is_forgotten_is_remembered_no_more(store: Store, tmp_path: Path) -> None:
     for persona in ("Pixi", "Captain"):
         await store.remember(fact("my canary", persona=persona, audience="one", guild=""))
     await store.remember(fact("likes milk", person=ANN))
@@ -142,7 +142,7 @@ async def test_whoever_is_forgotten_is_remembered_no_more(store: SqlStore, tmp_p
     assert await texts(store, ANN) == ["likes milk"]
 
 
-async def test_a_person_is_told_what_is_remembered_of_them(store: SqlStore) -> None:
+async def test_a_person_is_told_what_is_remembered_of_them(store: Store) -> None:
     await store.remember(fact("likes tea", told=100.0))
     await store.remember(fact("likes milk", person=ANN))
     assert (await store.export(MO))["memories"] == [
@@ -150,7 +150,7 @@ async def test_a_person_is_told_what_is_remembered_of_them(store: SqlStore) -> N
     ]
 
 
-async def test_what_was_shown_of_them_to_others_goes_with_them(store: SqlStore, tmp_path: Path) -> None:
+async def test_what_was_shown_of_them_to_others_goes_with_them(store: Store, tmp_path: Path) -> None:
     """A manager had it listed: the answer was to the manager, and holds words that were told by Mo."""
     boss = Author("1", "boss")
     sent = Message("5", "general", boss, "what do you know of 11?", 1.0, group=True)

@@ -18,7 +18,7 @@ from pixi.core.message import Author, Message
 from pixi.core.spending import UsageEntry
 from pixi.store.kept import Deed, PlannedCommand
 from pixi.store.opening import file_of, open_store
-from pixi.store.sql import SqlStore
+from pixi.store.store import Store
 from tests.begun import begun
 from tests.store.kinds import everywhere, in_a_file
 from tests.waiting import until
@@ -32,12 +32,12 @@ def message(name: str = "1") -> Message:
 
 
 @pytest.fixture
-async def other(url: str, store: SqlStore) -> SqlStore:
+async def other(url: str, store: Store) -> Store:
     """Another store on the same database."""
     return await open_store(url)
 
 
-async def test_a_lease_is_kept_and_grows_with_each_owner(store: SqlStore, other: SqlStore) -> None:
+async def test_a_lease_is_kept_and_grows_with_each_owner(store: Store, other: Store) -> None:
     assert not await store.owned_elsewhere(ROOM)
     assert [await store.lease(ROOM), await store.lease(ROOM)] == [1, 1]
     assert (await store.owned_elsewhere(ROOM), await other.owned_elsewhere(ROOM)) == (False, True)
@@ -50,7 +50,7 @@ async def test_a_lease_is_kept_and_grows_with_each_owner(store: SqlStore, other:
     await other.close()
 
 
-async def test_a_turn_under_way_holds_the_lease(store: SqlStore, other: SqlStore) -> None:
+async def test_a_turn_under_way_holds_the_lease(store: Store, other: Store) -> None:
     turn = await begun(store, ROOM, 0, "pixi", ())
     with pytest.raises(LeaseHeld):
         await other.lease(ROOM)
@@ -60,7 +60,7 @@ async def test_a_turn_under_way_holds_the_lease(store: SqlStore, other: SqlStore
     await other.close()
 
 
-async def test_what_is_released_is_anybodys(store: SqlStore, other: SqlStore) -> None:
+async def test_what_is_released_is_anybodys(store: Store, other: Store) -> None:
     turn = await begun(store, ROOM, 0, "pixi", ())
     await other.release(ROOM)
     with pytest.raises(LeaseHeld):
@@ -77,7 +77,7 @@ async def test_what_is_released_is_anybodys(store: SqlStore, other: SqlStore) ->
     await other.close()
 
 
-async def test_a_turn_that_is_recovered_holds_the_lease(url: str, store: SqlStore, other: SqlStore) -> None:
+async def test_a_turn_that_is_recovered_holds_the_lease(url: str, store: Store, other: Store) -> None:
     """Else a second one would recover it at the same time."""
     turn = await begun(other, ROOM, 0, "pixi", ())
     await other.close()
@@ -90,7 +90,7 @@ async def test_a_turn_that_is_recovered_holds_the_lease(url: str, store: SqlStor
     await third.close()
 
 
-async def test_a_slow_former_owner_writes_nothing(store: SqlStore, other: SqlStore) -> None:
+async def test_a_slow_former_owner_writes_nothing(store: Store, other: Store) -> None:
     await store.receive(message())
     turn = await begun(store, ROOM, 0, "pixi", ("1",))
     await store.plan(turn, [Planned(1, "send", "hm")])
@@ -126,7 +126,7 @@ async def test_a_slow_former_owner_writes_nothing(store: SqlStore, other: SqlSto
 
 
 @everywhere
-async def test_what_closed_is_on_record_until_the_turn_ends(store: SqlStore) -> None:
+async def test_what_closed_is_on_record_until_the_turn_ends(store: Store) -> None:
     await store.receive(message())
     turn = await begun(store, ROOM, 0, "pixi", ("1",))
     planned = [Planned(1, "note", ""), Planned(2, "send", "\ud83d [x]", 4), Planned(3, "dice", "2d6")]
@@ -158,7 +158,7 @@ async def test_what_closed_is_on_record_until_the_turn_ends(store: SqlStore) -> 
 
 
 @everywhere
-async def test_a_command_that_is_not_on_record_cannot_end(store: SqlStore) -> None:
+async def test_a_command_that_is_not_on_record_cannot_end(store: Store) -> None:
     turn = await begun(store, ROOM, 0, "pixi", ())
     with pytest.raises(Exception, match=f"no command 7 of turn {turn}"):
         await store.command_ended(turn, 7, "done")
@@ -166,7 +166,7 @@ async def test_a_command_that_is_not_on_record_cannot_end(store: SqlStore) -> No
 
 @everywhere
 @pytest.mark.parametrize("outcome", [None, "done", "unknown", "refused"])
-async def test_freeing_looks_again_whether_something_was_seen(store: SqlStore, outcome: str | None) -> None:
+async def test_freeing_looks_again_whether_something_was_seen(store: Store, outcome: str | None) -> None:
     await store.receive(message())
     turn = await begun(store, ROOM, 0, "pixi", ("1",))
     await store.intend(turn, 1, "send", "hm")
@@ -182,7 +182,7 @@ async def test_freeing_looks_again_whether_something_was_seen(store: SqlStore, o
 
 
 @everywhere
-async def test_what_a_cut_turn_left_unanswered_comes_due_again_once(store: SqlStore) -> None:
+async def test_what_a_cut_turn_left_unanswered_comes_due_again_once(store: Store) -> None:
     for name in "1234":
         await store.receive(message(name))
     await store.only_hear(ROOM, ["2"])
@@ -211,7 +211,7 @@ async def test_what_a_cut_turn_left_unanswered_comes_due_again_once(store: SqlSt
 
 
 @everywhere
-async def test_a_message_that_comes_due_again_can_be_edited_and_taken_back(store: SqlStore) -> None:
+async def test_a_message_that_comes_due_again_can_be_edited_and_taken_back(store: Store) -> None:
     for name in "123":
         await store.receive(message(name))
     turn = await begun(store, ROOM, 0, "pixi", ("1", "2", "3"))
@@ -229,7 +229,7 @@ async def test_a_message_that_comes_due_again_can_be_edited_and_taken_back(store
 
 
 @everywhere
-async def test_who_is_forgotten_is_forgotten_in_both_turns(store: SqlStore) -> None:
+async def test_who_is_forgotten_is_forgotten_in_both_turns(store: Store) -> None:
     ann = Author("2", "ann")
     await store.receive(message("1"))
     await store.receive(replace(message("2"), author=ann))
@@ -249,7 +249,7 @@ async def test_who_is_forgotten_is_forgotten_in_both_turns(store: SqlStore) -> N
 
 
 @everywhere
-async def test_who_is_forgotten_under_the_second_turn_ends_it_without_effect(store: SqlStore) -> None:
+async def test_who_is_forgotten_under_the_second_turn_ends_it_without_effect(store: Store) -> None:
     await store.receive(message())
     first = await begun(store, ROOM, 0, "pixi", ("1",))
     await store.end_turn(first, LINES, "cancelled", 1, Usage(), again=("1",))
@@ -294,7 +294,7 @@ async def started(script: str, *arguments: str) -> asyncio.subprocess.Process:
     )
 
 
-async def ownerless(store: SqlStore, room: str) -> None:
+async def ownerless(store: Store, room: str) -> None:
     """Wait until nobody else owns a conversation: a server hears of a death a moment later."""
 
     async def nobody() -> bool:
@@ -364,7 +364,7 @@ asyncio.run(main())
 """
 
 
-async def test_no_store_of_the_same_process_gives_the_lock_up(url: str, store: SqlStore) -> None:
+async def test_no_store_of_the_same_process_gives_the_lock_up(url: str, store: Store) -> None:
     """As to close a file would, of all that a process has open."""
     turn = await begun(store, ROOM, 0, "pixi", ())
     for _ in range(3):

@@ -20,9 +20,9 @@ from pixi.core.reading import SILENCE
 from pixi.core.stamps import stamp
 from pixi.store.database import Cursor, Database
 from pixi.store.kept import Known, SavedConversation, UnfinishedTurn
-from pixi.store.sql import SqlStore
 from pixi.store.sqlite import SqliteStore
-from pixi.store.statements import people, told
+from pixi.store.statements import forgetting, personal_data
+from pixi.store.store import Store
 from tests.begun import begun
 from tests.store.kinds import in_a_file
 
@@ -35,7 +35,7 @@ SECRET, CAT = Image("image/png", b"canary" * 1_000), Image("image/png", b"cat" *
 class Talk:
     """Messages with ids of their own, and turns that answer them."""
 
-    def __init__(self, store: SqlStore, room: str = ROOM) -> None:
+    def __init__(self, store: Store, room: str = ROOM) -> None:
         self._store = store
         self._room = room
         self._count = 0
@@ -85,7 +85,7 @@ class Talk:
 
 
 @pytest.fixture
-def talk(store: SqlStore) -> Talk:
+def talk(store: Store) -> Talk:
     return Talk(store)
 
 
@@ -98,7 +98,7 @@ def left_in(folder: Path, word: bytes = b"canary") -> list[str]:
 
 
 @in_a_file
-async def test_nothing_of_a_forgotten_person_is_left_in_the_files(store: SqlStore, tmp_path: Path) -> None:
+async def test_nothing_of_a_forgotten_person_is_left_in_the_files(store: Store, tmp_path: Path) -> None:
     dm, room = Talk(store, DM), Talk(store)
     quote = (Quoted("0", MO, "canary"), Quoted("1", BOB, "well"))
     await dm.answered(await dm.heard(MO, "my canary", images=(SECRET,)), reply="what a canary")
@@ -123,7 +123,7 @@ async def test_nothing_of_a_forgotten_person_is_left_in_the_files(store: SqlStor
     await store.check()
 
 
-async def test_what_answered_them_alone_goes_as_a_whole(store: SqlStore, talk: Talk) -> None:
+async def test_what_answered_them_alone_goes_as_a_whole(store: Store, talk: Talk) -> None:
     before = await talk.answered(await talk.heard(ANN, "hi"))
     overheard = await talk.heard(BOB, "hm", addressed=False)
     await talk.answered(overheard, await talk.heard(MO, "hello"))
@@ -136,7 +136,7 @@ async def test_what_answered_them_alone_goes_as_a_whole(store: SqlStore, talk: T
 
 
 async def test_where_others_were_answered_too_their_words_stay_and_the_reply_does_not(
-    store: SqlStore, talk: Talk
+    store: Store, talk: Talk
 ) -> None:
     ann = await talk.heard(ANN, "pancakes?\nor waffles?", images=(CAT,))
     mo = await talk.heard(MO, "waffles", images=(SECRET,))
@@ -148,7 +148,7 @@ async def test_where_others_were_answered_too_their_words_stay_and_the_reply_doe
     assert (record.people, record.effects) == ((ANN.id,), ())
 
 
-async def test_where_they_were_only_overheard_the_reply_to_others_stays(store: SqlStore, talk: Talk) -> None:
+async def test_where_they_were_only_overheard_the_reply_to_others_stays(store: Store, talk: Talk) -> None:
     mo = await talk.heard(MO, "i like the opera", addressed=False)
     ann = await talk.heard(ANN, "what shall we do?")
     lines = await talk.answered(mo, ann, reply="let's dance")
@@ -163,7 +163,7 @@ async def test_where_they_were_only_overheard_the_reply_to_others_stays(store: S
     "reply",
     ["mo the CANARY said so", "a Wednesday then", "it is 47b", 'she said "wednesday"'],
 )
-async def test_a_reply_that_names_or_repeats_them_goes(store: SqlStore, talk: Talk, reply: str) -> None:
+async def test_a_reply_that_names_or_repeats_them_goes(store: Store, talk: Talk, reply: str) -> None:
     mo = await talk.heard(MO, "on wednesday, at door 47b", addressed=False)
     ann = await talk.heard(ANN, "when?")
     await talk.answered(mo, ann, reply=reply)
@@ -172,7 +172,7 @@ async def test_a_reply_that_names_or_repeats_them_goes(store: SqlStore, talk: Ta
     assert await store.turn_behind("", "post 1") is None
 
 
-async def test_words_that_others_said_too_may_be_repeated(store: SqlStore, talk: Talk) -> None:
+async def test_words_that_others_said_too_may_be_repeated(store: Store, talk: Talk) -> None:
     mo = await talk.heard(MO, "not wednesday", addressed=False)
     ann = await talk.heard(ANN, "what about wednesday?")
     lines = await talk.answered(mo, ann, reply="wednesday it is")
@@ -180,7 +180,7 @@ async def test_words_that_others_said_too_may_be_repeated(store: SqlStore, talk:
     assert await talk.lines() == (talk.line(ann), *lines[1:])
 
 
-async def test_a_line_that_does_not_tell_who_spoke_goes_as_a_whole(store: SqlStore, talk: Talk) -> None:
+async def test_a_line_that_does_not_tell_who_spoke_goes_as_a_whole(store: Store, talk: Talk) -> None:
     """Small models are shown the bare words of all."""
     await talk.answered(await talk.heard(MO, "hello"), await talk.heard(ANN, "hi"), small=True)
     await store.forget(MO.id)
@@ -188,7 +188,7 @@ async def test_a_line_that_does_not_tell_who_spoke_goes_as_a_whole(store: SqlSto
     assert (await store.turns(ROOM, 1))[0].effects == ()
 
 
-async def test_quotes_go_from_messages_that_wait_and_from_lines(store: SqlStore, talk: Talk) -> None:
+async def test_quotes_go_from_messages_that_wait_and_from_lines(store: Store, talk: Talk) -> None:
     quoted = (Quoted("0", MO, "my secret"), Quoted("5", BOB, "well"), Quoted("6", None, "oh?"))
     answered = await talk.heard(ANN, "really?", quoted=quoted)
     lines = await talk.answered(answered, reply="sure")
@@ -199,7 +199,7 @@ async def test_quotes_go_from_messages_that_wait_and_from_lines(store: SqlStore,
     assert saved.lines == (talk.line(replace(answered, quoted=quoted[1:])), *lines[1:])
 
 
-async def test_a_turn_under_way_of_theirs_ends_without_effect(store: SqlStore, talk: Talk) -> None:
+async def test_a_turn_under_way_of_theirs_ends_without_effect(store: Store, talk: Talk) -> None:
     mo = await talk.heard(MO, "hello")
     turn = await talk.begun([mo])
     assert await store.forget(MO.id) == (ROOM,)
@@ -209,7 +209,7 @@ async def test_a_turn_under_way_of_theirs_ends_without_effect(store: SqlStore, t
     assert (await store.turns(ROOM, 1))[0].usage == Usage(10, 5, 2)
 
 
-async def test_the_turn_under_way_of_another_goes_on(store: SqlStore, talk: Talk) -> None:
+async def test_the_turn_under_way_of_another_goes_on(store: Store, talk: Talk) -> None:
     await talk.answered(await talk.heard(MO, "hello"))
     ann = await talk.heard(ANN, "hi")
     turn = await talk.begun([ann])
@@ -221,7 +221,7 @@ async def test_the_turn_under_way_of_another_goes_on(store: SqlStore, talk: Talk
 
 
 async def test_others_in_a_turn_that_was_overtaken_wait_again_unless_something_was_posted(
-    store: SqlStore, talk: Talk
+    store: Store, talk: Talk
 ) -> None:
     mo, ann, bob = [await talk.heard(author, "hi") for author in (MO, ANN, BOB)]
     quiet = await begun(store, ROOM, 0, "pixi", (mo.id, ann.id))
@@ -237,7 +237,7 @@ async def test_others_in_a_turn_that_was_overtaken_wait_again_unless_something_w
     assert (await store.load(ROOM)).waiting == (), "it would be answered twice"
 
 
-async def test_a_turn_begun_with_what_was_just_forgotten_leaves_nothing(store: SqlStore, talk: Talk) -> None:
+async def test_a_turn_begun_with_what_was_just_forgotten_leaves_nothing(store: Store, talk: Talk) -> None:
     """Whoever begins it still had the message in mind."""
     mo = await talk.heard(MO, "hello")
     await store.forget(MO.id)
@@ -247,7 +247,7 @@ async def test_a_turn_begun_with_what_was_just_forgotten_leaves_nothing(store: S
 
 
 async def test_acts_of_a_turn_that_was_overtaken_can_be_settled_even_after_a_reset(
-    store: SqlStore, talk: Talk
+    store: Store, talk: Talk
 ) -> None:
     turn = await begun(store, ROOM, 0, "pixi", ((await talk.heard(MO, "hi")).id,))
     await store.intend(turn, 0, "send", "hello")
@@ -258,7 +258,7 @@ async def test_acts_of_a_turn_that_was_overtaken_can_be_settled_even_after_a_res
     assert await store.turn_behind("", "900") is None
 
 
-async def test_a_forgotten_message_is_still_known_and_numbers_go_on(store: SqlStore, talk: Talk) -> None:
+async def test_a_forgotten_message_is_still_known_and_numbers_go_on(store: Store, talk: Talk) -> None:
     mo = await talk.heard(MO, "hello")
     await store.forget(MO.id)
     assert await store.receive(mo) is None
@@ -267,7 +267,7 @@ async def test_a_forgotten_message_is_still_known_and_numbers_go_on(store: SqlSt
     assert [message.text for message in (await store.load(ROOM)).waiting] == ["me again"]
 
 
-async def test_to_forget_twice_or_a_stranger_changes_nothing(store: SqlStore, talk: Talk) -> None:
+async def test_to_forget_twice_or_a_stranger_changes_nothing(store: Store, talk: Talk) -> None:
     lines = await talk.answered(await talk.heard(ANN, "hi"))
     await talk.answered(await talk.heard(MO, "hi"))
     assert await store.forget(MO.id) == (ROOM,)
@@ -277,7 +277,7 @@ async def test_to_forget_twice_or_a_stranger_changes_nothing(store: SqlStore, ta
     assert await talk.lines() == tuple(lines)
 
 
-async def test_a_picture_that_another_showed_too_stays(store: SqlStore, talk: Talk) -> None:
+async def test_a_picture_that_another_showed_too_stays(store: Store, talk: Talk) -> None:
     await talk.heard(MO, "look", images=(CAT, SECRET))
     ann = await talk.heard(ANN, "i have it too", images=(CAT,))
     await store.forget(MO.id)
@@ -293,7 +293,7 @@ async def test_a_store_in_memory_forgets_too() -> None:
     await store.close()
 
 
-async def test_forgetting_waits_for_nobody_and_loses_nobody(store: SqlStore, talk: Talk) -> None:
+async def test_forgetting_waits_for_nobody_and_loses_nobody(store: Store, talk: Talk) -> None:
     """Messages arrive and turns are recorded while somebody is forgotten again and again."""
     turn = await talk.begun([await talk.heard(ANN, "hi")])
     calls = [talk.heard(ANN if number % 2 else MO, str(number)) for number in range(100)]
@@ -309,7 +309,7 @@ async def test_forgetting_waits_for_nobody_and_loses_nobody(store: SqlStore, tal
 
 
 async def test_a_person_is_told_all_that_is_kept_of_them(
-    store: SqlStore, talk: Talk, monkeypatch: pytest.MonkeyPatch
+    store: Store, talk: Talk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("pixi.store.statements.journal.time.time", lambda: 1_000.0)
     overheard = await talk.heard(MO, "hm", addressed=False)
@@ -360,7 +360,7 @@ async def test_a_person_is_told_all_that_is_kept_of_them(
     assert "hello" not in json.dumps(told), "what others wrote is not theirs to see"
 
 
-async def test_of_a_stranger_and_of_somebody_forgotten_nothing_is_told(store: SqlStore, talk: Talk) -> None:
+async def test_of_a_stranger_and_of_somebody_forgotten_nothing_is_told(store: Store, talk: Talk) -> None:
     await talk.answered(await talk.heard(MO, "hello"))
     await store.forget(MO.id)
     for person in (MO.id, "99"):
@@ -375,7 +375,7 @@ async def test_of_a_stranger_and_of_somebody_forgotten_nothing_is_told(store: Sq
         }
 
 
-async def test_people_are_found_by_their_id_or_by_a_name(store: SqlStore, talk: Talk) -> None:
+async def test_people_are_found_by_their_id_or_by_a_name(store: Store, talk: Talk) -> None:
     await talk.heard(ANN, "hi")
     await talk.heard(replace(ANN, name="Annie"), "it is me")
     await talk.heard(replace(BOB, name="ANN "), "me too")
@@ -387,7 +387,7 @@ async def test_people_are_found_by_their_id_or_by_a_name(store: SqlStore, talk: 
     assert await store.people("nobody") == await store.people("") == ()
 
 
-async def test_a_turn_that_holds_words_that_were_forgotten_is_not_begun(store: SqlStore, talk: Talk) -> None:
+async def test_a_turn_that_holds_words_that_were_forgotten_is_not_begun(store: Store, talk: Talk) -> None:
     before = (await store.load(ROOM)).revision
     message = await talk.heard(ANN, "hi")
     await talk.heard(MO, "a secret")
@@ -400,7 +400,7 @@ async def test_a_turn_that_holds_words_that_were_forgotten_is_not_begun(store: S
 
 
 async def test_nothing_is_remembered_in_a_turn_in_which_somebody_was_forgotten(
-    store: SqlStore, talk: Talk
+    store: Store, talk: Talk
 ) -> None:
     messages = [await talk.heard(ANN, "hi"), await talk.heard(MO, "a secret")]
     await talk.begun(messages)
@@ -413,7 +413,7 @@ async def test_nothing_is_remembered_in_a_turn_in_which_somebody_was_forgotten(
 
 
 @in_a_file
-async def test_a_picture_that_is_missing_is_told(store: SqlStore, talk: Talk, tmp_path: Path) -> None:
+async def test_a_picture_that_is_missing_is_told(store: Store, talk: Talk, tmp_path: Path) -> None:
     await talk.heard(ANN, "look", images=(CAT,))
     with closing(sqlite3.connect(tmp_path / "pixi.db")) as other, other:
         other.execute("DELETE FROM pictures")
@@ -422,7 +422,7 @@ async def test_a_picture_that_is_missing_is_told(store: SqlStore, talk: Talk, tm
 
 
 async def test_a_person_of_many_turns_is_forgotten_and_told_of_with_few_statements(
-    store: SqlStore, talk: Talk, monkeypatch: pytest.MonkeyPatch
+    store: Store, talk: Talk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """To ask a server for each turn takes seconds, in which nobody else can write."""
     turns = 240
@@ -432,9 +432,9 @@ async def test_a_person_of_many_turns_is_forgotten_and_told_of_with_few_statemen
         if number % 3 == 0:
             await talk.answered(heard[1], reply="nothing of the kind")
     statements: list[str] = []
-    forget, export = people.forget, told.export
-    monkeypatch.setattr(people, "forget", lambda db, person: forget(Counted(db, statements), person))
-    monkeypatch.setattr(told, "export", lambda db, person: export(Counted(db, statements), person))
+    forget, export = forgetting.forget, personal_data.export
+    monkeypatch.setattr(forgetting, "forget", lambda db, person: forget(Counted(db, statements), person))
+    monkeypatch.setattr(personal_data, "export", lambda db, person: export(Counted(db, statements), person))
     assert len((await store.export(MO.id))["conversations"][0]["answers"]) == turns
     assert len(statements) < turns / 3
     statements.clear()
@@ -446,9 +446,7 @@ async def test_a_person_of_many_turns_is_forgotten_and_told_of_with_few_statemen
     assert [line.text for line in left].count("[SEND: nothing of the kind]") == turns // 3
 
 
-async def test_replies_of_later_turns_that_repeat_or_name_somebody_go_too(
-    store: SqlStore, talk: Talk
-) -> None:
+async def test_replies_of_later_turns_that_repeat_or_name_somebody_go_too(store: Store, talk: Talk) -> None:
     await talk.answered(await talk.heard(ANN, "who likes mountains?"), reply="nobody said porcupine yet")
     await talk.answered(await talk.heard(MO, "I keep a hedgehog, a porcupine, and love mountains"))
     replies = ("a hedgehog, I hear", "ask Mo the canary", "mountains are fine", "a porcupine")
@@ -470,7 +468,7 @@ async def test_replies_of_later_turns_that_repeat_or_name_somebody_go_too(
         assert await store.turn_behind("discord:", f"post {number}") is None
 
 
-async def test_an_answer_that_was_put_off_tells_of_nobody(store: SqlStore, talk: Talk) -> None:
+async def test_an_answer_that_was_put_off_tells_of_nobody(store: Store, talk: Talk) -> None:
     """Its message waits for another turn: whom the acts on record were meant for is known no more."""
     message = await talk.heard(MO, "hi")
     turn = await begun(store, ROOM, 0, "pixi", (message.id,))

@@ -10,7 +10,7 @@ from pixi.core.llm import AssistantLine, Line, Usage, UserLine
 from pixi.core.message import Author, Image, Message
 from pixi.store.kept import ChannelConfig, Effect, Tally
 from pixi.store.opening import open_store
-from pixi.store.sql import SqlStore
+from pixi.store.store import Store
 from tests.begun import begun
 
 ROOM = "discord:1:7:pixi"
@@ -20,7 +20,7 @@ NO_USAGE = Usage()
 
 
 async def said(
-    store: SqlStore,
+    store: Store,
     name: str,
     *,
     room: str = ROOM,
@@ -41,7 +41,7 @@ async def said(
     return turn
 
 
-async def begun_again(store: SqlStore, name: str, usage: Usage = NO_USAGE, cost: float = 0.0) -> None:
+async def begun_again(store: Store, name: str, usage: Usage = NO_USAGE, cost: float = 0.0) -> None:
     """An attempt that came to nothing, and the one after it, which is under way."""
     await store.receive(Message(name, ROOM, Author(name, "mo"), "hi", 1.0))
     turn = await begun(store, ROOM, 0, "pixi", (name,))
@@ -49,7 +49,7 @@ async def begun_again(store: SqlStore, name: str, usage: Usage = NO_USAGE, cost:
     await begun(store, ROOM, 0, "pixi", (name,))
 
 
-async def test_a_post_leads_to_its_turn(store: SqlStore, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_post_leads_to_its_turn(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     await said(store, "1", posted="900")
     monkeypatch.setattr(time, "time", lambda: 1_000_000.5)
     turn = await said(store, "3", overheard=["2"], posted="901", usage=Usage(30, 20, 10), cost=0.25)
@@ -63,7 +63,7 @@ async def test_a_post_leads_to_its_turn(store: SqlStore, monkeypatch: pytest.Mon
     assert record.effects == (Effect(turn, 0, "send", "hello", "done", "901", 3),)
 
 
-async def test_only_posts_under_the_prefix_are_known(store: SqlStore) -> None:
+async def test_only_posts_under_the_prefix_are_known(store: Store) -> None:
     await said(store, "1", posted="900")
     assert await store.turn_behind("discord:2:", "900") is None
     assert await store.turn_behind("discord:1:", "999") is None
@@ -71,7 +71,7 @@ async def test_only_posts_under_the_prefix_are_known(store: SqlStore) -> None:
     assert await store.turn_behind("discord:1:", "900") is None, "it was forgotten"
 
 
-async def test_a_turn_under_way_has_a_record_too(store: SqlStore) -> None:
+async def test_a_turn_under_way_has_a_record_too(store: Store) -> None:
     await store.receive(Message("1", ROOM, Author("11", "mo"), "hi", 1.0))
     turn = await begun(store, ROOM, 0, "pixi", ("1",))
     await store.intend(turn, 0, "send", "hello")
@@ -87,7 +87,7 @@ async def test_a_turn_under_way_has_a_record_too(store: SqlStore) -> None:
     )
 
 
-async def test_the_last_turns_come_oldest_first(store: SqlStore) -> None:
+async def test_the_last_turns_come_oldest_first(store: Store) -> None:
     ids = [await said(store, str(number)) for number in range(5)]
     await said(store, "9", room="discord:1:8:pixi")
     await begun_again(store, "10")
@@ -96,14 +96,14 @@ async def test_the_last_turns_come_oldest_first(store: SqlStore) -> None:
     assert await store.turns(ROOM, 0) == await store.turns(ROOM, -1) == await store.turns("new", 5) == ()
 
 
-async def test_turns_that_were_forgotten_have_no_lines(store: SqlStore) -> None:
+async def test_turns_that_were_forgotten_have_no_lines(store: Store) -> None:
     await said(store, "1")
     await store.reset(ROOM)
     (record,) = await store.turns(ROOM, 5)
     assert (record.people, record.lines, record.effects) == ((), (), ())
 
 
-async def test_the_tally_counts_tokens_and_the_known_costs(store: SqlStore) -> None:
+async def test_the_tally_counts_tokens_and_the_known_costs(store: Store) -> None:
     start = time.time()
     assert await store.tally("", 0.0) == Tally(0, Usage(), 0.0)
     await said(store, "1", usage=Usage(10, 5, 2), cost=0.5)
@@ -116,7 +116,7 @@ async def test_the_tally_counts_tokens_and_the_known_costs(store: SqlStore) -> N
     assert (await store.tally("", 0.0)).turns == 5
 
 
-async def test_what_people_chose_for_a_channel_is_kept(store: SqlStore, url: str) -> None:
+async def test_what_people_chose_for_a_channel_is_kept(store: Store, url: str) -> None:
     here, there = "discord:1:7:", "discord:1:8:"
     assert await store.places() == {}
     chosen = ChannelConfig(("pixi", "a, \"strange\" 'näme'"), "smart", home=True)
@@ -132,7 +132,7 @@ async def test_what_people_chose_for_a_channel_is_kept(store: SqlStore, url: str
     assert await store.places() == {here: chosen}
 
 
-async def test_watermarks_only_rise(store: SqlStore) -> None:
+async def test_watermarks_only_rise(store: Store) -> None:
     assert await store.watermarks("") == {}
     await store.mark({"discord:1:7:": 5, "discord:1:8:": 2**62, "discord:2:7:": 1})
     await store.mark({"discord:1:7:": 4, "discord:1:8:": 7, "discord:2:7:": 9})
@@ -143,7 +143,7 @@ async def test_watermarks_only_rise(store: SqlStore) -> None:
     assert (await store.watermarks(""))["discord:1:7:"] == 6
 
 
-async def test_a_watermark_that_is_counted_up_meanwhile_is_kept_as_it_was_asked(store: SqlStore) -> None:
+async def test_a_watermark_that_is_counted_up_meanwhile_is_kept_as_it_was_asked(store: Store) -> None:
     counted = {"a": 1}
     task = asyncio.create_task(store.mark(counted))
     await asyncio.sleep(0)

@@ -8,8 +8,8 @@ from pixi.core.llm import AssistantLine, Usage, UserLine
 from pixi.core.memory import Memory
 from pixi.core.message import Author, Image, Message, Quoted
 from pixi.store.kept import Deed, Forgotten
-from pixi.store.sql import SqlStore
-from pixi.store.statements import retention
+from pixi.store.statements import forgetting
+from pixi.store.store import Store
 from tests.begun import begun
 
 MO, ANN = Author("11", "mo"), Author("12", "ann")
@@ -22,7 +22,7 @@ def said(number: int, sent_at: float, room: str = ROOM, **more: object) -> Messa
     return Message(f"{room}-{number}", room, MO, f"old canary {number}", sent_at, **more)  # type: ignore[arg-type]
 
 
-async def answered(store: SqlStore, *messages: Message) -> int:
+async def answered(store: Store, *messages: Message) -> int:
     for message in messages:
         await store.receive(message)
     turn = await begun(store, messages[0].conversation, 0, "pixi", tuple(each.id for each in messages))
@@ -38,7 +38,7 @@ async def answered(store: SqlStore, *messages: Message) -> int:
     return turn
 
 
-async def test_old_words_go_and_ids_memories_and_sums_stay(store: SqlStore, tmp_path: Path) -> None:
+async def test_old_words_go_and_ids_memories_and_sums_stay(store: Store, tmp_path: Path) -> None:
     quote = (Quoted("0", ANN, "canary"),)
     await answered(store, said(1, OLD, images=(CAT,), quoted=quote))
     await store.receive(said(2, OLD, addressed=False))
@@ -62,7 +62,7 @@ async def test_old_words_go_and_ids_memories_and_sums_stay(store: SqlStore, tmp_
         assert CAT.data not in file.read_bytes(), file
 
 
-async def test_what_is_young_stays_to_the_byte(store: SqlStore) -> None:
+async def test_what_is_young_stays_to_the_byte(store: Store) -> None:
     await answered(store, said(1, NEW, images=(CAT,)))
     before = await store.load(ROOM)
     await store.receive(said(1, OLD, OTHER))
@@ -73,7 +73,7 @@ async def test_what_is_young_stays_to_the_byte(store: SqlStore) -> None:
     assert (await store.load(OTHER)).waiting == ()
 
 
-async def test_a_turn_under_way_is_left_until_it_has_ended(store: SqlStore) -> None:
+async def test_a_turn_under_way_is_left_until_it_has_ended(store: Store) -> None:
     message = said(1, OLD)
     await store.receive(message)
     turn = await begun(store, ROOM, 0, "pixi", (message.id,))
@@ -84,18 +84,18 @@ async def test_a_turn_under_way_is_left_until_it_has_ended(store: SqlStore) -> N
     assert len(unfinished.effects) == 1
 
 
-async def test_it_is_done_in_portions_and_tells_when_nothing_is_left(store: SqlStore) -> None:
-    many = retention.PORTION * 2 + 5
+async def test_it_is_done_in_portions_and_tells_when_nothing_is_left(store: Store) -> None:
+    many = forgetting.PORTION * 2 + 5
     for number in range(many):
         await store.receive(said(number, OLD, addressed=False))
     assert await store.forget_old(OLD + 1)
     left = len((await store.load(ROOM)).waiting)
-    assert left == many - retention.PORTION
+    assert left == many - forgetting.PORTION
     await forget_old(store, 1)
     assert (await store.load(ROOM)).waiting == ()
 
 
-async def test_whoever_holds_the_talk_in_memory_is_told(store: SqlStore) -> None:
+async def test_whoever_holds_the_talk_in_memory_is_told(store: Store) -> None:
     assert await store.forgotten(0) == Forgotten(0)
     await store.receive(said(1, OLD))
     await store.receive(said(1, NEW, OTHER))

@@ -10,7 +10,7 @@ from pixi.core.errors import LeaseHeld, StoreOutdated
 from pixi.core.message import Author, Message
 from pixi.store.kept import Effect
 from pixi.store.opening import open_store
-from pixi.store.sql import SqlStore
+from pixi.store.store import Store
 
 KILLED = """
 import asyncio, os, signal, sys
@@ -89,7 +89,7 @@ async def test_stores_that_take_the_same_message_begin_one_turn(url: str) -> Non
     stores = [await open_store(url) for _ in range(4)]
     await stores[0].receive(Message("1", "room", Author("1", "mo"), "hi", 0.5))
 
-    async def answer(store: SqlStore) -> int:
+    async def answer(store: Store) -> int:
         lease = await store.lease("room")
         return (await store.begin_turn("room", 0, "pixi", ("1",), lease=lease)).turn
 

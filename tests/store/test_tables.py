@@ -8,7 +8,7 @@ import pytest
 from pixi.core.errors import ConfigError, StoreError
 from pixi.store.database import Database
 from pixi.store.opening import open_store
-from pixi.store.sql import SqlStore
+from pixi.store.store import Store
 from pixi.store.tables import Schema, Tables
 from tests.store.kinds import everywhere
 
@@ -31,7 +31,7 @@ def told(db: Database, person: str) -> Any:
 BOOKS = Schema("books", (FIRST, SECOND), forget, told)
 
 
-async def opened(store: SqlStore, schema: Schema = BOOKS) -> Tables:
+async def opened(store: Store, schema: Schema = BOOKS) -> Tables:
     tables = Tables(schema)
     await store.open_tables(tables)
     return tables
@@ -55,14 +55,14 @@ async def titles(tables: Tables, person: str) -> list[str]:
 
 
 @everywhere
-async def test_what_is_written_is_read_by_its_bytes(store: SqlStore) -> None:
+async def test_what_is_written_is_read_by_its_bytes(store: Store) -> None:
     tables = await opened(store)
     numbers = [await wish(tables, "discord:7", title) for title in ("b", "Z", "a", "É")]
     assert len(set(numbers)) == 4
     assert await titles(tables, "discord:7") == ["Z", "a", "b", "É"]
 
 
-async def test_tables_that_nobody_opened_say_so_and_are_told_of(store: SqlStore) -> None:
+async def test_tables_that_nobody_opened_say_so_and_are_told_of(store: Store) -> None:
     with pytest.raises(StoreError, match="The tables of books are not open"):
         await titles(Tables(BOOKS), "discord:7")
     assert await store.unreached_tables() == ()
@@ -81,7 +81,7 @@ async def test_tables_of_an_addon_that_is_gone_are_told_of(url: str) -> None:
 
 
 @everywhere
-async def test_a_later_version_keeps_what_is_there(store: SqlStore) -> None:
+async def test_a_later_version_keeps_what_is_there(store: Store) -> None:
     await wish(await opened(store, Schema("books", (FIRST,))), "discord:7", "Emma")
     tables = await opened(store)
     rows = await tables.read(lambda db: db.execute("SELECT title, year FROM books_wishes").fetchall())
@@ -89,13 +89,13 @@ async def test_a_later_version_keeps_what_is_there(store: SqlStore) -> None:
 
 
 @everywhere
-async def test_tables_of_a_later_addon_are_left_alone(store: SqlStore) -> None:
+async def test_tables_of_a_later_addon_are_left_alone(store: Store) -> None:
     await wish(await opened(store), "discord:7", "Emma")
     with pytest.raises(StoreError, match=r"later version of the addon \(2; this one knows 1\): update"):
         await opened(store, Schema("books", (FIRST,)))
 
 
-async def test_a_version_that_fails_is_made_whole_or_not_at_all(store: SqlStore) -> None:
+async def test_a_version_that_fails_is_made_whole_or_not_at_all(store: Store) -> None:
     broken = Schema("books", (FIRST, ("ALTER TABLE books_wishes ADD COLUMN year NOTHING (",)))
     with pytest.raises(StoreError):
         await opened(store, broken)
@@ -116,7 +116,7 @@ async def test_two_processes_make_them_once(url: str) -> None:
             await store.close()
 
 
-async def test_all_is_written_or_nothing(store: SqlStore) -> None:
+async def test_all_is_written_or_nothing(store: Store) -> None:
     tables = await opened(store)
 
     def half(db: Database) -> None:
@@ -129,7 +129,7 @@ async def test_all_is_written_or_nothing(store: SqlStore) -> None:
 
 
 @everywhere
-async def test_who_is_forgotten_is_forgotten_there_too(store: SqlStore) -> None:
+async def test_who_is_forgotten_is_forgotten_there_too(store: Store) -> None:
     tables = await opened(store)
     await wish(tables, "discord:7", "Emma")
     await wish(tables, "discord:8", "Persuasion")

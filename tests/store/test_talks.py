@@ -9,7 +9,7 @@ from pixi.core.llm import AssistantLine, Usage, UserLine
 from pixi.core.message import Author, Message
 from pixi.store.kept import AnsweredMessage, ApiKey, Talk
 from pixi.store.opening import open_store
-from pixi.store.sql import SqlStore
+from pixi.store.store import Store
 from tests.begun import begun
 from tests.store.kinds import everywhere
 
@@ -22,13 +22,13 @@ KEY = ApiKey("shop", "d1", ("chat", "chat:on-behalf"), ("pixi", "rex"), created=
 WIDGET = ApiKey("widget", "d2", (), ("pixi",), ("https://example.org",), 2.0, signs="5a")
 
 
-async def keep_all(store: SqlStore) -> None:
+async def keep_all(store: Store) -> None:
     for talk in (TALK, OTHER, WITH_ANN, HERS):
         await store.keep_talk(talk)
 
 
 @everywhere
-async def test_the_latest_talks_of_a_person_come_first(store: SqlStore) -> None:
+async def test_the_latest_talks_of_a_person_come_first(store: Store) -> None:
     await keep_all(store)
     assert await store.talks(MO, "", 9) == (OTHER, WITH_ANN, TALK)
     assert await store.talks(MO, "pixi", 9) == (OTHER, TALK)
@@ -37,7 +37,7 @@ async def test_the_latest_talks_of_a_person_come_first(store: SqlStore) -> None:
 
 
 @everywhere
-async def test_a_name_leads_to_the_talk_of_that_person_alone(store: SqlStore) -> None:
+async def test_a_name_leads_to_the_talk_of_that_person_alone(store: Store) -> None:
     await keep_all(store)
     assert await store.talk(MO, "one") == WITH_ANN, "the latest of that name"
     assert await store.talk(MO, "one", "pixi") == TALK
@@ -46,7 +46,7 @@ async def test_a_name_leads_to_the_talk_of_that_person_alone(store: SqlStore) ->
     assert await store.talk(ANN, "' OR 1 --") is None
 
 
-async def test_a_talk_is_kept_once_and_never_grows_younger(store: SqlStore) -> None:
+async def test_a_talk_is_kept_once_and_never_grows_younger(store: Store) -> None:
     await store.keep_talk(TALK)
     await store.keep_talk(replace(TALK, person=ANN, name="mine now", began=50.0, last=60.0))
     await store.keep_talk(replace(TALK, last=5.0))
@@ -55,7 +55,7 @@ async def test_a_talk_is_kept_once_and_never_grows_younger(store: SqlStore) -> N
 
 
 @everywhere
-async def test_talks_are_exported_and_forgotten_with_their_person(store: SqlStore) -> None:
+async def test_talks_are_exported_and_forgotten_with_their_person(store: Store) -> None:
     await keep_all(store)
     (known,) = await store.people(MO)
     assert known.id == MO
@@ -75,7 +75,7 @@ async def test_talks_are_exported_and_forgotten_with_their_person(store: SqlStor
     assert await store.talks(ANN, "", 9) == (HERS,)
 
 
-async def test_a_talk_outlives_a_reset_and_goes_when_it_is_old(store: SqlStore) -> None:
+async def test_a_talk_outlives_a_reset_and_goes_when_it_is_old(store: Store) -> None:
     await keep_all(store)
     await store.reset(TALK.address)
     assert await store.talk(MO, "one", "pixi") == TALK
@@ -83,7 +83,7 @@ async def test_a_talk_outlives_a_reset_and_goes_when_it_is_old(store: SqlStore) 
     assert await store.talks(MO, "", 9) == (OTHER, WITH_ANN)
 
 
-async def test_many_old_talks_go_in_portions(store: SqlStore) -> None:
+async def test_many_old_talks_go_in_portions(store: Store) -> None:
     for number in range(201):
         await store.keep_talk(replace(TALK, address=f"http:{number}:pixi"))
     assert await store.forget_old(25.0)
@@ -93,7 +93,7 @@ async def test_many_old_talks_go_in_portions(store: SqlStore) -> None:
 
 
 @everywhere
-async def test_a_key_is_found_by_its_digest_until_it_is_revoked(store: SqlStore) -> None:
+async def test_a_key_is_found_by_its_digest_until_it_is_revoked(store: Store) -> None:
     assert await store.add_key(KEY)
     assert await store.add_key(WIDGET)
     assert (await store.key_of("d1"), await store.key_of("d2")) == (KEY, WIDGET)
@@ -107,7 +107,7 @@ async def test_a_key_is_found_by_its_digest_until_it_is_revoked(store: SqlStore)
 
 
 @everywhere
-async def test_a_name_is_in_use_once_and_free_again_when_its_key_was_revoked(store: SqlStore) -> None:
+async def test_a_name_is_in_use_once_and_free_again_when_its_key_was_revoked(store: Store) -> None:
     await store.add_key(KEY)
     again = replace(KEY, digest="d9", created=5.0)
     assert not await store.add_key(again)
@@ -118,7 +118,7 @@ async def test_a_name_is_in_use_once_and_free_again_when_its_key_was_revoked(sto
     assert await store.keys() == (replace(KEY, revoked=4.0), again)
 
 
-async def test_a_key_that_another_process_revokes_is_gone_at_once(store: SqlStore, url: str) -> None:
+async def test_a_key_that_another_process_revokes_is_gone_at_once(store: Store, url: str) -> None:
     await store.add_key(KEY)
     assert await store.key_of("d1") == KEY
     other = await open_store(url)
@@ -130,12 +130,12 @@ async def test_a_key_that_another_process_revokes_is_gone_at_once(store: SqlStor
 ROOM = TALK.address
 
 
-async def said(store: SqlStore, name: str) -> None:
+async def said(store: Store, name: str) -> None:
     await store.receive(Message(name, ROOM, Author(MO, "mo"), f"hi {name}", 1.0))
 
 
 @everywhere
-async def test_a_message_leads_to_the_turn_that_answers_it(store: SqlStore) -> None:
+async def test_a_message_leads_to_the_turn_that_answers_it(store: Store) -> None:
     assert await store.answer_to(ROOM, "1") is None
     await said(store, "1")
     assert await store.answer_to(ROOM, "1") == AnsweredMessage("hi 1", None)
@@ -155,7 +155,7 @@ async def test_a_message_leads_to_the_turn_that_answers_it(store: SqlStore) -> N
     assert (ended.turn,) == await store.turns(ROOM, 9)
 
 
-async def test_of_a_message_that_comes_due_again_the_later_turn_is_told(store: SqlStore) -> None:
+async def test_of_a_message_that_comes_due_again_the_later_turn_is_told(store: Store) -> None:
     await said(store, "1")
     first = await begun(store, ROOM, 0, "pixi", ("1",))
     assert await store.end_turn(first, (UserLine("> hi 1"),), "stop", 1, Usage(), again=("1",))
@@ -168,7 +168,7 @@ async def test_of_a_message_that_comes_due_again_the_later_turn_is_told(store: S
 
 
 @pytest.mark.parametrize("how", ["forget", "reset"])
-async def test_a_message_that_was_forgotten_is_still_known_to_have_come(store: SqlStore, how: str) -> None:
+async def test_a_message_that_was_forgotten_is_still_known_to_have_come(store: Store, how: str) -> None:
     await said(store, "1")
     turn = await begun(store, ROOM, 0, "pixi", ("1",))
     lines = (UserLine("> hi 1"), AssistantLine("[SEND: hello]"))

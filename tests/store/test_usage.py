@@ -17,7 +17,7 @@ from pixi.core.spending import (
     way_of_searching,
 )
 from pixi.store.kept import Deed
-from pixi.store.sql import SqlStore
+from pixi.store.store import Store
 from tests.begun import begun
 
 DAY = 20_500
@@ -29,7 +29,7 @@ WAY = way_of_searching("searxng")
 DM = UsageEntry(DAY, "11", "discord:9", "", "gpt-5-mini", messages=1, usage=Usage(10, 0, 5), unpriced=15)
 
 
-async def test_what_is_entered_is_added_up(store: SqlStore) -> None:
+async def test_what_is_entered_is_added_up(store: Store) -> None:
     await store.spend([MO, MO, ANN, DM])
     await store.spend([replace(MO, day=DAY + 1), replace(MO, model="other")])
     (all_of_it,) = await store.usage(DAY, DAY + 1)
@@ -49,14 +49,14 @@ async def test_what_is_entered_is_added_up(store: SqlStore) -> None:
     ]
 
 
-async def test_where_nothing_was_used_the_sum_is_nothing(store: SqlStore) -> None:
+async def test_where_nothing_was_used_the_sum_is_nothing(store: Store) -> None:
     (nothing,) = await store.usage(0, DAY)
     assert nothing == UsageEntry()
     assert await store.usage(0, DAY, "day") == ()
     assert (await store.used(DAY, "person", "11")).is_nothing
 
 
-async def test_one_of_them_and_one_day(store: SqlStore) -> None:
+async def test_one_of_them_and_one_day(store: Store) -> None:
     await store.spend([MO, ANN, DM, replace(MO, day=DAY - 1)])
     assert (await store.used(DAY, "person", "11")).messages == 2
     assert (await store.used(DAY, "channel", "discord:7")).amount("tokens") == 2_100
@@ -64,7 +64,7 @@ async def test_one_of_them_and_one_day(store: SqlStore) -> None:
     assert (await store.used(DAY, "guild", "discord:2")).is_nothing
 
 
-async def test_strangers_words_are_kept_whatever_they_are(store: SqlStore) -> None:
+async def test_strangers_words_are_kept_whatever_they_are(store: Store) -> None:
     odd = replace(MO, person="'; DROP TABLE usage; --", channel="\ud800", model="a\x1bb")
     await store.spend([odd, odd])
     assert (await store.used(DAY, "person", odd.person)).messages == 2
@@ -72,7 +72,7 @@ async def test_strangers_words_are_kept_whatever_they_are(store: SqlStore) -> No
     assert (row.channel, row.model) == ("?", "a\x1bb")
 
 
-async def test_many_small_sums_stay_exact_enough(store: SqlStore) -> None:
+async def test_many_small_sums_stay_exact_enough(store: Store) -> None:
     await store.spend([replace(MO, cost=123_456.75)])
     for _ in range(10):
         await store.spend([replace(MO, cost=0.00001) for _ in range(100)])
@@ -80,7 +80,7 @@ async def test_many_small_sums_stay_exact_enough(store: SqlStore) -> None:
     assert row.cost == pytest.approx(123_456.76, abs=1e-6)
 
 
-async def test_a_notice_is_given_once_a_day(store: SqlStore) -> None:
+async def test_a_notice_is_given_once_a_day(store: Store) -> None:
     assert await store.notice(DAY, "person", "11")
     assert not await store.notice(DAY, "person", "11")
     assert await store.notice(DAY, "channel", "11")
@@ -88,7 +88,7 @@ async def test_a_notice_is_given_once_a_day(store: SqlStore) -> None:
     assert not await store.notice(DAY, "person", "11"), "a clock was set back"
 
 
-async def test_who_is_forgotten_leaves_what_was_used_and_no_name(store: SqlStore) -> None:
+async def test_who_is_forgotten_leaves_what_was_used_and_no_name(store: Store) -> None:
     await store.spend([MO, ANN, DM, replace(MO, person=""), replace(DM, channel="discord:10")])
     await store.spend([replace(MO, messages=0, model=WAY, usage=Usage(searches=3), cost=0.03)])
     await store.notice(DAY, "person", "11")
@@ -107,7 +107,7 @@ async def test_who_is_forgotten_leaves_what_was_used_and_no_name(store: SqlStore
     assert await store.usage(DAY, DAY, "person", "channel", "guild") == rows
 
 
-async def test_a_person_is_told_what_they_used(store: SqlStore) -> None:
+async def test_a_person_is_told_what_they_used(store: Store) -> None:
     await store.spend([MO, ANN, DM])
     told = (await store.export("11"))["usage"]
     assert json.loads(json.dumps(told))[0] == {
@@ -128,7 +128,7 @@ async def test_a_person_is_told_what_they_used(store: SqlStore) -> None:
     assert [(each["model"], each["searches"]) for each in told if each["searches"]] == [(WAY, 3)]
 
 
-async def test_a_turn_and_what_it_used_are_on_record_together(store: SqlStore) -> None:
+async def test_a_turn_and_what_it_used_are_on_record_together(store: Store) -> None:
     await store.receive(Message("1", "room", Author("11", "mo"), "hi", 1.0))
     turn = await begun(store, "room", 0, "pixi", ("1",))
     deed = Deed("room", "", turn, "pixi", "11", "ban", "{}")
@@ -139,7 +139,7 @@ async def test_a_turn_and_what_it_used_are_on_record_together(store: SqlStore) -
     assert (await store.used(DAY, "person", "11")).messages == 2, "also of a turn that was ended before"
 
 
-async def test_what_is_used_after_somebody_was_forgotten_is_nobodys(store: SqlStore) -> None:
+async def test_what_is_used_after_somebody_was_forgotten_is_nobodys(store: Store) -> None:
     await store.receive(Message("1", "room", Author("11", "mo"), "hi", 1.0))
     turn = await begun(store, "room", 0, "pixi", ("1",))
     await store.forget("11")
@@ -149,7 +149,7 @@ async def test_what_is_used_after_somebody_was_forgotten_is_nobodys(store: SqlSt
     assert [(row.person, row.channel) for row in rows] == [("", ""), ("", "discord:7")]
 
 
-async def test_messages_can_be_made_to_be_merely_overheard(store: SqlStore) -> None:
+async def test_messages_can_be_made_to_be_merely_overheard(store: Store) -> None:
     for name in ("1", "2"):
         await store.receive(Message(name, "room", Author("11", "mo"), "hi", 9.0))
     assert await store.unanswered("room", 0.0) == ("room",)

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from pixi.core.persona import Persona
     from pixi.personas.files import LoadedPersona
     from pixi.settings import Settings
-    from pixi.store.sql import SqlStore
+    from pixi.store.store import Store
 
 
 Check = Callable[["Settings"], AsyncIterator[Finding]]
@@ -254,7 +254,7 @@ async def check_store(settings: "Settings") -> AsyncIterator[Finding]:
         yield finding
 
 
-async def _store_trouble(store: "SqlStore") -> str:
+async def _store_trouble(store: "Store") -> str:
     """Return what is wrong with a store, "" if it is whole; close the store."""
     try:
         await store.check()

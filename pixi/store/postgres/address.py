@@ -27,7 +27,7 @@ _PATIENCE: Mapping[str, str | int | None] = {
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """What is needed to connect.
+    """The address of a schema on a server.
 
     Attributes:
         conninfo: for the driver; may hold a password.
@@ -130,28 +130,28 @@ _LOST = frozenset({"25P03", "57P01", "57P02", "57P03", "57P05"})
 
 
 def is_lost(error: psycopg.Error) -> bool:
-    """Whether the connection went with it."""
+    """Return True if the connection went with the error."""
     code = error.sqlstate or ""
     return code in _LOST or code.startswith("08")
 
 
 def is_locked(error: psycopg.Error) -> bool:
-    """Whether another connection held a lock for longer than we wait."""
+    """Return True if another connection held a lock for longer than we wait."""
     return error.sqlstate == "55P03"
 
 
 def is_not_ready(error: psycopg.Error) -> bool:
-    """Whether the server is about to take connections."""
+    """Return True if the server is about to take connections."""
     return _mend(error) == _NOT_READY
 
 
 def store_error(error: Exception, address: Address) -> StoreError:
-    """The error of a call."""
+    """Return the error of a call."""
     return StoreError(_text(error, address))
 
 
 def opening_error(error: Exception, address: Address) -> ConfigError:
-    """The error of connecting, or of making the tables."""
+    """Return the error of connecting, or of making the tables."""
     return ConfigError(_text(error, address))
 
 

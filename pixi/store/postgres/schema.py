@@ -235,3 +235,8 @@ TABLES = frozenset(
     }
 )
 """All tables of the present version."""
+
+
+def without_nul(text: str) -> str:
+    """Return text with a picture in place of each NUL, a character that this database knows in no text."""
+    return text.replace("\0", "\u2400")

@@ -15,8 +15,8 @@ from psycopg.types.string import StrDumperUnknown
 
 from pixi.core.errors import ConfigError
 from pixi.store.postgres.address import Address, is_not_ready, opening_error
-from pixi.store.postgres.schema import FIRST_VERSION, MIGRATIONS, TABLES
-from pixi.store.sqlite.faults import later_version
+from pixi.store.postgres.schema import FIRST_VERSION, MIGRATIONS, TABLES, without_nul
+from pixi.store.sqlite.faults import COPYING, later_version, unfinished_copy
 from pixi.store.sqlite.schema import APPLICATION
 
 T = TypeVar("T")
@@ -31,7 +31,7 @@ STARTING_SECONDS = 20.0
 SILENT_SECONDS = 30.0
 """How long a server may say nothing to a statement. A frozen one is told from a slow one by nothing else."""
 LONG_SECONDS = 600.0
-"""The same where all that is kept is looked at, or altered."""
+"""How long it may say nothing where all that is kept is looked at, or altered."""
 
 
 class Session(psycopg.Connection[TupleRow]):
@@ -41,7 +41,7 @@ class Session(psycopg.Connection[TupleRow]):
 
     @contextmanager
     def patient(self) -> Iterator[None]:
-        """For statements that may take long, until the block is left."""
+        """Allow statements to take long, until the block is left."""
         self._is_patient = True
         try:
             yield
@@ -57,7 +57,8 @@ class Session(psycopg.Connection[TupleRow]):
         return super().wait(self._bounded(gen), *args, **named)
 
     def _bounded(self, asking: PQGen[T]) -> PQGen[T]:
-        """What the driver asks, and is told several times a second: whether there is news of the server."""
+        """Pass the driver's questions on for as long as there is news of the server, and end when there is
+        none."""
         seconds = LONG_SECONDS if self._is_patient else SILENT_SECONDS
         deadline = time.monotonic() + seconds
         try:
@@ -73,13 +74,8 @@ class Session(psycopg.Connection[TupleRow]):
             return cast(T, end.value)
 
 
-def without_nul(text: str) -> str:
-    """Return text with a picture in place of each NUL, a character that this database knows in no text."""
-    return text.replace("\0", "\u2400")
-
-
 class _Text(StrDumperUnknown):
-    """Text as this database can hold it."""
+    """Dump text as this database can hold it."""
 
     def dump(self, obj: str) -> bytes:
         dumped = super().dump(without_nul(obj))
@@ -126,7 +122,8 @@ def connect(address: Address) -> Session:
 
 
 def lock(address: Address) -> str:
-    """The statement that waits until no other process writes in these tables, and holds for a transaction."""
+    """Return the statement that waits until no other process writes in these tables, and holds for a
+    transaction."""
     return f"SELECT pg_advisory_xact_lock({APPLICATION}, {crc32(address.schema.encode()) - 2**31})"
 
 
@@ -146,15 +143,21 @@ def is_owner_held(session: Session, address: Address, number: int) -> bool:
 
 
 def _owner_key(address: Address, number: int) -> int:
-    """Of the locks with one number, which are others than those with two; see `lock`."""
+    """Return the key of an owner's lock. Locks with one number are others than those with two; see `lock`."""
     return (crc32(address.schema.encode()) - 2**31) * 2**32 + number % 2**32
 
 
-def version_of(session: Session, address: Address) -> int:
-    """The version of the tables; 0 where there are none.
+def version_of(session: Session, address: Address, *, unfinished: bool = False) -> int:
+    """Return the version of the tables; 0 where there are none.
+
+    Args:
+        session: the connection.
+        address: of the store.
+        unfinished: whether it may be a copy that is not finished.
 
     Raises:
-        ConfigError: the tables are not ours, or of a later version, or the server does not do.
+        ConfigError: the tables are not ours, of a later version, or an unfinished copy, or the server does
+            not do.
     """
     if session.info.server_version < OLDEST_SERVER:
         raise ConfigError(f"The store {address}: Pixi needs PostgreSQL {OLDEST_SERVER // 10_000} or later.")
@@ -173,6 +176,8 @@ def version_of(session: Session, address: Address) -> int:
         latest = FIRST_VERSION + len(MIGRATIONS) - 1
         if version > latest:
             raise later_version(str(address), version, latest)
+        if COPYING in tables and not unfinished:
+            raise unfinished_copy(str(address))
         return version
     foreign = sorted(tables & TABLES)
     if foreign:
@@ -183,7 +188,7 @@ def version_of(session: Session, address: Address) -> int:
     return 0
 
 
-def migrate(session: Session, address: Address) -> None:
+def migrate(session: Session, address: Address, *, unfinished: bool = False) -> None:
     """Bring the tables to the present version, in one transaction.
 
     Raises:
@@ -191,12 +196,12 @@ def migrate(session: Session, address: Address) -> None:
         psycopg.Error: it cannot be done.
     """
     latest = FIRST_VERSION + len(MIGRATIONS) - 1
-    if version_of(session, address) == latest:
+    if version_of(session, address, unfinished=unfinished) == latest:
         return
     with session.patient(), session.transaction():
         session.execute(lock(address).encode())
         # Read again under the lock: another process may have done it meanwhile.
-        version = version_of(session, address)
+        version = version_of(session, address, unfinished=unfinished)
         if version == latest:
             return
         _make_schema(session, address.schema)
@@ -224,7 +229,7 @@ def end_session(session: Session, process: tuple[int, str]) -> None:
 
 
 def process_of(session: Session) -> tuple[int, str]:
-    """The server's process behind a connection, and when it began."""
+    """Return the server's process behind a connection, and when it began."""
     found = session.execute(
         "SELECT pid, backend_start::text FROM pg_stat_activity WHERE pid = pg_backend_pid()"
     ).fetchone()

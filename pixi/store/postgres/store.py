@@ -12,7 +12,7 @@ import psycopg
 
 from pixi.core.errors import StoreError
 from pixi.store.postgres.address import Address, is_locked, is_lost, opening_error, read_address, store_error
-from pixi.store.postgres.schema import ID, TABLES, TEXT
+from pixi.store.postgres.schema import ID, TABLES, TEXT, without_nul
 from pixi.store.postgres.session import (
     Session,
     connect,
@@ -24,9 +24,8 @@ from pixi.store.postgres.session import (
     open_session,
     process_of,
     version_of,
-    without_nul,
 )
-from pixi.store.sql import SqlStore
+from pixi.store.store import Store
 from pixi.store.writer import Writer
 
 T = TypeVar("T")
@@ -156,7 +155,8 @@ class PostgresConnection:
         return done
 
     def _beginning(self) -> bytes:
-        """In one go: the lock, and a note of what is written, which is kept or lost with it.
+        """Return the statements that begin a transaction: the lock, and a note of what is written, which is
+        kept or lost with it.
 
         An id of the transaction would not do: after a crash a server may give it to somebody else's.
         """
@@ -168,7 +168,7 @@ class PostgresConnection:
         ).encode()
 
     def _was_kept(self) -> bool:
-        """Whether the commit happened that was cut off. The lock says that it is not still under way."""
+        """Return True if the commit that was cut off happened. The lock says that it is over."""
         for _ in range(_ATTEMPTS):
             try:
                 self._reach()
@@ -187,7 +187,7 @@ class PostgresConnection:
             self._session.close()
 
     def _is_gone(self, error: psycopg.Error) -> bool:
-        """Whether the connection is lost; then it is closed."""
+        """Return True if the connection is lost; then it is closed."""
         if is_lost(error):
             self._session.close()
         return self._session.closed
@@ -271,7 +271,7 @@ class PostgresConnection:
 
 
 def has_tables(address: Address) -> bool:
-    """Whether a database holds the tables already. Nothing is made.
+    """Return True if a database holds the tables already. Nothing is made.
 
     Raises:
         ConfigError: it cannot be opened, or is not ours.
@@ -287,18 +287,18 @@ def has_tables(address: Address) -> bool:
 
 @lru_cache(maxsize=1_000)
 def _changed(statement: str) -> str:
-    """The table in which a statement leaves room; "" for none."""
+    """Return the table in which a statement leaves room; "" for none."""
     found = re.match(r"(?:DELETE FROM|UPDATE|INSERT INTO (?=.* DO UPDATE )) *(\w+)", statement)
     return found[1] if found else ""
 
 
 @lru_cache(maxsize=1_000)
 def _in_its_words(statement: str) -> bytes:
-    """A statement as the driver wants it: `%s` for a value."""
+    """Return a statement as the driver wants it: `%s` for a value."""
     return statement.replace("%", "%%").replace("?", "%s").encode()
 
 
-class PostgresStore(SqlStore):
+class PostgresStore(Store):
     """`Store` over one schema of a database. Several processes may use one at once."""
 
     WORDS: ClassVar = {"id": ID, "text": TEXT}

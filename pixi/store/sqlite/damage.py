@@ -76,8 +76,13 @@ def suspect(path: Path) -> None:
         os.close(os.open(_beside(path, "-suspect"), os.O_CREAT | os.O_WRONLY, 0o600))
 
 
+def is_suspected(path: Path) -> bool:
+    """Return True if the next start is to look through the whole file."""
+    return identity(_beside(path, "-suspect")) is not None
+
+
 def set_aside_before(path: Path) -> list[Path]:
-    """The damaged files that lie beside a store, oldest first."""
+    """Return the damaged files that lie beside a store, oldest first."""
     names = sorted(path.parent.glob(f"{path.name}.damaged-*")) if path.parent.is_dir() else []
     return [name for name in names if not name.name.endswith("-wal")]
 
@@ -91,7 +96,7 @@ def _looked_at(path: Path) -> sqlite3.Connection:
     Raises:
         Damaged: it is not whole.
     """
-    met, crashed = identity(_beside(path, "-suspect")) is not None, _has_log(path)
+    met, crashed = is_suspected(path), _has_log(path)
     connection = connect(path)
     try:
         if met:
@@ -112,7 +117,7 @@ def _looked_at(path: Path) -> sqlite3.Connection:
 
 
 def _has_log(path: Path) -> bool:
-    """Whether the last process did not close the file as it should be, or another one has it open."""
+    """Return True if the last process did not close the file well, or another one has it open."""
     try:
         return _beside(path, "-wal").stat().st_size > 0
     except (OSError, ValueError):  # ValueError: a zero byte in the path
@@ -214,7 +219,7 @@ def _carried(counts: Mapping[str, int]) -> str:
 
 
 def _rescued(path: Path, new: Path) -> dict[str, int]:
-    """Make a new file of what can be read; gives how many rows of each table."""
+    """Make a new file of what can be read; return how many rows of each table."""
     new.unlink(missing_ok=True)
     os.close(os.open(new, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
     with closing(sqlite3.connect(new, isolation_level=None)) as connection:
@@ -240,7 +245,7 @@ def _exchange(path: Path, new: Path, aside: Path) -> None:
 
 
 def _in_use_by_nobody(path: Path) -> None:
-    """See that no process has the file open, or wait until it has let go.
+    """Check that no process has the file open, or wait until it has let go.
 
     Raises:
         ConfigError: one keeps it open.
@@ -277,7 +282,7 @@ def _alone(path: Path) -> Iterator[None]:
 
 
 def _free_name(path: Path) -> Path:
-    """A name that nothing has, which tells when."""
+    """Return a name that no file has, with the time in it."""
     stem = f".damaged-{datetime.now():%Y%m%d-%H%M%S}"
     names = (_beside(path, f"{stem}{more}") for more in ("", *(f"-{number}" for number in range(2, 1_000))))
     return next(name for name in names if not (name.exists() or _beside(name, "-wal").exists()))
@@ -288,7 +293,7 @@ def _beside(path: Path, ending: str) -> Path:
 
 
 def identity(path: Path) -> Identity:
-    """By which a file is told from another one of its name."""
+    """Return what tells a file from another one of its name; None if there is none."""
     try:
         status = path.stat()
     except (OSError, ValueError):

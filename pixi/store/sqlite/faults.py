@@ -1,4 +1,4 @@
-"""What the database complains of, in the operator's words."""
+"""Errors of the database in the operator's words, and the locks of owners."""
 
 import os
 import re
@@ -26,11 +26,11 @@ _MENDS = {
 _DAMAGE_WITHOUT_CODE = re.compile(
     "Could not decode to UTF-8|no such (table|column|index)|has no column named|unsupported file format"
 )
-"""What SQLite, and Python for it, say of tables and texts that are not as they were made."""
+"""Complaints of SQLite, and of Python for it, about tables and texts that are not as they were made."""
 
 
 def _code(error: Exception) -> int:
-    """SQLite's primary result code; 0 where the error is not SQLite's."""
+    """Return SQLite's primary result code; 0 if the error is not SQLite's."""
     code = getattr(error, "sqlite_errorcode", 0)
     if code == sqlite3.SQLITE_IOERR_SHMSIZE:  # no room for the index of the log, which is mapped into memory
         return sqlite3.SQLITE_FULL
@@ -38,7 +38,7 @@ def _code(error: Exception) -> int:
 
 
 def is_busy(error: Exception) -> bool:
-    """Whether another connection held the lock for longer than we wait."""
+    """Return True if another connection held the lock for longer than we wait."""
     return _code(error) in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
 
@@ -48,7 +48,7 @@ def _text(error: Exception, name: str) -> str:
 
 
 def store_error(error: Exception, name: str) -> StoreError:
-    """The error of a call."""
+    """Return the error of a call."""
     return StoreError(_text(error, name))
 
 
@@ -83,15 +83,34 @@ def is_suspicious(error: Exception) -> bool:
 
 
 def opening_error(error: Exception, name: str) -> ConfigError:
-    """The error of opening the file."""
+    """Return the error of opening the file."""
     return (Damaged if is_damage(error) else ConfigError)(_text(error, name))
 
 
 def later_version(name: str, version: int, known: int) -> ConfigError:
-    """The error of opening what a later version of this program wrote."""
+    """Return the error of opening what a later version of this program wrote."""
     return ConfigError(
         f"The store {name} was written by a later Pixi (version {version} of the tables, "
         f"this one knows {known}); update Pixi, or name another store in [store] url."
+    )
+
+
+COPYING = "copying"
+"""The table that a store has while it is being made as a copy of another; see `pixi.store.copying`."""
+
+
+def unfinished_copy(name: str) -> ConfigError:
+    """Return the error of opening a store that is half a copy."""
+    return ConfigError(
+        f"The store {name} is a copy that is not finished: run `pixi-persona store copy` again, or delete it."
+    )
+
+
+def older_version(name: str, version: int, known: int) -> ConfigError:
+    """Return the error of copying from a store that an earlier version of this program wrote."""
+    return ConfigError(
+        f"The store {name} has the tables of an earlier Pixi (version {version}, this one makes {known}): "
+        "run `pixi-persona doctor` with it in [store] url once, which brings them up to date."
     )
 
 

@@ -20,10 +20,17 @@ from pixi.store.sqlite.schema import (
     tables_of,
     tables_of_version,
 )
-from pixi.store.statements.rows import digests_in, unpack_line, unpack_message, unpack_text, without_pictures
+from pixi.store.statements.rows import (
+    digests_in,
+    no_picture,
+    unpack_line,
+    unpack_message,
+    unpack_text,
+    without_pictures,
+)
 
 _UNREADABLE = (sqlite3.Error, UnicodeDecodeError)
-"""What reading a damaged file raises; the second where SQLite's complaint quotes what is damaged."""
+"""Errors of reading a damaged file; the second where SQLite's complaint quotes what is damaged."""
 
 _MADE = re.compile(r"CREATE (?:UNIQUE )?(?:TABLE|INDEX) \w+", re.IGNORECASE)
 _FARTHEST = 2**40  # rows that are leapt over at most, where nothing can be read
@@ -34,7 +41,7 @@ Repair = tuple[str, tuple[Any, ...]]
 
 
 def carry_over(damaged: Path, new: sqlite3.Connection) -> dict[str, int]:
-    """Fill an empty database with the rows that can be read, in one transaction; gives how many, by table.
+    """Fill an empty database with the rows that can be read, in one transaction; return how many, by table.
 
     The damaged file is only read. Where not even its tables are known any more, nothing is carried over.
 
@@ -79,7 +86,7 @@ def is_readable(db: sqlite3.Connection) -> bool:
 
 
 def _version(old: sqlite3.Connection) -> int:
-    """The version of the tables, by the header or, where that tells less, by the tables; 0: not known."""
+    """Return the version of the tables, by the header or, where that tells less, by the tables; 0: none."""
     try:
         (told,) = old.execute("PRAGMA user_version").fetchone()
         found = {name for (name,) in old.execute("SELECT name FROM sqlite_master")}
@@ -104,7 +111,7 @@ def _copy(old: sqlite3.Connection, new: sqlite3.Connection, table: str, columns:
 
 
 def _copy_of_addons(old: sqlite3.Connection, new: sqlite3.Connection) -> list[str]:
-    """Carry over the tables of addons, made as they were; gives their names.
+    """Carry over the tables of addons, made as they were; return their names.
 
     An addon of which no table is left begins anew: it is taken for one that was never there.
     """
@@ -136,7 +143,7 @@ def _copy_of_addons(old: sqlite3.Connection, new: sqlite3.Connection) -> list[st
 
 
 def _fitting(row: Iterable[Any], columns: Columns) -> list[Any] | None:
-    """The values of a row, its texts decoded; None where one is not of its column's type."""
+    """Return the values of a row, its texts decoded; None if one is not of its column's type."""
     values = []
     for value, (_, kind, _) in zip(row, columns, strict=True):
         if kind == "TEXT" and isinstance(value, bytes):
@@ -152,7 +159,8 @@ def _fitting(row: Iterable[Any], columns: Columns) -> list[Any] | None:
 
 
 def _rows(old: sqlite3.Connection, table: str, names: str) -> Iterator[tuple[Any, ...]]:
-    """The rows in order. What cannot be read is leapt over, further each time, and read up to from behind."""
+    """Yield the rows in order. What cannot be read is leapt over, further each time, and read up to from
+    behind."""
     ask = f"SELECT rowid, {names} FROM {table} NOT INDEXED WHERE rowid > ? "
     last, after, leap = 0, 0, 1
     while leap <= _FARTHEST:
@@ -169,7 +177,7 @@ def _rows(old: sqlite3.Connection, table: str, names: str) -> Iterator[tuple[Any
 def _keyed_rows(
     old: sqlite3.Connection, table: str, names: str, keys: list[str]
 ) -> Iterator[tuple[Any, ...]]:
-    """The rows of a table that is ordered by its keys, from both ends as far as they can be read."""
+    """Yield the rows of a table that is ordered by its keys, from both ends as far as they can be read."""
     for way in ("", " DESC"):
         order = ", ".join(f"{key}{way}" for key in keys)
         ask = f"SELECT {', '.join(keys)}, {names} FROM {table} ORDER BY {order}"
@@ -179,7 +187,7 @@ def _keyed_rows(
 def _until_harm(
     old: sqlite3.Connection, ask: str, values: tuple[int, ...] = (), *, keys: int
 ) -> Iterator[tuple[Any, ...]]:
-    """Rows up to the first that cannot be read, or does not follow the one before in order of its keys.
+    """Yield rows up to the first that cannot be read, or does not follow the one before in order of its keys.
 
     The last of `values` are the keys from which on rows are asked for.
 
@@ -221,7 +229,7 @@ def _put_right(new: sqlite3.Connection) -> None:
 
 
 def _repairs(db: sqlite3.Connection) -> Iterator[Repair]:
-    """The statements that mend the rows, one after the other; each is to be carried out before the next."""
+    """Yield the statements that mend the rows; each is to be carried out before the next."""
     yield from _harmed_pictures(db)
     yield from _harmed_messages(db)
     yield from _harmed_lines(db)
@@ -239,23 +247,23 @@ def _harmed_pictures(db: sqlite3.Connection) -> Iterator[Repair]:
 
 
 def _harmed_messages(db: sqlite3.Connection) -> Iterator[Repair]:
-    """What a message said that cannot be read is forgotten; that it came is not."""
+    """Yield how to forget what a message said that cannot be read; that it came stays."""
     for position, conversation, body in db.execute(
         "SELECT position, conversation, body FROM messages WHERE body IS NOT NULL"
     ):
-        mended = _mended(db, conversation, body, lambda whole: unpack_message(whole, 0, _no_picture))
+        mended = _mended(db, conversation, body, lambda whole: unpack_message(whole, 0, no_picture))
         if mended != body:
             yield "UPDATE messages SET body = ? WHERE position = ?", (mended, position)
 
 
 def _harmed_lines(db: sqlite3.Connection) -> Iterator[Repair]:
-    """Of a turn whose lines do not follow each other as they were written, none is kept."""
+    """Yield how to mend lines; of a turn whose lines do not follow each other as written, none is kept."""
     rows = db.execute("SELECT turn, position, conversation, kind, body FROM lines ORDER BY turn, position")
     for turn, group in groupby(rows, key=lambda row: row[0]):
         lines: list[Line | None] = []
         for _, position, conversation, kind, body in group:
-            mended = _mended(db, conversation, body, partial(unpack_line, kind, fetch=_no_picture))
-            lines.append(None if mended is None else unpack_line(kind, mended, _no_picture))
+            mended = _mended(db, conversation, body, partial(unpack_line, kind, fetch=no_picture))
+            lines.append(None if mended is None else unpack_line(kind, mended, no_picture))
             if mended is not None and mended != body:
                 yield "UPDATE lines SET body = ? WHERE position = ?", (mended, position)
         if not _follows(lines):
@@ -263,7 +271,7 @@ def _harmed_lines(db: sqlite3.Connection) -> Iterator[Repair]:
 
 
 def _harmed_words(db: sqlite3.Connection, table: str, column: str, *keys: str) -> Iterator[Repair]:
-    """Of a text, what cannot be read is replaced, and the rest of it stays."""
+    """Yield how to replace what cannot be read of a text, and keep the rest of it."""
     where = " AND ".join(f"{key} = ?" for key in keys)
     for words, *key in db.execute(f"SELECT {column}, {', '.join(keys)} FROM {table}"):
         try:
@@ -276,7 +284,7 @@ def _harmed_words(db: sqlite3.Connection, table: str, column: str, *keys: str) -
 def _mended(
     new: sqlite3.Connection, conversation: str, body: object, read: Callable[[bytes], object]
 ) -> bytes | None:
-    """The body of a row, without pictures that are lost; None where it cannot be read."""
+    """Return the body of a row, without pictures that are lost; None if it cannot be read."""
     if not isinstance(body, bytes):
         return None
     try:
@@ -290,7 +298,7 @@ def _mended(
 
 
 def _follows(lines: list[Line | None]) -> bool:
-    """Whether these are the lines of a turn: a user's first, and to each call its result."""
+    """Return True if these are the lines of a turn: a user's first, and to each call its result."""
     if not isinstance(lines[0], UserLine):
         return False
     open_calls: Counter[str] = Counter()
@@ -305,7 +313,7 @@ def _follows(lines: list[Line | None]) -> bool:
 
 
 def _stand_in_for_turns(new: sqlite3.Connection) -> None:
-    """In the place of a turn that is lost one that has ended: what it answered is not answered again."""
+    """Put a turn that has ended in the place of a lost one: what it answered is not answered again."""
     has_again = any(name == "again" for name, *_ in tables_of(new)["messages"])
     again = "  UNION SELECT again, conversation FROM messages WHERE again > 0" if has_again else ""
     new.execute(
@@ -315,7 +323,3 @@ def _stand_in_for_turns(new: sqlite3.Connection) -> None:
         f"  UNION SELECT turn, conversation FROM messages WHERE turn IS NOT NULL{again})"
         " WHERE turn NOT IN (SELECT id FROM turns) GROUP BY turn"
     )
-
-
-def _no_picture(digest: str) -> bytes:
-    return b""

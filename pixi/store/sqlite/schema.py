@@ -10,7 +10,14 @@ from contextlib import closing
 from pathlib import Path
 
 from pixi.core.errors import ConfigError
-from pixi.store.sqlite.faults import Damaged, is_busy, later_version, opening_error
+from pixi.store.sqlite.faults import (
+    COPYING,
+    Damaged,
+    is_busy,
+    later_version,
+    opening_error,
+    unfinished_copy,
+)
 
 APPLICATION = 0x50495849  # "PIXI", in the file's header: tells our files from those of other programs
 LOCK_SECONDS = 5.0
@@ -305,10 +312,14 @@ _NEWEST_PLAUSIBLE = 100
 _CHANGE = re.compile(r"(CREATE|DROP) (?:UNIQUE )?(?:TABLE|INDEX) (\w+)")
 
 
-def connect(path: Path | None) -> sqlite3.Connection:
+def connect(path: Path | None, *, unfinished: bool = False) -> sqlite3.Connection:
     """Open the file, made if missing and brought to the present version; None: a store in memory.
 
     To be used by the calling thread alone.
+
+    Args:
+        path: the file.
+        unfinished: whether it may be a copy that is not finished.
 
     Raises:
         ConfigError: the file cannot be opened, is not ours, or is of a later version. It is left as it is.
@@ -320,7 +331,7 @@ def connect(path: Path | None) -> sqlite3.Connection:
         _make_private(path)
     connection = sqlite3.connect(name, timeout=LOCK_SECONDS, isolation_level=None)
     try:
-        _migrate(connection, name)
+        _migrate(connection, name, unfinished=unfinished)
         _use_wal(connection)
         connection.execute("PRAGMA synchronous = NORMAL")
         connection.execute("PRAGMA foreign_keys = ON")
@@ -374,18 +385,18 @@ def _cannot_be_opened(path: Path, reason: object) -> ConfigError:
     return ConfigError(f"The store {path} cannot be opened ({reason}); mend the path or its permissions.")
 
 
-def _migrate(connection: sqlite3.Connection, name: str) -> None:
+def _migrate(connection: sqlite3.Connection, name: str, *, unfinished: bool) -> None:
     """Bring the tables to the present version, in one transaction.
 
     Raises:
-        ConfigError: that cannot be done; see `_version`.
+        ConfigError: that cannot be done; see `version_of`.
     """
-    if _version(connection, name) == len(MIGRATIONS):
+    if version_of(connection, name, unfinished=unfinished) == len(MIGRATIONS):
         return
     connection.execute("BEGIN IMMEDIATE")
     try:
         # Read again under the lock: another process may have done it meanwhile.
-        version = _version(connection, name)
+        version = version_of(connection, name, unfinished=unfinished)
         if version and tables_of(connection) != tables_of_version(version):
             raise Damaged(f"The store {name} is damaged.")
         for number in range(version, len(MIGRATIONS)):
@@ -403,11 +414,11 @@ def _migrate(connection: sqlite3.Connection, name: str) -> None:
             connection.execute("ROLLBACK")
 
 
-def _version(connection: sqlite3.Connection, name: str) -> int:
-    """The version of the tables; 0 for an empty file.
+def version_of(connection: sqlite3.Connection, name: str, *, unfinished: bool = False) -> int:
+    """Return the version of the tables; 0 for an empty file.
 
     Raises:
-        ConfigError: the file is another program's, or of a later version.
+        ConfigError: the file is another program's, of a later version, or an unfinished copy.
         Damaged: it is ours, but lacks some of the tables and indexes of its version.
     """
     application, version = (
@@ -425,15 +436,17 @@ def _version(connection: sqlite3.Connection, name: str) -> int:
     is_harmed = not 0 <= version <= _NEWEST_PLAUSIBLE or not names_in(version) <= found
     if is_harmed or (found and (application != APPLICATION or not version)):
         raise Damaged(f"The store {name} is damaged.")
+    if COPYING in found and not unfinished:
+        raise unfinished_copy(name)
     return version
 
 
 Columns = list[tuple[str, str, int]]
-"""Of a table: each column by its name, its type, and its place in the primary key, counted from 1."""
+"""The columns of a table, each by its name, its type, and its place in the primary key, counted from 1."""
 
 
 def tables_of(connection: sqlite3.Connection) -> dict[str, Columns]:
-    """The columns of each table of ours that is there."""
+    """Return the columns of each table of ours that is there."""
     return {
         table: connection.execute(f"SELECT name, type, pk FROM pragma_table_info('{table}')").fetchall()
         for (table,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
@@ -442,7 +455,7 @@ def tables_of(connection: sqlite3.Connection) -> dict[str, Columns]:
 
 
 def tables_of_version(version: int) -> dict[str, Columns]:
-    """The columns of each table that a version has."""
+    """Return the columns of each table that a version has."""
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as fresh:
         make_tables(fresh, version)
         return tables_of(fresh)
@@ -456,7 +469,7 @@ def make_tables(connection: sqlite3.Connection, version: int) -> None:
 
 
 def names_in(version: int) -> set[str]:
-    """The names of the tables and indexes that a version has."""
+    """Return the names of the tables and indexes that a version has."""
     names: set[str] = set()
     for statement in (each for statements in MIGRATIONS[:version] for each in statements):
         for verb, name in _CHANGE.findall(statement):

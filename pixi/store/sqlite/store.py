@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import ClassVar, Self, TypeVar
 
 from pixi.core.errors import Reporter, StoreError
-from pixi.store.sql import SqlStore
 from pixi.store.sqlite import faults
 from pixi.store.sqlite.damage import identity, open_whole, suspect
 from pixi.store.sqlite.faults import is_busy, is_suspicious, store_error
 from pixi.store.sqlite.salvage import is_readable
 from pixi.store.sqlite.schema import empty_wal
+from pixi.store.store import Store
 from pixi.store.writer import Writer
 
 T = TypeVar("T")
@@ -125,7 +125,7 @@ class SqliteConnection:
 MEMORY = ":memory:"
 
 
-class SqliteStore(SqlStore):
+class SqliteStore(Store):
     """`Store` over one file, or in memory. Several processes may use a file at once."""
 
     WORDS: ClassVar = {"id": "INTEGER PRIMARY KEY", "text": "TEXT"}

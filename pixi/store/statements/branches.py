@@ -5,13 +5,13 @@ import time
 
 from pixi.core.errors import StoreError
 from pixi.store.database import Database
-from pixi.store.statements import pictures, windows
-from pixi.store.statements.forgotten import touch
-from pixi.store.statements.rows import digests_in
+from pixi.store.statements import windows
+from pixi.store.statements.leases import touch
+from pixi.store.statements.rows import digests_in, drop_unused_pictures
 
 
 def rewind(db: Database, conversation: str, turn: int) -> str:
-    """Take a turn and all after it out of a conversation; gives the address under which they are kept.
+    """Take a turn and all after it out of a conversation; return the address under which they are kept.
 
     They keep their words, their authors and their acts there, so that forgetting and exporting reach them.
     The address tells after which turn they came (0: none), and their first.
@@ -36,7 +36,7 @@ def rewind(db: Database, conversation: str, turn: int) -> str:
 
 
 def of(db: Database, conversation: str) -> tuple[str, ...]:
-    """The addresses where turns are kept that `rewind` took out of a conversation, oldest first."""
+    """Return the addresses where turns are kept that `rewind` took out of a conversation, oldest first."""
     found = db.execute(
         "SELECT conversation, min(id) FROM turns WHERE conversation >= ? AND conversation < ?"
         " GROUP BY conversation ORDER BY 2",
@@ -46,12 +46,12 @@ def of(db: Database, conversation: str) -> tuple[str, ...]:
 
 
 def trunk(address: str) -> str:
-    """The address of the conversation that a branch was taken out of; that of a conversation is its own."""
+    """Return the address of the conversation that a branch was taken out of; of a conversation, its own."""
     return re.sub(r"~\d+\.\d+$", "", address)
 
 
 def after(branch: str) -> int:
-    """The turn behind which a branch was taken out; 0: none stood before it."""
+    """Return the turn behind which a branch was taken out; 0 if none stood before it."""
     return int(branch.rpartition("~")[2].partition(".")[0])
 
 
@@ -92,7 +92,7 @@ def _drop_said_again(db: Database, conversation: str, branch: str) -> None:
     at = (conversation, branch)
     db.execute(f"DELETE FROM quotes WHERE message IN (SELECT position FROM messages WHERE {same})", at)
     dropped = db.execute(f"DELETE FROM messages WHERE {same} RETURNING body", at).fetchall()
-    pictures.drop_unused(db, conversation, [body for (body,) in dropped if body is not None])
+    drop_unused_pictures(db, conversation, [body for (body,) in dropped if body is not None])
 
 
 def _move(db: Database, conversation: str, turn: int, to: str) -> None:
@@ -113,4 +113,4 @@ def _move(db: Database, conversation: str, turn: int, to: str) -> None:
         db.execute(
             f"UPDATE {table} SET conversation = ? WHERE conversation = ? AND {number} >= ?", (to, *cut)
         )
-    pictures.drop_unused(db, conversation, moved)
+    drop_unused_pictures(db, conversation, moved)

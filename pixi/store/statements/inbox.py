@@ -1,20 +1,26 @@
-"""The inbox: what arrived, in which order, and what still waits for an answer."""
+"""The inbox: what arrived and waits; how far each channel was read, and what people chose for it."""
 
-from collections.abc import Iterable
+import json
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from pixi.core.message import Message, Quoted
-from pixi.store.database import Connection, Database
-from pixi.store.statements import pictures
-from pixi.store.statements.many import apart
-from pixi.store.statements.rows import as_overheard, pack_message, with_text
+from pixi.store.database import Connection, Database, apart
+from pixi.store.kept import ChannelConfig
+from pixi.store.statements.rows import (
+    as_overheard,
+    drop_unused_pictures,
+    keep_pictures,
+    pack_message,
+    with_text,
+)
 
 LAST_TURN = "coalesce(nullif(messages.again, 0), messages.turn)"
 """The turn that answers a message, or did; the later one, where it came due again."""
 
 
 def receive(db: Connection, messages: list[Message]) -> list[Message | None]:
-    """Put messages into the inbox and give each its number; None for one that was there already."""
+    """Put messages into the inbox and number them; None for one that was there already."""
     received: list[Message | None] = []
     for some in apart(messages, lambda message: db.as_kept(message.conversation)):
         received += _received(db, some)
@@ -22,7 +28,7 @@ def receive(db: Connection, messages: list[Message]) -> list[Message | None]:
 
 
 def _received(db: Connection, messages: list[Message]) -> list[Message | None]:
-    """The same of messages of different conversations."""
+    """Receive messages of different conversations."""
     messages = [_with_numbers(db, message) if message.quoted else message for message in messages]
     rows = [pack_message(message) for message in messages]
     # One process writes at a time, so that no other gives the same number away.
@@ -55,7 +61,7 @@ def _received(db: Connection, messages: list[Message]) -> list[Message | None]:
         position, number = place
         for person in {one.author.id for one in message.quoted if one.author} - {message.author.id}:
             db.execute("INSERT INTO quotes (person, message) VALUES (?, ?)", (person, position))
-        pictures.keep(db, message.conversation, row)
+        keep_pictures(db, message.conversation, row)
         received.append(replace(message, number=number))
     return received
 
@@ -65,7 +71,7 @@ def _with_numbers(db: Database, message: Message) -> Message:
 
 
 def _numbered(db: Database, conversation: str, quoted: Quoted) -> Quoted:
-    """With the number of the message, if the conversation knows what it says."""
+    """Return a quote with the number of its message, if the conversation knows its words."""
     found = db.execute(
         "SELECT number FROM messages WHERE conversation = ? AND id = ? AND body IS NOT NULL",
         (conversation, quoted.id),
@@ -84,19 +90,19 @@ def revise(db: Database, conversation: str, message_id: str, text: str) -> bool:
 
 
 def withdraw(db: Database, conversation: str, message_id: str) -> bool:
-    """Forget what a message says that was not answered yet; who wrote it stays known."""
+    """Forget the words of a message that was not answered yet; its author stays known."""
     found = _not_answered(db, conversation, message_id)
     if found is None:
         return False
     position, body = found
     db.execute("UPDATE messages SET body = NULL WHERE position = ?", (position,))
     db.execute("DELETE FROM quotes WHERE message = ?", (position,))
-    pictures.drop_unused(db, conversation, [body])
+    drop_unused_pictures(db, conversation, [body])
     return True
 
 
 def only_hear(db: Database, conversation: str, message_ids: Iterable[str]) -> None:
-    """Let messages wait as what was merely overheard."""
+    """Mark messages as overheard."""
     for message_id in message_ids:
         found = _not_answered(db, conversation, message_id)
         if found is not None:
@@ -110,7 +116,7 @@ def only_hear(db: Database, conversation: str, message_ids: Iterable[str]) -> No
 
 
 def _not_answered(db: Database, conversation: str, message_id: str) -> tuple[int, bytes] | None:
-    """Place and body of a message that waits, or whose turn is under way."""
+    """Return place and body of a message that waits, or whose turn is under way."""
     found = db.execute(
         f"SELECT position, body FROM messages LEFT JOIN turns ON turns.id = {LAST_TURN}"
         " WHERE messages.conversation = ? AND messages.id = ? AND body IS NOT NULL"
@@ -121,7 +127,7 @@ def _not_answered(db: Database, conversation: str, message_id: str) -> tuple[int
 
 
 def message_id(db: Database, conversation: str, number: int) -> str | None:
-    """The id of the message of that number."""
+    """Return the id of the message of that number."""
     found = db.execute(
         "SELECT id FROM messages WHERE conversation = ? AND number = ?", (conversation, number)
     ).fetchone()
@@ -129,7 +135,8 @@ def message_id(db: Database, conversation: str, number: int) -> str | None:
 
 
 def unanswered(db: Database, prefix: str, since: float) -> tuple[str, ...]:
-    """Addresses under a prefix where a turn was not ended, or a message waits that was sent since then."""
+    """Return addresses under a prefix with a turn that was not ended, or a message that waits and was sent
+    since then."""
     found = db.execute(
         "SELECT conversation FROM turns WHERE finish IS NULL AND conversation >= ? AND conversation < ?"
         " UNION SELECT conversation FROM messages WHERE turn IS NULL AND addressed = 1 AND body IS NOT NULL"
@@ -142,5 +149,44 @@ def unanswered(db: Database, prefix: str, since: float) -> tuple[str, ...]:
 
 
 def under(prefix: str) -> tuple[str, str]:
-    """The first text that begins with a prefix, and one after the last."""
+    """Return the first text that begins with a prefix, and one after the last."""
     return prefix, f"{prefix}\U0010ffff"
+
+
+def places(db: Database) -> dict[str, ChannelConfig]:
+    """Return what people chose, by the channel's address."""
+    found = db.execute("SELECT address, personas, model, home FROM places ORDER BY address")
+    return {
+        address: ChannelConfig(tuple(json.loads(personas)), model, bool(home))
+        for address, personas, model, home in found
+    }
+
+
+def set_place(db: Database, address: str, place: ChannelConfig) -> None:
+    """Keep what people chose for a channel; the default place is not kept."""
+    if place == ChannelConfig():
+        db.execute("DELETE FROM places WHERE address = ?", (address,))
+        return
+    db.execute(
+        "INSERT INTO places (address, personas, model, home) VALUES (?, ?, ?, ?)"
+        " ON CONFLICT (address) DO UPDATE"
+        " SET personas = excluded.personas, model = excluded.model, home = excluded.home",
+        (address, json.dumps(place.personas), place.model, int(place.home)),
+    )
+
+
+def watermarks(db: Database, prefix: str) -> dict[str, int]:
+    """Return the last message that was taken note of in each channel under a prefix."""
+    found = db.execute(
+        "SELECT address, last FROM watermarks WHERE address >= ? AND address < ?", under(prefix)
+    )
+    return dict(found)
+
+
+def mark(db: Database, news: Mapping[str, int]) -> None:
+    """Raise watermarks; a lower one changes nothing."""
+    db.executemany(
+        "INSERT INTO watermarks (address, last) VALUES (?, ?)"
+        " ON CONFLICT (address) DO UPDATE SET last = excluded.last WHERE excluded.last > watermarks.last",
+        list(news.items()),
+    )

@@ -12,7 +12,7 @@ from pixi.core.language import Planned
 from pixi.core.llm import Line, Usage
 from pixi.core.message import Message
 from pixi.core.spending import UsageEntry
-from pixi.store.database import Connection, Database
+from pixi.store.database import Connection, Database, apart, change_many, marks, portions, select_many
 from pixi.store.framing import Framing
 from pixi.store.kept import (
     Begun,
@@ -24,17 +24,17 @@ from pixi.store.kept import (
     SavedConversation,
     UnfinishedTurn,
 )
-from pixi.store.statements import branches, pictures, windows
-from pixi.store.statements.auditing import changes_of, forget_arguments
-from pixi.store.statements.forgotten import revision_of, revisions_of, touch
-from pixi.store.statements.leases import check_owned
-from pixi.store.statements.many import apart, change_many, marks, portions, select_many
+from pixi.store.statements import branches, windows
+from pixi.store.statements.audit import changes_of, forget_arguments
+from pixi.store.statements.leases import check_owned, revision_of, revisions_of, touch
 from pixi.store.statements.rows import (
     OVERTAKEN,
+    keep_pictures,
     kind_of,
     pack_framing,
     pack_line,
     pack_text,
+    picture_fetcher,
     unpack_message,
     unpack_text,
 )
@@ -42,9 +42,9 @@ from pixi.store.statements.usage import spend
 
 
 def load(db: Database, conversation: str, context_tokens: int | None = None) -> SavedConversation:
-    """What is known of a conversation, from where the window of such a model begins; None: all of it."""
+    """Load a conversation, from where the window of a model of so many tokens begins; None: all of it."""
     generation = _generation(db, conversation)
-    fetch = pictures.fetching(db, conversation)
+    fetch = picture_fetcher(db, conversation)
     bounds = Bounds(0) if context_tokens is None else windows.bounds_of(db, conversation, context_tokens)
     waiting = db.execute(
         "SELECT position, body, number, 0 FROM messages"
@@ -112,7 +112,7 @@ def _messages(
 
 
 def effects_of(db: Database, turn: int) -> tuple[Effect, ...]:
-    """The acts of a turn that are on record, in order."""
+    """Return the acts of a turn that are on record, in order."""
     effects = db.execute(
         "SELECT sequence, kind, payload, outcome, platform_id, target, command FROM effects"
         " WHERE turn = ? ORDER BY sequence",
@@ -126,7 +126,7 @@ def effects_of(db: Database, turn: int) -> tuple[Effect, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Beginning:
-    """A turn that is to be begun, see `Store.begin_turn`."""
+    """A turn to begin, see `Store.begin_turn`."""
 
     conversation: str
     generation: int
@@ -151,7 +151,7 @@ def _as_kept(db: Connection, beginning: Beginning) -> Beginning:
 
 
 def _begun(db: Connection, beginnings: list[Beginning]) -> list[Begun]:
-    """The same of turns of different conversations."""
+    """Begin turns of different conversations."""
     revisions = revisions_of(db, [each.conversation for each in beginnings if each.revision is not None])
     for each in beginnings:
         if each.revision is not None and revisions.get(each.conversation, 0) > each.revision:
@@ -205,7 +205,7 @@ def _begun(db: Connection, beginnings: list[Beginning]) -> list[Begun]:
 
 @dataclass(frozen=True, slots=True)
 class Intent:
-    """An act that is about to be performed; with an outcome one that is performed by being on record."""
+    """An act that is about to be performed; with an outcome, one that is performed by being on record."""
 
     turn: int
     sequence: int
@@ -218,7 +218,7 @@ class Intent:
 
 @dataclass(frozen=True, slots=True)
 class Settlement:
-    """What became of an act."""
+    """The outcome of an act."""
 
     turn: int
     sequence: int
@@ -236,7 +236,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class CommandEnd:
-    """What came of a planned command."""
+    """The outcome of a planned command."""
 
     turn: int
     number: int
@@ -247,7 +247,7 @@ Entry = Intent | Settlement | Plan | CommandEnd
 
 
 def record(db: Connection, entries: list[Entry]) -> list[None]:
-    """Record what turns plan and do, in order as far as one and the same command or act is concerned.
+    """Record what turns plan and do, in order as far as the same command or act is concerned.
 
     But for outcomes of acts, nothing is recorded of a turn that was ended, or whose conversation another
     store owns by now: so nothing is done.
@@ -290,7 +290,7 @@ def _insert(db: Database, columns: str, rows: list[tuple[Any, ...]]) -> None:
 
 
 def _settle(db: Database, settlements: list[Settlement]) -> None:
-    """Record outcomes of acts. The first one stands: whoever recovered the turn has told of it."""
+    """Record outcomes of acts. The first one stands: the process that recovered the turn has told of it."""
     first: dict[tuple[int, int], Settlement] = {}
     for settlement in settlements:
         first.setdefault((settlement.turn, settlement.sequence), settlement)
@@ -313,7 +313,7 @@ def _check_on_record(db: Database, turn: int, sequence: int) -> None:
 
 
 def mark_turn(db: Connection, turn: int, mark: Mark) -> None:
-    """Note what is known of a turn's end. One that is stopped stays so, and what it planned is dropped."""
+    """Note how a turn will end. One that is stopped stays so, and what it planned is dropped."""
     check_owned(db, [turn])
     db.execute("UPDATE turns SET mark = ? WHERE id = ? AND coalesce(mark, '') <> 'stopped'", (mark, turn))
     if mark == "stopped":
@@ -322,7 +322,7 @@ def mark_turn(db: Connection, turn: int, mark: Mark) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """A turn that is to be ended, see `Store.end_turn`."""
+    """A turn to end, see `Store.end_turn`."""
 
     turn: int
     lines: tuple[Line, ...]
@@ -338,13 +338,13 @@ class Ending:
 
 
 def end_turns(db: Connection, endings: list[Ending]) -> list[bool]:
-    """End turns and append their lines; False of one that is not to be ended, or not all of it."""
+    """End turns and append their lines; False for one that is not to be ended, or not all of it."""
     spend(db, [spent for ending in endings for spent in ending.spent])
     return [ended for some in apart(endings, lambda ending: ending.turn) for ended in _ended(db, some)]
 
 
 def _ended(db: Connection, endings: list[Ending]) -> list[bool]:
-    """The same of different turns."""
+    """End different turns."""
     asked = (
         "SELECT turns.id, turns.conversation, finish, coalesce(owner, -1),"
         " turns.generation <> coalesce(conversations.generation, 0) FROM turns"
@@ -371,7 +371,7 @@ def _ended(db: Connection, endings: list[Ending]) -> list[bool]:
         for line in each.lines:
             row = pack_line(line)
             lines.append((conversation, turn, kind_of(line), row.body))
-            pictures.keep(db, conversation, row)
+            keep_pictures(db, conversation, row)
         if each.lines:
             _let_come_again(db, turn, each.again)
         if each.window is not None:
@@ -431,7 +431,7 @@ def _let_come_again(db: Database, turn: int, message_ids: Sequence[str]) -> None
 
 
 def _was_seen(db: Database, turn: int) -> bool:
-    """Whether people may have seen an act of a turn, so that its messages are as good as answered."""
+    """Return True if people may have seen an act of a turn, so that its messages are as good as answered."""
     found = db.execute(
         "SELECT 1 FROM effects WHERE turn = ? AND (outcome IS NULL OR outcome <> 'refused')", (turn,)
     )
@@ -439,7 +439,7 @@ def _was_seen(db: Database, turn: int) -> bool:
 
 
 def reset(db: Database, conversation: str) -> int:
-    """Forget what was said in a conversation; gives the new generation."""
+    """Forget what was said in a conversation; return the new generation."""
     db.execute(
         "INSERT INTO conversations (address, generation) VALUES (?, 1)"
         " ON CONFLICT (address) DO UPDATE SET generation = conversations.generation + 1",

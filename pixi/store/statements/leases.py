@@ -1,23 +1,27 @@
-"""Who owns a conversation: one store at a time, and what only its owner may write.
+"""Several processes on one conversation: which of them owns it, and which words the others must read again.
 
 Every store that takes a lease is an owner: it has a number, and holds a lock under it that dies with its
 process. So nobody compares ids or times to find out who lives. A conversation's lease names its owner. Its
 own number grows whenever the owner changes, and a turn keeps the number that it began under: a turn with an
 older one was left over by somebody who owned the conversation before.
+
+A process may hold words of a conversation in memory. Each time words are taken out of one, in whichever
+process, it gets a higher revision; so the others see which to read again.
 """
 
 from collections.abc import Iterable
 
 from pixi.core.errors import LeaseHeld, StoreOutdated
-from pixi.store.database import Connection
-from pixi.store.statements.many import select_many
+from pixi.store.database import Connection, Database, select_many
+from pixi.store.kept import Forgotten
+from pixi.store.statements.rows import OVERTAKEN
 
 NOBODY = 0
 """The owner of a conversation that was released; numbers begin with 1."""
 
 
 def lease(db: Connection, conversation: str, *, take: bool) -> int:
-    """Own a conversation; gives the number of its lease."""
+    """Own a conversation; return the number of its lease."""
     found = db.execute("SELECT owner, number FROM leases WHERE conversation = ?", (conversation,)).fetchone()
     if found is None:
         db.execute(
@@ -38,20 +42,20 @@ def lease(db: Connection, conversation: str, *, take: bool) -> int:
 
 
 def release(db: Connection, conversation: str) -> None:
-    """Own a conversation no more, if this store does: whoever wants it next has it, with another number."""
+    """Give a conversation up, if this store owns it: the next owner gets another number."""
     db.execute(
         "UPDATE leases SET owner = ? WHERE conversation = ? AND owner = ?", (NOBODY, conversation, db.owner)
     )
 
 
 def owned_elsewhere(db: Connection, conversation: str) -> bool:
-    """Whether another store that lives owns a conversation."""
+    """Return True if another store that lives owns a conversation."""
     found = db.execute("SELECT owner FROM leases WHERE conversation = ?", (conversation,)).fetchone()
     return found is not None and found[0] not in (NOBODY, db.owner) and db.is_alive(found[0])
 
 
 def check_owned(db: Connection, turns: Iterable[int]) -> None:
-    """See that turns are not ended, and that their conversations are owned by this store.
+    """Check that turns are not ended, and that this store owns their conversations.
 
     Raises:
         StoreOutdated: nothing more is to be done in one of them.
@@ -68,6 +72,42 @@ def check_owned(db: Connection, turns: Iterable[int]) -> None:
 
 
 def _is_at_work(db: Connection, conversation: str) -> bool:
-    """Whether the owner of a conversation has a turn under way there, be it one that it recovers."""
+    """Return True if the owner of a conversation has a turn under way there, be it one that it recovers."""
     found = db.execute("SELECT 1 FROM turns WHERE conversation = ? AND finish IS NULL", (conversation,))
     return found.fetchone() is not None
+
+
+def touch(db: Database, conversations: Iterable[str]) -> None:
+    """Note that words were taken out of conversations: processes that hold them in memory read them again."""
+    (last,) = db.execute("SELECT coalesce(max(revision), 0) FROM conversations").fetchone()
+    db.executemany(
+        "INSERT INTO conversations (address, generation, revision) VALUES (?, 0, ?)"
+        " ON CONFLICT (address) DO UPDATE SET revision = excluded.revision",
+        [(conversation, last + 1) for conversation in conversations],
+    )
+
+
+def revision_of(db: Database, conversation: str) -> int:
+    """Return the number of the last time that words were taken out of a conversation; 0 if never."""
+    found = db.execute("SELECT revision FROM conversations WHERE address = ?", (conversation,)).fetchone()
+    return int(found[0]) if found else 0
+
+
+def revisions_of(db: Database, conversations: Iterable[str]) -> dict[str, int]:
+    """Return the revisions of conversations; those that never lost a word are left out."""
+    asked = "SELECT address, revision FROM conversations WHERE address IN ({})"
+    return dict(select_many(db, asked, conversations))
+
+
+def forgotten_since(db: Database, revision: int) -> Forgotten:
+    """Return what lost words after that revision, and the turns under way that `forget` overtook."""
+    found = db.execute(
+        "SELECT address, revision FROM conversations WHERE revision > ? ORDER BY revision, address",
+        (revision,),
+    ).fetchall()
+    turns = db.execute("SELECT id FROM turns WHERE finish IS NULL AND generation = ?", (OVERTAKEN,))
+    return Forgotten(
+        revision=max((number for _, number in found), default=revision),
+        conversations=tuple(address for address, _ in found),
+        turns=frozenset(turn for (turn,) in turns) if found else frozenset(),
+    )

@@ -1,16 +1,15 @@
-"""What there is, for operators: talks, people and memories, by pages, and words looked for in a talk."""
+"""Lists for operators: talks, people and memories, by pages; and looks for words in a talk."""
 
 from collections.abc import Iterable, Iterator, Sequence
 
 from pixi.core.language import SEND
 from pixi.core.memory import Memory
 from pixi.core.message import Author, Message
-from pixi.store.database import Database
+from pixi.store.database import Database, select_many
 from pixi.store.kept import Circle, FoundWords, ListedTalk, TalkFilter, TurnSums
 from pixi.store.statements import memories
 from pixi.store.statements.branches import trunk
 from pixi.store.statements.inbox import under
-from pixi.store.statements.many import select_many
 from pixi.store.statements.rows import unpack_message, unpack_text
 
 _LOOKED_AT = 50  # of the last messages of a talk, for who takes part
@@ -27,7 +26,7 @@ _PEOPLE = (
 def talks(
     db: Database, wanted: TalkFilter, before: tuple[float, str] | None, limit: int
 ) -> tuple[ListedTalk, ...]:
-    """The talks that a filter lets through, the latest first; `before`: after this place in the list.
+    """Return the talks that a filter lets through, the latest first; `before`: after this place in the list.
 
     It costs as much as there are talks, however much was said in them.
     """
@@ -36,7 +35,7 @@ def talks(
 
 
 def talk(db: Database, conversation: str) -> ListedTalk | None:
-    """A conversation, or a branch of one; None: nothing was ever said there."""
+    """Return a conversation, or a branch of one; None if nothing was ever said there."""
     found = db.execute(
         "SELECT sent_at FROM messages WHERE conversation = ? ORDER BY number DESC LIMIT 1", (conversation,)
     ).fetchone()
@@ -44,7 +43,7 @@ def talk(db: Database, conversation: str) -> ListedTalk | None:
 
 
 def _talks(db: Database, wanted: TalkFilter) -> Iterator[tuple[float, str]]:
-    """When something came last in each talk that fits, and its address."""
+    """Yield when something came last in each talk that fits, and its address."""
     found = db.execute(
         f"{_each('messages', 'conversation', ' AND conversation >= ? AND conversation < ?')}"
         " SELECT one, talks.person,"
@@ -73,7 +72,7 @@ def _part(place: str) -> str:
 
 
 def _with_messages(db: Database, wanted: TalkFilter) -> set[str] | None:
-    """Talks in which the person wrote, and on the day; None where neither is asked for."""
+    """Return the talks in which the person wrote, and on the day; None where neither is asked for."""
     among: set[str] | None = None
     if wanted.person:
         found = db.execute(
@@ -94,7 +93,8 @@ def _with_messages(db: Database, wanted: TalkFilter) -> set[str] | None:
 
 
 def _each(table: str, column: str, narrowed: str = "") -> str:
-    """Each value of a column that is indexed, as `one` of `each_one`, with a last one that is NULL.
+    """Return a query of each value of an indexed column, as `one` of `each_one`, with a last one that is
+    NULL.
 
     It goes from one value to the next by the index, and so reads no more rows than there are values.
     """
@@ -188,8 +188,8 @@ def _says(text: str, words: Iterable[str]) -> bool:
 def people(
     db: Database, name: str, before: tuple[int, str] | None, limit: int
 ) -> tuple[tuple[int, str], ...]:
-    """Those of whom something is kept, whoever wrote last first: each by the place of that message (0: none
-    is kept) and their id.
+    """Return the id of everybody of whom something is kept, the last writer first, behind the place of that
+    message (0: none is kept).
 
     Args:
         name: part of their id, or of the name under which they wrote last; "": everybody.
@@ -224,7 +224,7 @@ def _is_called(db: Database, person: str, wanted: str) -> bool:
 
 
 def names_of(db: Database, persons: Iterable[str]) -> dict[str, str]:
-    """The name under which each of them wrote last; "" where no message of theirs is kept."""
+    """Return the name under which each of these people wrote last; "" if no message of theirs is kept."""
     names: dict[str, str] = {}
     for person in persons:
         found = db.execute(
@@ -238,7 +238,7 @@ def names_of(db: Database, persons: Iterable[str]) -> dict[str, str]:
 def facts(
     db: Database, person: str, persona: str, words: Sequence[str], before: int | None
 ) -> tuple[tuple[Memory, ...], int | None]:
-    """What personas remember, the latest first, out of a portion; and where the next begins, None: nowhere.
+    """Return facts, the latest first, out of a portion; and where the next one begins, None: nowhere.
 
     Args:
         person: of this one alone; "": of everybody.
@@ -253,7 +253,7 @@ def facts(
 
 
 def by_persona(db: Database, since: float, until: float) -> dict[str, TurnSums]:
-    """What the turns of each persona came to that began in a time, by its name."""
+    """Add up the turns of each persona that began in a time, by its name."""
     found = db.execute(
         "SELECT persona, count(*), coalesce(sum(prompt_tokens), 0), coalesce(sum(cached_tokens), 0),"
         " coalesce(sum(completion_tokens), 0), coalesce(sum(cost), 0),"

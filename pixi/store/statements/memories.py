@@ -1,4 +1,4 @@
-"""What personas remember of people: a few facts of each, and where they were told."""
+"""Facts that personas remember of people: a few of each, and where they were told."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -19,7 +19,7 @@ _AUDIENCES: dict[str, Audience] = {audience: audience for audience in get_args(A
 
 
 def remember(db: Database, memory: Memory, message_id: str = "") -> tuple[Memory, tuple[Memory, ...]]:
-    """Keep a fact; gives it as it is kept, and those that it took the place of.
+    """Keep a fact; return it as it is kept, and the facts that it replaces.
 
     It takes the place of what says the same and was told to the same circle. Where there are too many then,
     the one goes that came back least often, of these the oldest.
@@ -58,7 +58,7 @@ def remember(db: Database, memory: Memory, message_id: str = "") -> tuple[Memory
 
 
 def _is_overtaken(db: Database, conversation: str, message_id: str) -> bool:
-    """Whether a message is answered in a turn in which somebody was forgotten."""
+    """Return True if a message is answered in a turn in which somebody was forgotten."""
     found = db.execute(
         f"SELECT generation FROM messages JOIN turns ON turns.id = {LAST_TURN}"
         " WHERE messages.conversation = ? AND messages.id = ?",
@@ -68,7 +68,7 @@ def _is_overtaken(db: Database, conversation: str, message_id: str) -> bool:
 
 
 def memories(db: Database, person: str, persona: str) -> tuple[Memory, ...]:
-    """What a persona remembers of a person, oldest first."""
+    """Return the facts that a persona remembers of a person, oldest first."""
     found = db.execute(
         f"SELECT {_COLUMNS} FROM memories WHERE person = ? AND persona = ? ORDER BY told, id",
         (person, persona),
@@ -77,7 +77,7 @@ def memories(db: Database, person: str, persona: str) -> tuple[Memory, ...]:
 
 
 def memories_of_guild(db: Database, guild: str, persona: str, person: str | None) -> tuple[Memory, ...]:
-    """What a persona was told in a guild, by this person or by anybody, oldest first."""
+    """Return the facts that a persona was told in a guild, by this person or by anybody, oldest first."""
     if not guild:
         return ()
     found = db.execute(
@@ -89,7 +89,7 @@ def memories_of_guild(db: Database, guild: str, persona: str, person: str | None
 
 
 def page(db: Database, person: str, persona: str, before: int | None, limit: int) -> tuple[Memory, ...]:
-    """The facts before a number, the latest first: of this person and persona, or of any where that is ""."""
+    """Return the facts before a number, the latest first: of this person and persona ("": of any)."""
     wanted = [(column, value) for column, value in (("person", person), ("persona", persona)) if value]
     found = db.execute(
         f"SELECT {_COLUMNS} FROM memories WHERE id < ?{''.join(f' AND {column} = ?' for column, _ in wanted)}"
@@ -124,7 +124,7 @@ def shown(db: Database, conversation: str, message_id: str, people: Iterable[str
 
 
 def export(db: Database, person: str) -> list[dict[str, Any]]:
-    """All facts of a person, as plain data, the times in seconds since the epoch."""
+    """Return all facts of a person, as plain data, the times in seconds since the epoch."""
     found = db.execute(f"SELECT {_COLUMNS} FROM memories WHERE person = ? ORDER BY told, id", (person,))
     return [
         {"persona": one.persona, "text": one.text, "time": one.told, "told_in": one.conversation}

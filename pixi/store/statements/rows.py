@@ -1,8 +1,8 @@
-"""Messages and lines as rows: JSON for what they say, their pictures kept apart by content."""
+"""Messages and lines as rows: JSON for what they say, their pictures kept apart, once per conversation."""
 
 import hashlib
 import json
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar, assert_never
 
@@ -10,6 +10,7 @@ import msgspec
 
 from pixi.core.llm import AssistantLine, Line, SystemLine, ToolLine, UserLine
 from pixi.core.message import Image, Message, Quoted
+from pixi.store.database import Database
 from pixi.store.framing import Framing
 
 OVERTAKEN = -1
@@ -17,6 +18,12 @@ OVERTAKEN = -1
 
 Fetch = Callable[[str], bytes]
 """Gives the picture of a digest."""
+
+
+def no_picture(digest: str) -> bytes:
+    """Stand in for the picture of a digest where no picture is wanted."""
+    return b""
+
 
 _KINDS: dict[str, type[Line]] = {
     "system": SystemLine,
@@ -37,12 +44,12 @@ class EncodedValue:
 
 
 def pack_text(text: str) -> bytes:
-    """Any text. Half a surrogate pair, which UTF-8 cannot say, is kept as well: a model may write one."""
+    """Encode any text, also half a surrogate pair, which UTF-8 cannot say: a model may write one."""
     return text.encode("utf-8", "surrogatepass")
 
 
 def unpack_text(body: object) -> str:
-    """The text that was packed.
+    """Decode a text that was packed.
 
     Raises:
         ValueError: the row is damaged.
@@ -53,12 +60,12 @@ def unpack_text(body: object) -> str:
 
 
 def pack_message(message: Message) -> EncodedValue:
-    """The row of a message. Its number, and that it comes due again, have columns of their own."""
+    """Encode a message. Its number, and that it comes due again, have columns of their own."""
     return _pack(replace(message, images=()) if message.images else message, message.images)
 
 
 def unpack_message(body: bytes, number: int, fetch: Fetch) -> Message:
-    """The message of a row.
+    """Decode a message.
 
     Raises:
         ValueError: the row is damaged.
@@ -67,7 +74,7 @@ def unpack_message(body: bytes, number: int, fetch: Fetch) -> Message:
 
 
 def with_text(body: bytes, text: str) -> bytes:
-    """The row of a message that says something else now.
+    """Return the row of a message with another text.
 
     Raises:
         ValueError: the row is damaged.
@@ -76,7 +83,7 @@ def with_text(body: bytes, text: str) -> bytes:
 
 
 def as_overheard(body: bytes) -> bytes:
-    """The row of a message that is not meant for the persona any more.
+    """Return the row of a message that is not meant for the persona any more.
 
     Raises:
         ValueError: the row is damaged.
@@ -85,7 +92,7 @@ def as_overheard(body: bytes) -> bytes:
 
 
 def without_quotes(body: bytes, person: str) -> bytes:
-    """The row of a message that quotes a person no longer.
+    """Return the row of a message without quotes of a person.
 
     Raises:
         ValueError: the row is damaged.
@@ -97,7 +104,7 @@ def without_quotes(body: bytes, person: str) -> bytes:
 
 
 def digests_in(body: bytes) -> list[str]:
-    """The pictures that a row names.
+    """Return the digests of the pictures that a row names.
 
     Raises:
         ValueError: the row is damaged.
@@ -108,7 +115,7 @@ def digests_in(body: bytes) -> list[str]:
 
 
 def without_pictures(body: bytes, lost: Container[str]) -> bytes:
-    """The row without the pictures of these digests.
+    """Return a row without the pictures of these digests.
 
     Raises:
         ValueError: the row is damaged.
@@ -120,7 +127,7 @@ def without_pictures(body: bytes, lost: Container[str]) -> bytes:
 
 
 def kind_of(line: Line) -> str:
-    """What a line is called in the table."""
+    """Return the name of a line's kind in the table."""
     match line:
         case SystemLine():
             return "system"
@@ -135,14 +142,14 @@ def kind_of(line: Line) -> str:
 
 
 def pack_line(line: Line) -> EncodedValue:
-    """The row of a line."""
+    """Encode a line."""
     if isinstance(line, UserLine | ToolLine):
         return _pack(replace(line, images=()) if line.images else line, line.images)
     return _pack(line, ())
 
 
 def unpack_line(kind: str, body: bytes, fetch: Fetch) -> Line:
-    """The line of a row, equal to the byte.
+    """Decode a line, equal to the byte.
 
     Raises:
         ValueError: the row is damaged.
@@ -157,12 +164,12 @@ def unpack_line(kind: str, body: bytes, fetch: Fetch) -> Line:
 
 
 def pack_framing(framing: Framing) -> bytes:
-    """The row of how a turn was asked."""
+    """Encode how a turn was asked."""
     return msgspec.json.encode(framing)
 
 
 def unpack_framing(body: bytes) -> Framing | None:
-    """What was packed; None where the row is damaged: then it is not known."""
+    """Decode how a turn was asked; None if the row is damaged: then it is not known."""
     try:
         return msgspec.json.decode(body, type=Framing)
     except msgspec.DecodeError:
@@ -196,7 +203,7 @@ def _fields(body: bytes) -> dict[str, Any]:
 
 
 def _named(images: object) -> list[tuple[str, str]]:
-    """The pictures that a row names, each by its type and its digest."""
+    """Return the pictures that a row names, each by its type and its digest."""
     return msgspec.convert(images, list[tuple[str, str]])
 
 
@@ -206,3 +213,48 @@ def _with_pictures(body: bytes, kind: type[_Pictured], fetch: Fetch) -> _Picture
     value = msgspec.convert(fields, kind)
     images = tuple(Image(media_type, fetch(digest)) for media_type, digest in named)
     return replace(value, images=images) if images else value
+
+
+def keep_pictures(db: Database, conversation: str, row: EncodedValue) -> None:
+    """Keep the pictures that a row names."""
+    for digest, data in row.pictures.items():
+        db.execute(
+            "INSERT INTO pictures (conversation, digest, data) VALUES (?, ?, ?)"
+            " ON CONFLICT (conversation, digest) DO NOTHING",
+            (conversation, digest, data),
+        )
+
+
+def picture_fetcher(db: Database, conversation: str) -> Callable[[str], bytes]:
+    """Return a function that gives a conversation's pictures by their digests."""
+
+    def fetch(digest: str) -> bytes:
+        found = db.execute(
+            "SELECT data FROM pictures WHERE conversation = ? AND digest = ?", (conversation, digest)
+        ).fetchone()
+        if found is None or not isinstance(found[0], bytes):
+            raise ValueError(f"a picture of {conversation!r} is missing from the store")
+        return found[0]
+
+    return fetch
+
+
+def drop_unused_pictures(db: Database, conversation: str, gone: Iterable[bytes]) -> None:
+    """Drop those pictures of rows that went which no other row names.
+
+    This reads through the conversation, which is seldom asked for.
+    """
+    unused = {digest for body in gone for digest in digests_in(body)}
+    if not unused:
+        return
+    rows = db.execute(
+        "SELECT body FROM messages WHERE conversation = ? AND body IS NOT NULL"
+        " UNION ALL SELECT body FROM lines WHERE conversation = ?",
+        (conversation, conversation),
+    )
+    for (body,) in rows:
+        unused.difference_update(digests_in(body))
+    db.executemany(
+        "DELETE FROM pictures WHERE conversation = ? AND digest = ?",
+        [(conversation, digest) for digest in unused],
+    )

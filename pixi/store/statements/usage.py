@@ -6,8 +6,7 @@ from typing import Any
 
 from pixi.core.llm import Usage
 from pixi.core.spending import Part, Scope, UsageEntry, date_of
-from pixi.store.database import Database
-from pixi.store.statements.many import marks, portions, select_many
+from pixi.store.database import Database, marks, portions, select_many
 from pixi.store.statements.rows import OVERTAKEN
 
 _FIGURES = (
@@ -21,7 +20,7 @@ _SUMS = ", ".join(f"coalesce(sum({name}), 0)" for name in _FIGURES)
 
 
 def spend(db: Database, spent: Iterable[UsageEntry]) -> None:
-    """Enter what was used. What was used in a turn that `forget` overtook was used by nobody."""
+    """Enter what was used. What was used in a turn that `forget` overtook counts for no person."""
     entries = list(spent)
     asked = f"SELECT id FROM turns WHERE generation = {OVERTAKEN} AND id IN ({{}})"
     overtaken = {turn for (turn,) in select_many(db, asked, {each.turn for each in entries if each.turn})}
@@ -57,7 +56,7 @@ def spend(db: Database, spent: Iterable[UsageEntry]) -> None:
 
 
 def used(db: Database, day: int, scope: Scope, name: str, since: int | None = None) -> UsageEntry:
-    """What a person, a channel or a guild used on a day; `since`: and from that day on."""
+    """Add up what a person, a channel or a guild used on a day; `since`: and from that day on."""
     found = db.execute(
         f"SELECT {_SUMS} FROM usage WHERE day BETWEEN ? AND ? AND {scope} = ?",
         (day if since is None else since, day, _text(name)),
@@ -66,7 +65,7 @@ def used(db: Database, day: int, scope: Scope, name: str, since: int | None = No
 
 
 def usage(db: Database, first: int, last: int, by: Sequence[Part]) -> tuple[UsageEntry, ...]:
-    """What was used from one day to another, both included, added up by these parts and in their order."""
+    """Add up what was used from one day to another, both included, by these parts and in their order."""
     columns = ", ".join(by)
     grouped = f" GROUP BY {columns} ORDER BY {columns}" if by else ""
     found = db.execute(
@@ -77,7 +76,7 @@ def usage(db: Database, first: int, last: int, by: Sequence[Part]) -> tuple[Usag
 
 
 def notice(db: Database, day: int, scope: Scope, name: str) -> bool:
-    """Note that somebody was told on a day that there is no more for them; False: they had been told."""
+    """Note that somebody was told on a day that there is no more for them; False if they had been told."""
     db.execute("DELETE FROM notices WHERE day < ?", (day - _KEPT_DAYS,))
     done = db.execute(
         "INSERT INTO notices (day, whom) VALUES (?, ?) ON CONFLICT (day, whom) DO NOTHING RETURNING day",
@@ -87,7 +86,7 @@ def notice(db: Database, day: int, scope: Scope, name: str) -> bool:
 
 
 def forget_in_usage(db: Database, person: str) -> None:
-    """Of what a person used, keep that it was used: not by whom, nor in which talk between two."""
+    """Keep that something was used, without the person, and without the talk if it was between two."""
     name = _text(person)
     if not name:
         return  # which is nobody
@@ -105,7 +104,7 @@ def forget_in_usage(db: Database, person: str) -> None:
 
 
 def told_of_usage(db: Database, person: str) -> list[dict[str, object]]:
-    """What a person used, by day, as plain data."""
+    """Return what a person used, by day, as plain data."""
     found = db.execute(
         f"SELECT day, channel, model, {_SUMS} FROM usage WHERE person = ?"
         " GROUP BY day, channel, model ORDER BY day, channel, model",
@@ -130,7 +129,7 @@ def _told(spent: UsageEntry) -> dict[str, object]:
 
 
 def _spent(by: Sequence[Part], row: Sequence[Any]) -> UsageEntry:
-    """A row of these parts and all figures. PostgreSQL gives sums of whole numbers as decimals."""
+    """Read a row of these parts and all figures. PostgreSQL gives sums of whole numbers as decimals."""
     place = dict(zip(by, row, strict=False))
     messages, writes, prompt, cached, completion, searches, unpriced, cost = row[len(by) :]
     return UsageEntry(

@@ -1,4 +1,4 @@
-"""Where the windows of conversations stand, and what is remembered of the turns before them."""
+"""Keeps where the windows of conversations stand, and what is remembered of the turns before them."""
 
 from collections.abc import Iterable
 
@@ -6,17 +6,17 @@ from pixi.core.conversation import Bounds, PastTurn
 from pixi.core.llm import Line
 from pixi.store.database import Database
 from pixi.store.kept import Fold
-from pixi.store.statements.rows import Fetch, pack_text, unpack_line, unpack_text
+from pixi.store.statements.rows import Fetch, no_picture, pack_text, unpack_line, unpack_text
 
 MOST_LINES = 600
-"""That are read at once to be folded into a summary: the latest ones."""
+"""Lines that are folded into a summary at once: the latest ones."""
 
 _IS_OF = "coalesce((SELECT generation FROM conversations WHERE address = ?), 0) = ?"
 """True while a conversation was not reset."""
 
 
 def bounds_of(db: Database, conversation: str, context_tokens: int) -> Bounds:
-    """Where the window of a model stands that holds so many tokens: no earlier than that of a larger one."""
+    """Return where a window of so many tokens begins: no earlier than that of a larger one."""
     found = db.execute(
         "SELECT context_tokens, first_turn, notes_from, factor FROM windows"
         " WHERE conversation = ? AND context_tokens >= ?",
@@ -31,13 +31,13 @@ def bounds_of(db: Database, conversation: str, context_tokens: int) -> Bounds:
 
 
 def summary_of(db: Database, conversation: str) -> str:
-    """What is remembered of turns that are not shown any more; "" for nothing."""
+    """Return the summary of turns that are not shown any more; "" for none."""
     found = db.execute("SELECT summary FROM summaries WHERE conversation = ?", (conversation,)).fetchone()
     return unpack_text(found[0]) if found else ""
 
 
 def turns_from(db: Database, conversation: str, first: int, fetch: Fetch) -> tuple[PastTurn, ...]:
-    """What turns left in the history, from this one on."""
+    """Return what turns left in the history, from this one on."""
     rows = db.execute(
         "SELECT turn, kind, body FROM lines WHERE conversation = ? AND turn >= ? ORDER BY turn, position",
         (conversation, first),
@@ -46,7 +46,7 @@ def turns_from(db: Database, conversation: str, first: int, fetch: Fetch) -> tup
 
 
 def move(db: Database, conversation: str, bounds: Bounds) -> None:
-    """The window was cut. It never moves back: where another process has cut more of it, that stands."""
+    """Move a window on. It never moves back: where another process has cut more of it, that stands."""
     db.execute(
         "INSERT INTO windows (conversation, context_tokens, first_turn, notes_from, factor)"
         " VALUES (?, ?, ?, ?, ?) ON CONFLICT (conversation, context_tokens) DO UPDATE SET"
@@ -63,7 +63,7 @@ def _larger(column: str) -> str:
 
 
 def begin_fold(db: Database, conversation: str, generation: int, before: int) -> Fold | None:
-    """What was said before a turn and is not part of the summary; None where there is nothing."""
+    """Return what was said before a turn and is not part of the summary; None if there is nothing."""
     if db.execute(f"SELECT 1 WHERE {_IS_OF}", (conversation, generation)).fetchone() is None:
         return None
     db.execute(
@@ -79,12 +79,12 @@ def begin_fold(db: Database, conversation: str, generation: int, before: int) ->
         " ORDER BY turn DESC, position DESC LIMIT ?",
         (conversation, summarized, before, MOST_LINES),
     ).fetchall()
-    turns = _turns((turn, unpack_line(kind, body, _no_picture)) for turn, kind, body in reversed(rows))
+    turns = _turns((turn, unpack_line(kind, body, no_picture)) for turn, kind, body in reversed(rows))
     return Fold(generation, version, unpack_text(summary), turns) if turns else None
 
 
 def end_fold(db: Database, conversation: str, fold: Fold, bounds: Bounds, summary: str) -> bool:
-    """Cut the window, and let the summary tell of all before; False where it was overtaken."""
+    """Cut the window, and keep a summary of everything before it; False if it was overtaken."""
     done = db.execute(
         "UPDATE summaries SET summary = ?, summarized = ?, version = version + 1"
         f" WHERE conversation = ? AND version = ? AND {_IS_OF}",
@@ -111,24 +111,20 @@ def forget(db: Database, conversations: Iterable[str]) -> None:
 
 
 def drop(db: Database, conversation: str) -> None:
-    """The conversation was reset: nothing of it is left."""
+    """Drop windows and summary of a conversation that was reset."""
     db.execute("DELETE FROM windows WHERE conversation = ?", (conversation,))
     db.execute("DELETE FROM summaries WHERE conversation = ?", (conversation,))
 
 
 def _turns(lines: Iterable[tuple[int, Line]]) -> tuple[PastTurn, ...]:
-    """Lines with the numbers of their turns, put together."""
+    """Put lines together by the numbers of their turns."""
     turns: dict[int, list[Line]] = {}
     for turn, line in lines:
         turns.setdefault(turn, []).append(line)
     return tuple(PastTurn(turn, tuple(left)) for turn, left in turns.items())
 
 
-def _no_picture(digest: str) -> bytes:
-    return b""
-
-
 def rewind(db: Database, conversation: str, turn: int) -> None:
-    """Drop what stands behind a turn that was taken out: windows, and a summary that tells of it."""
+    """Drop windows that begin behind a turn that was taken out, and a summary that tells of it."""
     db.execute("DELETE FROM windows WHERE conversation = ? AND first_turn >= ?", (conversation, turn))
     db.execute("DELETE FROM summaries WHERE conversation = ? AND summarized >= ?", (conversation, turn))

@@ -19,7 +19,7 @@ _LONGEST_ARGUMENTS = 4_000  # characters kept; the rest is not on record, and th
 
 
 def begin(db: Connection, deed: Deed) -> int:
-    """Record what is about to be done; gives the number under which its outcome is recorded.
+    """Record what a tool is about to do; return the number under which its outcome is recorded.
 
     Nothing is recorded, and so nothing done, in a turn that was ended, or whose conversation another store
     owns by now.
@@ -48,7 +48,7 @@ def begin(db: Connection, deed: Deed) -> int:
 
 
 def check_quota(db: Database, person: str, quota: Quota) -> None:
-    """See that something more may be changed for a person.
+    """Check that something more may be changed for a person.
 
     Raises:
         OverQuota: no.
@@ -66,7 +66,8 @@ def check_quota(db: Database, person: str, quota: Quota) -> None:
 
 
 def known(db: Database, deed: Deed, seconds: float) -> int | None:
-    """The number of the deed within the last `seconds` that this is again: it was done, or may have been."""
+    """Return the number of the same deed within the last `seconds` that was done, or may have been; None for
+    none."""
     found = db.execute(
         "SELECT id FROM audit WHERE person = ? AND began > ? AND tool = ? AND arguments = ?"
         " AND coalesce(outcome, '') NOT IN ('denied', 'failed')",
@@ -76,7 +77,7 @@ def known(db: Database, deed: Deed, seconds: float) -> int | None:
 
 
 def end(db: Database, number: int, outcome: AuditOutcome, seconds: float) -> None:
-    """Record what came of it. The first outcome stands."""
+    """Record the outcome of a deed. The first one stands."""
     db.execute(
         "UPDATE audit SET outcome = ?, seconds = ? WHERE id = ? AND outcome IS NULL",
         (outcome, seconds, number),
@@ -84,7 +85,7 @@ def end(db: Database, number: int, outcome: AuditOutcome, seconds: float) -> Non
 
 
 def latest(db: Database, limit: int, prefix: str = "") -> tuple[AuditRecord, ...]:
-    """The last ones in conversations under a prefix, oldest first."""
+    """Return the last deeds in conversations under a prefix, oldest first."""
     found = db.execute(
         f"SELECT {_COLUMNS} FROM audit WHERE conversation >= ? AND conversation < ? ORDER BY id DESC LIMIT ?",
         (*under(prefix), max(0, limit)),
@@ -93,7 +94,7 @@ def latest(db: Database, limit: int, prefix: str = "") -> tuple[AuditRecord, ...
 
 
 def changes_of(db: Database, turn: int) -> tuple[AuditRecord, ...]:
-    """What tools changed in a turn, or may have: those too of which no outcome is known."""
+    """Return what tools changed in a turn, or may have: also deeds of which no outcome is known."""
     found = db.execute(
         f"SELECT {_COLUMNS} FROM audit WHERE turn = ? AND coalesce(outcome, '') NOT IN ('denied', 'failed')"
         " ORDER BY id",
@@ -103,18 +104,18 @@ def changes_of(db: Database, turn: int) -> tuple[AuditRecord, ...]:
 
 
 def forget_in_audit(db: Database, person: str) -> None:
-    """Of what was done on a person's behalf, keep that it was done: not for whom, nor the arguments."""
+    """Keep that something was done on a person's behalf, without the person and the arguments."""
     db.execute("UPDATE audit SET person = '', arguments = '' WHERE person = ?", (person,))
     db.execute("UPDATE audit SET approved_by = '' WHERE approved_by = ?", (person,))
 
 
 def forget_arguments(db: Database, conversation: str) -> None:
-    """Of what was done in a conversation, forget what was given to the tools: those are words of its talk."""
+    """Forget what the tools were given in a conversation: those are words of its talk."""
     db.execute("UPDATE audit SET arguments = '' WHERE conversation = ? AND arguments <> ''", (conversation,))
 
 
 def _is_overtaken(db: Database, turn: int) -> bool:
-    """Whether nothing is to be left of a turn: somebody in it was forgotten, or all of it was."""
+    """Return True if nothing is to be left of a turn: somebody in it was forgotten, or all of it was."""
     found = db.execute(
         "SELECT turns.generation, coalesce(conversations.generation, 0) FROM turns"
         " LEFT JOIN conversations ON address = conversation WHERE id = ?",
@@ -138,7 +139,7 @@ def forget_words_in_audit(db: Database, is_told: Callable[[int, str], bool]) -> 
 
 
 def told_of_audit(db: Database, person: str) -> list[dict[str, Any]]:
-    """What was done on a person's behalf, as plain data."""
+    """Return what was done on a person's behalf, as plain data."""
     found = db.execute(
         "SELECT began, conversation, persona, tool, arguments, outcome FROM audit"
         " WHERE person = ? ORDER BY id",

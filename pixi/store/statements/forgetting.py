@@ -1,4 +1,4 @@
-"""Forgets a person, by the id of the author."""
+"""Forgets a person, and what was said long ago."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
@@ -8,14 +8,17 @@ from pixi.core.llm import AssistantLine, Line, ToolCall, ToolLine, UserLine
 from pixi.core.memory import PersonMatcher, telling_words, tells_of, without
 from pixi.core.message import Message
 from pixi.core.reading import SILENCE
-from pixi.store.database import Database
-from pixi.store.statements import branches, files, memories, pictures, talks, windows
-from pixi.store.statements.auditing import forget_in_audit, forget_words_in_audit
-from pixi.store.statements.forgotten import touch
-from pixi.store.statements.many import change_many, marks, portions, select_many
+from pixi.store.database import Database, change_many, marks, portions, select_many
+from pixi.store.statements import branches, http, memories, windows
+from pixi.store.statements.audit import forget_in_audit, forget_words_in_audit
+from pixi.store.statements.inbox import LAST_TURN
+from pixi.store.statements.leases import touch
 from pixi.store.statements.rows import (
     OVERTAKEN,
+    drop_unused_pictures,
+    no_picture,
     pack_line,
+    picture_fetcher,
     unpack_line,
     unpack_message,
     unpack_text,
@@ -51,7 +54,7 @@ class _Written:
 
 
 class _Changes:
-    """What is to become of lines and acts, written for many turns at once."""
+    """Changes to lines and acts, written for many turns at once."""
 
     def __init__(self) -> None:
         self.gone: _Gone = defaultdict(list)
@@ -61,20 +64,20 @@ class _Changes:
         self._altered: list[tuple[str, bytes, int]] = []
 
     def drop(self, turn: int, lines: Iterable[_Written]) -> None:
-        """Let nothing stay of a turn."""
+        """Forget everything of a turn."""
         self._dropped.append(turn)
         for line in lines:
             self.gone[line.conversation].append(line.body)
 
     def alter(self, line: _Written, left: UserLine) -> None:
-        """Let this be left of a line."""
+        """Replace a line."""
         body = pack_line(left).body
         if body != line.body:
             self.gone[line.conversation].append(line.body)
             self._altered.append((line.kind, body, line.position))
 
     def silence(self, turn: int, lines: Iterable[_Written]) -> None:
-        """Let silence stand for what the persona said and did in a turn."""
+        """Replace what the persona said and did in a turn by silence."""
         self._without_acts.append(turn)
         said = [line for line in lines if line.kind != "user"]
         for line in said:
@@ -85,7 +88,7 @@ class _Changes:
         self._lines += [line.position for line in said[1:]]
 
     def write(self, db: Database) -> None:
-        """Write it."""
+        """Write the changes."""
         change_many(db, "DELETE FROM lines WHERE turn IN ({})", self._dropped)
         change_many(db, "DELETE FROM effects WHERE turn IN ({})", [*self._dropped, *self._without_acts])
         change_many(db, "DELETE FROM lines WHERE position IN ({})", self._lines)
@@ -98,7 +101,7 @@ class _Changes:
 
 
 def _lines_of(db: Database, turns: Iterable[int]) -> dict[int, list[_Written]]:
-    """The lines of each turn, of some none."""
+    """Return the lines of each turn; an empty list for some."""
     lines: dict[int, list[_Written]] = {turn: [] for turn in turns}
     asked = "SELECT turn, position, kind, conversation, body FROM lines WHERE turn IN ({}) ORDER BY position"
     for turn, *row in select_many(db, asked, lines):
@@ -107,12 +110,12 @@ def _lines_of(db: Database, turns: Iterable[int]) -> dict[int, list[_Written]]:
 
 
 def forget(db: Database, person: str) -> tuple[str, ...]:
-    """Forget a person; gives the addresses of the conversations that changed."""
+    """Forget a person; return the addresses of the conversations that changed."""
     gone: _Gone = defaultdict(list)
     parts: defaultdict[int, _Part] = defaultdict(_Part)
     memories.forget(db, person)
-    talks.forget(db, person)
-    files.forget(db, person)
+    http.forget_talks(db, person)
+    http.forget_files(db, person)
     _forget_quotes(db, person, gone, parts)
     _forget_messages(db, person, gone, parts)
     forget_in_audit(db, person)
@@ -128,7 +131,7 @@ def forget(db: Database, person: str) -> tuple[str, ...]:
         for address in (conversation, *branches.of(db, conversation)):
             gone[address] += _forget_mentions(db, address, whole, parts)
     for conversation, bodies in gone.items():
-        pictures.drop_unused(db, conversation, bodies)
+        drop_unused_pictures(db, conversation, bodies)
     windows.forget(db, gone)
     change_many(db, "UPDATE turns SET framing = NULL WHERE id IN ({})", list(parts))
     touch(db, gone)
@@ -136,7 +139,7 @@ def forget(db: Database, person: str) -> tuple[str, ...]:
 
 
 def _turns_of(db: Database, parts: Mapping[int, _Part]) -> tuple[dict[str, _Part], set[int]]:
-    """A person's part in each conversation with its branches, and the turns that are under way."""
+    """Return a person's part in each conversation with its branches, and the turns that are under way."""
     wholes: defaultdict[str, _Part] = defaultdict(_Part)
     under_way: set[int] = set()
     found = select_many(db, "SELECT id, conversation, finish FROM turns WHERE id IN ({})", parts)
@@ -161,7 +164,7 @@ def _forget_mentions(db: Database, conversation: str, whole: _Part, parts: Colle
         (conversation,),
     )
     for turn, kind, body in rows:
-        line = unpack_line(kind, body, _no_picture)
+        line = unpack_line(kind, body, no_picture)
         if isinstance(line, UserLine) or turn < first:
             heard.append(line.text)
         elif turn not in parts:
@@ -195,7 +198,7 @@ def _forget_messages(db: Database, person: str, gone: _Gone, parts: defaultdict[
 
 
 def _forget_quotes(db: Database, person: str, gone: _Gone, parts: defaultdict[int, _Part]) -> None:
-    """In messages of others."""
+    """Forget a person's words in messages of others."""
     found = db.execute(
         "SELECT position, conversation, turn, again, body FROM quotes JOIN messages ON position = message"
         " WHERE person = ?",
@@ -254,10 +257,10 @@ def _forget_parts(db: Database, person: str, parts: Mapping[int, _Part], gone: _
 def _heard_of_others(
     db: Database, lines: Iterable[_Written], person: str
 ) -> list[tuple[_Written, UserLine]] | None:
-    """What was heard in a turn, without a person; None where nothing of it can stay."""
+    """Return what was heard in a turn, without a person; None if nothing of it can stay."""
     heard: list[tuple[_Written, UserLine]] = []
     for row in lines:
-        line = unpack_line(row.kind, row.body, pictures.fetching(db, row.conversation))
+        line = unpack_line(row.kind, row.body, picture_fetcher(db, row.conversation))
         if isinstance(line, UserLine):
             left = without(line, person)
             if left is None:
@@ -267,10 +270,10 @@ def _heard_of_others(
 
 
 def _is_telling(lines: Iterable[_Written], part: _Part, acts: Iterable[str], heard: Iterable[str]) -> bool:
-    """Whether what the persona said in a turn may tell of a person who had this part in it."""
+    """Return True if what the persona said in a turn may tell of a person who had this part in it."""
     said = list(acts)
     for row in lines:
-        line = unpack_line(row.kind, row.body, _no_picture)
+        line = unpack_line(row.kind, row.body, no_picture)
         if isinstance(line, ToolLine) and line.name in _REMEMBERING:
             return True
         if not isinstance(line, UserLine):
@@ -279,7 +282,7 @@ def _is_telling(lines: Iterable[_Written], part: _Part, acts: Iterable[str], hea
 
 
 def _is_told(part: _Part, given: str) -> bool:
-    """Whether what a tool was given in a turn may tell of a person who had this part in it."""
+    """Return True if what a tool was given in a turn may tell of a person who had this part in it."""
     return part.asked or tells_of(given, part.names, part.words, besides="")
 
 
@@ -288,8 +291,83 @@ def _calls(line: Line) -> tuple[ToolCall, ...]:
 
 
 def _message(body: bytes) -> Message:
-    return unpack_message(body, 0, _no_picture)
+    return unpack_message(body, 0, no_picture)
 
 
-def _no_picture(digest: str) -> bytes:
-    return b""
+PORTION = 200
+"""Messages, turns and deeds at once: some milliseconds."""
+
+
+def forget_old(db: Database, before: float) -> bool:
+    """Forget a portion of what was said before a time; return True if there may be more.
+
+    That there was a message, and its id, stays, so that one which arrives again is still the same. What
+    personas remember of people stays as well: they are told it, and can have it forgotten.
+    """
+    gone: defaultdict[str, list[bytes]] = defaultdict(list)
+    counts = (
+        _forget_old_messages(db, before, gone),
+        _forget_old_turns(db, before, gone),
+        _forget_old_deeds(db, before),
+        http.forget_old_talks(db, before, PORTION),
+        http.forget_old_files(db, before, PORTION),
+    )
+    for conversation, bodies in gone.items():
+        drop_unused_pictures(db, conversation, bodies)
+    windows.forget(db, gone)
+    touch(db, gone)
+    return PORTION in counts
+
+
+def _forget_old_messages(db: Database, before: float, gone: defaultdict[str, list[bytes]]) -> int:
+    """Forget old messages; those of turns under way are left to the next time."""
+    found = db.execute(
+        "SELECT position, messages.conversation, body FROM messages"
+        f" LEFT JOIN turns ON turns.id = {LAST_TURN}"
+        " WHERE author IS NOT NULL AND sent_at < ? AND (turn IS NULL OR finish IS NOT NULL)"
+        " ORDER BY sent_at LIMIT ?",
+        (before, PORTION),
+    ).fetchall()
+    for _, conversation, body in found:
+        gone[conversation] += () if body is None else (body,)
+    places = [(position,) for position, *_ in found]
+    db.executemany("DELETE FROM quotes WHERE message = ?", places)
+    db.executemany("UPDATE messages SET body = NULL, author = NULL WHERE position = ?", places)
+    return len(found)
+
+
+def _forget_old_turns(db: Database, before: float, gone: defaultdict[str, list[bytes]]) -> int:
+    """Forget what old turns said and did. What they cost stays."""
+    last = db.execute(
+        "SELECT id FROM turns WHERE began < ? ORDER BY began DESC LIMIT 1", (before,)
+    ).fetchone()
+    if last is None:
+        return 0
+    found = db.execute(
+        "SELECT DISTINCT turn FROM lines WHERE turn <= ? ORDER BY turn LIMIT ?", (last[0], PORTION)
+    ).fetchall()
+    acted = db.execute(
+        "SELECT DISTINCT turn FROM effects JOIN turns ON turns.id = turn"
+        " WHERE turn <= ? AND finish IS NOT NULL ORDER BY turn LIMIT ?",
+        (last[0], PORTION),
+    ).fetchall()
+    turns = [turn for (turn,) in found]
+    for conversation, body in select_many(
+        db, "SELECT conversation, body FROM lines WHERE turn IN ({})", turns
+    ):
+        gone[conversation].append(body)
+    change_many(db, "DELETE FROM lines WHERE turn IN ({})", turns)
+    change_many(db, "UPDATE turns SET framing = NULL WHERE id IN ({})", turns)
+    change_many(db, "DELETE FROM effects WHERE turn IN ({})", [turn for (turn,) in acted])
+    return max(len(found), len(acted))
+
+
+def _forget_old_deeds(db: Database, before: float) -> int:
+    """Forget for whom tools changed something, and their arguments. That they did, and when, stays."""
+    found = db.execute(
+        "SELECT id FROM audit WHERE began < ? AND (person <> '' OR arguments <> '' OR approved_by <> '')"
+        " ORDER BY began LIMIT ?",
+        (before, PORTION),
+    ).fetchall()
+    db.executemany("UPDATE audit SET person = '', arguments = '', approved_by = '' WHERE id = ?", found)
+    return len(found)

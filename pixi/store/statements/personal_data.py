@@ -5,21 +5,20 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from pixi.core.message import Message
-from pixi.store.database import Database
+from pixi.store.database import Database, select_many
 from pixi.store.kept import Known
-from pixi.store.statements import branches, memories, pictures, windows
-from pixi.store.statements.auditing import told_of_audit
-from pixi.store.statements.files import files_of
-from pixi.store.statements.many import select_many
-from pixi.store.statements.rows import unpack_line, unpack_message, unpack_text
-from pixi.store.statements.talks import talks_of
+from pixi.store.statements import branches, memories, windows
+from pixi.store.statements.audit import told_of_audit
+from pixi.store.statements.http import files_of, talks_of
+from pixi.store.statements.rows import no_picture, picture_fetcher, unpack_line, unpack_message, unpack_text
 from pixi.store.statements.usage import told_of_usage
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def known(db: Database, name: str) -> tuple[Known, ...]:
-    """Those who have this id, or wrote under this name; this reads through all messages for a name."""
+    """Return the people who have this id, or wrote under this name; for a name this reads through all
+    messages."""
     names: defaultdict[str, Counter[str]] = defaultdict(Counter)
     if not _is_known(db, name):
         wanted = name.strip().casefold()
@@ -68,7 +67,7 @@ def _known(db: Database, person: str, names: tuple[str, ...]) -> Known:
 
 
 def export(db: Database, person: str) -> dict[str, Any]:
-    """All that is kept of a person, as plain data. Of pictures only what they are: who sent them has them."""
+    """Return all that is kept of a person, as plain data. Pictures are only named: who sent them has them."""
     talks: defaultdict[str, dict[str, Any]] = defaultdict(
         lambda: {"messages": [], "answers": [], "quoted_by_others": []}
     )
@@ -126,7 +125,7 @@ def export(db: Database, person: str) -> dict[str, Any]:
 
 
 def _talks(db: Database, person: str) -> list[dict[str, str]]:
-    """Their talks over HTTP, the first begun first."""
+    """Return the talks of a person over HTTP, the first begun first."""
     return [
         {
             "address": talk.address,
@@ -140,7 +139,7 @@ def _talks(db: Database, person: str) -> list[dict[str, str]]:
 
 
 def _summary(db: Database, conversation: str, person: str) -> str:
-    """Of a talk in which nobody else took part: what is remembered of turns that are no longer shown."""
+    """Return the summary of a talk in which nobody else took part; "" for any other."""
     others = db.execute(
         "SELECT 1 FROM messages WHERE conversation = ? AND author IS NOT NULL AND author <> ? LIMIT 1",
         (conversation, person),
@@ -149,7 +148,7 @@ def _summary(db: Database, conversation: str, person: str) -> str:
 
 
 def _acts(db: Database, turns: list[int]) -> defaultdict[int, list[dict[str, str]]]:
-    """What the persona did in each turn."""
+    """Return what the persona did in each turn."""
     acts: defaultdict[int, list[dict[str, str]]] = defaultdict(list)
     asked = (
         "SELECT turn, kind, payload FROM effects WHERE turn IN ({}) AND outcome = 'done' ORDER BY sequence"
@@ -160,21 +159,21 @@ def _acts(db: Database, turns: list[int]) -> defaultdict[int, list[dict[str, str
 
 
 def _written(db: Database, turns: list[int]) -> defaultdict[int, list[str]]:
-    """What of the persona's part in each turn is history: its commands, notes among them."""
+    """Return the persona's part of the history in each turn: its commands, notes among them."""
     written: defaultdict[int, list[str]] = defaultdict(list)
     asked = "SELECT turn, kind, body FROM lines WHERE turn IN ({}) AND kind = 'assistant' ORDER BY position"
     for turn, kind, body in select_many(db, asked, turns):
-        text = unpack_line(kind, body, _no_picture).text
+        text = unpack_line(kind, body, no_picture).text
         if text:
             written[turn].append(_readable(text))
     return written
 
 
 def _told(db: Database, conversation: str, body: bytes | None) -> dict[str, Any]:
-    """What a message says; nothing of one that was taken back."""
+    """Return what a message says; nothing of one that was taken back."""
     if body is None:
         return {}
-    message = unpack_message(body, 0, pictures.fetching(db, conversation))
+    message = unpack_message(body, 0, picture_fetcher(db, conversation))
     return {
         "name": _readable(message.author.name),
         "text": _readable(message.text),
@@ -188,13 +187,9 @@ def _time(seconds: float) -> str:
 
 
 def _readable(text: str) -> str:
-    """Text that every program can write: half a surrogate pair is none."""
+    """Replace half surrogate pairs, which not every program can write."""
     return text.encode("utf-8", "replace").decode()
 
 
 def _message(body: bytes) -> Message:
-    return unpack_message(body, 0, _no_picture)
-
-
-def _no_picture(digest: str) -> bytes:
-    return b""
+    return unpack_message(body, 0, no_picture)

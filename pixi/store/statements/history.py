@@ -1,16 +1,22 @@
-"""What is told of turns later: which of them posted a message, the last ones, and what they came to."""
+"""Turns that have ended: what is told of them later, and how they were asked."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
+from pixi.core.conversation import PastTurn
 from pixi.core.llm import Usage
 from pixi.core.message import Message
-from pixi.store.database import Database
-from pixi.store.kept import Alternative, AnsweredMessage, Tally, TurnRecord
-from pixi.store.statements import branches, pictures
+from pixi.store.database import Database, select_many
+from pixi.store.kept import Alternative, AnsweredMessage, LookedBack, Tally, TurnRecord
+from pixi.store.statements import branches, windows
 from pixi.store.statements.inbox import under
 from pixi.store.statements.journal import effects_of
-from pixi.store.statements.many import select_many
-from pixi.store.statements.rows import unpack_line, unpack_message
+from pixi.store.statements.rows import (
+    no_picture,
+    picture_fetcher,
+    unpack_framing,
+    unpack_line,
+    unpack_message,
+)
 
 _LAST = 2**63 - 1
 
@@ -22,7 +28,7 @@ _ANSWERED = (
 
 
 def turn_behind(db: Database, prefix: str, platform_id: str) -> TurnRecord | None:
-    """The turn that posted this message, in a conversation under a prefix."""
+    """Return the turn that posted this message, in a conversation under a prefix."""
     found = db.execute(
         "SELECT turns.id FROM effects JOIN turns ON turns.id = effects.turn"
         " WHERE platform_id = ? AND conversation >= ? AND conversation < ?",
@@ -32,7 +38,7 @@ def turn_behind(db: Database, prefix: str, platform_id: str) -> TurnRecord | Non
 
 
 def turns(db: Database, conversation: str, limit: int, before: int | None = None) -> tuple[TurnRecord, ...]:
-    """The last turns that were ended in a conversation, before one where that is given, oldest first."""
+    """Return the last turns that ended in a conversation, oldest first; `before`: only earlier ones."""
     found = db.execute(
         "SELECT id FROM turns WHERE conversation = ? AND finish IS NOT NULL AND id < ?"
         f" AND {_ANSWERED} ORDER BY id DESC LIMIT ?",
@@ -42,7 +48,7 @@ def turns(db: Database, conversation: str, limit: int, before: int | None = None
 
 
 def answer_to(db: Database, conversation: str, message_id: str) -> AnsweredMessage | None:
-    """A message that came, and the turn that answers it, or did; None: it never came."""
+    """Return a message that came, and the turn that answers it, or did; None if it never came."""
     found = db.execute(
         "SELECT body, CASE again WHEN 0 THEN NULL ELSE coalesce(again, turn) END FROM messages"
         " WHERE conversation = ? AND id = ?",
@@ -51,14 +57,14 @@ def answer_to(db: Database, conversation: str, message_id: str) -> AnsweredMessa
     if found is None:
         return None
     body, turn = found
-    text = None if body is None else unpack_message(body, 0, _no_bytes).text
+    text = None if body is None else unpack_message(body, 0, no_picture).text
     return AnsweredMessage(text, None if turn is None else record_of(db, turn))
 
 
 def messages_of(
     db: Database, turns: Sequence[int], *, overheard: bool = False, with_pictures: bool = False
 ) -> dict[int, tuple[Message, ...]]:
-    """The messages that turns answered, oldest first, of each turn that has any.
+    """Return the messages that turns answered, oldest first, of each turn that has any.
 
     `overheard`: also those that were not meant for the persona.
     """
@@ -69,13 +75,13 @@ def messages_of(
         " AND body IS NOT NULL ORDER BY position"
     )
     for turn, number, body, conversation in select_many(db, messages, turns):
-        fetch = pictures.fetching(db, conversation) if with_pictures else _no_bytes
+        fetch = picture_fetcher(db, conversation) if with_pictures else no_picture
         found.setdefault(turn, []).append(unpack_message(body, number, fetch))
     return {turn: tuple(messages) for turn, messages in found.items()}
 
 
 def alternatives(db: Database, conversation: str) -> tuple[Alternative, ...]:
-    """What was taken out of a conversation and can stand in it again, oldest first."""
+    """Return the branches that can stand in a conversation again, oldest first."""
     found: list[Alternative] = []
     for branch in branches.of(db, conversation):
         first = db.execute(
@@ -90,7 +96,7 @@ def alternatives(db: Database, conversation: str) -> tuple[Alternative, ...]:
 
 
 def _place_of(db: Database, conversation: str, after: int) -> int | None:
-    """The turn that is told of as the one behind which a branch stood; None: it is out itself."""
+    """Return the turn behind which a branch stood, as people see it; None if it is out of the talk itself."""
     found = db.execute("SELECT conversation FROM turns WHERE id = ?", (after,)).fetchone()
     if found is not None and found[0] != conversation:
         return None
@@ -103,13 +109,9 @@ def _place_of(db: Database, conversation: str, after: int) -> int | None:
     return told or 0
 
 
-def _no_bytes(digest: str) -> bytes:
-    return b""
-
-
 def last_asked(db: Database, conversation: str) -> tuple[int | None, tuple[Message, ...]]:
-    """The last messages to a persona, and the turn that has them; None: they wait, or there are none."""
-    fetch = pictures.fetching(db, conversation)
+    """Return the last messages to a persona, and the turn that has them; None: they wait, or are none."""
+    fetch = picture_fetcher(db, conversation)
     asked = (
         "SELECT number, body FROM messages WHERE conversation = ? AND {} AND addressed = 1"
         " AND body IS NOT NULL ORDER BY position"
@@ -129,7 +131,7 @@ def last_asked(db: Database, conversation: str) -> tuple[int | None, tuple[Messa
 
 
 def tally(db: Database, prefix: str, since: float) -> Tally:
-    """What the turns came to that began since then, in conversations under a prefix."""
+    """Add up the turns that began since then, in conversations under a prefix."""
     count, prompt, cached, completion, cost = db.execute(
         f"SELECT count(CASE WHEN {_ANSWERED} THEN 1 END), {_sum('prompt_tokens')}, {_sum('cached_tokens')},"
         f" {_sum('completion_tokens')}, {_sum('cost')} FROM turns WHERE began >= ?"
@@ -145,7 +147,7 @@ def _sum(column: str) -> str:
 
 
 def record_of(db: Database, turn: int) -> TurnRecord:
-    """A turn that is on record."""
+    """Return a turn that is on record."""
     conversation, persona, model, began, finish, steps, prompt, cached, completion, cost = db.execute(
         "SELECT conversation, persona, model, began, finish, steps,"
         " prompt_tokens, cached_tokens, completion_tokens, cost FROM turns WHERE id = ?",
@@ -158,7 +160,7 @@ def record_of(db: Database, turn: int) -> TurnRecord:
         (turn, turn, conversation),
     )
     lines = db.execute("SELECT kind, body FROM lines WHERE turn = ? ORDER BY position", (turn,))
-    fetch = pictures.fetching(db, conversation)
+    fetch = picture_fetcher(db, conversation)
     return TurnRecord(
         turn,
         conversation,
@@ -173,3 +175,59 @@ def record_of(db: Database, turn: int) -> TurnRecord:
         lines=tuple(unpack_line(kind, body, fetch) for kind, body in lines),
         effects=effects_of(db, turn),
     )
+
+
+def look_back(db: Database, turn: int) -> LookedBack | None:
+    """See `Store.look_back`."""
+    found = db.execute(
+        "SELECT conversation, framing FROM turns WHERE id = ? AND finish IS NOT NULL", (turn,)
+    ).fetchone()
+    if found is None:
+        return None
+    conversation, body = found
+    framing = None if body is None else unpack_framing(body)
+    first = _first_turn(db, conversation, turn) if framing is None else framing.first_turn
+    return LookedBack(
+        record_of(db, turn),
+        branches.trunk(conversation),
+        messages=_messages_of_turn(db, conversation, turn),
+        past=tuple(sorted(_past(db, conversation, turn, first), key=lambda each: each.id)),
+        summary=windows.summary_of(db, branches.trunk(conversation)),
+        framing=framing,
+    )
+
+
+def _messages_of_turn(db: Database, conversation: str, turn: int) -> tuple[Message, ...]:
+    """Return the messages that a turn answered or overheard, and those that came due again in it."""
+    found = db.execute(
+        "SELECT position, number, body FROM messages WHERE turn = ? AND body IS NOT NULL"
+        " UNION SELECT position, number, body FROM messages"
+        " WHERE again = ? AND conversation = ? AND body IS NOT NULL ORDER BY 1",
+        (turn, turn, conversation),
+    ).fetchall()
+    fetch = picture_fetcher(db, conversation)
+    return tuple(unpack_message(body, number, fetch) for _, number, body in found)
+
+
+def _first_turn(db: Database, conversation: str, turn: int) -> int:
+    """Return the turn where the window may have begun of a turn of which that is not on record."""
+    (first,) = db.execute(
+        "SELECT coalesce(max(first_turn), 0) FROM windows WHERE conversation = ? AND first_turn <= ?",
+        (branches.trunk(conversation), turn),
+    ).fetchone()
+    return int(first)
+
+
+def _past(db: Database, conversation: str, before: int, first: int) -> Iterator[PastTurn]:
+    """Yield the turns of a conversation before one, and for a branch those that it came after."""
+    while True:
+        for turn in windows.turns_from(db, conversation, first, picture_fetcher(db, conversation)):
+            if turn.id < before:
+                yield turn
+        if branches.trunk(conversation) == conversation:
+            return
+        after = int(conversation.rpartition("~")[2].partition(".")[0])
+        found = db.execute("SELECT conversation FROM turns WHERE id = ?", (after,)).fetchone()
+        if found is None:
+            return
+        conversation, before = found[0], after + 1

@@ -1,0 +1,184 @@
+"""Rows of the HTTP server: talks and their people, files that people sent, and keys by their digests."""
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+from pixi.store.database import Database, select_many
+from pixi.store.kept import ApiKey, Circle, SentFile, Talk
+from pixi.store.statements.branches import trunk
+from pixi.store.statements.rows import unpack_message
+
+_TALK = "address, person, persona, name, began, last"
+
+
+def keep_talk(db: Database, talk: Talk) -> None:
+    """Keep a talk; of one that is kept only `last` is raised."""
+    db.execute(
+        f"INSERT INTO talks ({_TALK}) VALUES (?, ?, ?, ?, ?, ?)"
+        " ON CONFLICT (address) DO UPDATE SET last = excluded.last WHERE excluded.last > talks.last",
+        (talk.address, talk.person, talk.persona, talk.name, talk.began, talk.last),
+    )
+
+
+def talks(db: Database, person: str, persona: str, limit: int) -> tuple[Talk, ...]:
+    """Return the last talks of a person, the latest first; `persona`: with this one, "": with any."""
+    wanted, values = _with(persona)
+    found = db.execute(
+        f"SELECT {_TALK} FROM talks WHERE person = ?{wanted} ORDER BY last DESC, address LIMIT ?",
+        (person, *values, max(0, limit)),
+    )
+    return tuple(Talk(*row) for row in found)
+
+
+def talks_of(db: Database, person: str) -> tuple[Talk, ...]:
+    """Return all talks of a person, the first begun first."""
+    found = db.execute(f"SELECT {_TALK} FROM talks WHERE person = ? ORDER BY began, address", (person,))
+    return tuple(Talk(*row) for row in found)
+
+
+def talk(db: Database, person: str, name: str, persona: str) -> Talk | None:
+    """Return the latest talk of a person under a name; `persona`: with this one, "": with any."""
+    wanted, values = _with(persona)
+    found = db.execute(
+        f"SELECT {_TALK} FROM talks WHERE person = ? AND name = ?{wanted}"
+        " ORDER BY last DESC, address LIMIT 1",
+        (person, name, *values),
+    ).fetchone()
+    return None if found is None else Talk(*found)
+
+
+def circles(db: Database, conversations: Iterable[str]) -> dict[str, Circle]:
+    """Return who takes part in each of these conversations; a branch has the person of its trunk."""
+    told: dict[str, Circle] = {}
+    for address in conversations:
+        owner = db.execute("SELECT person FROM talks WHERE address = ?", (trunk(address),)).fetchone()
+        last = db.execute(
+            "SELECT body FROM messages WHERE conversation = ? AND body IS NOT NULL"
+            " ORDER BY number DESC LIMIT 1",
+            (address,),
+        ).fetchone()
+        group = last is not None and unpack_message(last[0], 0, lambda _: b"").group
+        told[address] = Circle(group, "" if owner is None else owner[0])
+    return told
+
+
+def _with(persona: str) -> tuple[str, tuple[str, ...]]:
+    return (" AND persona = ?", (persona,)) if persona else ("", ())
+
+
+def forget_talks(db: Database, person: str) -> None:
+    """Forget the talks of a person."""
+    db.execute("DELETE FROM talks WHERE person = ?", (person,))
+
+
+def forget_old_talks(db: Database, before: float, most: int) -> int:
+    """Forget at most `most` talks in which nothing was said since a time; return how many."""
+    found = db.execute(
+        "SELECT address FROM talks WHERE last < ? ORDER BY last LIMIT ?", (before, most)
+    ).fetchall()
+    db.executemany("DELETE FROM talks WHERE address = ?", found)
+    return len(found)
+
+
+_FILE = "id, person, name, media_type, size, digest, sent_at"
+
+
+def add_file(db: Database, file: SentFile, most_bytes: int) -> bool:
+    """Keep a file; return False if all files of its person would be larger than `most_bytes` together."""
+    if file_bytes(db, file.person) + file.size > most_bytes:
+        return False
+    db.execute(
+        f"INSERT INTO files ({_FILE}) VALUES (?, ?, ?, ?, ?, ?, ?)",
+        (file.id, file.person, file.name, file.media_type, file.size, file.digest, file.sent_at),
+    )
+    return True
+
+
+def file_of(db: Database, file_id: str) -> SentFile | None:
+    """Return the file of that id."""
+    found = db.execute(f"SELECT {_FILE} FROM files WHERE id = ?", (file_id,)).fetchone()
+    return None if found is None else SentFile(*found)
+
+
+def files_of(db: Database, person: str) -> tuple[SentFile, ...]:
+    """Return all files of a person, the first sent first."""
+    found = db.execute(f"SELECT {_FILE} FROM files WHERE person = ? ORDER BY sent_at, id", (person,))
+    return tuple(SentFile(*row) for row in found)
+
+
+def file_bytes(db: Database, person: str) -> int:
+    """Return the size of all files of a person together."""
+    (size,) = db.execute("SELECT coalesce(sum(size), 0) FROM files WHERE person = ?", (person,)).fetchone()
+    return int(size)
+
+
+def files_among(db: Database, ids: Iterable[str]) -> frozenset[str]:
+    """Return those of these ids that are there."""
+    found = select_many(db, "SELECT id FROM files WHERE id IN ({})", ids)
+    return frozenset(file_id for (file_id,) in found)
+
+
+def drop_file(db: Database, file_id: str) -> None:
+    """Forget a file."""
+    db.execute("DELETE FROM files WHERE id = ?", (file_id,))
+
+
+def forget_files(db: Database, person: str) -> None:
+    """Forget the files of a person."""
+    db.execute("DELETE FROM files WHERE person = ?", (person,))
+
+
+def forget_old_files(db: Database, before: float, most: int) -> int:
+    """Forget at most `most` files that were sent before a time; return how many."""
+    found = db.execute(
+        "SELECT id FROM files WHERE sent_at < ? ORDER BY sent_at LIMIT ?", (before, most)
+    ).fetchall()
+    db.executemany("DELETE FROM files WHERE id = ?", found)
+    return len(found)
+
+
+_KEY = "name, digest, scopes, personas, origins, created, revoked, signs"
+
+
+def add_key(db: Database, key: ApiKey) -> bool:
+    """Keep a key; return False if one of that name is in use."""
+    added = db.execute(
+        f"INSERT INTO keys ({_KEY}) VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING RETURNING name",
+        (
+            key.name,
+            key.digest,
+            json.dumps(key.scopes),
+            json.dumps(key.personas),
+            json.dumps(key.origins),
+            key.created,
+            key.revoked,
+            key.signs,
+        ),
+    ).fetchone()
+    return added is not None
+
+
+def keys(db: Database) -> tuple[ApiKey, ...]:
+    """Return all keys, by their names and the older first."""
+    return tuple(map(_as_key, db.execute(f"SELECT {_KEY} FROM keys ORDER BY name, created, digest")))
+
+
+def key_of(db: Database, digest: str) -> ApiKey | None:
+    """Return the key of that digest, unless it was revoked."""
+    found = db.execute(f"SELECT {_KEY} FROM keys WHERE digest = ? AND revoked IS NULL", (digest,)).fetchone()
+    return None if found is None else _as_key(found)
+
+
+def revoke_key(db: Database, name: str, at: float) -> bool:
+    """Revoke the key of that name which is in use; return False if there is none."""
+    found = db.execute(
+        "UPDATE keys SET revoked = ? WHERE name = ? AND revoked IS NULL RETURNING name", (at, name)
+    ).fetchone()
+    return found is not None
+
+
+def _as_key(row: tuple[Any, ...]) -> ApiKey:
+    name, digest, scopes, personas, origins, created, revoked, signs = row
+    scopes, personas, origins = (tuple(json.loads(each)) for each in (scopes, personas, origins))
+    return ApiKey(name, digest, scopes, personas, origins, created, revoked, signs)
