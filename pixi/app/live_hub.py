@@ -186,7 +186,7 @@ class LiveHub:
             self._hand_out(kind, _hidden(form, self._mask))
 
     def observe(self, form: Form) -> None:
-        """Take an event of a turn: this is the observer of an engine."""
+        """Take an event of a turn: this is an observer of an engine."""
         address, event = form["conversation"], form["event"]
         if event in _PIECES and not self._followers and (known := self._kept.get(address)) and known.turns:
             known.turns[-1].keep(form)  # no more: something else is told before and after
