@@ -286,7 +286,7 @@ def proxy_for(url: yarl.URL) -> str | None:
         ConfigError: it is of a kind that cannot be used.
     """
     # No proxy reaches what runs on this machine, such as the bundled model.
-    if _is_loopback(url.host or "") or urllib.request.proxy_bypass(f"{url.host}:{url.port}"):
+    if is_loopback(url.host or "") or urllib.request.proxy_bypass(f"{url.host}:{url.port}"):
         return None
     proxy = urllib.request.getproxies().get(url.scheme)
     if proxy is not None and not proxy.startswith(("http://", "https://")):
@@ -302,8 +302,9 @@ def is_near(host: str) -> bool:
         return "." not in host or host.lower().rstrip(".").endswith(_NEAR_NAMES)
 
 
-def _is_loopback(host: str) -> bool:
+def is_loopback(host: str) -> bool:
+    """Return True for an address of this machine alone, and for `localhost`."""
     try:
-        return ipaddress.ip_address(host).is_loopback
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
     except ValueError:
         return host == "localhost"
