@@ -143,8 +143,9 @@ async def _stay(
             api_url=settings.discord.api_url,
             shards=chosen,
             tell=lambda line: _log.info("%s", line),
+            statuses=service.metrics.discord_statuses if service.metrics.begun else None,
         )
-        with vitals_on_signal(service.engine):
+        with vitals_on_signal(service):
             await bot.run()
     return FINE
 

@@ -4,8 +4,7 @@ import argparse
 import logging
 import sys
 from collections.abc import Callable, Sequence
-from contextlib import AsyncExitStack, suppress
-from ipaddress import ip_address
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -129,7 +128,7 @@ async def _stay(
         reloading(service, read),
         AsyncExitStack() as stack,
     ):
-        stack.enter_context(vitals_on_signal(service.engine))
+        stack.enter_context(vitals_on_signal(service))
         token = settings.discord.token
         if only != "discord":
             url, link = await serve_http(service, settings, stack)
@@ -145,6 +144,7 @@ async def _stay(
                 api_url=settings.discord.api_url,
                 shards=None,
                 tell=lambda line: _log.info("%s", line),
+                statuses=service.metrics.discord_statuses,
             )
             await bot.run()
         else:
@@ -167,9 +167,10 @@ async def serve_http(service: "BotService", settings: "Settings", stack: AsyncEx
     from pixi.channels.http.files import files_folder
     from pixi.channels.http.jwt import ForwardedUsers, HostTokens
     from pixi.channels.http.server import HttpServer
+    from pixi.models.connections import is_loopback
 
     http = settings.http
-    if not _is_loopback(http.host) and not any(key.revoked is None for key in await service.store.keys()):
+    if not is_loopback(http.host) and not any(key.revoked is None for key in await service.store.keys()):
         raise ConfigError(_NO_KEY.format(host=http.host))
     jwt = http.jwt
     tokens = HostTokens(jwt.issuer, jwt.audience, jwt.keys) if jwt.issuer else None
@@ -185,6 +186,7 @@ async def serve_http(service: "BotService", settings: "Settings", stack: AsyncEx
         forwarded=forwarded,
         routes=(*service.routes, *studio_routes(service)),
     )
+    service.metrics.begin()
     url = await stack.enter_async_context(server.serving(http.host, http.port))
     stack.push_async_callback(service.engine.drain, _DRAIN_SECONDS)
     resuming = asyncio.create_task(server.resume())
@@ -195,11 +197,3 @@ async def serve_http(service: "BotService", settings: "Settings", stack: AsyncEx
 
     stack.push_async_callback(end_resuming)
     return url, url + server.new_link()
-
-
-def _is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    with suppress(ValueError):
-        return ip_address(host.strip("[]")).is_loopback
-    return False

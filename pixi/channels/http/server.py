@@ -182,9 +182,8 @@ class HttpServer:
             try:
                 await site.start()
             except (OSError, UnicodeError) as error:
-                raise ConfigError(_unusable(host, port, error)) from None
-            bound = runner.addresses[0][1]
-            yield f"http://{f'[{host}]' if ':' in host else host}:{bound}"
+                raise ConfigError(cannot_listen(f"serve --host {host} --port {port}", error)) from None
+            yield url_of(host, runner.addresses[0][1])
         finally:
             for task in sweeping:
                 task.cancel()
@@ -338,7 +337,8 @@ async def _in_form(request: web.Request, handler: Handler) -> web.StreamResponse
 
 def _told(request: web.Request, problem: Problem) -> web.Response:
     below_api = (
-        request.path.startswith(("/api/", "/healthz", "/readyz", "/openapi.json")) or request.path == "/api"
+        request.path.startswith(("/api/", "/healthz", "/readyz", "/metrics", "/openapi.json"))
+        or request.path == "/api"
     )
     if request.get(PLAIN):
         body, kind = problem.detail.encode(), "text/plain"
@@ -356,10 +356,14 @@ def _described(table: Sequence[Route]) -> bytes:
     return msgspec.json.encode(document(table, version("pixi-persona")))
 
 
-def _unusable(host: str, port: int, error: OSError | UnicodeError) -> str:
+def url_of(host: str, port: int) -> str:
+    """Return the address of a server that listens there."""
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}"
+
+
+def cannot_listen(where: str, error: OSError | UnicodeError) -> str:
+    """Say why a port cannot be opened. `where`: as the operator chose it."""
     reason = str(error.strerror).partition(" (")[0] if isinstance(error, OSError) else "no name of a host"
     if isinstance(error, socket.gaierror):
         reason = "there is no such host"
-    return (
-        f"serve --host {host} --port {port}: cannot listen there ({reason}); choose another port or address."
-    )
+    return f"{where}: cannot listen there ({reason}); choose another port or address."
