@@ -31,6 +31,7 @@ from pixi.app.logs import TURN_SPAN
 from pixi.app.metrics import OTHER
 from pixi.app.models import api_of, wants_native
 from pixi.core.errors import ConfigError
+from pixi.core.masking import hidden_in
 from pixi.settings.model_choice import runs_here
 
 if TYPE_CHECKING:
@@ -350,8 +351,8 @@ class TurnTracer:
 
     def _hidden(self, value: object) -> str:
         """Return plain data as JSON, without secrets."""
-        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
-        return self._service.mask.redact(text)
+        plain = hidden_in(value, self._service.mask.redact)
+        return plain if isinstance(plain, str) else json.dumps(plain, ensure_ascii=False, default=str)
 
 
 def _message(role: str, text: str, **more: str) -> Form:
