@@ -70,7 +70,12 @@ FIGURES = {
             "counter",
             "Turns that another process took over, or whose words were forgotten.",
         ),
-        Figure("pixi_discord_requests", "counter", "Requests to Discord's REST API.", ("status",)),
+        Figure(
+            "pixi_discord_requests",
+            "counter",
+            "Requests to Discord; status 101: connections to its gateway.",
+            ("status",),
+        ),
         Figure("pixi_wait_seconds", "histogram", "From a message to the begin of the turn."),
         Figure("pixi_first_visible_seconds", "histogram", "From a message to the first act that people see."),
         Figure("pixi_turn_seconds", "histogram", "From a message to the end of the turn."),
@@ -135,8 +140,7 @@ class Metrics:
         self._engine = engine
         self._vitals = vitals
         self._failing = failing
-        self._counts: dict[str, Counter[tuple[str, ...]]] = defaultdict(Counter)
-        self._dollars: dict[tuple[str, ...], float] = defaultdict(float)
+        self._counts: dict[str, dict[tuple[str, ...], float]] = defaultdict(lambda: defaultdict(float))
         self._spreads: dict[str, dict[tuple[str, ...], _Spread]] = defaultdict(lambda: defaultdict(_Spread))
         self._known: dict[str, set[str]] = defaultdict(set)  # the values of each label so far
         self.discord_statuses: Counter[int] = Counter()
@@ -205,11 +209,8 @@ class Metrics:
                     yield histogram
 
     def _counted(self, figure: Figure) -> Values:
-        match figure.name:
-            case "pixi_cost_dollars":
-                return self._dollars
-            case "pixi_discord_requests":
-                return {(str(status),): count for status, count in self.discord_statuses.items()}
+        if figure.name == "pixi_discord_requests":
+            return {(str(status),): count for status, count in self.discord_statuses.items()}
         counts = self._counts[figure.name]
         return counts if figure.labels else {(): counts[()]}
 
@@ -244,7 +245,7 @@ class Metrics:
         for kind in ("prompt", "cached", "completion"):
             tokens[model, kind] += usage[f"{kind}_tokens"]
         if form["first"] is not None:
-            self._spreads["pixi_model_first_seconds"][model,].add(form["first"])
+            self._spreads["pixi_model_first_seconds"][(model,)].add(form["first"])
 
     def _effect(self, form: Form) -> None:
         self._counts["pixi_acts"][self._one_of("act", form["act"]), form["outcome"]] += 1
@@ -265,7 +266,7 @@ class Metrics:
         if form["first_visible"] is not None:
             self._spreads["pixi_first_visible_seconds"][()].add(form["first_visible"])
         if form["cost"] is not None:
-            self._dollars[model,] += form["cost"]
+            self._counts["pixi_cost_dollars"][(model,)] += form["cost"]
         if form["reason"] == "taken":
             self._counts["pixi_turns_lost"][()] += 1
 

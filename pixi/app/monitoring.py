@@ -14,6 +14,7 @@ from ipaddress import ip_address
 from typing import TYPE_CHECKING
 
 from pixi.app.tracing import tracing
+from pixi.settings.http_rules import cannot_listen, url_of
 
 if TYPE_CHECKING:
     from pixi.app.service import BotService
@@ -42,8 +43,6 @@ async def monitoring(service: "BotService") -> AsyncGenerator[None, None]:
 async def _serving(service: "BotService", host: str, port: int) -> AsyncGenerator[None, None]:
     from aiohttp import web
 
-    from pixi.channels.http.server import cannot_listen, url_of
-    from pixi.core.errors import ConfigError
     from pixi.models.connections import is_loopback
 
     here = is_loopback(host)
@@ -77,7 +76,7 @@ async def _serving(service: "BotService", host: str, port: int) -> AsyncGenerato
         try:
             await web.TCPSite(runner, host, port).start()
         except (OSError, UnicodeError) as error:
-            raise ConfigError(cannot_listen(f"[monitoring] host = {host}, port = {port}", error)) from None
+            raise cannot_listen(f"[monitoring] host = {host}, port = {port}", error) from None
         _log.info("metrics and health checks at %s", url_of(host, runner.addresses[0][1]))
         yield
     finally:

@@ -23,7 +23,7 @@ import logging
 import os
 import threading
 import time
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
@@ -123,12 +123,13 @@ async def _shut_down(provider: "TracerProvider") -> None:
 class _Trace:
     """The open spans of the turn of one conversation."""
 
-    __slots__ = ("commands", "inside", "model", "over", "root", "said", "tools")
+    __slots__ = ("commands", "inside", "model", "over", "request", "root", "said", "tools")
 
-    def __init__(self, root: "Span", inside: "Context") -> None:
+    def __init__(self, root: "Span", inside: "Context", model: str) -> None:
         self.root = root
         self.inside = inside  # with `root` as the parent of what is begun
-        self.model: Span | None = None  # of the request that is under way
+        self.model = model  # the name of the one that is asked
+        self.request: Span | None = None  # of the request that is under way
         self.commands: dict[int, Span] = {}  # of all commands, by their numbers
         self.tools: dict[str, Span] = {}  # of calls under way, by their ids
         self.said: list[str] = []  # what the model wrote in this request, where words are wanted
@@ -151,7 +152,7 @@ class TurnTracer:
         self._service = service
         self._words = service.settings.monitoring.words
         self._open: dict[str, _Trace] = {}  # by conversation: each has one turn at a time
-        self._takers: Mapping[str, Callable[[_Trace, Form], None]] = {
+        self._takers: dict[str, Callable[[_Trace, Form], None]] = {
             "asked": self._asked,
             "answered": self._answered,
             "open": self._opened,
@@ -168,7 +169,7 @@ class TurnTracer:
             "turn_end": self._turn_end,
         }
         if self._words:
-            self._takers |= {"text": lambda turn, form: turn.said.append(form["text"])}
+            self._takers["text"] = lambda turn, form: turn.said.append(form["text"])
 
     def observe(self, form: Form) -> None:
         """Take an event of a turn: this is an observer of an engine."""
@@ -206,7 +207,7 @@ class TurnTracer:
             start_time=now - int(form["waited"] * 1e9),
         )
         root.add_event("begun", timestamp=now)
-        self._open[form["conversation"]] = _Trace(root, self._otel.set_span_in_context(root))
+        self._open[form["conversation"]] = _Trace(root, self._otel.set_span_in_context(root), model)
         told = root.get_span_context()
         # In the task that writes the turn: what it logs from here on belongs to this trace.
         TURN_SPAN.set(
@@ -243,30 +244,29 @@ class TurnTracer:
         TURN_SPAN.set({})
 
     def _end_if_over(self, turn: _Trace, form: Form) -> None:
-        if turn.over and turn.model is None:
+        if turn.over and turn.request is None:
             del self._open[form["conversation"]]
             turn.root.set_attribute("pixi.reason", "restarted")
             self._end(turn)
 
     def _end(self, turn: _Trace) -> None:
         """End the spans of a turn that are open still."""
-        for span in (turn.model, *turn.commands.values(), *turn.tools.values(), turn.root):
+        for span in (turn.request, *turn.commands.values(), *turn.tools.values(), turn.root):
             if span is not None and span.is_recording():
                 span.end()
 
     # The model, and what it writes.
 
     def _asked(self, turn: _Trace, form: Form) -> None:
-        model = getattr(turn.root, "attributes", {}).get("gen_ai.request.model", "")
         turn.said.clear()
-        turn.model = self._tracer.start_span(
-            f"chat {model}",
+        turn.request = self._tracer.start_span(
+            f"chat {turn.model}",
             context=turn.inside,
             kind=self._otel.SpanKind.CLIENT,
             attributes={
                 "gen_ai.operation.name": "chat",
-                "gen_ai.provider.name": _provider_of(self._service.settings, model),
-                "gen_ai.request.model": model,
+                "gen_ai.provider.name": _provider_of(self._service.settings, turn.model),
+                "gen_ai.request.model": turn.model,
                 "gen_ai.request.stream": True,
                 "pixi.step": form["step"],
                 "pixi.lines": form["lines"],
@@ -275,7 +275,7 @@ class TurnTracer:
         )
 
     def _answered(self, turn: _Trace, form: Form) -> None:
-        if (span := turn.model) is None:
+        if (span := turn.request) is None:
             return
         usage = form["usage"]
         span.set_attributes(
@@ -295,11 +295,11 @@ class TurnTracer:
         if form["failed"]:
             self._fail(span)
         span.end()
-        turn.model = None
+        turn.request = None
         self._end_if_over(turn, form)
 
     def _opened(self, turn: _Trace, form: Form) -> None:
-        inside = turn.inside if turn.model is None else self._otel.set_span_in_context(turn.model)
+        inside = turn.inside if turn.request is None else self._otel.set_span_in_context(turn.request)
         turn.commands[form["number"]] = self._tracer.start_span(
             f"command {form['name']}", context=inside, attributes={"pixi.command": form["name"]}
         )

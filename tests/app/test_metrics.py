@@ -3,7 +3,9 @@
 import logging
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import AsyncGenerator, Iterable
+from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 
 import aiohttp
@@ -12,8 +14,12 @@ from prometheus_client.core import Metric
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as openmetrics_families
 from prometheus_client.parser import text_string_to_metric_families
 
-from pixi.app.metrics import FIGURES, MOST_VALUES, OTHER
+from pixi.app.health import LoopMonitor, vitals_of
+from pixi.app.metrics import FIGURES, MOST_VALUES, OTHER, Metrics
+from pixi.core.persona import Persona
+from pixi.engine import Engine
 from pixi.models.breaker import Breakers
+from pixi.testing import ScriptedModel
 from tests.app.watched import WORD, port_of, talk, watched
 
 OPENMETRICS = "application/openmetrics-text; version=1.0.0"
@@ -91,26 +97,32 @@ async def test_what_happened_in_turns_is_scraped_from_a_port_of_its_own(
         assert WORD not in form.lower()
 
 
-async def test_a_label_has_no_more_values_than_can_be_kept(tmp_path: Path) -> None:
-    async with watched(tmp_path) as service:
-        service.metrics.begin()
+@asynccontextmanager
+async def counting() -> AsyncGenerator[tuple[Metrics, Engine], None]:
+    """Metrics of an engine by itself."""
+    async with Engine(model=ScriptedModel(), persona=Persona("Pixi", "You are Pixi.")) as engine:
+        vitals = partial(vitals_of, engine, LoopMonitor(), version="1.2", up_seconds=1.0)
+        yield Metrics(engine, vitals, dict), engine
+
+
+async def test_a_label_has_no_more_values_than_can_be_kept() -> None:
+    async with counting() as (metrics, _):
         usage = {"prompt_tokens": 1, "cached_tokens": 0, "completion_tokens": 1}
         form = {"event": "answered", "usage": usage, "failed": False, "first": 0.5}
         for number in range(MOST_VALUES + 50):
-            service.metrics.observe({**form, "model": f"model {number}"})
-        body, _ = await service.scraped("")
-    told = values(families(body.decode()))
-    requests = told["pixi_model_requests_total"]
+            metrics.observe({**form, "model": f"model {number}"})
+        body, _ = await metrics.rendered("")
+    requests = values(families(body.decode()))["pixi_model_requests_total"]
     assert len(requests) == MOST_VALUES + 1
     assert requests[OTHER, "done"] == 50
 
 
-async def test_nothing_is_counted_where_nobody_asked_for_it(tmp_path: Path) -> None:
-    async with watched(tmp_path) as service:
-        assert service.engine.settings.observers == []
-        service.metrics.begin()
-        service.metrics.begin()
-        assert service.engine.settings.observers == [service.metrics.observe]
+async def test_counting_is_begun_once() -> None:
+    async with counting() as (metrics, engine):
+        assert (metrics.begun, engine.settings.observers) == (False, [])
+        metrics.begin()
+        metrics.begin()
+        assert (metrics.begun, engine.settings.observers) == (True, [metrics.observe])
 
 
 _STARTS = """
@@ -133,6 +145,7 @@ asyncio.run(start())
 """
 
 
+@pytest.mark.nightly
 def test_what_nobody_asks_for_is_not_imported(tmp_path: Path) -> None:
     command = [sys.executable, "-c", _STARTS]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)

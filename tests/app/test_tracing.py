@@ -222,6 +222,7 @@ async def test_a_collector_that_is_away_holds_nobody_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tracing, "_LAST_SECONDS", 0.01)
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "0.1")  # seconds that it tries
     async with watched(tmp_path, '[monitoring]\ntraces = "http://127.0.0.1:1"\n') as service:
         channel = await talk(service, "hi")
     assert channel.sent[0].startswith("a ")

@@ -12,7 +12,6 @@ end at once, and the turns that they showed are finished or left on record by th
 
 import asyncio
 import logging
-import socket
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import cache, partial
@@ -36,10 +35,10 @@ from pixi.channels.http.routes import Route, routes_of, routes_of_addons
 from pixi.channels.http.shown import ShownPictures
 from pixi.channels.http.talks import Talks
 from pixi.channels.http.visitors import HttpLimits, Visitors
-from pixi.core.errors import ConfigError, PixiError
+from pixi.core.errors import PixiError
 from pixi.core.routes import AddonRoute
 from pixi.fetching.web import Web
-from pixi.settings.http_rules import HttpRules, is_own, origin_of
+from pixi.settings.http_rules import HttpRules, cannot_listen, is_own, origin_of, url_of
 
 _MALFORMED = (HttpProcessingError, web.RequestPayloadError)
 
@@ -182,7 +181,7 @@ class HttpServer:
             try:
                 await site.start()
             except (OSError, UnicodeError) as error:
-                raise ConfigError(cannot_listen(f"serve --host {host} --port {port}", error)) from None
+                raise cannot_listen(f"serve --host {host} --port {port}", error) from None
             yield url_of(host, runner.addresses[0][1])
         finally:
             for task in sweeping:
@@ -354,16 +353,3 @@ def _described(table: Sequence[Route]) -> bytes:
     from pixi.channels.http.openapi import document
 
     return msgspec.json.encode(document(table, version("pixi-persona")))
-
-
-def url_of(host: str, port: int) -> str:
-    """Return the address of a server that listens there."""
-    return f"http://{f'[{host}]' if ':' in host else host}:{port}"
-
-
-def cannot_listen(where: str, error: OSError | UnicodeError) -> str:
-    """Say why a port cannot be opened. `where`: as the operator chose it."""
-    reason = str(error.strerror).partition(" (")[0] if isinstance(error, OSError) else "no name of a host"
-    if isinstance(error, socket.gaierror):
-        reason = "there is no such host"
-    return f"{where}: cannot listen there ({reason}); choose another port or address."
