@@ -62,10 +62,11 @@ async def tracing(service: "BotService") -> AsyncGenerator[None, None]:
     """Send traces of a service's turns until the block is left, if the settings or the environment want it.
 
     Raises:
-        ConfigError: the settings want it, and OpenTelemetry is not installed.
+        ConfigError: the settings want it and OpenTelemetry is not installed, or it cannot read its variables.
     """
     chosen = service.settings.monitoring
-    if not chosen.traces and not any(map(os.environ.get, _ENDPOINTS)):
+    variable = next(filter(os.environ.get, _ENDPOINTS), "")
+    if not (chosen.traces or variable):
         yield
         return
     try:
@@ -75,10 +76,13 @@ async def tracing(service: "BotService") -> AsyncGenerator[None, None]:
         if chosen.traces:
             raise ConfigError(f"[monitoring] traces: {_NOT_INSTALLED}") from None
         # The environment may be meant for all programs of the machine.
-        _log.warning("%s is set, and no trace is sent. %s", _ENDPOINTS[1], _NOT_INSTALLED)
+        _log.warning("%s is set, and no trace is sent. %s", variable, _NOT_INSTALLED)
         yield
         return
-    provider = _provider_for(chosen.traces, service.version)
+    try:
+        provider = _provider_for(chosen.traces, service.version)
+    except ValueError as error:
+        raise ConfigError(f"A variable of OpenTelemetry in the environment cannot hold: {error}") from None
     tracer = TurnTracer(provider.get_tracer("pixi", service.version), service)
     observers = service.engine.settings.observers
     observers.append(tracer.observe)

@@ -372,8 +372,8 @@ class StudioSettings:
     private: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class MonitoringSettings:
+@dataclass(frozen=True, slots=True, repr=False)
+class MonitoringSettings(Discreet):
     """What operators watch from outside: a port for metrics and health checks, and traces.
 
     Attributes:

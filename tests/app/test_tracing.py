@@ -22,6 +22,7 @@ from pixi.app.logs import TURN_SPAN, form_of
 from pixi.app.service import BotService
 from pixi.core.errors import ConfigError
 from pixi.core.masking import SecretRedactor
+from pixi.testing import RecordingChannel
 from tests.app.watched import HERE, WORD, answers, talk, watched
 from tests.servers.scripted_openai import Hang, Reply, Seen, finish, stream
 from tests.waiting import until
@@ -167,18 +168,24 @@ async def test_log_lines_of_a_turn_name_its_trace(tmp_path: Path, caplog: pytest
         def emit(self, record: logging.LogRecord) -> None:
             forms.append(form_of(record, SecretRedactor()))
 
+    class Telling(RecordingChannel):
+        async def send(self, *args: Any, **more: Any) -> str | None:
+            logging.getLogger("pixi.test").info("in an act")
+            return await super().send(*args, **more)
+
     lines = Lines()
     logging.getLogger("pixi").addHandler(lines)
     try:
         async with traced(tmp_path) as (service, here):
-            await talk(service, "hi")
+            await talk(service, "hi", channel=Telling(HERE))
             logging.getLogger("pixi.test").info("beside the talk")
     finally:
         logging.getLogger("pixi").removeHandler(lines)
     (root,) = here.named("invoke_agent Wren")
     (turn,) = (form for form in forms if form["logger"] == "pixi.turns")
     assert (turn["trace_id"], turn["span_id"]) == (root.trace_id.hex(), root.span_id.hex())
-    (beside,) = (form for form in forms if form["logger"] == "pixi.test")
+    *acts, beside = (form for form in forms if form["logger"] == "pixi.test")
+    assert [act["trace_id"] for act in acts] == 2 * [root.trace_id.hex()]
     assert "trace_id" not in beside
     assert TURN_SPAN.get() == {}
 
@@ -195,6 +202,10 @@ async def test_the_environment_names_the_collector_too(
     about = {each.key: each.value.string_value for each in resource.attributes}
     assert about["service.name"] == "wren-in-the-kitchen"
     assert len(here.named("invoke_agent Wren")) == 1
+    monkeypatch.setenv("OTEL_BSP_SCHEDULE_DELAY", "-5")
+    with pytest.raises(ConfigError, match="OpenTelemetry in the environment cannot hold: schedule_delay"):
+        async with watched(tmp_path):
+            pass
 
 
 async def test_a_turn_that_is_begun_again_is_two_traces(tmp_path: Path) -> None:

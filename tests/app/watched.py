@@ -51,9 +51,11 @@ async def watched(
             yield service
 
 
-async def talk(service: BotService, *texts: str, start: int = 1) -> RecordingChannel:
+async def talk(
+    service: BotService, *texts: str, start: int = 1, channel: RecordingChannel | None = None
+) -> RecordingChannel:
     """Let somebody say things, each once the one before is answered; numbered from `start` on."""
-    channel = RecordingChannel(HERE)
+    channel = channel or RecordingChannel(HERE)
     for number, text in enumerate(texts, start):
         author = Author(f"5{WORD}", WORD.title())
         await service.receive(Message(str(number), HERE, author, text, 1.7e9 + number), channel)
