@@ -1,7 +1,7 @@
-"""What watches a service from outside: traces of its turns, and a port for metrics and health checks.
+"""A port for metrics and health checks of a program that stays.
 
-The port is for programs that serve nothing else over HTTP, and for operators who want these figures apart
-from what people reach. It knows three paths and no key. Nothing there is a word, a name or an id of a person;
+It is for programs that serve nothing else over HTTP, and for operators who want these figures apart from what
+people reach. It knows three paths and no key. Nothing there is a word, a name or an id of a person;
 but what models cost is nobody's business either, so that it listens on this machine alone unless the
 settings name another address. There, it answers to addresses and to `localhost`, not to other names: a page
 in the operator's browser could make one of its own lead here.
@@ -13,7 +13,6 @@ from contextlib import asynccontextmanager
 from ipaddress import ip_address
 from typing import TYPE_CHECKING
 
-from pixi.app.tracing import tracing
 from pixi.settings.http_rules import cannot_listen, url_of
 
 if TYPE_CHECKING:
@@ -23,29 +22,22 @@ _log = logging.getLogger("pixi.app")
 
 
 @asynccontextmanager
-async def monitoring(service: "BotService") -> AsyncGenerator[None, None]:
-    """Let a service be watched as its settings say, until the block is left.
+async def monitoring_port(service: "BotService") -> AsyncGenerator[None, None]:
+    """Open the port of `[monitoring]`, if there is one, until the block is left. From then on turns count.
 
     Raises:
-        ConfigError: the port is taken, or there is no such address, or what traces need is not installed.
+        ConfigError: the port is taken, or there is no such address.
     """
-    chosen = service.settings.monitoring
-    async with tracing(service):
-        if chosen.port is None:
-            yield
-            return
-        service.metrics.begin()
-        async with _serving(service, chosen.host, chosen.port):
-            yield
-
-
-@asynccontextmanager
-async def _serving(service: "BotService", host: str, port: int) -> AsyncGenerator[None, None]:
+    host, port = service.settings.monitoring.host, service.settings.monitoring.port
+    if port is None:
+        yield
+        return
     from aiohttp import web
 
     from pixi.models.connections import is_loopback
 
     here = is_loopback(host)
+    service.metrics.begin()
 
     @web.middleware
     async def guard(

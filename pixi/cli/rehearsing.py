@@ -234,7 +234,6 @@ async def rehearse(settings: "Settings", addons: Sequence[Path], me: str) -> int
         settings = replace(
             settings,
             store=replace(settings.store, url=":memory:"),
-            monitoring=replace(settings.monitoring, port=None),  # it is the running bot's
             discord=replace(
                 settings.discord,
                 api_url=discord.api_url,

@@ -120,12 +120,14 @@ async def _stay(
     import asyncio
 
     from pixi.app import open_service
+    from pixi.app.monitoring import monitoring_port
     from pixi.app.reload import reloading
     from pixi.cli.logs import vitals_on_signal
 
     async with (
         open_service(settings, addons=addons, progress=told_once(), report=_log.warning) as service,
         reloading(service, read),
+        monitoring_port(service),
         AsyncExitStack() as stack,
     ):
         stack.enter_context(vitals_on_signal(service))
