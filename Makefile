@@ -11,7 +11,7 @@ MINUTES ?= 60
 NPM_SERVERS := @modelcontextprotocol/server-everything
 # What talking needs; `make extra-NAME` adds one of the others.
 EXTRAS ?= local,hub,docs
-OTHER_EXTRAS := speed,embeddings,postgres,mcp,web,jwt
+OTHER_EXTRAS := speed,embeddings,postgres,mcp,web,jwt,otel
 # What checks the files of the pages, and which they are.
 NPM := tests/clients/node_modules/.bin
 PAGE := 'pixi/channels/http/page/**/*.{js,css,html}' '!pixi/channels/http/page/vendor/**'

@@ -154,6 +154,7 @@ async def open_service(
     from pixi.app.logs import log_turn
     from pixi.app.models import ModelPool, chosen_models
     from pixi.app.personas import read_personas
+    from pixi.app.tracing import tracing
     from pixi.engine.context import Role
     from pixi.store.opening import open_store
     from pixi.toolbox.addon import AddonExtras
@@ -212,6 +213,7 @@ async def open_service(
         service.routes = tuple(brought.routes)
         for each in loaded:
             tell_of_unnamed(each, service.persona_set.personas.values(), engine, report)
+        await stack.enter_async_context(tracing(service))
         await stack.enter_async_context(engine)
         await stack.enter_async_context(
             retention_tasks(engine, store, lambda: service.settings.store.keep_days, kept.follow)

@@ -11,7 +11,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 if TYPE_CHECKING:
     from pixi.engine.engine import Engine
@@ -20,34 +22,49 @@ _FILES = Path("/dev/fd")  # a name for each open file, on Linux and on macOS
 _MEMORY = Path("/proc/self/statm")
 
 
-class Vitals(TypedDict):
-    """The figures; None where the system does not tell.
+class Vitals(Struct):
+    """The figures of the process; None where the system does not tell.
 
     Attributes:
         conversations: in memory.
-        talking: in how many of them a reply is under way.
+        talking: in how many of them a reply is under way, or waits for its turn.
+        waiting: in how many of these no turn was begun yet.
+        draining: the program is about to end.
         files: and sockets that are open.
+        megabytes: of memory in use.
+        lag_ms: how long the loop took to get to what was to be done, a moment ago.
+        longest_lag_ms: the longest since the start.
     """
 
+    version: str
     up_seconds: float
     conversations: int
     talking: int
+    waiting: int
+    draining: bool
     tasks: int
     threads: int
     files: int | None
     megabytes: int | None
+    lag_ms: float
+    longest_lag_ms: float
 
 
-def vitals_of(engine: "Engine", up_seconds: float) -> Vitals:
+def vitals_of(engine: "Engine", pulse: "LoopMonitor", *, version: str, up_seconds: float) -> Vitals:
     """Count now. To be called on the loop that the engine runs on."""
     return Vitals(
+        version=version,
         up_seconds=round(up_seconds, 1),
         conversations=engine.kept,
         talking=engine.talking,
+        waiting=engine.waiting_replies,
+        draining=engine.draining,
         tasks=len(asyncio.all_tasks()),
         threads=threading.active_count(),
         files=_open_files(),
         megabytes=_megabytes(),
+        lag_ms=round(pulse.lag * 1_000, 1),
+        longest_lag_ms=round(pulse.longest * 1_000, 1),
     )
 
 

@@ -18,7 +18,7 @@ from collections.abc import AsyncGenerator, Collection
 from dataclasses import dataclass, field
 from typing import Any
 
-from pixi.core.masking import SecretRedactor
+from pixi.core.masking import SecretRedactor, hidden_in
 
 Form = dict[str, Any]
 
@@ -183,10 +183,10 @@ class LiveHub:
     def publish(self, kind: str, form: Form) -> None:
         """Hand plain data to the followers; secrets in it are hidden."""
         if self._followers:
-            self._hand_out(kind, _hidden(form, self._mask))
+            self._hand_out(kind, self._hidden(form))
 
     def observe(self, form: Form) -> None:
-        """Take an event of a turn: this is the observer of an engine."""
+        """Take an event of a turn: this is an observer of an engine."""
         address, event = form["conversation"], form["event"]
         if event in _PIECES and not self._followers and (known := self._kept.get(address)) and known.turns:
             known.turns[-1].keep(form)  # no more: something else is told before and after
@@ -199,7 +199,7 @@ class LiveHub:
         if event == "turn_start":
             kept.turns.append(_KeptTurn())
         elif event in _OF_TOOLS:
-            form = _hidden(form, self._mask)  # of what may be long, only the beginning is kept
+            form = self._hidden(form)  # of what may be long, only the beginning is kept
         if kept.turns:
             kept.turns[-1].keep(form)
         if self._followers:
@@ -331,20 +331,15 @@ class LiveHub:
                 form = {**form, "text": shown}
             return [form] if until else [], rest
         if held is None or form["event"] not in _AFTER_TEXT:
-            return [_hidden(form, self._mask)], held
+            return [self._hidden(form)], held
         dots = "•" * len(held["text"]) if len(held["text"]) > 4 else held["text"]
-        return [{**held, "text": dots}, _hidden(form, self._mask)], None
+        return [{**held, "text": dots}, self._hidden(form)], None
 
+    def _hidden(self, form: Form) -> Form:
+        """Return plain data without secrets, and without the rest of long texts."""
+        hidden: Form = hidden_in(form, self._short)
+        return hidden
 
-def _hidden(value: Any, mask: SecretRedactor) -> Any:
-    """Plain data without secrets, and without the rest of long texts."""
-    match value:
-        case str():
-            text = mask.redact(value)
-            return text if len(text) <= _LONGEST_TEXT else f"{text[:_LONGEST_TEXT]}…"
-        case dict():
-            return {name: _hidden(each, mask) for name, each in value.items()}
-        case list() | tuple():
-            return [_hidden(each, mask) for each in value]
-        case _:
-            return value
+    def _short(self, text: str) -> str:
+        text = self._mask.redact(text)
+        return text if len(text) <= _LONGEST_TEXT else f"{text[:_LONGEST_TEXT]}…"

@@ -3,8 +3,10 @@
 import logging
 import math
 from collections.abc import Mapping
+from contextvars import ContextVar
 from dataclasses import fields
 from datetime import datetime
+from types import MappingProxyType
 from typing import Any
 
 from msgspec.structs import asdict
@@ -13,14 +15,18 @@ from pixi.core.events import TurnReport
 from pixi.core.masking import SecretRedactor
 from pixi.core.untrusted import escaped_line
 
+TURN_SPAN: ContextVar[Mapping[str, str]] = ContextVar("TURN_SPAN", default=MappingProxyType({}))
+"""The `trace_id` and `span_id` of the turn that a task is at, where turns are traced."""
+
 
 def form_of(record: logging.LogRecord, mask: SecretRedactor) -> dict[str, Any]:
-    """The record as JSON has it: `time`, `level`, `logger`, `message`, and what else it carries."""
+    """Return the record as JSON has it: time, level, logger, message, the turn's trace and further fields."""
     fields: dict[str, Any] = {
         "time": time_of(record.created),
         "level": record.levelname.lower(),
         "logger": record.name,
         "message": message_of(record),
+        **TURN_SPAN.get(),
     }
     more = getattr(record, "fields", None)
     if isinstance(more, Mapping):

@@ -83,11 +83,10 @@ def door_to(
     from pixi.models.server_model import ServerModel
 
     api = api_of(chosen, native=native)
-    is_own = api in ("anthropic", "gemini")
     return ServerModel(
         name,
         _dialect(api),
-        base_url=None if is_own and is_openais(chosen.base_url) else chosen.base_url,
+        base_url=_base_url(chosen, api),
         api_key=chosen.api_key.reveal() if chosen.api_key else None,
         traits=traits_of(chosen, native=native),
         temperature=chosen.temperature,
@@ -122,6 +121,12 @@ def _dialect(api: Api) -> "Dialect":
             from pixi.models.dialects.gemini import Gemini
 
             return Gemini()
+
+
+def _base_url(chosen: ModelSettings, api: Api) -> str:
+    """The address of a model's server: that of the settings, unless it is OpenAI's and the API is not."""
+    is_own = api in ("anthropic", "gemini")
+    return _dialect(api).base_url if is_own and is_openais(chosen.base_url) else chosen.base_url
 
 
 def _body_fields(chosen: ModelSettings, *, native: bool) -> dict[str, object]:
@@ -372,6 +377,23 @@ class ModelPool:
         """The one that writes where nobody chose another. It was opened by `open_default`."""
         return self._open[self.names[0]]
 
+    @property
+    def answers(self) -> bool:
+        """Whether the default model may be asked now, or one that stands in for it.
+
+        That is one which runs here, or whose server's breaker lets a request through.
+        """
+        first = self._chosen[self.names[0]]
+        return any(
+            runs_here(each) or not self._breakers.of(self._place_of(each)).refuses
+            for each in (first, *first.fallback)
+        )
+
+    @property
+    def failing(self) -> dict[str, bool]:
+        """Whether each server that was asked is known to fail, by host and port."""
+        return self._breakers.open
+
     def get(self, name: str) -> Model:
         """The model of that name if it is open, else the default."""
         return self._open.get(name) or self.default
@@ -436,6 +458,13 @@ class ModelPool:
         for model in models:
             await model.close()
         await asyncio.gather(*self._retired, return_exceptions=True)
+
+    def _place_of(self, chosen: ModelSettings) -> str:
+        """The host and port of a model's server, by which its breaker is known."""
+        import yarl
+
+        url = yarl.URL(_base_url(chosen, api_of(chosen, native=self._native)).strip())
+        return f"{url.host}:{url.port}"
 
     async def _open_one(self, name: str) -> None:
         self._open[name] = await self._opened(self._chosen[name], self._turn_seconds, native=self._native)

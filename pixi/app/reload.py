@@ -12,7 +12,7 @@ from pixi.app.service import BotService
 from pixi.app.watching import WatchedPaths, changes
 from pixi.core.errors import ConfigError, PixiError
 from pixi.core.persona import Persona
-from pixi.settings import EmbeddingSettings, GifSettings, HttpSettings, Settings
+from pixi.settings import EmbeddingSettings, GifSettings, HttpSettings, MonitoringSettings, Settings
 from pixi.settings.sources import FILE_NAME
 
 NEED_RESTART = frozenset(
@@ -28,6 +28,7 @@ NEED_RESTART = frozenset(
         *(f"embedding_model.{field.name}" for field in dataclasses.fields(EmbeddingSettings)),
         *(f"gifs.{field.name}" for field in dataclasses.fields(GifSettings)),
         *(f"http.{field.name}" for field in dataclasses.fields(HttpSettings)),
+        *(f"monitoring.{field.name}" for field in dataclasses.fields(MonitoringSettings)),
         "store.url",
     },
 )

@@ -1,18 +1,20 @@
 """What stands behind Discord and HTTP: the engine, the store, the personas and the models, as one service."""
 
+import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 
 from pixi.app.databases import DatabasePool
-from pixi.app.health import LoopMonitor
+from pixi.app.health import LoopMonitor, Vitals, vitals_of
 from pixi.app.integrations import Integrations
 from pixi.app.live_hub import LiveHub
+from pixi.app.metrics import Metrics
 from pixi.app.models import ModelPool, chosen_models, wants_native
 from pixi.app.personas import PersonaSet, fitting
 from pixi.channels.discord.backend import ALL_ADDRESSES, BotStatus, ConversationAddress, parse_address
 from pixi.core.channel import Channel, OpenChannel
-from pixi.core.errors import PixiError
+from pixi.core.errors import PixiError, StoreError
 from pixi.core.message import Message
 from pixi.core.persona import Persona
 from pixi.core.routes import AddonRoute
@@ -28,6 +30,7 @@ from pixi.store.kept import ChannelConfig
 from pixi.store.store import Store
 
 _DAY = 86_400.0
+_STORE_SECONDS = 2.0  # for the store to say whether it is there
 _TASK = "You do small tasks for a chat program. Answer with what is asked for, and nothing else."
 _TASK_TOKENS = 300
 
@@ -54,6 +57,7 @@ class BotService:
         version: see above.
         routes: that addons bring, over HTTP.
         hub: where what happens comes together, for pages that look on.
+        metrics: what Prometheus is told, once they are begun.
         pulse: how quickly the loop gets to what is to be done.
         look: reads settings and personas again, and gives why nothing changed, or ""; None: nobody watches
             the files.
@@ -82,6 +86,7 @@ class BotService:
         self.persona_set = persona_set
         self.routes: tuple[AddonRoute, ...] = ()
         self.hub = LiveHub(engine.tools.mask)
+        self.metrics = Metrics(engine, self.vitals, lambda: models.failing)
         self.pulse = LoopMonitor()
         self.look: Callable[[], Awaitable[str]] | None = None
         self.closing = AsyncExitStack()
@@ -237,6 +242,30 @@ class BotService:
             await self._models.want(place.model)
         since = time.time() - self.rules.catch_up_minutes * 60
         await self.engine.resume(prefix, since, open_channel)
+
+    # Being watched.
+
+    def vitals(self) -> Vitals:
+        """Count how the process is doing. To be called on the loop that the service runs on."""
+        return vitals_of(self.engine, self.pulse, version=self.version, up_seconds=self.up_seconds)
+
+    async def unready(self) -> str:
+        """Say why no reply can be begun just now, in a line; "" where one can.
+
+        The model is not asked for this: its server is away while the breaker keeps requests from it.
+        """
+        if self.engine.draining:
+            return "It is about to end: what is under way is finished, and nothing new is begun."
+        try:
+            async with asyncio.timeout(_STORE_SECONDS):
+                await self._store.key_of("")
+        except (StoreError, TimeoutError):
+            return "The store does not answer."
+        return "" if self._models.answers else "The model's server does not answer."
+
+    async def scraped(self, accept: str, /) -> tuple[bytes, str]:
+        """Return the metrics in the form that an `Accept` header asks for, and the type of that form."""
+        return await self.metrics.rendered(accept)
 
     # What people chose for a channel, or for one talk elsewhere.
 

@@ -1,6 +1,6 @@
-"""Tells an observer what happens in turns: the raw text, where commands close in it, and their outcomes.
+"""Tells observers what happens in turns: the raw text, where commands close in it, and their outcomes.
 
-Without an observer nothing is made or copied: then there is no `ObservedTurn`.
+Without observers nothing is made or copied: then there is no `ObservedTurn`.
 """
 
 import re
@@ -52,12 +52,14 @@ class ObservedTurn:
     """
 
     __slots__ = (
+        "_asked",
         "_before",
         "_began",
         "_between",
         "_calls",
         "_closed",
         "_fed",
+        "_first",
         "_names",
         "_number",
         "_observer",
@@ -81,6 +83,8 @@ class ObservedTurn:
         self._names = names
         self._began = time.monotonic()
         self._step = 0
+        self._asked = self._began  # when the model was asked last
+        self._first: float | None = None  # seconds from there to the first piece of its reply
         self._number = 0  # of the next command that closes
         self._told = 0  # characters of this request's text that were told
         self._fed = 0  # characters of it that were read
@@ -92,18 +96,26 @@ class ObservedTurn:
 
     # The model.
 
-    def begun(self, messages: Sequence[Message], model: str) -> None:
-        """Tell that the turn is on record, and the model is about to be asked."""
+    def begun(self, messages: Sequence[Message], model: str, *, waited: float) -> None:
+        """Tell that the turn is on record, and the model is about to be asked.
+
+        Args:
+            messages: those that it answers, and what was overheard.
+            model: the name of the model.
+            waited: seconds since the answered message came.
+        """
         answers = [
             {"id": message.id, "author": message.author.name, "text": message.text}
             for message in messages
             if message.addressed
         ]
-        self._tell("turn_start", model=model, began=time.time(), answers=answers)
+        waited = round(waited, 4)
+        self._tell("turn_start", model=model, began=time.time(), waited=waited, answers=answers)
 
     def asked(self, request: Request, number: int) -> None:
         """Tell that the model is asked. The next command that closes has this number."""
         self._step += 1
+        self._asked, self._first = time.monotonic(), None
         self._number = number
         self._told = self._fed = self._before = 0
         self._between, self._opened = "", None
@@ -111,6 +123,8 @@ class ObservedTurn:
 
     def came(self, delta: Delta) -> None:
         """Tell of a piece that the model wrote."""
+        if self._first is None:
+            self._first = round(time.monotonic() - self._asked, 4)
         match delta:
             case Text(text):
                 self._tell("text", offset=self._told, text=text)
@@ -145,7 +159,15 @@ class ObservedTurn:
     def answered(self, model: str, end: Finished, *, failed: bool) -> None:
         """Tell that the model's stream ended."""
         usage = asdict(end.usage)
-        self._tell("answered", model=end.model or model, finish=end.reason, failed=failed, usage=usage)
+        self._tell(
+            "answered",
+            model=end.model or model,
+            finish=end.reason,
+            failed=failed,
+            usage=usage,
+            seconds=round(time.monotonic() - self._asked, 4),
+            first=self._first,
+        )
 
     def thrown_away(self, why: Literal["repeat", "broken"]) -> None:
         """Tell that the last reply is thrown away, and the same is asked again."""
@@ -181,11 +203,12 @@ class ObservedTurn:
         """Tell that the turn ends before its time, in this state of its life."""
         self._tell("state", state=name.lower())
 
-    def ended(self, report: TurnReport, limits: Sequence[str]) -> None:
-        """Tell that the turn is over."""
+    def ended(self, report: TurnReport, limits: Sequence[str], reason: str) -> None:
+        """Tell that the turn is over, for a `Reason` of its life."""
         self._tell(
             "turn_end",
             finish=report.finish,
+            reason=reason.lower(),
             model=report.model,
             steps=report.steps,
             usage=asdict(report.usage),

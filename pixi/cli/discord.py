@@ -127,6 +127,7 @@ async def _stay(
     shards: str | None,
 ) -> int:
     from pixi.app import open_service
+    from pixi.app.monitoring import monitoring_port
     from pixi.app.reload import reloading
     from pixi.cli.logs import vitals_on_signal
 
@@ -134,6 +135,7 @@ async def _stay(
     async with (
         open_service(settings, addons=addons, progress=told_once(), report=_log.warning) as service,
         reloading(service, read),
+        monitoring_port(service),
     ):
         from pixi.channels.discord.bot import Bot
 
@@ -143,8 +145,9 @@ async def _stay(
             api_url=settings.discord.api_url,
             shards=chosen,
             tell=lambda line: _log.info("%s", line),
+            statuses=service.metrics.discord_statuses if service.metrics.begun else None,
         )
-        with vitals_on_signal(service.engine):
+        with vitals_on_signal(service):
             await bot.run()
     return FINE
 

@@ -5,14 +5,14 @@ import json
 import logging
 import signal
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, TextIO
 
-from pixi.app.health import vitals_of
+from msgspec.structs import asdict
+
 from pixi.app.logs import form_of, message_of, trace_of
 from pixi.core.masking import SecretRedactor
 from pixi.core.untrusted import escaped_line
@@ -21,22 +21,22 @@ from pixi.settings.secret import ambient_secrets
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from pixi.engine.engine import Engine
+    from pixi.app.service import BotService
 
 _log = logging.getLogger("pixi.vitals")
 
 
 @contextmanager
-def vitals_on_signal(engine: "Engine") -> Iterator[None]:
+def vitals_on_signal(service: "BotService") -> Iterator[None]:
     """Answer `kill -USR1 PID` with a line in the log, until the block is left. Windows has no such signal."""
     if not hasattr(signal, "SIGUSR1"):
         yield
         return
-    loop, began = asyncio.get_running_loop(), time.monotonic()
+    loop = asyncio.get_running_loop()
 
     def asked(_: int, __: object) -> None:
         # Not at once: the loop may be asleep, and what is counted belongs to it.
-        loop.call_soon_threadsafe(_tell, engine, began)
+        loop.call_soon_threadsafe(_tell, service)
 
     before = signal.signal(signal.SIGUSR1, asked)
     try:
@@ -46,18 +46,18 @@ def vitals_on_signal(engine: "Engine") -> Iterator[None]:
         signal.signal(signal.SIGUSR1, signal.SIG_IGN if before in (None, signal.SIG_DFL) else before)
 
 
-def _tell(engine: "Engine", began: float) -> None:
-    up = time.monotonic() - began
-    fields = vitals_of(engine, up)
+def _tell(service: "BotService") -> None:
+    vitals = service.vitals()
     told = [
-        f"up {_duration(up)}",
-        f"{fields['conversations']} conversations in memory, {fields['talking']} being answered",
-        f"{fields['tasks']} tasks",
-        f"{fields['threads']} threads",
-        "" if fields["files"] is None else f"{fields['files']} open files",
-        "" if fields["megabytes"] is None else f"{fields['megabytes']:,} MB",
+        f"up {_duration(vitals.up_seconds)}",
+        f"{vitals.conversations} conversations in memory, {vitals.talking} being answered",
+        f"{vitals.tasks} tasks",
+        f"{vitals.threads} threads",
+        "" if vitals.files is None else f"{vitals.files} open files",
+        "" if vitals.megabytes is None else f"{vitals.megabytes:,} MB",
+        f"the loop came {vitals.longest_lag_ms:.0f} ms late at the most",
     ]
-    _log.info("%s", " · ".join(part for part in told if part), extra={"fields": fields})
+    _log.info("%s", " · ".join(part for part in told if part), extra={"fields": asdict(vitals)})
 
 
 def _duration(seconds: float) -> str:
@@ -75,6 +75,8 @@ LIBRARIES = (
     "asyncio",
     "watchfiles",
     "PIL",
+    "opentelemetry",
+    "urllib3",
 )
 """Libraries that tell more than an operator wants to know."""
 

@@ -121,15 +121,17 @@ async def _stay(
     import asyncio
 
     from pixi.app import open_service
+    from pixi.app.monitoring import monitoring_port
     from pixi.app.reload import reloading
     from pixi.cli.logs import vitals_on_signal
 
     async with (
         open_service(settings, addons=addons, progress=told_once(), report=_log.warning) as service,
         reloading(service, read),
+        monitoring_port(service),
         AsyncExitStack() as stack,
     ):
-        stack.enter_context(vitals_on_signal(service.engine))
+        stack.enter_context(vitals_on_signal(service))
         token = settings.discord.token
         if only != "discord":
             url, link = await serve_http(service, settings, stack)
@@ -145,6 +147,7 @@ async def _stay(
                 api_url=settings.discord.api_url,
                 shards=None,
                 tell=lambda line: _log.info("%s", line),
+                statuses=service.metrics.discord_statuses,
             )
             await bot.run()
         else:
@@ -185,6 +188,7 @@ async def serve_http(service: "BotService", settings: "Settings", stack: AsyncEx
         forwarded=forwarded,
         routes=(*service.routes, *studio_routes(service)),
     )
+    service.metrics.begin()
     url = await stack.enter_async_context(server.serving(http.host, http.port))
     stack.push_async_callback(service.engine.drain, _DRAIN_SECONDS)
     resuming = asyncio.create_task(server.resume())

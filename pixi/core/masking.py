@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterable
+from typing import Any
 
 _TOKENS = (
     # Three parts, as Discord's tokens have.
@@ -134,3 +135,16 @@ class SecretRedactor:
         `hide` leaves those alone, because a link that a tool found is to work.
         """
         return redact_addresses(self.hide(text))
+
+
+def hidden_in(value: Any, hide: Callable[[str], str]) -> Any:
+    """Return plain data with each text in it as `hide` returns it; names of fields stay as they are."""
+    match value:
+        case str():
+            return hide(value)
+        case dict():
+            return {name: hidden_in(each, hide) for name, each in value.items()}
+        case list() | tuple():
+            return [hidden_in(each, hide) for each in value]
+        case _:
+            return value

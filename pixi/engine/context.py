@@ -79,7 +79,7 @@ class EngineSettings:
         summary_tokens: how long that may be.
         search_price: dollars for one search of the web that a model's provider makes by itself; None: not
             known.
-        observer: told all that happens in turns; None: nobody looks on.
+        observers: told all that happens in turns that begin later; see `pixi.channels.observing`.
     """
 
     limits: Limits
@@ -94,7 +94,7 @@ class EngineSettings:
     search_price: float | None = None
     gather_messages: int = 6
     waiting_messages: int = 200
-    observer: Observer | None = None
+    observers: list[Observer] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -300,15 +300,17 @@ class PersonaSessions:
         return session
 
 
-def tell_observer(observer: Observer | None, form: dict[str, Any]) -> None:
-    """Tell who looks on, if anybody does. What breaks in them is their own business."""
-    if observer is None:
-        return
-    try:
-        with foreign("what looks on at turns"):
-            observer(form)
-    except PixiError:
-        pass  # it is in the log
+_LOOKING_ON = foreign("what looks on at turns")
+
+
+def tell_observers(observers: Sequence[Observer], form: dict[str, Any]) -> None:
+    """Tell each observer of an event. One that breaks keeps nobody else from being told."""
+    for observer in observers:
+        try:
+            with _LOOKING_ON:
+                observer(form)
+        except PixiError:
+            pass  # it is in the log
 
 
 @cache

@@ -130,6 +130,11 @@ class LiveConversation:
         """Whether a reply is under way, or waits for its turn."""
         return self._task is not None
 
+    @property
+    def waiting(self) -> bool:
+        """Whether it is `talking`, and no turn was begun yet."""
+        return self.talking and (self._runner is None or self._runner.turn is None)
+
     # What comes in.
 
     async def receive(self, message: Message, channel: Channel) -> None:
@@ -464,9 +469,9 @@ class LiveConversation:
             if ended is not None:
                 channel.show(ended)
                 report = runner.report(ended.finish) if runner else None
+                self._shared.tell(report)
                 if runner is not None and report is not None:
                     runner.told(report)
-                self._shared.tell(report)
             self._tell_waiters()
 
     async def _answered(self, channel: Channel) -> TurnEnded | None:
@@ -653,6 +658,11 @@ class Conversations:
     def talking(self) -> int:
         """In how many a reply is under way."""
         return sum(live.talking for live in self._live.values())
+
+    @property
+    def waiting(self) -> int:
+        """In how many messages wait to be answered, and no turn was begun yet."""
+        return sum(live.waiting for live in self._live.values())
 
     @property
     def asked(self) -> tuple[OpenQuestion, ...]:

@@ -28,7 +28,7 @@ from pixi.engine.context import (
     PersonaSessions,
     Role,
     local_now,
-    tell_observer,
+    tell_observers,
 )
 from pixi.engine.conversation import Conversations
 from pixi.engine.usage import UsageLedger
@@ -155,6 +155,16 @@ class Engine:
     def talking(self) -> int:
         """In how many conversations a reply is under way."""
         return self._conversations.talking if self._conversations else 0
+
+    @property
+    def waiting_replies(self) -> int:
+        """In how many conversations messages wait to be answered, and no turn was begun yet."""
+        return self._conversations.waiting if self._conversations else 0
+
+    @property
+    def draining(self) -> bool:
+        """Whether messages are only recorded, for the next process; see `drain`."""
+        return self._conversations is not None and self._conversations.draining
 
     @property
     def asked(self) -> tuple[OpenQuestion, ...]:
@@ -506,7 +516,7 @@ class Engine:
 
     def _let_go_of(self, conversation: str) -> None:
         """Tell whoever looks on that words of a conversation were forgotten."""
-        tell_observer(self.settings.observer, {"event": "forgotten", "conversation": conversation})
+        tell_observers(self.settings.observers, {"event": "forgotten", "conversation": conversation})
 
     async def _ready(self) -> Conversations:
         """The conversations; opens the store first, where none was given."""

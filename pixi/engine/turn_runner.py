@@ -26,7 +26,7 @@ from pixi.core.spending import TOOL_SECONDS, UsageScope
 from pixi.core.stamps import Citation, Reminder
 from pixi.core.turn import Turn
 from pixi.engine.command_executor import CommandExecutor
-from pixi.engine.context import PersonaSession, tell_observer
+from pixi.engine.context import PersonaSession, tell_observers
 from pixi.engine.inbox import Inbox
 from pixi.engine.model_loop import ModelLoop
 from pixi.engine.reminding import Noticed, citations_for, notices_answered, notices_for, reminders_for
@@ -160,7 +160,11 @@ class TurnRunner:
         asked = tuple(message.id for message in self.inbox.messages if message.addressed)
         name, conversation = self._session.role.persona.name, attempt.answered.conversation
         if attempt.actions.observed is not None:
-            attempt.actions.observed.begun(self.inbox.messages, self._session.role.model.name)
+            attempt.actions.observed.begun(
+                self.inbox.messages,
+                self._session.role.model.name,
+                waited=time.monotonic() - self._arrived(attempt.answered.id),
+            )
         attempt.actions.channel.show(TurnStarted(attempt.id, conversation, name, asked))
         for message in self._waiting.messages:  # it came while the turn was put on record
             if message.addressed and message.author.id not in self._waiting.deferred:
@@ -302,8 +306,7 @@ class TurnRunner:
         attempt = self._attempt
         if attempt is None:
             return None
-        # Of one that an earlier process received nobody knows when it came.
-        arrived = self.inbox.arrivals.get(attempt.answered.id, self._began)
+        arrived = self._arrived(attempt.answered.id)
         seen = attempt.actions.first_seen
         return TurnReport(
             turn=attempt.id,
@@ -323,7 +326,13 @@ class TurnRunner:
     def told(self, report: TurnReport) -> None:
         """The turn is over, and this is what it came to: whoever looks on is told."""
         if self._attempt is not None and self._attempt.actions.observed is not None:
-            self._attempt.actions.observed.ended(report, self._attempt.limits)
+            reason = self.life.reason.name if self.life.reason else "FAILED"
+            self._attempt.actions.observed.ended(report, self._attempt.limits, reason)
+
+    def _arrived(self, message: str) -> float:
+        """Return when a message came, on the monotonic clock; of one that another process received, the
+        begin of the turn."""
+        return self.inbox.arrivals.get(message, self._began)
 
     async def _used_up(self, channel: Channel) -> QuotaExceeded | None:
         """What is used up of those who ask. Who may still be answered is; the others wait for a turn."""
@@ -581,11 +590,11 @@ def _stand_in(ends: Sequence[Finished]) -> str | None:
 
 
 def _observed(number: int, conversation: str, session: PersonaSession) -> ObservedTurn | None:
-    observer = session.shared.settings.observer
-    if observer is None:
+    observers = tuple(session.shared.settings.observers)  # each is told of a whole turn, or of none of it
+    if not observers:
         return None
     return ObservedTurn(
-        partial(tell_observer, observer),
+        partial(tell_observers, observers),
         turn=number,
         conversation=conversation,
         persona=session.role.persona.name,

@@ -107,6 +107,11 @@ class Breaker:
         """Return whether the server is known to fail: nobody but a probe may ask it."""
         return self._pause > 0
 
+    @property
+    def refuses(self) -> bool:
+        """Whether a request would be refused now. Between two pauses a probe would be let through."""
+        return self._probe is not None or (self.is_open and self._clock() < self._open_until)
+
     @contextmanager
     def asking(self) -> Iterator[Permit]:
         """Ask within this block. Who leaves it without a word of what came of it did not wait for it.
@@ -114,7 +119,7 @@ class Breaker:
         Raises:
             ModelError: the breaker is open.
         """
-        if self._probe is not None or (self.is_open and self._clock() < self._open_until):
+        if self.refuses:
             raise self._refusal()
         asking = Permit(self)
         if self.is_open:
@@ -181,6 +186,11 @@ class Breakers:
         self._clock = clock
         self._patience = patience or BreakerPolicy()
         self._breakers: dict[str, Breaker] = {}
+
+    @property
+    def open(self) -> dict[str, bool]:
+        """Whether each server that was asked is known to fail, by host and port."""
+        return {place: breaker.is_open for place, breaker in self._breakers.items()}
 
     def of(self, place: str) -> Breaker:
         """Return the breaker of a server, by host and port."""

@@ -303,7 +303,7 @@ def is_near(host: str) -> bool:
 
 
 def is_loopback(host: str) -> bool:
-    """Return True if a host is this machine, by its name or its address."""
+    """Return True for an address of this machine alone, and for `localhost`."""
     try:
         return ipaddress.ip_address(host.strip("[]")).is_loopback
     except ValueError:

@@ -17,6 +17,7 @@ from pixi.settings.sections import (
     LimitSettings,
     McpSettings,
     ModelSettings,
+    MonitoringSettings,
     PersonaSettings,
     ReplySettings,
     Settings,
@@ -47,6 +48,7 @@ SECTIONS: Mapping[str, type] = {
     "http": HttpSettings,
     "http.jwt": JwtSettings,
     "studio": StudioSettings,
+    "monitoring": MonitoringSettings,
 }
 """All but `[prices]`, whose keys are models' names, and `[models.NAME]`, which goes by `model`.
 Those of `NAMED` stand here with the keys that each of them has."""

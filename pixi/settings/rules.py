@@ -1,11 +1,14 @@
 """What an operator decides of Discord and of the HTTP server: who may talk, and which origins may ask."""
 
 import re
+import socket
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 from urllib.parse import urlsplit
+
+from pixi.core.errors import ConfigError
 
 Faces = Literal["off", "profile", "webhook"]
 Ping = Literal["users", "roles", "everyone"]
@@ -230,3 +233,16 @@ def origin_of(text: str) -> str | None:
 def is_own(origin: str, host: str) -> bool:
     """Return True for the origin of a page that this server itself served. `host`: as it was asked for."""
     return bool(host) and origin.partition("://")[2] == host.lower()
+
+
+def url_of(host: str, port: int) -> str:
+    """Return the address of a server that listens there."""
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}"
+
+
+def cannot_listen(where: str, error: OSError | UnicodeError) -> ConfigError:
+    """Make the error of a port that cannot be opened. `where`: as the operator chose it."""
+    reason = str(error.strerror).partition(" (")[0] if isinstance(error, OSError) else "no name of a host"
+    if isinstance(error, socket.gaierror):
+        reason = "there is no such host"
+    return ConfigError(f"{where}: cannot listen there ({reason}); choose another port or address.")

@@ -450,6 +450,26 @@ class StudioSettings:
     private: bool = False
 
 
+@dataclass(frozen=True, slots=True, repr=False)
+class MonitoringSettings(Discreet):
+    """What operators watch from outside: a port for metrics and health checks, and traces.
+
+    Attributes:
+        host: the address at which the port is open; whoever reaches it needs no key.
+        port: the port for `/metrics`, `/healthz` and `/readyz`, where 0 is any free one; without it, there is
+            none, and `serve` has these paths on its own port.
+        traces: the address of an OpenTelemetry collector that takes OTLP over HTTP; empty: what
+            `OTEL_EXPORTER_OTLP_ENDPOINT` names, if it is set.
+        words: whether traces also hold what people and personas say and what tools get and give, private
+            talks too.
+    """
+
+    host: str = "127.0.0.1"
+    port: int | None = None
+    traces: str = ""
+    words: bool = False
+
+
 @dataclass(frozen=True, slots=True)
 class Settings:
     """Everything that an operator may set.
@@ -485,6 +505,7 @@ class Settings:
     gifs: GifSettings = field(default_factory=GifSettings)
     http: HttpSettings = field(default_factory=HttpSettings)
     studio: StudioSettings = field(default_factory=StudioSettings)
+    monitoring: MonitoringSettings = field(default_factory=MonitoringSettings)
     addons: tuple[Path, ...] = ()
     addon: Mapping[str, Mapping[str, Given]] = field(default_factory=dict, repr=False)
     origin: Path | None = None

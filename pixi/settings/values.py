@@ -24,6 +24,7 @@ _URLS = {
     "mcp.url": "https://mcp.example.org/mcp",
     "web_search.url": "http://localhost:8080",
     "wiki.url": "https://minecraft.wiki",
+    "monitoring.traces": "http://localhost:4318",
 }
 """What must be an address, and one of its kind."""
 
@@ -37,6 +38,7 @@ _MAY_BE_EMPTY = {
         "wiki.about",
         "http.silence",
         "http.address_header",
+        "monitoring.traces",
         _CONTACT,
     )
 }
@@ -316,6 +318,7 @@ RANGES: Mapping[str, Bounds] = {
         "web_search": {"results": (1, 20), "price": (0, 100)},
         "web_pages": {"megabytes": (0.1, 100), "characters": (500, 1_000_000), "seconds": (0.5, 600)},
         "http": _HTTP,
+        "monitoring": {"port": (0, 65_535)},
     }.items()
     for key, bounds in numbers.items()
 }

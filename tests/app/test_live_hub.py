@@ -68,7 +68,7 @@ async def test_whoever_comes_in_mid_turn_sees_it_from_its_beginning() -> None:
     here = hub()
     model = ScriptedModel(["[SEND: one]\n", going := asyncio.Event(), "[SEND: two]"])
     async with scene(model) as there, aclosing(here.follow(["turn"])) as late:
-        there.engine.settings.observer = here.observe
+        there.engine.settings.observers.append(here.observe)
         await there.say("hi")
         await until(lambda: there.channel.sent == ["one"])
         seen = await caught_up(late)
@@ -194,7 +194,7 @@ async def test_words_are_dropped_after_a_long_silence() -> None:
 async def test_what_is_forgotten_is_dropped_at_once() -> None:
     here = hub()
     async with scene(ScriptedModel("[SEND: one]"), channel=RecordingChannel("a")) as there:
-        there.engine.settings.observer = here.observe
+        there.engine.settings.observers.append(here.observe)
         await there.talk("hi")
         await there.engine.reset("a")
     async with aclosing(here.follow(["turn"], conversation="a")) as events:

@@ -4,10 +4,17 @@ import asyncio
 import logging
 import os
 import signal
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
+from pixi.app.health import LoopMonitor, vitals_of
+from pixi.app.service import BotService
 from pixi.cli.logs import vitals_on_signal
 from pixi.core.persona import Persona
 from pixi.engine import Engine
@@ -27,10 +34,18 @@ async def told(caplog: pytest.LogCaptureFixture, count: int = 1) -> logging.LogR
     return found()[-1]
 
 
+@asynccontextmanager
+async def service() -> AsyncGenerator[BotService, None]:
+    """As much of a service as has figures."""
+    async with Engine(model=ScriptedModel(), persona=Persona("Pixi", "You are Pixi.")) as engine:
+        count = partial(vitals_of, engine, LoopMonitor(), version="1.2", up_seconds=90_061.0)
+        yield cast(BotService, SimpleNamespace(vitals=count))
+
+
 async def test_a_signal_is_answered_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "pixi.vitals")
-    async with Engine(model=ScriptedModel(), persona=Persona("Pixi", "You are Pixi.")) as engine:
-        with vitals_on_signal(engine):
+    async with service() as it:
+        with vitals_on_signal(it):
             os.kill(os.getpid(), signal.SIGUSR1)
             first = await told(caplog)
             waiting = asyncio.create_task(asyncio.sleep(60))
@@ -42,7 +57,7 @@ async def test_a_signal_is_answered_in_the_log(caplog: pytest.LogCaptureFixture)
     before, after = (record.__dict__["fields"] for record in (first, second))
     assert after["tasks"] == before["tasks"] + 1
     assert (after["conversations"], after["talking"]) == (0, 0)
-    assert first.getMessage().startswith("up 0:00 · 0 conversations in memory, 0 being answered · ")
+    assert first.getMessage().startswith("up 1 d 1:01 · 0 conversations in memory, 0 being answered · ")
     if Path("/proc/self/statm").exists():
         assert 10 < after["megabytes"] < 10_000
         assert after["files"] > 3
@@ -52,8 +67,8 @@ async def test_afterwards_the_signal_ends_nothing() -> None:
     before = signal.getsignal(signal.SIGUSR1)
     try:
         signal.signal(signal.SIGUSR1, signal.SIG_DFL)  # which would end the process
-        async with Engine(model=ScriptedModel(), persona=Persona("Pixi", "You are Pixi.")) as engine:
-            with vitals_on_signal(engine):
+        async with service() as it:
+            with vitals_on_signal(it):
                 assert callable(signal.getsignal(signal.SIGUSR1))
         assert signal.getsignal(signal.SIGUSR1) is signal.SIG_IGN
     finally:

@@ -66,6 +66,10 @@ async def test_discord_is_beside_it_and_each_has_a_talk_of_its_own(tmp_path: Pat
                 assert (await answer.json())["text"] == "two"
             assert "from discord" in str(here.model.requests[0].json()["messages"])
             assert "from discord" not in str(here.model.requests[1].json()["messages"])
+            async with http.get(f"{url}/metrics") as answer:
+                told = (await answer.text()).splitlines()
+            assert 'pixi_turns_total{finish="stop",model="scripted"} 2.0' in told
+            assert any(re.match(r'pixi_discord_requests_total\{status="200"\} \d', line) for line in told)
             program.process.send_signal(signal.SIGTERM)
             assert (await program.end()).code == 0
 

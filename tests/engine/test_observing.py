@@ -44,7 +44,7 @@ async def watched(reply: list[str]) -> list[Form]:
     """What is told of the turn that gives a reply, which comes in these pieces."""
     told: list[Form] = []
     async with scene(ScriptedModel(reply, piece=0)) as here:
-        here.engine.settings.observer = told.append
+        here.engine.settings.observers.append(told.append)
         await here.talk("hi")
     return told
 
@@ -55,7 +55,7 @@ async def test_a_turn_is_told_from_its_beginning_to_what_it_came_to() -> None:
     assert [form["event"] for form in (start, asked, end)] == ["turn_start", "asked", "turn_end"]
     assert {form["event"] for form in middle} == {"text", "open", "close", "effect", "answered"}
     assert start["answers"] == [{"id": "test:channel:1", "author": "Mo", "text": "hi"}]
-    assert (start["persona"], start["model"]) == ("Pixi", "scripted")
+    assert (start["persona"], start["model"], start["waited"] >= 0) == ("Pixi", "scripted", True)
     assert raw(told) == "[NOTE: somebody says hi]\n[SEND: hey you]\n[REACT: 🥞]"
     assert cut_out(told) == ["[NOTE: somebody says hi]", "[SEND: hey you]", "[REACT: 🥞]"]
     effects = {form["act"]: form for form in named(told, "effect")}
@@ -64,7 +64,10 @@ async def test_a_turn_is_told_from_its_beginning_to_what_it_came_to() -> None:
         *("somebody says hi", "hey you", "🥞")
     ]
     assert all(form["outcome"] == "done" and form["ms"] >= 0 for form in effects.values())
-    assert (end["finish"], end["steps"], end["effects"]) == ("stop", 1, {"send": 1, "react": 1})
+    assert (end["finish"], end["reason"], end["steps"]) == ("stop", "answered", 1)
+    assert end["effects"] == {"send": 1, "react": 1}
+    (answered,) = named(told, "answered")
+    assert 0 <= answered["first"] <= answered["seconds"]
     assert {form["turn"] for form in told} == {1}
 
 
@@ -91,9 +94,9 @@ async def test_commands_are_cut_out_of_the_raw_text_where_they_stand(
 async def test_what_people_see_is_the_same_whether_somebody_looks_on_or_not() -> None:
     reply = "[NOTE: x]\n[SEND: a [b] ] c]\n[SEND: d]e[REACT: 🥞]]"
     seen = []
-    for observer in (list[Form]().append, None):
+    for observers in ([list[Form]().append], []):
         async with scene(ScriptedModel(reply, "[SEND: bye]", piece=7), growing=True) as here:
-            here.engine.settings.observer = observer
+            here.engine.settings.observers.extend(observers)
             await here.talk("hi", "bye")
             seen.append((here.channel.sent, here.channel.reactions, here.history()))
     assert seen[0] == seen[1]
@@ -119,7 +122,7 @@ async def test_tools_thoughts_and_each_request_are_told() -> None:
     )
     persona = Persona("Pixi", "You are Pixi.", tools=("weather",))
     async with scene(model, persona=persona, addons=[setup]) as here:
-        here.engine.settings.observer = told.append
+        here.engine.settings.observers.append(told.append)
         await here.talk("how is it in Rome?")
     assert [form["text"] for form in named(told, "thought")] == ["they want the weather"]
     assert [form["tools"] for form in named(told, "asked")] == [["weather"], ["weather"]]
@@ -140,7 +143,7 @@ async def test_what_a_model_that_breaks_off_wrote_is_told_and_that_it_was_thrown
     told: list[Form] = []
     model = ScriptedModel(["[NOTE: hm", ModelError("gone")], "[SEND: hi]")
     async with scene(model) as here:
-        here.engine.settings.observer = told.append
+        here.engine.settings.observers.append(told.append)
         await here.talk("hi")
     assert [form["why"] for form in named(told, "thrown_away")] == ["broken"]
     assert [form["failed"] for form in named(told, "answered")] == [True, False]
@@ -152,18 +155,18 @@ async def test_an_end_before_its_time_is_told() -> None:
     told: list[Form] = []
     model = ScriptedModel(["[SEND: one]", asyncio.Event()])
     async with scene(model) as here:
-        here.engine.settings.observer = told.append
+        here.engine.settings.observers.append(told.append)
         await here.say("hi")
         await until(lambda: here.channel.sent == ["one"])
         await here.engine.stop(here.channel.conversation)
     assert [form["state"] for form in named(told, "state")] == ["stopping"]
-    assert told[-1]["finish"] == "cancelled"
+    assert (told[-1]["finish"], told[-1]["reason"]) == ("cancelled", "stopped")
 
 
 async def test_whoever_looks_on_is_told_where_words_are_forgotten() -> None:
     told: list[Form] = []
     async with scene(ScriptedModel("[SEND: one]")) as here:
-        here.engine.settings.observer = told.append
+        here.engine.settings.observers.append(told.append)
         await here.talk("hi")
         await here.engine.reset(here.channel.conversation)
     assert told[-1] == {"event": "forgotten", "conversation": here.channel.conversation}
@@ -174,6 +177,8 @@ async def test_one_that_breaks_while_it_looks_on_breaks_nothing_else() -> None:
         raise ValueError(form["event"])
 
     async with scene(ScriptedModel("[SEND: one]")) as here:
-        here.engine.settings.observer = broken
+        told: list[Form] = []
+        here.engine.settings.observers += [broken, told.append]
         await here.talk("hi")
         assert here.channel.sent == ["one"]
+        assert told[-1]["event"] == "turn_end"

@@ -26,7 +26,7 @@ from pixi.channels.gathering import GatheringChannel
 from pixi.channels.terminal.lines import OWN_SECONDS
 from pixi.core.errors import PixiError, Reporter, ToolError
 from pixi.core.llm import ToolSchema
-from pixi.core.masking import SecretRedactor
+from pixi.core.masking import SecretRedactor, hidden_in
 from pixi.core.message import Author, Message
 from pixi.core.persona import Persona
 from pixi.core.prompt import fill
@@ -395,7 +395,7 @@ class Handlers:
             except ToolError as error:
                 text = types.TextContent(type="text", text=self._mask.redact(str(error)))
                 return types.CallToolResult(content=[text], is_error=True)
-        told = _hidden(dict(result), self._mask)
+        told = hidden_in(dict(result), self._mask.hide)
         content = types.TextContent(type="text", text=_as_text(told))
         return types.CallToolResult(content=[content], structured_content=told)
 
@@ -461,15 +461,3 @@ def _as_text(result: Mapping[str, Any]) -> str:
         return json.dumps(result, ensure_ascii=False)
     said = [*result["messages"], *(f"({emoji})" for emoji in result["reactions"])]
     return "\n\n".join(said) or "(no answer)"
-
-
-def _hidden(value: Any, mask: SecretRedactor) -> Any:
-    match value:
-        case str():
-            return mask.hide(value)
-        case dict():
-            return {name: _hidden(each, mask) for name, each in value.items()}
-        case list() | tuple():
-            return [_hidden(each, mask) for each in value]
-        case _:
-            return value

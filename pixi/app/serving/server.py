@@ -26,6 +26,7 @@ from pixi.core.errors import ConfigError, Reporter
 from pixi.core.masking import SecretRedactor
 from pixi.personas.files import LoadedPersona, list_personas
 from pixi.settings import Settings
+from pixi.settings.rules import cannot_listen
 from pixi.settings.secret import secrets_in
 
 if TYPE_CHECKING:
@@ -166,7 +167,7 @@ def resolve(host: str, port: int) -> Endpoint:
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM) if host else []
     except (OSError, UnicodeError) as error:
-        raise _unusable(host, port, error) from None
+        raise cannot_listen(f"--http {host}:{port}", error) from None
     if not found or any(_is_everywhere(each[4]) for each in found):
         raise ConfigError(
             f"--http {host or '…'} would listen on every network, and there is no password: name the one "
@@ -301,16 +302,9 @@ def _listening(endpoint: Endpoint) -> Iterator[socket.socket]:
     try:
         listener = socket.create_server(endpoint.address, family=endpoint.family)
     except OSError as error:
-        raise _unusable(endpoint.host, endpoint.address[1], error) from None
+        raise cannot_listen(f"--http {endpoint.host}:{endpoint.address[1]}", error) from None
     with listener:
         yield listener
-
-
-def _unusable(host: str, port: int, error: OSError | UnicodeError) -> ConfigError:
-    reason = str(error.strerror).partition(" (")[0] if isinstance(error, OSError) else "no name of a host"
-    return ConfigError(
-        f"--http {host}:{port}: cannot listen there ({reason}); choose another port or address."
-    )
 
 
 _LONGEST_LINE = 4 * 1024 * 1024  # bytes of one message of a client

@@ -14,7 +14,7 @@ from msgspec import Meta, Struct, convert, to_builtins
 
 from pixi.app.doctor.checks import Check, checks
 from pixi.app.doctor.servers import Finding
-from pixi.app.health import vitals_of
+from pixi.app.health import Vitals
 from pixi.app.logs import harmless_value, message_of, time_of, trace_of
 from pixi.app.service import BotService
 from pixi.app.studio.mcp import McpEntry, mcp_entries
@@ -150,31 +150,10 @@ class DoctorForm(Struct):
     ended: float | None
 
 
-class VitalsForm(Struct):
-    """How the process is doing; None where the system does not tell.
-
-    Attributes:
-        talking: turns that are open.
-        lag_ms: how long the loop took to get to what was to be done, a moment ago.
-        longest_lag_ms: the longest since the start.
-    """
-
-    version: str
-    up_seconds: float
-    conversations: int
-    talking: int
-    tasks: int
-    threads: int
-    files: int | None
-    megabytes: int | None
-    lag_ms: float
-    longest_lag_ms: float
-
-
 class HealthForm(Struct):
     """All of it, but for the log."""
 
-    vitals: VitalsForm
+    vitals: Vitals
     doctor: DoctorForm
     mcp: list[McpEntry]
 
@@ -233,14 +212,7 @@ class _HealthScreen:
 
     async def health(self, caller: Caller, asked: None) -> HealthForm:
         """Answer with how everything is now."""
-        service, pulse = self._service, self._service.pulse
-        vitals = VitalsForm(
-            version=service.version,
-            lag_ms=round(pulse.lag * 1_000, 1),
-            longest_lag_ms=round(pulse.longest * 1_000, 1),
-            **vitals_of(service.engine, service.up_seconds),
-        )
-        return HealthForm(vitals, self._doctor, await mcp_entries(service))
+        return HealthForm(self._service.vitals(), self._doctor, await mcp_entries(self._service))
 
     async def examine(self, caller: Caller, asked: None) -> DoctorForm:
         """Begin to check everything, unless that is under way."""

@@ -78,7 +78,7 @@ class LiveTalks(Struct):
 
 def routes(service: "BotService") -> Sequence[AddonRoute]:
     """Return the ways in to the screen; from now on the hub of the service looks on at the engine's turns."""
-    service.engine.settings.observer = service.hub.observe
+    service.engine.settings.observers.append(service.hub.observe)
 
     async def live(caller: Caller, _: None) -> LiveTalks:
         private = await private_among(service.store, [talk.conversation for talk in service.hub.talks])

@@ -50,7 +50,7 @@ class DraftTalk:
         )
         self._engine.commands, self._engine.tools = service.engine.commands, service.engine.tools
         self._engine.settings = replace(
-            service.engine.settings, budgets=Budgets(), gather_seconds=0.0, observer=None
+            service.engine.settings, budgets=Budgets(), gather_seconds=0.0, observers=[]
         )
 
     async def say(self, text: str) -> AsyncGenerator[dict[str, Any], None]:

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from typing import NoReturn
 
@@ -44,6 +45,7 @@ class Bot:
         api_url: the address of another server's REST API; empty: Discord.
         shards: those that this process runs; None: as many as Discord wants.
         tell: is told, in one line each, what the operator should know.
+        statuses: counts Discord's answers by their statuses of HTTP; None: nobody wants to know.
     """
 
     def __init__(
@@ -54,12 +56,14 @@ class Bot:
         api_url: str = "",
         shards: Shards | None = None,
         tell: Callable[[str], None],
+        statuses: Counter[int] | None = None,
     ) -> None:
         self._backend = backend
         self._token = token
         self._api_url = api_url
         self._shards = shards
         self._tell = tell
+        self._statuses = statuses
 
     async def run(self) -> None:
         """Connect and stay until cancelled; then finish what people see being written, within ten seconds.
@@ -111,7 +115,8 @@ class Bot:
         """Log in, however long it takes until there is a connection; gives the client."""
         wait = _FIRST_WAIT
         while True:
-            client = Client(self._shards or (_all_of(server.shards) if server else None))
+            shards = self._shards or (_all_of(server.shards) if server else None)
+            client = Client(shards, self._statuses)
             try:
                 await self._log_in(client, token, server)
             except (

@@ -11,7 +11,16 @@ from pathlib import Path
 
 from aiohttp import web
 
-from pixi.channels.http.access import PLAIN, Access, Principal, Problem, address_of, bearer_of, joint_digest
+from pixi.channels.http.access import (
+    LOCAL,
+    PLAIN,
+    Access,
+    Principal,
+    Problem,
+    address_of,
+    bearer_of,
+    joint_digest,
+)
 from pixi.channels.http.attachments import MOST, attachments_in
 from pixi.channels.http.backend import Backend
 from pixi.channels.http.bodies import (
@@ -402,6 +411,27 @@ class Api:
     async def health(self, request: web.Request) -> web.StreamResponse:
         """Say that the server answers."""
         return json_answer(Health())
+
+    async def ready(self, request: web.Request) -> web.StreamResponse:
+        """Say that replies can be begun.
+
+        Raises:
+            Problem: 503, none can, with the reason.
+        """
+        if why := await self._backend.unready():
+            raise Problem(503, "Not ready", why)
+        return json_answer(Health())
+
+    async def metrics(self, request: web.Request) -> web.StreamResponse:
+        """Give the metrics to the person at this machine, and to operators.
+
+        Raises:
+            Problem: it is neither.
+        """
+        if (await self._access.identify(request.headers, request.remote)).id != LOCAL:
+            await self.operators.who(request)
+        body, kind = await self._backend.scraped(request.headers.get("Accept", ""))
+        return web.Response(body=body, headers={"Content-Type": kind})
 
     async def description(self, request: web.Request) -> web.StreamResponse:
         """Describe the API as OpenAPI 3.1."""

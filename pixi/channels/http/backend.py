@@ -53,6 +53,14 @@ class Backend(Protocol):
         """Finish what processes left half-done that have ended, and answer what still waits."""
         ...
 
+    async def unready(self) -> str:
+        """Say why no reply can be begun just now, in a line that strangers may read; "" where one can."""
+        ...
+
+    async def scraped(self, accept: str, /) -> tuple[bytes, str]:
+        """Return the metrics in the form that an `Accept` header asks for, and the type of that form."""
+        ...
+
     async def helper_answer(self, prompt: str) -> str | None:
         """Answer a task of a program by the helper model; None: there is none but the persona's own."""
         ...

@@ -169,7 +169,9 @@ def _operation(
         "summary": route.summary,
         "responses": _responses(route, described),
         # On the server's own machine a key is only needed for what `chat` does not cover.
-        "security": [{"key": [route.scope]}, *([{}] if route.scope == "chat" else [])] if route.scope else [],
+        "security": [{"key": [route.scope]}, *([{}] if route.scope == "chat" or route.local else [])]
+        if route.scope
+        else [],
     }
     parameters: list[dict[str, Any]] = [
         {

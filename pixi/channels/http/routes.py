@@ -77,6 +77,7 @@ class Route:
         empty: it may answer with 204, that there is nothing.
         accepted: the type of the answer 202 to a client that does not wait; None: there is none.
         plain: it may tell problems as plain text, for pages that show them to people.
+        local: callers on the server's own machine need no key; so it is wherever the scope is `chat`.
     """
 
     method: str
@@ -92,6 +93,7 @@ class Route:
     empty: bool = False
     accepted: type[Any] | None = None
     plain: bool = False
+    local: bool = False
 
 
 _WITHOUT_BODY = ("GET", "DELETE")
@@ -334,7 +336,17 @@ def routes_of(api: Api, history: TalkHistory, shown: ShownPictures) -> tuple[Rou
             "DELETE", _SESSION, api.operators.leave, "End a session", "operate", response=Done, errors=_NOT_IN
         ),
         Route("GET", "/healthz", api.health, "See whether the server answers", response=Health),
-        Route("GET", "/readyz", api.health, "See whether personas can answer", response=Health),
+        Route("GET", "/readyz", api.ready, "See whether personas can answer", response=Health, errors=(503,)),
+        Route(
+            "GET",
+            "/metrics",
+            api.metrics,
+            "Read the metrics, for Prometheus",
+            "operate",
+            response=bytes,
+            errors=_NOT_IN,
+            local=True,
+        ),
         Route("GET", "/openapi.json", api.description, "Read this description"),
     )
 

@@ -12,7 +12,6 @@ end at once, and the turns that they showed are finished or left on record by th
 
 import asyncio
 import logging
-import socket
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import cache, partial
@@ -37,10 +36,10 @@ from pixi.channels.http.pictures import ShownPictures
 from pixi.channels.http.routes import Route, routes_of, routes_of_addons
 from pixi.channels.http.talks import Talks
 from pixi.channels.http.visitors import HttpLimits, Visitors
-from pixi.core.errors import ConfigError, PixiError
+from pixi.core.errors import PixiError
 from pixi.core.routes import AddonRoute
 from pixi.fetching.web import Web
-from pixi.settings.rules import HttpRules, is_own, origin_of
+from pixi.settings.rules import HttpRules, cannot_listen, is_own, origin_of, url_of
 
 _MALFORMED = (HttpProcessingError, web.RequestPayloadError)
 
@@ -181,9 +180,8 @@ class HttpServer:
             try:
                 await site.start()
             except (OSError, UnicodeError) as error:
-                raise ConfigError(_unusable(host, port, error)) from None
-            bound = runner.addresses[0][1]
-            yield f"http://{f'[{host}]' if ':' in host else host}:{bound}"
+                raise cannot_listen(f"serve --host {host} --port {port}", error) from None
+            yield url_of(host, runner.addresses[0][1])
         finally:
             for task in sweeping:
                 task.cancel()
@@ -337,7 +335,8 @@ async def _in_form(request: web.Request, handler: Handler) -> web.StreamResponse
 
 def _told(request: web.Request, problem: Problem) -> web.Response:
     below_api = (
-        request.path.startswith(("/api/", "/healthz", "/readyz", "/openapi.json")) or request.path == "/api"
+        request.path.startswith(("/api/", "/healthz", "/readyz", "/metrics", "/openapi.json"))
+        or request.path == "/api"
     )
     if request.get(PLAIN):
         body, kind = problem.detail.encode(), "text/plain"
@@ -353,12 +352,3 @@ def _described(table: Sequence[Route]) -> bytes:
     from pixi.channels.http.openapi import document
 
     return msgspec.json.encode(document(table, version("pixi-persona")))
-
-
-def _unusable(host: str, port: int, error: OSError | UnicodeError) -> str:
-    reason = str(error.strerror).partition(" (")[0] if isinstance(error, OSError) else "no name of a host"
-    if isinstance(error, socket.gaierror):
-        reason = "there is no such host"
-    return (
-        f"serve --host {host} --port {port}: cannot listen there ({reason}); choose another port or address."
-    )

@@ -46,6 +46,13 @@ class EngineBackend:
     default_persona: str = "pixi"
     helped: list[str] = field(default_factory=list)
     helper: str | None = None
+    why_unready: str = ""
+
+    async def unready(self) -> str:
+        return self.why_unready
+
+    async def scraped(self, accept: str, /) -> tuple[bytes, str]:
+        return b"pixi_turns_total 0.0\n", "text/plain; version=0.0.4"
 
     def sees(self, conversation: str, /) -> bool:
         return self.engine.model.traits.vision

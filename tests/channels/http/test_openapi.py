@@ -67,6 +67,7 @@ class Served:
     empty: bool = False
     accepted: type[msgspec.Struct] | None = None
     plain: bool = False
+    local: bool = False
 
 
 ROUTES = (

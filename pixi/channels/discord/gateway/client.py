@@ -5,11 +5,13 @@ import logging
 import re
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+import aiohttp
 import discord
 from discord.gateway import KeepAliveHandler
 
@@ -56,11 +58,16 @@ class Shards:
 class Client(discord.AutoShardedClient):
     """Keeps no members, no presences and no messages; an event that cannot be read costs one line.
 
+    Args:
+        shards: those that it runs; None: as many as Discord wants.
+        statuses: counts the answers of Discord's REST API, those to requests that discord.py makes again too,
+            by their statuses of HTTP; None: nobody wants to know.
+
     Attributes:
         sessions_at_once: how many shards may begin a session within five seconds.
     """
 
-    def __init__(self, shards: Shards | None = None) -> None:
+    def __init__(self, shards: Shards | None = None, statuses: Counter[int] | None = None) -> None:
         super().__init__(
             intents=discord.Intents(
                 guilds=True,
@@ -75,6 +82,8 @@ class Client(discord.AutoShardedClient):
             guild_ready_timeout=_LAST_GUILD,
             allowed_mentions=discord.AllowedMentions.none(),
         )
+        if statuses is not None:
+            self.http.http_trace = _counting(statuses)
         if shards is not None:
             self.shard_ids, self.shard_count = list(shards.ids), shards.count
             self._connection.shard_count = shards.count
@@ -135,6 +144,17 @@ class Client(discord.AutoShardedClient):
         for thread in threading.enumerate():
             if isinstance(thread, KeepAliveHandler) and thread.ws._connection is self._connection:
                 thread.stop()
+
+
+def _counting(statuses: Counter[int]) -> aiohttp.TraceConfig:
+    """Make what counts answers by their statuses."""
+
+    async def answered(_: object, __: object, answer: aiohttp.TraceRequestEndParams) -> None:
+        statuses[answer.response.status] += 1
+
+    config = aiohttp.TraceConfig()
+    config.on_request_end.append(answered)
+    return config
 
 
 class _InOneLine(logging.Filter):

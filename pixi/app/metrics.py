@@ -1,0 +1,280 @@
+"""Counts what happens in turns, and tells Prometheus of it and of the process.
+
+`Metrics` is an observer of an engine, see `pixi.channels.observing`: an event that it counts costs some
+additions, and all others one look into a table. What it counts it keeps in plain numbers. prometheus_client,
+which knows the forms of Prometheus and the figures of the process, is imported when it is first asked.
+
+No label is a word, an id or a name of a person. A label's value is one of few: a word of the code, a name of
+the settings, or the name of a tool that there is. A model may ask for tools that do not exist, by any words;
+those are `other`. Were there ever more values than `MOST_VALUES` of one label, so would be the rest.
+"""
+
+import asyncio
+import importlib
+from bisect import bisect_left
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from pixi.app.health import Vitals
+
+if TYPE_CHECKING:
+    from prometheus_client.core import Metric
+
+    from pixi.engine.engine import Engine
+
+Form = dict[str, Any]
+Values = Mapping[tuple[str, ...], float]
+"""The numbers of a metric, by the values of its labels."""
+
+MOST_VALUES = 100
+"""Values of one label that are told apart."""
+
+OTHER = "other"
+"""Stands for all further values of a label."""
+
+BOUNDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0)
+"""Seconds, up to which each bucket of a histogram counts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A metric as Prometheus knows it. The name of a counter ends in `_total` there."""
+
+    name: str
+    kind: Literal["counter", "gauge", "histogram"]
+    told: str
+    labels: tuple[str, ...] = ()
+
+
+FIGURES = {
+    figure.name: figure
+    for figure in (
+        Figure("pixi_turns", "counter", "Turns that ended.", ("model", "finish")),
+        Figure("pixi_model_requests", "counter", "Requests to models.", ("model", "outcome")),
+        Figure(
+            "pixi_tokens",
+            "counter",
+            "Tokens that models read (prompt), read from their cache (cached, a part of prompt) and wrote "
+            "(completion).",
+            ("model", "kind"),
+        ),
+        Figure(
+            "pixi_cost_dollars", "counter", "Dollars that turns cost, of models with a price.", ("model",)
+        ),
+        Figure("pixi_acts", "counter", "Acts of commands and tools, such as a message.", ("act", "outcome")),
+        Figure("pixi_tool_calls", "counter", "Calls of tools.", ("tool", "outcome")),
+        Figure(
+            "pixi_turns_lost",
+            "counter",
+            "Turns that another process took over, or whose words were forgotten.",
+        ),
+        Figure(
+            "pixi_discord_requests",
+            "counter",
+            "Requests to Discord; status 101: connections to its gateway.",
+            ("status",),
+        ),
+        Figure("pixi_wait_seconds", "histogram", "From a message to the begin of the turn."),
+        Figure("pixi_first_visible_seconds", "histogram", "From a message to the first act that people see."),
+        Figure("pixi_turn_seconds", "histogram", "From a message to the end of the turn."),
+        Figure("pixi_act_seconds", "histogram", "From a command's closing bracket to the end of its act."),
+        Figure("pixi_tool_seconds", "histogram", "From a tool's call to its result."),
+        Figure(
+            "pixi_model_first_seconds", "histogram", "From a request to its reply's first piece.", ("model",)
+        ),
+        Figure("pixi_replies_under_way", "gauge", "Conversations in which a turn is under way."),
+        Figure("pixi_conversations_waiting", "gauge", "Conversations whose messages wait for a turn."),
+        Figure("pixi_conversations_in_memory", "gauge", "Conversations in memory."),
+        Figure("pixi_breaker_open", "gauge", "1 while a model's server is known to fail.", ("server",)),
+        Figure("pixi_draining", "gauge", "1 while the program is about to end."),
+        Figure("pixi_loop_lag_seconds", "gauge", "How late the event loop was, a moment ago."),
+        Figure("pixi_loop_lag_longest_seconds", "gauge", "How late the event loop ever was."),
+        Figure("pixi_tasks", "gauge", "Tasks of the event loop."),
+        Figure("pixi_threads", "gauge", "Threads of the process."),
+        Figure("pixi_info", "gauge", "1, with the version of Pixi.", ("version",)),
+    )
+}
+"""All metrics, but for those of the process, which prometheus_client tells (`process_…`)."""
+
+
+class _Spread:
+    """How often a number fell into each bucket, and the sum of all."""
+
+    __slots__ = ("counts", "total")
+
+    def __init__(self) -> None:
+        self.counts = [0] * (len(BOUNDS) + 1)
+        self.total = 0.0
+
+    def add(self, seconds: float) -> None:
+        """Count a number."""
+        self.counts[bisect_left(BOUNDS, seconds)] += 1
+        self.total += seconds
+
+    def buckets(self) -> list[tuple[str, float]]:
+        """Return how many were no more than each bound."""
+        so_far, told = 0, []
+        for bound, count in zip((*map(str, BOUNDS), "+Inf"), self.counts, strict=True):
+            so_far += count
+            told.append((bound, float(so_far)))
+        return told
+
+
+class Metrics:
+    """Counts from `begin` on.
+
+    Args:
+        engine: whose turns are counted.
+        vitals: counts how the process is doing.
+        failing: tells of each model's server that was asked whether it is known to fail, by host and port.
+
+    Attributes:
+        discord_statuses: how many requests to Discord were answered with each status of HTTP.
+    """
+
+    def __init__(
+        self, engine: "Engine", vitals: Callable[[], Vitals], failing: Callable[[], Mapping[str, bool]]
+    ) -> None:
+        self._engine = engine
+        self._vitals = vitals
+        self._failing = failing
+        self._counts: dict[str, dict[tuple[str, ...], float]] = defaultdict(lambda: defaultdict(float))
+        self._spreads: dict[str, dict[tuple[str, ...], _Spread]] = defaultdict(lambda: defaultdict(_Spread))
+        self._known: dict[str, set[str]] = defaultdict(set)  # the values of each label so far
+        self.discord_statuses: Counter[int] = Counter()
+        self._takers: Mapping[str, Callable[[Form], None]] = {
+            "turn_start": self._turn_start,
+            "answered": self._answered,
+            "effect": self._effect,
+            "tool_result": self._tool_result,
+            "turn_end": self._turn_end,
+        }
+
+    @property
+    def begun(self) -> bool:
+        """Whether turns are counted."""
+        return self.observe in self._engine.settings.observers
+
+    def begin(self) -> None:
+        """Count all turns that begin from now on. Calling it twice does no harm."""
+        if not self.begun:
+            self._engine.settings.observers.append(self.observe)
+
+    def observe(self, form: Form) -> None:
+        """Take an event of a turn: this is an observer of an engine."""
+        taker = self._takers.get(form["event"])
+        if taker is not None:
+            taker(form)
+
+    async def rendered(self, accept: str) -> tuple[bytes, str]:
+        """Return all metrics in the form that an `Accept` header asks for, and the type of that form.
+
+        To be called on the loop that the engine runs on.
+        """
+        # In a thread: the first time this takes a tenth of a second, in which no reply should stand still.
+        await asyncio.to_thread(importlib.import_module, "prometheus_client")
+        from prometheus_client import CollectorRegistry, ProcessCollector
+        from prometheus_client.exposition import choose_encoder
+
+        registry = CollectorRegistry()
+        registry.register(self)
+        ProcessCollector(registry=registry)
+        encode, kind = choose_encoder(accept)
+        return encode(registry), kind
+
+    def collect(self) -> Iterator["Metric"]:
+        """Yield all metrics, for a registry of prometheus_client."""
+        from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+
+        now = self._now()
+        for name, figure in FIGURES.items():
+            match figure.kind:
+                case "counter":
+                    counter = CounterMetricFamily(name, figure.told, labels=figure.labels)
+                    for labels, value in self._counted(figure).items():
+                        counter.add_metric(labels, value)
+                    yield counter
+                case "gauge":
+                    gauge = GaugeMetricFamily(name, figure.told, labels=figure.labels)
+                    for labels, value in now[name].items():
+                        gauge.add_metric(labels, value)
+                    yield gauge
+                case "histogram":
+                    histogram = HistogramMetricFamily(name, figure.told, labels=figure.labels)
+                    spreads = self._spreads[name] if figure.labels else {(): self._spreads[name][()]}
+                    for labels, spread in spreads.items():
+                        histogram.add_metric(labels, spread.buckets(), sum_value=spread.total)
+                    yield histogram
+
+    def _counted(self, figure: Figure) -> Values:
+        if figure.name == "pixi_discord_requests":
+            return {(str(status),): count for status, count in self.discord_statuses.items()}
+        counts = self._counts[figure.name]
+        return counts if figure.labels else {(): counts[()]}
+
+    def _now(self) -> dict[str, Values]:
+        """Return the gauges."""
+        vitals = self._vitals()
+        plain = {
+            "pixi_replies_under_way": vitals.talking - vitals.waiting,
+            "pixi_conversations_waiting": vitals.waiting,
+            "pixi_conversations_in_memory": vitals.conversations,
+            "pixi_draining": vitals.draining,
+            "pixi_loop_lag_seconds": vitals.lag_ms / 1_000,
+            "pixi_loop_lag_longest_seconds": vitals.longest_lag_ms / 1_000,
+            "pixi_tasks": vitals.tasks,
+            "pixi_threads": vitals.threads,
+        }
+        return {
+            **{name: {(): float(value)} for name, value in plain.items()},
+            "pixi_breaker_open": {(server,): float(fails) for server, fails in self._failing().items()},
+            "pixi_info": {(vitals.version,): 1.0},
+        }
+
+    # What is counted.
+
+    def _turn_start(self, form: Form) -> None:
+        self._spreads["pixi_wait_seconds"][()].add(form["waited"])
+
+    def _answered(self, form: Form) -> None:
+        model, usage = self._one_of("model", form["model"]), form["usage"]
+        self._counts["pixi_model_requests"][model, "failed" if form["failed"] else "done"] += 1
+        tokens = self._counts["pixi_tokens"]
+        for kind in ("prompt", "cached", "completion"):
+            tokens[model, kind] += usage[f"{kind}_tokens"]
+        if form["first"] is not None:
+            self._spreads["pixi_model_first_seconds"][(model,)].add(form["first"])
+
+    def _effect(self, form: Form) -> None:
+        self._counts["pixi_acts"][self._one_of("act", form["act"]), form["outcome"]] += 1
+        if form["ms"] is not None:
+            self._spreads["pixi_act_seconds"][()].add(form["ms"] / 1_000)
+
+    def _tool_result(self, form: Form) -> None:
+        there = self._engine.tools.get(form["name"]) is not None
+        tool = self._one_of("tool", form["name"]) if there else OTHER
+        self._counts["pixi_tool_calls"][tool, "done" if form["ok"] else "failed"] += 1
+        if form["ms"] is not None:
+            self._spreads["pixi_tool_seconds"][()].add(form["ms"] / 1_000)
+
+    def _turn_end(self, form: Form) -> None:
+        model = self._one_of("model", form["model"])
+        self._counts["pixi_turns"][model, form["finish"]] += 1
+        self._spreads["pixi_turn_seconds"][()].add(form["seconds"])
+        if form["first_visible"] is not None:
+            self._spreads["pixi_first_visible_seconds"][()].add(form["first_visible"])
+        if form["cost"] is not None:
+            self._counts["pixi_cost_dollars"][(model,)] += form["cost"]
+        if form["reason"] == "taken":
+            self._counts["pixi_turns_lost"][()] += 1
+
+    def _one_of(self, label: str, value: str) -> str:
+        """Return a label's value; `other`, where it would be one too many."""
+        known = self._known[label]
+        if value not in known:
+            if len(known) >= MOST_VALUES:
+                return OTHER
+            known.add(value)
+        return value
