@@ -19,6 +19,7 @@ need not share where a text holds a NUL. Values that the two write in different 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from graphlib import TopologicalSorter
 from typing import Any, ClassVar, Protocol, TypeVar
 
 import msgspec
@@ -221,7 +222,7 @@ class StoreCopy:
                 target.db.execute(f"DELETE FROM {_quoted(table.name)}")
         for schema in self._schemas.values():
             if any(each.name.startswith(f"{schema.name}_") for each in self._tables):
-                schema.update(target.db, dict(target.words))
+                schema.update(target.db, target.words)
         target.db.execute("DELETE FROM addon_tables")  # its rows are carried, as those of all others
         self._check_columns(target)
         target.db.executemany(
@@ -364,17 +365,8 @@ def _alike(value: Any, as_kept: Callable[[str], str]) -> Any:
 
 def parents_first(tables: Mapping[str, Table]) -> list[Table]:
     """Return tables in an order in which rows can be written."""
-    ordered: dict[str, Table] = {}
-
-    def add(table: Table, below: frozenset[str]) -> None:
-        for parent in sorted(table.parents - below - ordered.keys()):
-            if parent in tables:
-                add(tables[parent], below | {table.name})
-        ordered.setdefault(table.name, table)
-
-    for name in sorted(tables):
-        add(tables[name], frozenset())
-    return list(ordered.values())
+    order = TopologicalSorter({name: sorted(tables[name].parents & tables.keys()) for name in sorted(tables)})
+    return [tables[name] for name in order.static_order()]
 
 
 def _selection(table: Table, skipped: int = 0) -> str:
