@@ -25,12 +25,11 @@ from typing import Any, ClassVar, Protocol, TypeVar
 import msgspec
 
 from pixi.core.errors import ConfigError, StoreError
-from pixi.store.database import Connection
-from pixi.store.sqlite.faults import COPYING
+from pixi.store.database import COPYING, Connection
 from pixi.store.tables import Schema
 
 T = TypeVar("T")
-Row = tuple[Any, ...]
+Values = tuple[Any, ...]
 Show = Callable[[str, int, int], None]
 """Called with what is being done, and the rows done, of how many."""
 
@@ -80,7 +79,7 @@ class StoreSide(Protocol):
         """Return the tables by name, without those in which the database keeps books of its own."""
         ...
 
-    def rows(self, statement: str, name: str) -> Iterator[Row]:
+    def rows(self, statement: str, name: str) -> Iterator[Values]:
         """Yield the rows of a query, a few in memory at a time; `name` is that of its table."""
         ...
 
@@ -290,7 +289,7 @@ class StoreCopy:
         target.db.execute(f"DROP TABLE {COPYING}")
 
 
-def _keep(target: StoreSide, table: Table, batch: list[Row], at: int) -> None:
+def _keep(target: StoreSide, table: Table, batch: list[Values], at: int) -> None:
     """Write a batch, and that the table has come so far."""
     db = target.db
 
@@ -343,7 +342,7 @@ def _check(side: StoreSide) -> None:
         raise side.db.complaint(error) from None
 
 
-def digest_of(row: Row, as_kept: Callable[[str], str]) -> int:
+def digest_of(row: Values, as_kept: Callable[[str], str]) -> int:
     """Return a digest of a row's values, which is the same for the same row of a file and of a server.
 
     Args:
@@ -378,8 +377,8 @@ def _selection(table: Table, skipped: int = 0) -> str:
     )
 
 
-def _batches(rows: Iterable[Row]) -> Iterator[list[Row]]:
-    batch: list[Row] = []
+def _batches(rows: Iterable[Values]) -> Iterator[list[Values]]:
+    batch: list[Values] = []
     size = 0
     for row in rows:
         batch.append(row)
@@ -391,7 +390,7 @@ def _batches(rows: Iterable[Row]) -> Iterator[list[Row]]:
         yield batch
 
 
-def size_of(row: Row) -> int:
+def size_of(row: Values) -> int:
     """Return how many bytes a row takes, about."""
     return sum(len(value) for value in row if isinstance(value, str | bytes))
 

@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import ClassVar, Self
 
 from pixi.core.errors import ConfigError
-from pixi.store.copying import Row, Table
+from pixi.store.copying import Table, Values
+from pixi.store.database import older_version
 from pixi.store.sqlite import schema
 from pixi.store.sqlite.damage import is_suspected
-from pixi.store.sqlite.faults import older_version, opening_error
+from pixi.store.sqlite.faults import opening_error
 from pixi.store.sqlite.store import SqliteConnection, SqliteStore
 
 
@@ -85,7 +86,7 @@ class SqliteSide:
             keys[0][1] if numbered else "",
         )
 
-    def rows(self, statement: str, name: str) -> Iterator[Row]:
+    def rows(self, statement: str, name: str) -> Iterator[Values]:
         """See `StoreSide.rows`."""
         yield from self.db.execute(statement)
 
