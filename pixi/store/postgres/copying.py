@@ -14,6 +14,9 @@ from pixi.store.postgres.session import migrate, open_session, version_of
 from pixi.store.postgres.store import PostgresConnection, PostgresStore
 
 _OWN_BOOKS = frozenset({"pixi_version", "writers"})
+_QUEUE = "procrastinate_"
+"""The begin of the names of the queue's tables. A queue tells of messages that wait in the store: it is made
+again from there."""
 
 _MOST_FETCHED = 1_000
 _FETCHED_BYTES = 1_000_000
@@ -100,6 +103,7 @@ class PostgresSide:
                 next((column for table, column, numbered, _ in found if table == name and numbered), ""),
             )
             for name in {table for table, *_ in found} - _OWN_BOOKS
+            if not name.startswith(_QUEUE)
         }
 
     def rows(self, statement: str, name: str) -> Iterator[Values]:
