@@ -36,26 +36,19 @@ class SqliteSide:
             raise ConfigError(f"There is no store {path}: name one as sqlite:///pixi.db.")
         if is_suspected(path):
             raise ConfigError(f"The store {path} may be damaged: run `pixi-persona doctor` with it first.")
-        connection = None
+        latest = len(schema.MIGRATIONS)
+        read_only = f"{path.absolute().as_uri()}?mode=ro"
         try:
-            connection = sqlite3.connect(
-                f"{path.absolute().as_uri()}?mode=ro",
-                timeout=schema.LOCK_SECONDS,
-                isolation_level=None,
-                uri=True,
-            )
-            version = schema.version_of(connection, str(path))
+            connection = sqlite3.connect(read_only, schema.LOCK_SECONDS, isolation_level=None, uri=True)
+            try:
+                version = schema.version_of(connection, str(path))
+                if version != latest:
+                    raise older_version(str(path), version, latest)
+            except BaseException:
+                connection.close()
+                raise
         except (sqlite3.Error, UnicodeDecodeError) as error:
-            if connection is not None:
-                connection.close()
             raise opening_error(error, str(path)) from None
-        except ConfigError:
-            if connection is not None:
-                connection.close()
-            raise
-        if version != len(schema.MIGRATIONS):
-            connection.close()
-            raise older_version(str(path), version, len(schema.MIGRATIONS))
         return cls(connection, path)
 
     @classmethod
