@@ -19,17 +19,17 @@ need not share where a text holds a NUL. Values that the two write in different 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from graphlib import TopologicalSorter
 from typing import Any, ClassVar, Protocol, TypeVar
 
 import msgspec
 
 from pixi.core.errors import ConfigError, StoreError
-from pixi.store.database import Connection
-from pixi.store.sqlite.faults import COPYING
+from pixi.store.database import COPYING, Connection
 from pixi.store.tables import Schema
 
 T = TypeVar("T")
-Row = tuple[Any, ...]
+Values = tuple[Any, ...]
 Show = Callable[[str, int, int], None]
 """Called with what is being done, and the rows done, of how many."""
 
@@ -79,7 +79,7 @@ class StoreSide(Protocol):
         """Return the tables by name, without those in which the database keeps books of its own."""
         ...
 
-    def rows(self, statement: str, name: str) -> Iterator[Row]:
+    def rows(self, statement: str, name: str) -> Iterator[Values]:
         """Yield the rows of a query, a few in memory at a time; `name` is that of its table."""
         ...
 
@@ -221,7 +221,7 @@ class StoreCopy:
                 target.db.execute(f"DELETE FROM {_quoted(table.name)}")
         for schema in self._schemas.values():
             if any(each.name.startswith(f"{schema.name}_") for each in self._tables):
-                schema.update(target.db, dict(target.words))
+                schema.update(target.db, target.words)
         target.db.execute("DELETE FROM addon_tables")  # its rows are carried, as those of all others
         self._check_columns(target)
         target.db.executemany(
@@ -289,7 +289,7 @@ class StoreCopy:
         target.db.execute(f"DROP TABLE {COPYING}")
 
 
-def _keep(target: StoreSide, table: Table, batch: list[Row], at: int) -> None:
+def _keep(target: StoreSide, table: Table, batch: list[Values], at: int) -> None:
     """Write a batch, and that the table has come so far."""
     db = target.db
 
@@ -342,7 +342,7 @@ def _check(side: StoreSide) -> None:
         raise side.db.complaint(error) from None
 
 
-def digest_of(row: Row, as_kept: Callable[[str], str]) -> int:
+def digest_of(row: Values, as_kept: Callable[[str], str]) -> int:
     """Return a digest of a row's values, which is the same for the same row of a file and of a server.
 
     Args:
@@ -364,17 +364,8 @@ def _alike(value: Any, as_kept: Callable[[str], str]) -> Any:
 
 def parents_first(tables: Mapping[str, Table]) -> list[Table]:
     """Return tables in an order in which rows can be written."""
-    ordered: dict[str, Table] = {}
-
-    def add(table: Table, below: frozenset[str]) -> None:
-        for parent in sorted(table.parents - below - ordered.keys()):
-            if parent in tables:
-                add(tables[parent], below | {table.name})
-        ordered.setdefault(table.name, table)
-
-    for name in sorted(tables):
-        add(tables[name], frozenset())
-    return list(ordered.values())
+    order = TopologicalSorter({name: sorted(tables[name].parents & tables.keys()) for name in sorted(tables)})
+    return [tables[name] for name in order.static_order()]
 
 
 def _selection(table: Table, skipped: int = 0) -> str:
@@ -386,8 +377,8 @@ def _selection(table: Table, skipped: int = 0) -> str:
     )
 
 
-def _batches(rows: Iterable[Row]) -> Iterator[list[Row]]:
-    batch: list[Row] = []
+def _batches(rows: Iterable[Values]) -> Iterator[list[Values]]:
+    batch: list[Values] = []
     size = 0
     for row in rows:
         batch.append(row)
@@ -399,7 +390,7 @@ def _batches(rows: Iterable[Row]) -> Iterator[list[Row]]:
         yield batch
 
 
-def size_of(row: Row) -> int:
+def size_of(row: Values) -> int:
     """Return how many bytes a row takes, about."""
     return sum(len(value) for value in row if isinstance(value, str | bytes))
 

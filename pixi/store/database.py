@@ -3,9 +3,12 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Protocol, TypeVar
 
-from pixi.core.errors import StoreError
+from pixi.core.errors import ConfigError, StoreError
 
 T = TypeVar("T")
+
+COPYING = "copying"
+"""The table that a store has while it is being made as a copy of another; see `pixi.store.copying`."""
 
 
 class Cursor(Protocol):
@@ -99,6 +102,29 @@ class Connection(Database, Protocol):
     def close(self) -> None:
         """Close the connection."""
         ...
+
+
+def later_version(name: str, version: int, known: int) -> ConfigError:
+    """Return the error of opening what a later version of this program wrote."""
+    return ConfigError(
+        f"The store {name} was written by a later Pixi (version {version} of the tables, "
+        f"this one knows {known}); update Pixi, or name another store in [store] url."
+    )
+
+
+def unfinished_copy(name: str) -> ConfigError:
+    """Return the error of opening a store that is half a copy."""
+    return ConfigError(
+        f"The store {name} is a copy that is not finished: run `pixi-persona store copy` again, or delete it."
+    )
+
+
+def older_version(name: str, version: int, known: int) -> ConfigError:
+    """Return the error of copying from a store that an earlier version of this program wrote."""
+    return ConfigError(
+        f"The store {name} has the tables of an earlier Pixi (version {version}, this one makes {known}): "
+        "run `pixi-persona doctor` with it in [store] url once, which brings them up to date."
+    )
 
 
 def portions(rows: list[T]) -> Iterator[list[T]]:

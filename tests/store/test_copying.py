@@ -460,6 +460,13 @@ def test_a_server_without_tables_is_refused(server: str, other: str) -> None:
     assert "nothing was kept there yet" in refused(server, other)
 
 
+async def test_the_queue_beside_a_store_is_no_part_of_it(server: str, other: str, postgres: Postgres) -> None:
+    await talk(server)
+    postgres.run_in(server.rpartition("=")[2], "CREATE TABLE procrastinate_jobs AS SELECT 1 AS id")
+    copy(server, other)
+    assert "procrastinate_jobs" not in kept_in(other)
+
+
 async def test_a_damaged_source_is_refused(file: str, other: str) -> None:
     await talk(file)
     suspect(path_of(file))

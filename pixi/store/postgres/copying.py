@@ -6,14 +6,17 @@ from typing import ClassVar, Self
 import psycopg
 
 from pixi.core.errors import ConfigError
-from pixi.store.copying import Row, Table, size_of
+from pixi.store.copying import Table, Values, size_of
+from pixi.store.database import older_version
 from pixi.store.postgres.address import opening_error, read_address
 from pixi.store.postgres.schema import FIRST_VERSION, MIGRATIONS
 from pixi.store.postgres.session import migrate, open_session, version_of
 from pixi.store.postgres.store import PostgresConnection, PostgresStore
-from pixi.store.sqlite.faults import older_version
 
 _OWN_BOOKS = frozenset({"pixi_version", "writers"})
+_QUEUE = "procrastinate_"
+"""The begin of the names of the queue's tables. A queue tells of messages that wait in the store: it is made
+again from there."""
 
 _MOST_FETCHED = 1_000
 _FETCHED_BYTES = 1_000_000
@@ -100,9 +103,10 @@ class PostgresSide:
                 next((column for table, column, numbered, _ in found if table == name and numbered), ""),
             )
             for name in {table for table, *_ in found} - _OWN_BOOKS
+            if not name.startswith(_QUEUE)
         }
 
-    def rows(self, statement: str, name: str) -> Iterator[Row]:
+    def rows(self, statement: str, name: str) -> Iterator[Values]:
         """See `StoreSide.rows`."""
         # The server waits for the target while a batch is written there.
         self.db.execute("SET LOCAL idle_in_transaction_session_timeout TO 0")
@@ -131,6 +135,6 @@ class PostgresSide:
         if table.numbered:
             self.db.execute("SELECT setval(?::regclass, ?)", (*self._sequence(table), number))
 
-    def _sequence(self, table: Table) -> Row:
+    def _sequence(self, table: Table) -> Values:
         asked = "SELECT pg_get_serial_sequence(?, ?)"
         return self.db.execute(asked, (f'"{table.name}"', table.numbered)).fetchone() or ("",)

@@ -14,9 +14,9 @@ from psycopg.types.numeric import Int8Dumper
 from psycopg.types.string import StrDumperUnknown
 
 from pixi.core.errors import ConfigError
+from pixi.store.database import COPYING, later_version, unfinished_copy
 from pixi.store.postgres.address import Address, is_not_ready, opening_error
 from pixi.store.postgres.schema import FIRST_VERSION, MIGRATIONS, TABLES, without_nul
-from pixi.store.sqlite.faults import COPYING, later_version, unfinished_copy
 from pixi.store.sqlite.schema import APPLICATION
 
 T = TypeVar("T")

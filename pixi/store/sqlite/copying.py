@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import ClassVar, Self
 
 from pixi.core.errors import ConfigError
-from pixi.store.copying import Row, Table
+from pixi.store.copying import Table, Values
+from pixi.store.database import older_version
 from pixi.store.sqlite import schema
 from pixi.store.sqlite.damage import is_suspected
-from pixi.store.sqlite.faults import older_version, opening_error
+from pixi.store.sqlite.faults import opening_error
 from pixi.store.sqlite.store import SqliteConnection, SqliteStore
 
 
@@ -35,26 +36,19 @@ class SqliteSide:
             raise ConfigError(f"There is no store {path}: name one as sqlite:///pixi.db.")
         if is_suspected(path):
             raise ConfigError(f"The store {path} may be damaged: run `pixi-persona doctor` with it first.")
-        connection = None
+        latest = len(schema.MIGRATIONS)
+        read_only = f"{path.absolute().as_uri()}?mode=ro"
         try:
-            connection = sqlite3.connect(
-                f"{path.absolute().as_uri()}?mode=ro",
-                timeout=schema.LOCK_SECONDS,
-                isolation_level=None,
-                uri=True,
-            )
-            version = schema.version_of(connection, str(path))
+            connection = sqlite3.connect(read_only, schema.LOCK_SECONDS, isolation_level=None, uri=True)
+            try:
+                version = schema.version_of(connection, str(path))
+                if version != latest:
+                    raise older_version(str(path), version, latest)
+            except BaseException:
+                connection.close()
+                raise
         except (sqlite3.Error, UnicodeDecodeError) as error:
-            if connection is not None:
-                connection.close()
             raise opening_error(error, str(path)) from None
-        except ConfigError:
-            if connection is not None:
-                connection.close()
-            raise
-        if version != len(schema.MIGRATIONS):
-            connection.close()
-            raise older_version(str(path), version, len(schema.MIGRATIONS))
         return cls(connection, path)
 
     @classmethod
@@ -85,7 +79,7 @@ class SqliteSide:
             keys[0][1] if numbered else "",
         )
 
-    def rows(self, statement: str, name: str) -> Iterator[Row]:
+    def rows(self, statement: str, name: str) -> Iterator[Values]:
         """See `StoreSide.rows`."""
         yield from self.db.execute(statement)
 

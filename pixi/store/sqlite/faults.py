@@ -87,33 +87,6 @@ def opening_error(error: Exception, name: str) -> ConfigError:
     return (Damaged if is_damage(error) else ConfigError)(_text(error, name))
 
 
-def later_version(name: str, version: int, known: int) -> ConfigError:
-    """Return the error of opening what a later version of this program wrote."""
-    return ConfigError(
-        f"The store {name} was written by a later Pixi (version {version} of the tables, "
-        f"this one knows {known}); update Pixi, or name another store in [store] url."
-    )
-
-
-COPYING = "copying"
-"""The table that a store has while it is being made as a copy of another; see `pixi.store.copying`."""
-
-
-def unfinished_copy(name: str) -> ConfigError:
-    """Return the error of opening a store that is half a copy."""
-    return ConfigError(
-        f"The store {name} is a copy that is not finished: run `pixi-persona store copy` again, or delete it."
-    )
-
-
-def older_version(name: str, version: int, known: int) -> ConfigError:
-    """Return the error of copying from a store that an earlier version of this program wrote."""
-    return ConfigError(
-        f"The store {name} has the tables of an earlier Pixi (version {version}, this one makes {known}): "
-        "run `pixi-persona doctor` with it in [store] url once, which brings them up to date."
-    )
-
-
 # The lock that shows that the owner of a number lives: on a file beside the store, gone with its process.
 #
 # It is a lock of SQLite's, since those work on all systems, between processes and within one.

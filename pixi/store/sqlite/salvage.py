@@ -22,7 +22,6 @@ from pixi.store.sqlite.schema import (
 )
 from pixi.store.statements.rows import (
     digests_in,
-    no_picture,
     unpack_line,
     unpack_message,
     unpack_text,
@@ -251,7 +250,7 @@ def _harmed_messages(db: sqlite3.Connection) -> Iterator[Repair]:
     for position, conversation, body in db.execute(
         "SELECT position, conversation, body FROM messages WHERE body IS NOT NULL"
     ):
-        mended = _mended(db, conversation, body, lambda whole: unpack_message(whole, 0, no_picture))
+        mended = _mended(db, conversation, body, unpack_message)
         if mended != body:
             yield "UPDATE messages SET body = ? WHERE position = ?", (mended, position)
 
@@ -262,8 +261,8 @@ def _harmed_lines(db: sqlite3.Connection) -> Iterator[Repair]:
     for turn, group in groupby(rows, key=lambda row: row[0]):
         lines: list[Line | None] = []
         for _, position, conversation, kind, body in group:
-            mended = _mended(db, conversation, body, partial(unpack_line, kind, fetch=no_picture))
-            lines.append(None if mended is None else unpack_line(kind, mended, no_picture))
+            mended = _mended(db, conversation, body, partial(unpack_line, kind))
+            lines.append(None if mended is None else unpack_line(kind, mended))
             if mended is not None and mended != body:
                 yield "UPDATE lines SET body = ? WHERE position = ?", (mended, position)
         if not _follows(lines):

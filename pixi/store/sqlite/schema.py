@@ -10,14 +10,8 @@ from contextlib import closing
 from pathlib import Path
 
 from pixi.core.errors import ConfigError
-from pixi.store.sqlite.faults import (
-    COPYING,
-    Damaged,
-    is_busy,
-    later_version,
-    opening_error,
-    unfinished_copy,
-)
+from pixi.store.database import COPYING, later_version, unfinished_copy
+from pixi.store.sqlite.faults import Damaged, is_busy, opening_error
 
 APPLICATION = 0x50495849  # "PIXI", in the file's header: tells our files from those of other programs
 LOCK_SECONDS = 5.0

@@ -10,7 +10,7 @@ from pixi.store.database import Connection, Database
 from pixi.store.kept import AuditOutcome, AuditRecord, Deed, Quota
 from pixi.store.statements.inbox import under
 from pixi.store.statements.leases import check_owned
-from pixi.store.statements.rows import OVERTAKEN
+from pixi.store.statements.rows import OVERTAKEN, as_utf8
 
 _COLUMNS = (
     "id, began, seconds, outcome, conversation, guild, turn, persona, person, tool, arguments, approved_by"
@@ -38,10 +38,10 @@ def begin(db: Connection, deed: Deed) -> int:
             deed.guild,
             deed.turn,
             deed.persona,
-            _text(person),
+            as_utf8(person),
             deed.tool,
-            _text(arguments),
-            _text(approved_by),
+            as_utf8(arguments),
+            as_utf8(approved_by),
         ),
     ).fetchone()
     return int(number)
@@ -58,7 +58,7 @@ def check_quota(db: Database, person: str, quota: Quota) -> None:
     found = db.execute(
         f"SELECT began FROM audit WHERE person = ? AND began > ? AND tool IN ({marks})"
         " AND coalesce(outcome, '') NOT IN ('denied', 'failed') ORDER BY began DESC LIMIT ?",
-        (_text(person), now - quota.seconds, *quota.tools, quota.writes),
+        (as_utf8(person), now - quota.seconds, *quota.tools, quota.writes),
     ).fetchall()
     if len(found) == quota.writes:
         ((oldest,),) = found[-1:]
@@ -71,7 +71,7 @@ def known(db: Database, deed: Deed, seconds: float) -> int | None:
     found = db.execute(
         "SELECT id FROM audit WHERE person = ? AND began > ? AND tool = ? AND arguments = ?"
         " AND coalesce(outcome, '') NOT IN ('denied', 'failed')",
-        (_text(deed.person), time.time() - seconds, deed.tool, _text(_clipped(deed.arguments))),
+        (as_utf8(deed.person), time.time() - seconds, deed.tool, as_utf8(_clipped(deed.arguments))),
     ).fetchone()
     return None if found is None else int(found[0])
 
@@ -166,8 +166,3 @@ def _record(row: tuple[Any, ...]) -> AuditRecord:
 def _clipped(arguments: str) -> str:
     more = len(arguments) - _LONGEST_ARGUMENTS
     return arguments if more <= 0 else f"{arguments[:_LONGEST_ARGUMENTS]} [{more} characters more]"
-
-
-def _text(text: str) -> str:
-    """Text that the database can hold: half a surrogate pair is none."""
-    return text.encode("utf-8", "replace").decode()

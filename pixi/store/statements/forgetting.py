@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 
 from pixi.core.llm import AssistantLine, Line, ToolCall, ToolLine, UserLine
 from pixi.core.memory import PersonMatcher, telling_words, tells_of, without
-from pixi.core.message import Message
 from pixi.core.reading import SILENCE
 from pixi.store.database import Database, change_many, marks, portions, select_many
 from pixi.store.statements import branches, http, memories, windows
@@ -16,7 +15,6 @@ from pixi.store.statements.leases import touch
 from pixi.store.statements.rows import (
     OVERTAKEN,
     drop_unused_pictures,
-    no_picture,
     pack_line,
     picture_fetcher,
     unpack_line,
@@ -164,7 +162,7 @@ def _forget_mentions(db: Database, conversation: str, whole: _Part, parts: Colle
         (conversation,),
     )
     for turn, kind, body in rows:
-        line = unpack_line(kind, body, no_picture)
+        line = unpack_line(kind, body)
         if isinstance(line, UserLine) or turn < first:
             heard.append(line.text)
         elif turn not in parts:
@@ -188,7 +186,7 @@ def _forget_messages(db: Database, person: str, gone: _Gone, parts: defaultdict[
         for turn in filter(None, (first, again)):
             parts[turn].asked |= bool(addressed)
             if body is not None:
-                message = _message(body)
+                message = unpack_message(body)
                 parts[turn].names.add(message.author.name)
                 parts[turn].words.append(message.text)
     db.execute(
@@ -208,7 +206,7 @@ def _forget_quotes(db: Database, person: str, gone: _Gone, parts: defaultdict[in
         gone[conversation] += ()
         for turn in filter(None, (first, again)):
             _ = parts[turn]  # also where only an answer tells of them
-            for quoted in _message(body).quoted:
+            for quoted in unpack_message(body).quoted:
                 if quoted.author is not None and quoted.author.id == person:
                     parts[turn].names.add(quoted.author.name)
                     parts[turn].words.append(quoted.text)
@@ -273,7 +271,7 @@ def _is_telling(lines: Iterable[_Written], part: _Part, acts: Iterable[str], hea
     """Return True if what the persona said in a turn may tell of a person who had this part in it."""
     said = list(acts)
     for row in lines:
-        line = unpack_line(row.kind, row.body, no_picture)
+        line = unpack_line(row.kind, row.body)
         if isinstance(line, ToolLine) and line.name in _REMEMBERING:
             return True
         if not isinstance(line, UserLine):
@@ -288,10 +286,6 @@ def _is_told(part: _Part, given: str) -> bool:
 
 def _calls(line: Line) -> tuple[ToolCall, ...]:
     return line.calls if isinstance(line, AssistantLine) else ()
-
-
-def _message(body: bytes) -> Message:
-    return unpack_message(body, 0, no_picture)
 
 
 PORTION = 200

@@ -57,7 +57,7 @@ def answer_to(db: Database, conversation: str, message_id: str) -> AnsweredMessa
     if found is None:
         return None
     body, turn = found
-    text = None if body is None else unpack_message(body, 0, no_picture).text
+    text = None if body is None else unpack_message(body).text
     return AnsweredMessage(text, None if turn is None else record_of(db, turn))
 
 
@@ -226,7 +226,7 @@ def _past(db: Database, conversation: str, before: int, first: int) -> Iterator[
                 yield turn
         if branches.trunk(conversation) == conversation:
             return
-        after = int(conversation.rpartition("~")[2].partition(".")[0])
+        after = branches.after(conversation)
         found = db.execute("SELECT conversation FROM turns WHERE id = ?", (after,)).fetchone()
         if found is None:
             return

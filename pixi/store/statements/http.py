@@ -58,7 +58,7 @@ def circles(db: Database, conversations: Iterable[str]) -> dict[str, Circle]:
             " ORDER BY number DESC LIMIT 1",
             (address,),
         ).fetchone()
-        group = last is not None and unpack_message(last[0], 0, lambda _: b"").group
+        group = last is not None and unpack_message(last[0]).group
         told[address] = Circle(group, "" if owner is None else owner[0])
     return told
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from pixi.core.language import SEND
 from pixi.core.memory import Memory
-from pixi.core.message import Author, Message
+from pixi.core.message import Author
 from pixi.store.database import Database, select_many
 from pixi.store.kept import Circle, FoundWords, ListedTalk, TalkFilter, TurnSums
 from pixi.store.statements import memories
@@ -123,7 +123,7 @@ def _listed(db: Database, last: float, address: str) -> ListedTalk:
         "SELECT body FROM messages WHERE conversation = ? AND body IS NOT NULL ORDER BY number DESC LIMIT ?",
         (address, _LOOKED_AT),
     )
-    latest = [_message(body) for (body,) in bodies]
+    latest = [unpack_message(body) for (body,) in bodies]
     person, name = owner or ("", "")
     persona, model = written or ("", "")
     return ListedTalk(
@@ -155,7 +155,7 @@ def find_words(db: Database, conversation: str, words: Sequence[str], before: in
             " ORDER BY number DESC",
             (conversation,),
         )
-        found += [(0, said.author, said.text) for said in (_message(body) for (body,) in waiting)]
+        found += [(0, said.author, said.text) for said in (unpack_message(body) for (body,) in waiting)]
     asked = db.execute(
         "SELECT id FROM turns WHERE conversation = ? AND id < ? ORDER BY id DESC LIMIT ?",
         (conversation, 2**63 - 1 if before is None else before, _TURNS_AT_ONCE),
@@ -165,7 +165,7 @@ def find_words(db: Database, conversation: str, words: Sequence[str], before: in
         "SELECT turn, body FROM messages WHERE turn IN ({}) AND body IS NOT NULL ORDER BY position DESC"
     )
     for turn, body in select_many(db, statement, turns):
-        said = _message(body)
+        said = unpack_message(body)
         found.append((turn, said.author, said.text))
     statement = (
         f"SELECT turn, payload FROM effects WHERE turn IN ({{}}) AND kind = '{SEND}' AND outcome = 'done'"
@@ -231,7 +231,7 @@ def names_of(db: Database, persons: Iterable[str]) -> dict[str, str]:
             "SELECT body FROM messages WHERE author = ? AND body IS NOT NULL ORDER BY position DESC LIMIT 1",
             (person,),
         ).fetchone()
-        names[person] = _message(found[0]).author.name if found else ""
+        names[person] = unpack_message(found[0]).author.name if found else ""
     return names
 
 
@@ -265,7 +265,3 @@ def by_persona(db: Database, since: float, until: float) -> dict[str, TurnSums]:
         persona: TurnSums(int(turns), int(prompt), int(cached), int(completion), float(cost), int(unpriced))
         for persona, turns, prompt, cached, completion, cost, unpriced in found
     }
-
-
-def _message(body: bytes) -> Message:
-    return unpack_message(body, 0, lambda _: b"")

@@ -4,13 +4,18 @@ from collections import Counter, defaultdict
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from pixi.core.message import Message
 from pixi.store.database import Database, select_many
 from pixi.store.kept import Known
 from pixi.store.statements import branches, memories, windows
 from pixi.store.statements.audit import told_of_audit
 from pixi.store.statements.http import files_of, talks_of
-from pixi.store.statements.rows import no_picture, picture_fetcher, unpack_line, unpack_message, unpack_text
+from pixi.store.statements.rows import (
+    as_utf8,
+    picture_fetcher,
+    unpack_line,
+    unpack_message,
+    unpack_text,
+)
 from pixi.store.statements.usage import told_of_usage
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -23,7 +28,7 @@ def known(db: Database, name: str) -> tuple[Known, ...]:
     if not _is_known(db, name):
         wanted = name.strip().casefold()
         for author, body in db.execute("SELECT author, body FROM messages WHERE body IS NOT NULL"):
-            called = _message(body).author.name
+            called = unpack_message(body).author.name
             if called.strip().casefold() == wanted:
                 names[author][called] += 1
         return tuple(_known(db, person, tuple(called)) for person, called in sorted(names.items()))
@@ -31,7 +36,7 @@ def known(db: Database, name: str) -> tuple[Known, ...]:
         "SELECT body FROM messages WHERE author = ? AND body IS NOT NULL ORDER BY position DESC LIMIT 50",
         (name,),
     )
-    last = dict.fromkeys(_message(body).author.name for (body,) in bodies)
+    last = dict.fromkeys(unpack_message(body).author.name for (body,) in bodies)
     return (_known(db, name, tuple(last)),)
 
 
@@ -101,8 +106,8 @@ def export(db: Database, person: str) -> dict[str, Any]:
     )
     for conversation, body in quotes:
         talks[conversation]["quoted_by_others"] += [
-            {"id": quoted.id, "text": _readable(quoted.text)}
-            for quoted in _message(body).quoted
+            {"id": quoted.id, "text": as_utf8(quoted.text)}
+            for quoted in unpack_message(body).quoted
             if quoted.author is not None and quoted.author.id == person
         ]
     return {
@@ -111,7 +116,7 @@ def export(db: Database, person: str) -> dict[str, Any]:
         "talks": _talks(db, person),
         "files": [
             {
-                "name": _readable(file.name),
+                "name": as_utf8(file.name),
                 "type": file.media_type,
                 "bytes": file.size,
                 "time": _time(file.sent_at),
@@ -130,7 +135,7 @@ def _talks(db: Database, person: str) -> list[dict[str, str]]:
         {
             "address": talk.address,
             "persona": talk.persona,
-            "name": _readable(talk.name),
+            "name": as_utf8(talk.name),
             "began": _time(talk.began),
             "last": _time(talk.last),
         }
@@ -144,7 +149,7 @@ def _summary(db: Database, conversation: str, person: str) -> str:
         "SELECT 1 FROM messages WHERE conversation = ? AND author IS NOT NULL AND author <> ? LIMIT 1",
         (conversation, person),
     ).fetchone()
-    return "" if others else _readable(windows.summary_of(db, conversation))
+    return "" if others else as_utf8(windows.summary_of(db, conversation))
 
 
 def _acts(db: Database, turns: list[int]) -> defaultdict[int, list[dict[str, str]]]:
@@ -154,7 +159,7 @@ def _acts(db: Database, turns: list[int]) -> defaultdict[int, list[dict[str, str
         "SELECT turn, kind, payload FROM effects WHERE turn IN ({}) AND outcome = 'done' ORDER BY sequence"
     )
     for turn, kind, payload in select_many(db, asked, turns):
-        acts[turn].append({"kind": kind, "text": _readable(unpack_text(payload))})
+        acts[turn].append({"kind": kind, "text": as_utf8(unpack_text(payload))})
     return acts
 
 
@@ -163,9 +168,9 @@ def _written(db: Database, turns: list[int]) -> defaultdict[int, list[str]]:
     written: defaultdict[int, list[str]] = defaultdict(list)
     asked = "SELECT turn, kind, body FROM lines WHERE turn IN ({}) AND kind = 'assistant' ORDER BY position"
     for turn, kind, body in select_many(db, asked, turns):
-        text = unpack_line(kind, body, no_picture).text
+        text = unpack_line(kind, body).text
         if text:
-            written[turn].append(_readable(text))
+            written[turn].append(as_utf8(text))
     return written
 
 
@@ -175,8 +180,8 @@ def _told(db: Database, conversation: str, body: bytes | None) -> dict[str, Any]
         return {}
     message = unpack_message(body, 0, picture_fetcher(db, conversation))
     return {
-        "name": _readable(message.author.name),
-        "text": _readable(message.text),
+        "name": as_utf8(message.author.name),
+        "text": as_utf8(message.text),
         "reply_to": message.reply_to,
         "pictures": [{"type": image.media_type, "bytes": len(image.data)} for image in message.images],
     }
@@ -184,12 +189,3 @@ def _told(db: Database, conversation: str, body: bytes | None) -> dict[str, Any]
 
 def _time(seconds: float) -> str:
     return (_EPOCH + timedelta(seconds=seconds)).isoformat(timespec="seconds")
-
-
-def _readable(text: str) -> str:
-    """Replace half surrogate pairs, which not every program can write."""
-    return text.encode("utf-8", "replace").decode()
-
-
-def _message(body: bytes) -> Message:
-    return unpack_message(body, 0, no_picture)

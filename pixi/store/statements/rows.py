@@ -43,6 +43,11 @@ class EncodedValue:
     pictures: dict[str, bytes]
 
 
+def as_utf8(text: str) -> str:
+    """Replace half surrogate pairs, which neither a column of text nor every program can hold."""
+    return text.encode("utf-8", "replace").decode()
+
+
 def pack_text(text: str) -> bytes:
     """Encode any text, also half a surrogate pair, which UTF-8 cannot say: a model may write one."""
     return text.encode("utf-8", "surrogatepass")
@@ -64,8 +69,8 @@ def pack_message(message: Message) -> EncodedValue:
     return _pack(replace(message, images=()) if message.images else message, message.images)
 
 
-def unpack_message(body: bytes, number: int, fetch: Fetch) -> Message:
-    """Decode a message.
+def unpack_message(body: bytes, number: int = 0, fetch: Fetch = no_picture) -> Message:
+    """Decode a message; without more arguments, without its number and what its pictures show.
 
     Raises:
         ValueError: the row is damaged.
@@ -148,7 +153,7 @@ def pack_line(line: Line) -> EncodedValue:
     return _pack(line, ())
 
 
-def unpack_line(kind: str, body: bytes, fetch: Fetch) -> Line:
+def unpack_line(kind: str, body: bytes, fetch: Fetch = no_picture) -> Line:
     """Decode a line, equal to the byte.
 
     Raises:

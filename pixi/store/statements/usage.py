@@ -7,7 +7,7 @@ from typing import Any
 from pixi.core.llm import Usage
 from pixi.core.spending import Part, Scope, UsageEntry, date_of
 from pixi.store.database import Database, marks, portions, select_many
-from pixi.store.statements.rows import OVERTAKEN
+from pixi.store.statements.rows import OVERTAKEN, as_utf8
 
 _FIGURES = (
     *("messages", "writes", "prompt_tokens", "cached_tokens", "completion_tokens", "searches", "unpriced"),
@@ -29,7 +29,7 @@ def spend(db: Database, spent: Iterable[UsageEntry]) -> None:
         person, channel = each.person, each.channel
         if each.turn in overtaken:
             person, channel = "", channel if each.guild else ""
-        key = each.day, _text(person), _text(channel), _text(each.guild), _text(each.model)
+        key = each.day, as_utf8(person), as_utf8(channel), as_utf8(each.guild), as_utf8(each.model)
         sums[key] = sums.get(key, UsageEntry()) + each
     # In the same order everywhere, so that two processes never wait for each other's rows.
     for portion in portions(sorted(sums.items(), key=itemgetter(0))):
@@ -59,7 +59,7 @@ def used(db: Database, day: int, scope: Scope, name: str, since: int | None = No
     """Add up what a person, a channel or a guild used on a day; `since`: and from that day on."""
     found = db.execute(
         f"SELECT {_SUMS} FROM usage WHERE day BETWEEN ? AND ? AND {scope} = ?",
-        (day if since is None else since, day, _text(name)),
+        (day if since is None else since, day, as_utf8(name)),
     )
     return _spent((), found.fetchone())
 
@@ -87,7 +87,7 @@ def notice(db: Database, day: int, scope: Scope, name: str) -> bool:
 
 def forget_in_usage(db: Database, person: str) -> None:
     """Keep that something was used, without the person, and without the talk if it was between two."""
-    name = _text(person)
+    name = as_utf8(person)
     if not name:
         return  # which is nobody
     db.execute(
@@ -108,7 +108,7 @@ def told_of_usage(db: Database, person: str) -> list[dict[str, object]]:
     found = db.execute(
         f"SELECT day, channel, model, {_SUMS} FROM usage WHERE person = ?"
         " GROUP BY day, channel, model ORDER BY day, channel, model",
-        (_text(person),),
+        (as_utf8(person),),
     )
     return [_told(_spent(("day", "channel", "model"), row)) for row in found.fetchall()]
 
@@ -143,9 +143,4 @@ def _spent(by: Sequence[Part], row: Sequence[Any]) -> UsageEntry:
 
 
 def _whom(scope: Scope, name: str) -> str:
-    return f"{scope}:{_text(name)}"
-
-
-def _text(text: str) -> str:
-    """Text that the database can hold: half a surrogate pair is none."""
-    return text.encode("utf-8", "replace").decode()
+    return f"{scope}:{as_utf8(name)}"

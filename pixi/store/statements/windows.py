@@ -6,7 +6,7 @@ from pixi.core.conversation import Bounds, PastTurn
 from pixi.core.llm import Line
 from pixi.store.database import Database
 from pixi.store.kept import Fold
-from pixi.store.statements.rows import Fetch, no_picture, pack_text, unpack_line, unpack_text
+from pixi.store.statements.rows import Fetch, pack_text, unpack_line, unpack_text
 
 MOST_LINES = 600
 """Lines that are folded into a summary at once: the latest ones."""
@@ -79,7 +79,7 @@ def begin_fold(db: Database, conversation: str, generation: int, before: int) ->
         " ORDER BY turn DESC, position DESC LIMIT ?",
         (conversation, summarized, before, MOST_LINES),
     ).fetchall()
-    turns = _turns((turn, unpack_line(kind, body, no_picture)) for turn, kind, body in reversed(rows))
+    turns = _turns((turn, unpack_line(kind, body)) for turn, kind, body in reversed(rows))
     return Fold(generation, version, unpack_text(summary), turns) if turns else None
 
 
