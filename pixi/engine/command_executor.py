@@ -108,7 +108,8 @@ class CommandExecutor:
         self._begun: _Opening | None = None  # the command that was opened and whose end is still to come
         self._current: Planned | None = None  # the command that is being performed
         self._read = 0  # commands that closed, and are numbered so
-        self._planned: dict[int, asyncio.Future[None]] = {}  # puts a command on record, by its number
+        # Commands that are put on record, by their numbers; None: it was taken, nobody waits for that.
+        self._planned: dict[int, asyncio.Future[None] | None] = {}
         self._recording: set[asyncio.Future[None]] = set()
         self._finishing: asyncio.Timeout | None = None
         self._refusal_told = False
@@ -358,7 +359,7 @@ class CommandExecutor:
             case Planned(number):
                 self._begun, self._current = None, event
                 try:
-                    plan = self._planned[number]
+                    plan, self._planned[number] = self._plan_of(number), None
                     if self._only_acts(event.name):
                         self._actions.wait_for(plan)
                         await self._perform(event)
@@ -369,6 +370,11 @@ class CommandExecutor:
                     self._actions.ended()
             case _:
                 self._actions.show(event)
+
+    def _plan_of(self, number: int) -> asyncio.Future[None]:
+        plan = self._planned[number]
+        assert plan is not None
+        return plan
 
     def _grow(self, text: str) -> None:
         """Show a piece of the command that is open."""
@@ -391,7 +397,7 @@ class CommandExecutor:
         if closed is None:
             await self._open(opening)
             return
-        plan = self._planned[closed.number]
+        plan = self._plan_of(closed.number)
         if self._actions.channel.acts_by_events:
             self._actions.hold(plan)
             await self._open(opening)

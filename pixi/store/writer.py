@@ -179,12 +179,8 @@ class Writer:
             with closing(self._connect()) as connection:
                 self._on_loop(_answer, [(self._opened, None)])
                 while batch := self._next_batch():
-                    parts = groupby(batch, key=_is_alone)
-                    outcomes = [
-                        outcome for _, calls in parts for outcome in _carry_out(connection, list(calls))
-                    ]
-                    answers = [call.answer for call in batch]
-                    self._on_loop(_answer, list(zip(answers, outcomes, strict=True)))
+                    self._on_loop(_answer, _answers(connection, batch))
+                    batch = []  # what was recorded is not kept while the thread waits
         except ConfigError as error:
             self._on_loop(_answer, [(self._opened, _Failed(error))])
         finally:
@@ -218,6 +214,13 @@ def _answer(outcomes: list[tuple["asyncio.Future[Any]", object]]) -> None:
             future.set_exception(outcome.error)
         else:
             future.set_result(outcome)
+
+
+def _answers(connection: Connection, batch: list[_Call]) -> list[tuple["asyncio.Future[Any]", object]]:
+    """Carry out calls, those that stand alone outside of the others' transactions."""
+    parts = groupby(batch, key=_is_alone)
+    outcomes = [outcome for _, calls in parts for outcome in _carry_out(connection, list(calls))]
+    return list(zip((call.answer for call in batch), outcomes, strict=True))
 
 
 def _carry_out(connection: Connection, batch: list[_Call]) -> list[object]:
