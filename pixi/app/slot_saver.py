@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from pixi.core.errors import StoreError
 from pixi.models.saved_slots import SavedSlots
-from pixi.store.opening import file_of, is_postgres
 
 if TYPE_CHECKING:
     from pixi.models.llama import LocalModel
@@ -17,6 +16,8 @@ if TYPE_CHECKING:
 
 def slots_of(store_url: str) -> SavedSlots | None:
     """Return the saved slots of the talks in a store; None for one in memory, of which nothing is kept."""
+    from pixi.store.opening import file_of, is_postgres  # late: a start shows its prompt before it needs SQL
+
     if is_postgres(store_url):
         return SavedSlots(store_url.rpartition("@")[2])  # without user and password
     path = file_of(store_url)

@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from functools import cache
 from typing import Final, NamedTuple, assert_never
 
 from pixi.core.language import BREAK, BUILT_IN
@@ -221,6 +222,7 @@ def _searching(words: Iterable[str]) -> "re.Pattern[str]":
     return re.compile("|".join(f"{first}(?={_following(trie)})" for first, trie in firsts.items()))
 
 
+@cache
 def _matching(character: str) -> str:
     """Return a pattern for a character of a word, in its other case and in its wide form too."""
     if character == "…":
@@ -233,18 +235,22 @@ def _following(trie: _Trie) -> str:
     """Return a pattern for what may follow. Where a word ends, longer ones that begin so need not be told."""
     if "" in trie:
         return ""
-    return f"(?:{'|'.join(matching + _following(rest) for matching, rest in trie.items())})"
+    ways = [matching + _following(rest) for matching, rest in trie.items()]
+    return ways[0] if len(ways) == 1 else f"(?:{'|'.join(ways)})"  # a group takes long to compile
 
 
 _TABLE: Final = tuple(word for family in FAMILIES for word in family.words.split())
 
 
-_search: Final = _searching(_TABLE)
+@cache
+def _table_search() -> "re.Pattern[str]":
+    """Return what finds the words of the table; made when a text is first looked at, since it takes long."""
+    return _searching(_TABLE)
 
 
 def broken(text: str) -> str:
     """Break each control word of the table in a text; the same again for one that was broken before."""
-    return _search.sub(_break, text)
+    return _table_search().sub(_break, text)
 
 
 def breaking(words: Iterable[str]) -> Callable[[str], str]:

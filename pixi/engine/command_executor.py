@@ -9,7 +9,6 @@ What a command does ahead is begun when the model opens it, and dropped where th
 """
 
 import asyncio
-from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -104,12 +103,13 @@ class CommandExecutor:
         self._seconds = seconds
         self._delivered = delivered
         self._growing = actions.channel.growing
-        self._queue: deque[_Queued] = deque()
+        self._queue: list[_Queued] = []  # short: a deque takes ten times the memory of an empty list
         self._worker: asyncio.Task[None] | None = None
         self._begun: _Opening | None = None  # the command that was opened and whose end is still to come
         self._current: Planned | None = None  # the command that is being performed
         self._read = 0  # commands that closed, and are numbered so
-        self._planned: dict[int, asyncio.Future[None]] = {}  # puts a command on record, by its number
+        # Commands that are put on record, by their numbers; None: it was taken, nobody waits for that.
+        self._planned: dict[int, asyncio.Future[None] | None] = {}
         self._recording: set[asyncio.Future[None]] = set()
         self._finishing: asyncio.Timeout | None = None
         self._refusal_told = False
@@ -285,22 +285,20 @@ class CommandExecutor:
 
     def _drop(self, kept: int, *, recorded: bool) -> None:
         """Drop the commands in the queue behind the first events, so many; what is to be shown stays."""
-        head = [self._queue.popleft() for _ in range(kept)]
+        head, self._queue[:kept] = self._queue[:kept], []
         if recorded:
             for event in self._queue:
                 if type(event) is Planned:
                     self._note(event.number, "dropped")
         self._leave_out(self._queue)
-        self._queue.extendleft(reversed(head))
+        self._queue[:0] = head
         if not kept:
             self._prefetch.drop()
 
     @staticmethod
-    def _leave_out(queue: "deque[_Queued]") -> None:
+    def _leave_out(queue: "list[_Queued]") -> None:
         """Leave the commands out of a queue."""
-        shown = [event for event in queue if not isinstance(event, _OfCommand)]
-        queue.clear()
-        queue.extend(shown)
+        queue[:] = [event for event in queue if not isinstance(event, _OfCommand)]
 
     def _note(self, number: int, outcome: CommandOutcome) -> asyncio.Future[None]:
         return self._record(self._store.command_ended(self._turn, number, outcome))
@@ -341,7 +339,7 @@ class CommandExecutor:
 
     async def _work(self) -> None:
         while self._queue:
-            await self._take(self._queue.popleft())
+            await self._take(self._queue.pop(0))
         self._worker = None  # at once: what comes now need not wait behind it
 
     def _worker_ended(self, worker: asyncio.Task[None]) -> None:
@@ -361,7 +359,7 @@ class CommandExecutor:
             case Planned(number):
                 self._begun, self._current = None, event
                 try:
-                    plan = self._planned[number]
+                    plan, self._planned[number] = self._plan_of(number), None
                     if self._only_acts(event.name):
                         self._actions.wait_for(plan)
                         await self._perform(event)
@@ -372,6 +370,11 @@ class CommandExecutor:
                     self._actions.ended()
             case _:
                 self._actions.show(event)
+
+    def _plan_of(self, number: int) -> asyncio.Future[None]:
+        plan = self._planned[number]
+        assert plan is not None
+        return plan
 
     def _grow(self, text: str) -> None:
         """Show a piece of the command that is open."""
@@ -394,7 +397,7 @@ class CommandExecutor:
         if closed is None:
             await self._open(opening)
             return
-        plan = self._planned[closed.number]
+        plan = self._plan_of(closed.number)
         if self._actions.channel.acts_by_events:
             self._actions.hold(plan)
             await self._open(opening)
@@ -504,10 +507,10 @@ class Prefetch:
         self._context = context
         self._commands = commands
         self._wanted = any(command.begins is not None for command in commands)
-        self._draft = Draft()
+        self._draft: Draft | None = None
         self._open: asyncio.Task[Any] | None = None  # for the command that is being written
         self._begun: dict[int, asyncio.Task[Any]] = {}  # for those that wait, by their numbers
-        self._leaving: set[asyncio.Task[Any]] = set()
+        self._leaving = frozenset[asyncio.Task[Any]]()
 
     def heed(self, events: Iterable[CommandEvent], number: int) -> None:
         """Take note of what was read, in order; the next command that ends has this number. Never waits."""
@@ -515,12 +518,13 @@ class Prefetch:
             return
         for event in events:
             match event:
-                case CommandText(text):
+                case CommandText(text) if self._draft is not None:
                     self._draft.grow(text)
                 case CommandStarted(name):
                     self._begin(name)
                 case CommandEnded(argument=argument):
-                    self._draft.end(argument)
+                    if self._draft is not None:
+                        self._draft.end(argument)
                     if self._open is not None:
                         self._begun[number] = self._open
                         self._open = None
@@ -534,8 +538,11 @@ class Prefetch:
         """Something is not wanted any more, or was used."""
         if not task.done():
             task.cancel()
-            self._leaving.add(task)
-            task.add_done_callback(self._leaving.discard)
+            self._leaving |= {task}
+            task.add_done_callback(self._left)
+
+    def _left(self, task: asyncio.Task[Any]) -> None:
+        self._leaving -= {task}
 
     def drop(self) -> None:
         """Nothing more of what was begun is wanted."""
@@ -551,13 +558,13 @@ class Prefetch:
             await give_up(task, "what a command began ahead")
 
     def _begin(self, name: str) -> None:
-        self._draft = Draft()
+        self._draft = draft = Draft()
         if self._open is not None:  # its command broke off before its argument began
             self.end(self._open)
             self._open = None
         command = self._commands.get(name)
         if command is not None and command.begins is not None and len(self._begun) < _AT_ONCE:
-            self._open = asyncio.create_task(command.begins(self._context, self._draft))
+            self._open = asyncio.create_task(command.begins(self._context, draft))
             self._open.add_done_callback(_look_at)
 
 

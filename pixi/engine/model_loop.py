@@ -366,7 +366,7 @@ class ModelLoop:
         over = await usage.over()
         if over is None:
             return
-        self._actions.reached.add("budgets")
+        self._actions.reached |= {"budgets"}
         if over.scope is not None:
             self._turn.end_tools()
             return
@@ -394,7 +394,7 @@ class ModelLoop:
             self._actions.tools_run(False)
 
     def _give_up_for_time(self) -> None:
-        self._actions.reached.add("seconds")
+        self._actions.reached |= {"seconds"}
         self._executor.skip(self._repeats.release())
         if self._executor.performing and self._life.may_act:
             self._life.on(LifeEvent.ACTED)

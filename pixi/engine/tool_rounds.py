@@ -197,7 +197,7 @@ class ToolRounds:
             if before and not is_new:
                 ok, result = before.ok, before.again
             elif number > self._limits.tool_calls:
-                self._acts.reached.add("tool_calls")
+                self._acts.reached |= {"tool_calls"}
                 result = f"Only {self._limits.tool_calls} calls at once are carried out."
             else:
                 ok, result, images = await self._tried(call, arguments, limit)

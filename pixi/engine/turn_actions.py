@@ -109,9 +109,10 @@ class TurnActions:
         "_acts_for",
         "_closed",
         "_first",
+        "_haste",
         "_held",
-        "_hurry",
         "_ids",
+        "_in_haste",
         "_life",
         "_limits",
         "_messages",
@@ -169,7 +170,7 @@ class TurnActions:
         self.effects: Counter[str] = Counter()
         self.acted: list[int] = []
         self.posted: list[str] = []
-        self.reached: set[str] = set()
+        self.reached = frozenset[str]()
         self.first_seen: float | None = None
         self.performed: Planned | None = None
         self.parts_out = 0
@@ -190,7 +191,8 @@ class TurnActions:
         self._reactions = 0
         self._typing = TypingSign(channel)
         self._writing_since = time.monotonic()  # the message that comes next
-        self._hurry = asyncio.Event()  # there is no time any more to keep a pace
+        self._in_haste = False  # there is no time any more to keep a pace
+        self._haste: asyncio.Event | None = None  # the same, for those who keep one; made for the first
         self._closed = False  # the turn's life may go on with another attempt
 
     @property
@@ -427,7 +429,9 @@ class TurnActions:
 
     def hurry(self) -> None:
         """Keep no pace any more: what is to be posted is posted at once."""
-        self._hurry.set()
+        self._in_haste = True
+        if self._haste is not None:
+            self._haste.set()
 
     async def close(self) -> None:
         """End what was begun beside the acts. What is left of a command or a tool can do nothing any more.
@@ -436,7 +440,7 @@ class TurnActions:
             StoreError: an act could not be recorded.
         """
         self._closed = True
-        self._hurry.set()
+        self.hurry()
         await self._typing.close()
         await self._recorded()
 
@@ -456,7 +460,7 @@ class TurnActions:
         return count + 1
 
     def _over_limit(self, name: str) -> None:
-        self.reached.add(name)
+        self.reached |= {name}
         self._life.on(LifeEvent.LIMIT)
         raise NotDone("The turn may do no more of this.")
 
@@ -468,12 +472,13 @@ class TurnActions:
     async def _keep_pace(self, text: str) -> None:
         """Wait while somebody who types would still be typing this."""
         left = typing_seconds(text, self._pace) - (time.monotonic() - self._writing_since)
-        if left <= 0 or self._hurry.is_set():
+        if left <= 0 or self._in_haste:
             return
         self._typing.begin(_MESSAGE)
         try:
+            self._haste = self._haste or asyncio.Event()
             async with asyncio.timeout(left):
-                await self._hurry.wait()
+                await self._haste.wait()
         except TimeoutError:
             pass  # it has been long enough
         finally:
@@ -654,22 +659,22 @@ class TypingSign:
 
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
-        self._reasons: set[str] = set()
+        self._reasons = frozenset[str]()
         self._asking: asyncio.Task[None] | None = None
-        self._left: set[asyncio.Task[None]] = set()  # cancelled, and not ended yet
+        self._left = frozenset[asyncio.Task[None]]()  # cancelled, and not ended yet
         self._again: asyncio.TimerHandle | None = None
         self._refused = channel.acts_by_events  # a message that opens is seen
 
     def begin(self, reason: str) -> None:
         """There is a reason to show it."""
         shown = bool(self._reasons)
-        self._reasons.add(reason)
+        self._reasons |= {reason}
         if not shown:
             self._ask()
 
     def end(self, reason: str) -> None:
         """The reason is gone; with the last one, nothing more is asked of the channel."""
-        self._reasons.discard(reason)
+        self._reasons -= {reason}
         if not self._reasons:
             self._rest()
 
@@ -681,7 +686,7 @@ class TypingSign:
 
     async def close(self) -> None:
         """Show it no more."""
-        self._reasons.clear()
+        self._reasons = frozenset()
         self._rest()
         if self._left:
             await asyncio.wait(self._left, timeout=_END_SECONDS)
@@ -693,7 +698,7 @@ class TypingSign:
         self._asking.add_done_callback(self._asked)
 
     def _asked(self, task: asyncio.Task[None]) -> None:
-        self._left.discard(task)
+        self._left -= {task}
         if task is self._asking:
             self._asking = None
         if not task.cancelled() and (error := task.exception()) is not None:
@@ -712,5 +717,5 @@ class TypingSign:
             self._again = None
         if self._asking is not None:
             self._asking.cancel()
-            self._left.add(self._asking)
+            self._left |= {self._asking}
             self._asking = None

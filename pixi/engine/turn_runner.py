@@ -98,7 +98,7 @@ class TurnRunner:
         self._attempt: _Attempt | None = None
         self._noticed: Sequence[Noticed] = ()
         self._began = time.monotonic()
-        self._gone: set[str] = set()  # ids of messages that were withdrawn
+        self._gone = frozenset[str]()  # ids of messages that were withdrawn
         self._interrupter = ""  # id of the person for whom it yields
         self._steps, self._usage = 0, Usage()
         self._ends: list[Finished] = []
@@ -213,7 +213,7 @@ class TurnRunner:
         if attempt is None:
             self.inbox.remove(message_id)
             return
-        self._gone.add(message_id)
+        self._gone |= {message_id}
         if self.life.unseen:
             self.inbox.remove(message_id)
             if message.addressed:

@@ -13,6 +13,7 @@ import ipaddress
 import re
 import ssl
 import urllib.request
+from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 
@@ -29,6 +30,7 @@ _DRAIN_SECONDS = 0.05
 _MOST_HELD = 256 * 1024  # bytes of a body that wait to be taken; above them its connection is not read
 _HEAD_OF_REPLY = re.compile(rb"HTTP/1\.[01] 200\b.*?\r\n\r\n", re.DOTALL)
 _DECLARED = re.compile(rb"(?<=\r\n)content-length:[ \t]*(\d{1,18})[ \t]*\r\n", re.IGNORECASE)
+_NOTHING: deque[bytes] = deque(maxlen=0)
 # What names of private networks end in: RFC 6762, RFC 8375, ICANN's .internal, what routers and VPNs give.
 _NEAR_NAMES = (".localhost", ".local", ".internal", ".home.arpa", ".lan", ".home", ".ts.net")
 
@@ -86,7 +88,7 @@ class _Body(aiohttp.StreamReader):
     def _read_nowait(self, n: int) -> bytes:
         """Give all that came along with the head. aiohttp would ask after each chunk whether to read on."""
         data = b"".join(self._buffer)
-        self._buffer.clear()
+        self._buffer, self._http_chunk_splits = _NOTHING, None  # of no use any more, and 760 bytes each
         self._size = 0
         self._protocol.resume_reading()
         return data

@@ -129,11 +129,11 @@ def older_version(name: str, version: int, known: int) -> ConfigError:
 
 def portions(rows: list[T]) -> Iterator[list[T]]:
     """Split rows into portions of a few sizes, so that few different statements are prepared, and kept."""
-    at = 0
-    while at < len(rows):
-        size = next(size for size in (64, 8, 4, 2, 1) if size <= len(rows) - at)
-        yield rows[at : at + size]
-        at += size
+    at, count = 0, len(rows)
+    for size in (64, 8, 4, 2, 1):
+        while size <= count - at:
+            yield rows[at : at + size]
+            at += size
 
 
 def apart(rows: list[T], key: Callable[[T], object]) -> Iterator[list[T]]:

@@ -42,6 +42,10 @@ class Row(Generic[T]):
 
 ENOUGH_AT_ONCE = 512
 """Calls in one transaction: enough to share the cost of a commit, few enough to answer soon."""
+QUIET_ROUNDS = 2
+"""Rounds of the loop without a further call, after which what was noted goes to the thread."""
+MOST_ROUNDS = 8
+"""Rounds after which it goes in any case: on a busy loop there is always another call."""
 LATER_SECONDS = 1.0
 """How long a call that may come later waits for another to go with."""
 
@@ -64,9 +68,11 @@ class _Failed:
 class Writer:
     """Carries out operations on one connection, in the order they were asked, off the event loop.
 
-    The loop's side only notes a call and awaits a future. What was noted in one round of the loop goes to
-    the thread together, and comes back together: to wake the other side costs more than a call does. A
-    caller that is cancelled changes nothing: its call is carried out.
+    The loop's side only notes a call and awaits a future. What is noted while the loop has work goes to the
+    thread together, and comes back together: to wake the other side and to commit cost more than a call
+    does. A reply that is read notes its acts in a few rounds, one task after the other; so calls wait until
+    the loop has been round twice without another. A caller that is cancelled changes nothing: its call is
+    carried out.
     """
 
     def __init__(self, name: str, connect: Callable[[], Connection]) -> None:
@@ -75,7 +81,8 @@ class Writer:
         self._loop = asyncio.get_running_loop()
         self._noted: list[_Call] = []  # not handed over yet
         self._handing_over: asyncio.Handle | None = None  # what will do so
-        self._is_soon = False  # it is done in this round of the loop
+        self._is_soon = False  # it is done once the loop is quiet
+        self._rounds = self._quiet = self._counted = 0  # since then: rounds, those without a call, calls
         self._calls: SimpleQueue[list[_Call] | None] = SimpleQueue()
         self._opened: asyncio.Future[None] = self._loop.create_future()
         self._stopped: asyncio.Future[None] = self._loop.create_future()
@@ -119,7 +126,7 @@ class Writer:
             self._is_soon = True
             if self._handing_over is not None:
                 self._handing_over.cancel()
-            self._handing_over = self._loop.call_soon(self._hand_over)
+            self._handing_over = self._loop.call_soon(self._look)
         return answer
 
     async def close(self) -> None:
@@ -129,8 +136,20 @@ class Writer:
         await asyncio.shield(self._stopped)
         self._thread.join()
 
+    def _look(self) -> None:
+        """Hand over, unless more calls are to be expected soon."""
+        count = len(self._noted)
+        self._rounds += 1
+        self._quiet = self._quiet + 1 if count == self._counted else 0
+        self._counted = count
+        if self._quiet < QUIET_ROUNDS and self._rounds < MOST_ROUNDS and count < ENOUGH_AT_ONCE:
+            self._handing_over = self._loop.call_soon(self._look)
+        else:
+            self._hand_over()
+
     def _hand_over(self) -> None:
         self._is_soon, self._handing_over = False, None
+        self._rounds = self._quiet = self._counted = 0
         if self._noted:
             self._calls.put(self._noted)
             self._noted = []
@@ -160,12 +179,8 @@ class Writer:
             with closing(self._connect()) as connection:
                 self._on_loop(_answer, [(self._opened, None)])
                 while batch := self._next_batch():
-                    parts = groupby(batch, key=_is_alone)
-                    outcomes = [
-                        outcome for _, calls in parts for outcome in _carry_out(connection, list(calls))
-                    ]
-                    answers = [call.answer for call in batch]
-                    self._on_loop(_answer, list(zip(answers, outcomes, strict=True)))
+                    self._on_loop(_answer, _answers(connection, batch))
+                    batch = []  # what was recorded is not kept while the thread waits
         except ConfigError as error:
             self._on_loop(_answer, [(self._opened, _Failed(error))])
         finally:
@@ -199,6 +214,13 @@ def _answer(outcomes: list[tuple["asyncio.Future[Any]", object]]) -> None:
             future.set_exception(outcome.error)
         else:
             future.set_result(outcome)
+
+
+def _answers(connection: Connection, batch: list[_Call]) -> list[tuple["asyncio.Future[Any]", object]]:
+    """Carry out calls, those that stand alone outside of the others' transactions."""
+    parts = groupby(batch, key=_is_alone)
+    outcomes = [outcome for _, calls in parts for outcome in _carry_out(connection, list(calls))]
+    return list(zip((call.answer for call in batch), outcomes, strict=True))
 
 
 def _carry_out(connection: Connection, batch: list[_Call]) -> list[object]:

@@ -105,6 +105,20 @@ def test_only_the_chosen_command_is_imported() -> None:
     assert done.returncode == 0, done.stderr
 
 
+def test_the_prompt_of_a_talk_waits_for_no_store_no_client_and_no_pattern() -> None:
+    script = (
+        "import sys, pixi.app, pixi.channels.terminal.live, pixi.cli.choosing_model\n"
+        "from pixi.core import control_words\n"
+        "heavy = {'aiohttp', 'pydantic', 'pixi.engine', 'pixi.store.sql', 'sqlite3'} & set(sys.modules)\n"
+        "assert not heavy, heavy\n"
+        "assert not control_words._table_search.cache_info().currsize"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=30, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
 def test_without_a_command_the_help_is_shown_as_an_error(capsys: pytest.CaptureFixture[str]) -> None:
     assert run([]) == 2
     shown = capsys.readouterr()

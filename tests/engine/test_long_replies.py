@@ -1,15 +1,18 @@
 """Long replies, as hostile as they can be: reading one holds up nobody else, counted in calls."""
 
 import asyncio
+import gc
 import sys
+from collections import Counter, deque
 from types import FrameType
 
 import pytest
 
 from pixi.core.errors import ModelError
 from pixi.core.language import CommandStream
+from pixi.core.spending import Limits
 from pixi.testing import ScriptedModel
-from tests.engine.scene import scene
+from tests.engine.scene import scene, until
 
 LENGTH = 20_000
 MOST_CALLS = 40_000  # of functions, in one turn of the loop
@@ -81,3 +84,22 @@ def test_read_in_steps_it_is_the_same(reply: str) -> None:
             break  # and begun anew
     assert read + steps.close() == events
     assert steps.close() == []
+
+
+async def test_a_turn_under_way_keeps_little_besides_what_it_said() -> None:
+    def alive() -> Counter[type]:
+        gc.collect()
+        return Counter(map(type, gc.get_objects()))
+
+    end = asyncio.Event()
+    limits = Limits(commands=100, messages=100)
+    async with scene(ScriptedModel(["[SEND: well]" * 40, end]), limits=limits) as here:
+        before = alive()
+        await here.say("hi")
+        await until(lambda: len(here.channel.sent) == 40, "forty messages")
+        more = alive() - before
+        end.set()
+        await here.engine.settled()
+    assert more[asyncio.Future] < 10  # a command that is on record keeps none
+    assert more[deque] <= 2  # the script's own; an empty one takes 760 bytes
+    assert more[asyncio.Event] <= 1

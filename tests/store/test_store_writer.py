@@ -10,7 +10,7 @@ import pytest
 from pixi.core.errors import StoreError
 from pixi.store.database import Database
 from pixi.store.sqlite.store import SqliteConnection
-from pixi.store.writer import Row, Writer
+from pixi.store.writer import MOST_ROUNDS, QUIET_ROUNDS, Row, Writer
 
 
 @pytest.fixture
@@ -160,13 +160,42 @@ async def test_calls_made_together_are_one_transaction() -> None:
             asyncio.ensure_future(writer.ask(lambda db: db.execute("INSERT INTO t VALUES (1)").rowcount))
         )
         await asyncio.sleep(0)  # a round of the loop for each: they wait in several portions
-    await asyncio.sleep(0)
-    await asyncio.sleep(0)  # the last was handed over, too
+    for _ in range(QUIET_ROUNDS + 1):  # the last is handed over, too
+        await asyncio.sleep(0)
     first_may_end.set()
     await asyncio.gather(first, *rest)
     await writer.close()
     assert [word for word in statements if not word.startswith("INSERT")] == ["BEGIN IMMEDIATE", "COMMIT"] * 2
     assert len(statements) == 13
+
+
+@pytest.mark.parametrize(
+    ("rounds", "pause", "portions"),
+    [(4, 1, 1), (4, QUIET_ROUNDS, 1), (4, QUIET_ROUNDS + 2, 4), (4 * MOST_ROUNDS, 1, 4)],
+)
+async def test_calls_wait_for_others_while_the_loop_makes_more_but_not_for_ever(
+    rounds: int, pause: int, portions: int
+) -> None:
+    writer = Writer("test", memory)
+    await writer.open()
+    begun, may_end = threading.Event(), threading.Event()
+
+    def hold(db: Database) -> None:
+        begun.set()
+        may_end.wait(5)
+
+    calls = [writer.ask(hold)]
+    await asyncio.to_thread(begun.wait, 5)
+    for _ in range(rounds):
+        calls.append(writer.ask(lambda db: None))
+        for _ in range(pause):
+            await asyncio.sleep(0)
+    for _ in range(QUIET_ROUNDS + 1):
+        await asyncio.sleep(0)
+    assert writer._calls.qsize() == portions
+    may_end.set()
+    await asyncio.gather(*calls)
+    await writer.close()
 
 
 async def test_what_is_asked_alone_stands_in_no_transaction_and_in_its_place() -> None:

@@ -147,7 +147,8 @@ def begin_turns(db: Connection, beginnings: list[Beginning]) -> list[Begun]:
 
 
 def _as_kept(db: Connection, beginning: Beginning) -> Beginning:
-    return replace(beginning, conversation=db.as_kept(beginning.conversation))
+    kept = db.as_kept(beginning.conversation)
+    return beginning if kept == beginning.conversation else replace(beginning, conversation=kept)
 
 
 def _begun(db: Connection, beginnings: list[Beginning]) -> list[Begun]:
