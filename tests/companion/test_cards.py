@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from pixi.channels.discord.outgoing.content import forms_of
-from pixi.channels.terminal.words import card_lines
+from pixi.channels.terminal.lines import card_lines
 from pixi.companion.cards import (
     checked_scheme,
     schemas,
