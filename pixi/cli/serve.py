@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from pixi.cli.discord import NO_MODEL, told_once
 from pixi.cli.exits import FAILED, FINE, USAGE
 from pixi.core.errors import ConfigError, PixiError
-from pixi.models.connections import is_loopback
 
 if TYPE_CHECKING:
     from pixi.app.service import BotService
@@ -167,6 +166,7 @@ async def serve_http(service: "BotService", settings: "Settings", stack: AsyncEx
     from pixi.channels.http.files import files_folder
     from pixi.channels.http.jwt import ForwardedUsers, HostTokens
     from pixi.channels.http.server import HttpServer
+    from pixi.models.connections import is_loopback
 
     http = settings.http
     if not is_loopback(http.host) and not any(key.revoked is None for key in await service.store.keys()):
