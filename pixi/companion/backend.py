@@ -39,22 +39,15 @@ from pixi.companion.data import (
 )
 from pixi.companion.routes import (
     DecisionJson,
-    DraftJson,
     DraftsJson,
     MatchesJson,
-    MatchJson,
     NamesJson,
     NewDraftJson,
     NewTricklistJson,
     RefusalJson,
-    SpotJson,
     SpotsJson,
-    TrickJson,
-    TricklistJson,
     TricklistsJson,
     TricksJson,
-    from_json,
-    to_json,
 )
 
 if TYPE_CHECKING:
@@ -120,41 +113,40 @@ class _Routes:
         numbers = {name: float(asked[key]) for key, name in keys.items() if key in asked}
         kind: Any = asked.get("type") or None
         search = SpotSearch(asked.get("query", ""), kind, limit=int(asked.get("limit", "5")), **numbers)
-        return SpotsJson([to_json(each, SpotJson) for each in await self._data.search_spots(search)])
+        return SpotsJson(list(await self._data.search_spots(search)))
 
-    async def spot(self, request: web.Request) -> SpotJson:
-        return to_json(_there(await self._data.spot(request.match_info["id"])), SpotJson)
+    async def spot(self, request: web.Request) -> Spot:
+        return _there(await self._data.spot(request.match_info["id"]))
 
     async def tricks(self, request: web.Request) -> TricksJson:
         asked = request.query
         limit = int(asked.get("limit", "10"))
         found = await self._data.search_tricks(asked.get("query", ""), asked.get("category", ""), limit)
-        return TricksJson([to_json(each, TrickJson) for each in found])
+        return TricksJson(list(found))
 
-    async def trick(self, request: web.Request) -> TrickJson:
-        return to_json(_there(await self._data.trick(request.match_info["id"])), TrickJson)
+    async def trick(self, request: web.Request) -> Trick:
+        return _there(await self._data.trick(request.match_info["id"]))
 
     async def match(self, request: web.Request) -> MatchesJson:
         asked = await _body(request, NamesJson)
         found = await self._data.match_tricks(asked.names, asked.category)
-        return MatchesJson([to_json(each, MatchJson) for each in found])
+        return MatchesJson(list(found))
 
     async def lists(self, request: web.Request) -> TricklistsJson:
         person = request.match_info["userId"]
         found = await self._data.tricklists(person, request.query.get("name", ""))
-        return TricklistsJson([to_json(each, TricklistJson) for each in found])
+        return TricklistsJson(list(found))
 
-    async def list_of_id(self, request: web.Request) -> TricklistJson:
+    async def list_of_id(self, request: web.Request) -> Tricklist:
         person, list_id = request.match_info["userId"], request.match_info["id"]
-        return to_json(_there(await self._data.tricklist(person, list_id)), TricklistJson)
+        return _there(await self._data.tricklist(person, list_id))
 
-    async def make_list(self, request: web.Request) -> TricklistJson:
+    async def make_list(self, request: web.Request) -> Tricklist:
         asked = await _body(request, NewTricklistJson)
         new = NewTricklist(asked.name, asked.category, asked.trickIds, asked.createdBy)
-        made = await self._data.create_tricklist(request.match_info["userId"], new, _key(request))
-        return to_json(made, TricklistJson)
+        return await self._data.create_tricklist(request.match_info["userId"], new, _key(request))
 
-    async def submit(self, request: web.Request) -> DraftJson:
+    async def submit(self, request: web.Request) -> SpotDraft:
         asked = await _body(request, NewDraftJson)
         new = NewDraft(
             name=asked.name,
@@ -168,25 +160,24 @@ class _Routes:
             description=asked.description,
             submitted_via=asked.submittedVia,
         )
-        return to_json(await self._data.create_draft(asked.submittedBy, new, _key(request)), DraftJson)
+        return await self._data.create_draft(asked.submittedBy, new, _key(request))
 
     async def drafts(self, request: web.Request) -> DraftsJson:
         status: Any = request.query.get("status", "pending_approval")
         limit, after = int(request.query.get("limit", "50")), request.query.get("after", "")
         found = await self._data.drafts(None if status == "all" else status, limit, after)
-        return DraftsJson([to_json(each, DraftJson) for each in found])
+        return DraftsJson(list(found))
 
-    async def draft(self, request: web.Request) -> DraftJson:
-        return to_json(_there(await self._data.draft(request.match_info["id"])), DraftJson)
+    async def draft(self, request: web.Request) -> SpotDraft:
+        return _there(await self._data.draft(request.match_info["id"]))
 
-    async def approve(self, request: web.Request) -> DraftJson:
+    async def approve(self, request: web.Request) -> SpotDraft:
         asked = await _body(request, DecisionJson)
-        return to_json(await self._data.approve(request.match_info["id"], asked.decidedBy), DraftJson)
+        return await self._data.approve(request.match_info["id"], asked.decidedBy)
 
-    async def reject(self, request: web.Request) -> DraftJson:
+    async def reject(self, request: web.Request) -> SpotDraft:
         asked = await _body(request, DecisionJson)
-        made = await self._data.reject(request.match_info["id"], asked.decidedBy, asked.reason)
-        return to_json(made, DraftJson)
+        return await self._data.reject(request.match_info["id"], asked.decidedBy, asked.reason)
 
 
 def _answering(handler: Handler, key: str) -> Callable[[web.Request], Awaitable[web.Response]]:
@@ -287,24 +278,22 @@ class CompanionBackend:
                 "withinKm": search.within_km,
             }
         found = await self._get("/api/spots", SpotsJson, query)
-        return tuple(from_json(Spot, each) for each in found.spots[: search.limit])
+        return tuple(found.spots[: search.limit])
 
     async def spot(self, spot_id: str) -> Spot | None:
         """See `CompanionData.spot`."""
-        found = await self._find("/api/spots", spot_id, SpotJson)
-        return None if found is None else from_json(Spot, found)
+        return await self._find("/api/spots", spot_id, Spot)
 
     async def search_tricks(self, words: str, category: str = "", limit: int = 10) -> tuple[Trick, ...]:
         """See `CompanionData.search_tricks`."""
         check_limit(limit, MOST_FOUND)
         query = {"query": words, "category": category, "limit": limit}
         found = await self._get("/api/tricks", TricksJson, query)
-        return tuple(from_json(Trick, each) for each in found.tricks[:limit])
+        return tuple(found.tricks[:limit])
 
     async def trick(self, trick_id: str) -> Trick | None:
         """See `CompanionData.trick`."""
-        found = await self._find("/api/tricks", trick_id, TrickJson)
-        return None if found is None else from_json(Trick, found)
+        return await self._find("/api/tricks", trick_id, Trick)
 
     async def match_tricks(self, names: Sequence[str], category: str = "") -> tuple[TrickMatch, ...]:
         """See `CompanionData.match_tricks`."""
@@ -313,38 +302,47 @@ class CompanionBackend:
         found = await self._ask("POST", "/api/tricks/match", MatchesJson, body=asked)
         if [each.asked for each in found.matches] != list(names):
             raise Unavailable(f"The app's answer about tricks does not fit. {_AGAIN}")
-        return tuple(from_json(TrickMatch, each) for each in found.matches)
+        return tuple(found.matches)
 
     async def tricklists(self, person: str, name: str = "") -> tuple[Tricklist, ...]:
         """See `CompanionData.tricklists`."""
         found = await self._get(
             f"/api/users/{_part(self._user(person))}/tricklists", TricklistsJson, {"name": name}
         )
-        return tuple(from_json(Tricklist, each) for each in found.tricklists)
+        return tuple(found.tricklists)
 
     async def tricklist(self, person: str, tricklist_id: str) -> Tricklist | None:
         """See `CompanionData.tricklist`."""
-        found = await self._find(
-            f"/api/users/{_part(self._user(person))}/tricklists", tricklist_id, TricklistJson
-        )
-        return None if found is None else from_json(Tricklist, found)
+        return await self._find(f"/api/users/{_part(self._user(person))}/tricklists", tricklist_id, Tricklist)
 
     async def create_tricklist(self, person: str, new: NewTricklist, key: str) -> Tricklist:
         """See `CompanionData.create_tricklist`."""
-        path, body = f"/api/users/{_part(self._user(person))}/tricklists", to_json(new, NewTricklistJson)
-        made = await self._ask("POST", path, TricklistJson, body=body, key=key)
-        return from_json(Tricklist, made)
+        path = f"/api/users/{_part(self._user(person))}/tricklists"
+        body = NewTricklistJson(
+            name=new.name, category=new.category, trickIds=list(new.trick_ids), createdBy=new.created_by
+        )
+        return await self._ask("POST", path, Tricklist, body=body, key=key)
 
     async def create_draft(self, person: str, new: NewDraft, key: str) -> SpotDraft:
         """See `CompanionData.create_draft`."""
-        body = to_json(new, NewDraftJson, submittedBy=self._user(person))
-        made = await self._ask("POST", "/api/spots/draft", DraftJson, body=body, key=f"{person} {key}")
-        return from_json(SpotDraft, made)
+        body = NewDraftJson(
+            name=new.name,
+            type=new.kind,
+            city=new.city,
+            state=new.state,
+            country=new.country,
+            latitude=new.latitude,
+            longitude=new.longitude,
+            mapsUrl=new.maps_url,
+            description=new.description,
+            submittedBy=self._user(person),
+            submittedVia=new.submitted_via,
+        )
+        return await self._ask("POST", "/api/spots/draft", SpotDraft, body=body, key=f"{person} {key}")
 
     async def draft(self, draft_id: str) -> SpotDraft | None:
         """See `CompanionData.draft`."""
-        found = await self._find("/api/spots/drafts", draft_id, DraftJson)
-        return None if found is None else from_json(SpotDraft, found)
+        return await self._find("/api/spots/drafts", draft_id, SpotDraft)
 
     async def drafts(
         self, status: Status | None = "pending_approval", limit: int = 50, after: str = ""
@@ -353,7 +351,7 @@ class CompanionBackend:
         check_limit(limit, MOST_DRAFTS)
         query = {"status": status or "all", "limit": limit, "after": after}
         found = await self._get("/api/spots/drafts", DraftsJson, query)
-        return tuple(from_json(SpotDraft, each) for each in found.drafts[:limit])
+        return tuple(found.drafts[:limit])
 
     async def approve(self, draft_id: str, by: str) -> SpotDraft:
         """See `CompanionData.approve`."""
@@ -366,7 +364,7 @@ class CompanionBackend:
 
     async def _decide(self, draft_id: str, verb: str, decision: DecisionJson) -> SpotDraft:
         path = f"/api/spots/drafts/{_part(draft_id)}/{verb}"
-        return from_json(SpotDraft, await self._ask("PUT", path, DraftJson, body=decision, key=path))
+        return await self._ask("PUT", path, SpotDraft, body=decision, key=path)
 
     def _user(self, person: str) -> str:
         """A person as the app knows them: by its own id where it named them, else by ours.

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Literal, Protocol, get_args
 
+from msgspec import Struct
+
 from pixi.core.errors import PixiError
 
 Kind = Literal["skatepark", "street", "diy", "snow", "mountain", "resort"]
@@ -26,6 +28,21 @@ MOST_DRAFTS = 500
 LONGEST_NAME, LONGEST_TEXT, LONGEST_LINK = 100, 2_000, 2_000
 """Characters of a name or place, of a description or reason, and of an address."""
 FARTHEST_KM = 20_000.0
+JSON_NAMES = {
+    "id": "_id",
+    "kind": "type",
+    "image_url": "imageUrl",
+    "created_by": "createdBy",
+    "created_at": "createdAt",
+    "distance_km": "distanceKm",
+    "maps_url": "mapsUrl",
+    "submitted_by": "submittedBy",
+    "submitted_via": "submittedVia",
+    "decided_by": "decidedBy",
+    "decided_at": "decidedAt",
+    "why": "reason",
+    "spot_id": "spotId",
+}
 
 _INVISIBLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ud800-\udfff\ufeff]")
 _LONGEST_SHOWN = 200  # characters of a reason within an error
@@ -55,17 +72,12 @@ class Uncertain(CompanionError):
     """No answer came to a write: nobody knows whether it was done."""
 
 
-@dataclass(frozen=True, slots=True)
-class Spot:
-    """A place to skate or ride.
+# What a companion has. In JSON the names are those of the app's own client, see `JSON_NAMES`. Both sides read
+# and write by these types, and from them the OpenAPI file is made that ships.
 
-    Attributes:
-        latitude, longitude: degrees, WGS 84; None: not known.
-        rating: from 0 to 5; None: nobody rated it.
-        image_url: address of a picture; "": none.
-        created_by: the persona that submitted it; "": not one.
-        distance_km: from where a search was made; None: it named no place.
-    """
+
+class Spot(Struct, frozen=True, rename=JSON_NAMES):
+    """A place to skate or ride. Coordinates are degrees of WGS 84; null: not known."""
 
     id: str
     name: str
@@ -76,72 +88,49 @@ class Spot:
     latitude: float | None = None
     longitude: float | None = None
     description: str = ""
-    rating: float | None = None
+    rating: float | None = None  # from 0 to 5; None: nobody rated it
     image_url: str = ""
-    created_by: str = ""
-    distance_km: float | None = None
+    created_by: str = ""  # the persona that submitted it; "": not one
+    distance_km: float | None = None  # from where a search was made; None: it named no place
 
 
-@dataclass(frozen=True, slots=True)
-class Trick:
-    """A trick of the trickipedia.
-
-    Attributes:
-        category: the sport, e.g. `skateboard`.
-        difficulty: a word for it, e.g. `beginner`.
-        videos: addresses.
-    """
+class Trick(Struct, frozen=True, rename=JSON_NAMES):
+    """A trick of the trickipedia."""
 
     id: str
     name: str
-    category: str
-    difficulty: str = ""
+    category: str  # the sport, e.g. `skateboard`
+    difficulty: str = ""  # a word for it, e.g. `beginner`
     description: str = ""
-    videos: tuple[str, ...] = ()
+    videos: tuple[str, ...] = ()  # addresses
 
 
-@dataclass(frozen=True, slots=True)
-class ListedTrick:
-    """A trick in somebody's list; `id` is the trick's."""
+class ListedTrick(Struct, frozen=True, rename=JSON_NAMES):
+    """A trick in somebody's list, by the trick's id."""
 
     id: str
     name: str
     checked: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Tricklist:
-    """A person's list of tricks, in their order.
-
-    Attributes:
-        created_by: the persona that made it; "": the person did.
-        created_at: seconds since the epoch.
-    """
+class Tricklist(Struct, frozen=True, rename=JSON_NAMES):
+    """A person's list of tricks, in their order. Times are seconds since the epoch."""
 
     id: str
     name: str
-    category: str
+    category: str = ""
     tricks: tuple[ListedTrick, ...] = ()
-    created_by: str = ""
+    created_by: str = ""  # the persona that made it; "": the person did
     created_at: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class SpotDraft:
-    """A spot that somebody submitted and that people decide about.
-
-    Attributes:
-        submitted_by: id of the person; "" where they were forgotten.
-        submitted_via: name of the persona.
-        created_at, decided_at: seconds since the epoch; 0: not decided.
-        decided_by: who; "" while it is pending.
-        why: the reason of a rejection.
-        spot_id: of the spot that approval made.
-    """
+class SpotDraft(Struct, frozen=True, rename=JSON_NAMES):
+    """A spot that somebody submitted and that people decide about. Times are seconds since the epoch."""
 
     id: str
     name: str
     kind: Kind
+    status: Status
     city: str = ""
     state: str = ""
     country: str = ""
@@ -149,14 +138,13 @@ class SpotDraft:
     longitude: float | None = None
     maps_url: str = ""
     description: str = ""
-    submitted_by: str = ""
-    submitted_via: str = ""
-    status: Status = "pending_approval"
+    submitted_by: str = ""  # id of the person; "" where they were forgotten
+    submitted_via: str = ""  # name of the persona
     created_at: float = 0.0
-    decided_by: str = ""
-    decided_at: float = 0.0
-    why: str = ""
-    spot_id: str = ""
+    decided_by: str = ""  # "" while it is pending
+    decided_at: float = 0.0  # 0: not decided
+    why: str = ""  # of a rejection
+    spot_id: str = ""  # of the spot that approval made
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,18 +236,11 @@ class NewDraft:
         _refuse(faults)
 
 
-@dataclass(frozen=True, slots=True)
-class TrickMatch:
-    """A trick by the name that somebody wrote.
-
-    Attributes:
-        asked: as it was written.
-        trick: None: there is none of nearly that name.
-        nearest: names that are a little like it, the likest first.
-    """
+class TrickMatch(Struct, frozen=True, rename=JSON_NAMES):
+    """The trick that is meant by a name that somebody wrote, or the nearest names, the likest first."""
 
     asked: str
-    trick: Trick | None
+    trick: Trick | None = None
     nearest: tuple[str, ...] = ()
 
 

@@ -4,15 +4,15 @@ import math
 import unicodedata
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Annotated, Any
 
+from msgspec import to_builtins
+from msgspec.structs import replace
 from pydantic import Field
 from rapidfuzz import fuzz, process
 
 from pixi.companion.cards import spot_draft_confirmation
 from pixi.companion.data import CompanionData, CompanionError, Spot, SpotSearch
-from pixi.companion.routes import to_plain
 from pixi.companion.tools import told
 from pixi.toolbox.addon import Addon
 from pixi.toolbox.context import Context
@@ -210,7 +210,7 @@ def register_deciding(addon: Addon, data: CompanionData) -> None:
             found = await data.drafts(limit=_LISTED + 1)
         drafts = found[:_LISTED]
         shown = ("_id", "name", "type", "city", "state", "mapsUrl", "description", "submittedBy")
-        plain = [to_plain(draft) for draft in drafts]
+        plain = [to_builtins(draft) for draft in drafts]
         return {
             "drafts": [{key: each[key] for key in shown} for each in plain],
             "count": len(drafts),

@@ -13,13 +13,10 @@ from pixi.companion.data import (
     CompanionError,
     KeyReused,
     Kind,
-    ListedTrick,
     NewDraft,
-    NewTricklist,
     NotFound,
     Spot,
     SpotDraft,
-    Status,
     Trick,
     Tricklist,
     TrickMatch,
@@ -33,12 +30,6 @@ from pixi.core.routes import AddonRoute, Caller, RouteError, RouteWrites
 T = TypeVar("T")
 
 
-# The companion's data as JSON: what a host app is asked and answers, and what our own routes tell.
-#
-# The names are those of the app's own client: `_id`, `createdBy`, `submittedVia`, `mapsUrl`. From these
-# types the OpenAPI file is made that ships, see `description`; both sides read and write by them.
-
-
 class PlaceJson(Struct, kw_only=True):
     """Where something is, and what it is like. Coordinates in degrees."""
 
@@ -50,39 +41,16 @@ class PlaceJson(Struct, kw_only=True):
     description: str = ""
 
 
-class SpotJson(PlaceJson, kw_only=True):
-    """A spot. `rating` from 0 to 5; `distanceKm` where a search had a middle."""
-
-    _id: str
-    name: str
-    type: Kind
-    rating: float | None = None
-    imageUrl: str = ""
-    createdBy: str = ""
-    distanceKm: float | None = None
-
-
 class SpotsJson(Struct):
     """What a search found, what fits best first."""
 
-    spots: list[SpotJson]
-
-
-class TrickJson(Struct, kw_only=True):
-    """A trick."""
-
-    _id: str
-    name: str
-    category: str
-    difficulty: str = ""
-    description: str = ""
-    videos: list[str] = []
+    spots: list[Spot]
 
 
 class TricksJson(Struct):
     """What a search found, what fits best first."""
 
-    tricks: list[TrickJson]
+    tricks: list[Trick]
 
 
 class NamesJson(Struct):
@@ -92,43 +60,16 @@ class NamesJson(Struct):
     category: str = ""
 
 
-class MatchJson(Struct):
-    """The trick that is meant by a name, or the nearest names."""
-
-    asked: str
-    trick: TrickJson | None = None
-    nearest: list[str] = []
-
-
 class MatchesJson(Struct):
     """One for each name, in their order."""
 
-    matches: list[MatchJson]
-
-
-class ListedTrickJson(Struct, kw_only=True):
-    """A trick in a list."""
-
-    _id: str
-    name: str
-    checked: bool = False
-
-
-class TricklistJson(Struct, kw_only=True):
-    """A person's list. `createdBy`: the persona that made it; `createdAt`: seconds since the epoch."""
-
-    _id: str
-    name: str
-    category: str = ""
-    tricks: list[ListedTrickJson] = []
-    createdBy: str = ""
-    createdAt: float = 0.0
+    matches: list[TrickMatch]
 
 
 class TricklistsJson(Struct):
     """A person's lists, the latest first."""
 
-    tricklists: list[TricklistJson]
+    tricklists: list[Tricklist]
 
 
 class NewTricklistJson(Struct, kw_only=True):
@@ -150,27 +91,10 @@ class NewDraftJson(PlaceJson, kw_only=True):
     submittedVia: str = ""
 
 
-class DraftJson(PlaceJson, kw_only=True):
-    """A draft. `spotId`: the spot that approval made of it; times are seconds since the epoch."""
-
-    _id: str
-    name: str
-    type: Kind
-    status: Status
-    mapsUrl: str = ""
-    submittedBy: str = ""
-    submittedVia: str = ""
-    createdAt: float = 0.0
-    decidedBy: str = ""
-    decidedAt: float = 0.0
-    reason: str = ""
-    spotId: str = ""
-
-
 class DraftsJson(Struct):
     """Drafts, the oldest first."""
 
-    drafts: list[DraftJson]
+    drafts: list[SpotDraft]
 
 
 class RefusalJson(Struct):
@@ -185,61 +109,6 @@ class DecisionJson(Struct):
 
     decidedBy: str
     reason: str = ""
-
-
-_KEYS = {
-    "id": "_id",
-    "kind": "type",
-    "image_url": "imageUrl",
-    "created_by": "createdBy",
-    "created_at": "createdAt",
-    "distance_km": "distanceKm",
-    "maps_url": "mapsUrl",
-    "submitted_by": "submittedBy",
-    "submitted_via": "submittedVia",
-    "decided_by": "decidedBy",
-    "decided_at": "decidedAt",
-    "why": "reason",
-    "spot_id": "spotId",
-    "trick_ids": "trickIds",
-}
-_FIELDS = {key: name for name, key in _KEYS.items()}
-_Value = Spot | Trick | Tricklist | SpotDraft | NewTricklist | NewDraft | TrickMatch
-
-
-def to_json(value: _Value, kind: type[T], **more: object) -> T:
-    """Return a value as JSON has it. `more`: what JSON holds besides."""
-    plain = {_KEYS.get(name, name): each for name, each in _fields(value).items()}
-    return msgspec.convert(plain | more, kind)
-
-
-def from_json(kind: type[T], told: Struct) -> T:
-    """Return the value that JSON tells."""
-    plain = {_FIELDS.get(name, name): getattr(told, name) for name in told.__struct_fields__}
-    for name, of in (("trick", Trick), ("tricks", ListedTrick)):
-        inner = plain.get(name)
-        if isinstance(inner, list):
-            plain[name] = tuple(from_json(of, each) for each in inner)
-        elif isinstance(inner, Struct):
-            plain[name] = from_json(of, inner)
-    for name in ("videos", "nearest"):
-        if name in plain:
-            plain[name] = tuple(plain[name])
-    return kind(**plain)
-
-
-def _fields(value: Any) -> dict[str, Any]:
-    plain = {name: getattr(value, name) for name in value.__dataclass_fields__}
-    if isinstance(plain.get("tricks"), tuple):
-        plain["tricks"] = [to_plain(each) for each in plain["tricks"]]
-    if isinstance(value, TrickMatch) and value.trick is not None:
-        plain["trick"] = to_plain(value.trick)
-    return plain
-
-
-def to_plain(value: Any) -> dict[str, Any]:
-    """Return a value within another as JSON has it."""
-    return {_KEYS.get(name, name): getattr(value, name) for name in value.__dataclass_fields__}
 
 
 Query = dict[str, Any]
@@ -261,21 +130,21 @@ ROUTES: tuple[tuple[str, str, str, Query, Any, Any], ...] = (
         None,
         DraftsJson,
     ),
-    ("POST", "/api/spots/draft", "Submit a spot", {}, NewDraftJson, DraftJson),
-    ("GET", "/api/spots/drafts/{id}", "Get a draft", {}, None, DraftJson),
-    ("PUT", "/api/spots/drafts/{id}/approve", "Make a spot of a draft", {}, DecisionJson, DraftJson),
-    ("PUT", "/api/spots/drafts/{id}/reject", "Reject a draft", {}, DecisionJson, DraftJson),
+    ("POST", "/api/spots/draft", "Submit a spot", {}, NewDraftJson, SpotDraft),
+    ("GET", "/api/spots/drafts/{id}", "Get a draft", {}, None, SpotDraft),
+    ("PUT", "/api/spots/drafts/{id}/approve", "Make a spot of a draft", {}, DecisionJson, SpotDraft),
+    ("PUT", "/api/spots/drafts/{id}/reject", "Reject a draft", {}, DecisionJson, SpotDraft),
     ("GET", "/api/spots", "Search spots", _SPOTS, None, SpotsJson),
-    ("GET", "/api/spots/{id}", "Get a spot", {}, None, SpotJson),
+    ("GET", "/api/spots/{id}", "Get a spot", {}, None, Spot),
     (
         *("GET", "/api/tricks", "Search tricks"),
         *({"query": _TEXT, "category": _TEXT, "limit": _COUNT}, None, TricksJson),
     ),
     ("POST", "/api/tricks/match", "Tell which tricks are meant by names", {}, NamesJson, MatchesJson),
-    ("GET", "/api/tricks/{id}", "Get a trick", {}, None, TrickJson),
+    ("GET", "/api/tricks/{id}", "Get a trick", {}, None, Trick),
     ("GET", "/api/users/{userId}/tricklists", "List a person's lists", {"name": _TEXT}, None, TricklistsJson),
-    ("POST", "/api/users/{userId}/tricklists", "Make a list", {}, NewTricklistJson, TricklistJson),
-    ("GET", "/api/users/{userId}/tricklists/{id}", "Get a list", {}, None, TricklistJson),
+    ("POST", "/api/users/{userId}/tricklists", "Make a list", {}, NewTricklistJson, Tricklist),
+    ("GET", "/api/users/{userId}/tricklists/{id}", "Get a list", {}, None, Tricklist),
 )
 """What a host app offers: method, path, what it does, query, and the types of body and answer."""
 
@@ -358,7 +227,7 @@ class Decision(msgspec.Struct, forbid_unknown_fields=True):
 class DraftsShown(msgspec.Struct):
     """Drafts, the oldest first. `more`: there are others, to be asked for `after` the last of these."""
 
-    drafts: list[DraftJson]
+    drafts: list[SpotDraft]
     count: int
     more: bool = False
 
@@ -368,7 +237,7 @@ def routes_of(companion: Companion) -> tuple[AddonRoute, ...]:
     data = companion.data
     writes = RouteWrites("create_spot_draft", companion.writes_per_hour, HOUR, WRITES)
 
-    async def submit(caller: Caller, asked: DraftRequest) -> DraftJson:
+    async def submit(caller: Caller, asked: DraftRequest) -> SpotDraft:
         with _told():
             link = await resolve_map_link(asked.mapsUrl, companion.web) if asked.mapsUrl else MapLink("")
             given = asked.latitude is not None or asked.longitude is not None
@@ -385,33 +254,33 @@ def routes_of(companion: Companion) -> tuple[AddonRoute, ...]:
             )
             # Without a key of its own the same spot of the same person is the same draft.
             key = caller.key or f"route:{sha256(repr(new).encode()).hexdigest()}"
-            return to_json(await data.create_draft(caller.person, new, key), DraftJson)
+            return await data.create_draft(caller.person, new, key)
 
     async def drafts(caller: Caller, asked: DraftsQuery) -> DraftsShown:
         with _told():
             status = None if asked.status == "all" else asked.status
             found = await data.drafts(status, asked.limit, asked.after)
             more = len(found) == asked.limit and await data.drafts(status, 1, found[-1].id)
-            return DraftsShown([to_json(draft, DraftJson) for draft in found], len(found), bool(more))
+            return DraftsShown(list(found), len(found), bool(more))
 
-    async def approve(caller: Caller, asked: Decision) -> DraftJson:
+    async def approve(caller: Caller, asked: Decision) -> SpotDraft:
         with _told():
-            return to_json(await data.approve(caller.path["id"], caller.person), DraftJson)
+            return await data.approve(caller.path["id"], caller.person)
 
-    async def reject(caller: Caller, asked: Decision) -> DraftJson:
+    async def reject(caller: Caller, asked: Decision) -> SpotDraft:
         with _told():
-            return to_json(await data.reject(caller.path["id"], caller.person, asked.reason), DraftJson)
+            return await data.reject(caller.path["id"], caller.person, asked.reason)
 
     return (
         AddonRoute(
-            *("POST", "/api/spots/draft", submit, "Submit a spot", "chat", DraftRequest, DraftJson),
+            *("POST", "/api/spots/draft", submit, "Submit a spot", "chat", DraftRequest, SpotDraft),
             writes=writes,
         ),
         AddonRoute("GET", _DRAFTS, drafts, "List submitted spots", "approve", DraftsQuery, DraftsShown),
         AddonRoute(
-            "PUT", f"{_DRAFT}/approve", approve, "Make a spot of a draft", "approve", Decision, DraftJson
+            "PUT", f"{_DRAFT}/approve", approve, "Make a spot of a draft", "approve", Decision, SpotDraft
         ),
-        AddonRoute("PUT", f"{_DRAFT}/reject", reject, "Reject a draft", "approve", Decision, DraftJson),
+        AddonRoute("PUT", f"{_DRAFT}/reject", reject, "Reject a draft", "approve", Decision, SpotDraft),
     )
 
 

@@ -42,8 +42,8 @@ _SPOT = (
 )
 _TRICK = "id, name, category, difficulty, description, videos"
 _DRAFT = (
-    "id, name, kind, city, state, country, latitude, longitude, maps_url, description, submitted_by,"
-    " submitted_via, status, created_at, decided_by, decided_at, why, spot_id"
+    "id, name, kind, status, city, state, country, latitude, longitude, maps_url, description, submitted_by,"
+    " submitted_via, created_at, decided_by, decided_at, why, spot_id"
 )
 _WEIGHTS_OF_TRICK = (1.0, 0.5, 0.5, 0.3)
 """In the name, the category, the difficulty, and the description."""

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from PIL import Image as Pillow
 from prompt_toolkit.utils import get_cwidth
 
+from pixi.channels.terminal.lines import card_lines
 from pixi.channels.terminal.rows import Line, drawn, framed
-from pixi.channels.terminal.words import card_lines
 from pixi.core.message import Card, Field, Image
 from pixi.models.pictures import PictureError
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from pixi.addons import knowledge, memory, server_history, web_pages, web_search, wiki
-from pixi.channels.terminal.words import _WORDS, call_in_words
+from pixi.channels.terminal.lines import _WORDS, call_in_words
 
 CALLS: list[tuple[str, dict[str, Any], str]] = [
     ("search_pancakes_database", {"keyword": "crepe batter"}, "looks up “crepe batter” in pancakes"),

@@ -1,14 +1,14 @@
 """The companion's cards: the keys that the app's client knows, and a form for everybody else."""
 
 import json
-from dataclasses import replace
 from typing import Any
 
 import jsonschema
 import pytest
+from msgspec.structs import replace
 
 from pixi.channels.discord.outgoing.content import forms_of
-from pixi.channels.terminal.words import card_lines
+from pixi.channels.terminal.lines import card_lines
 from pixi.companion.cards import (
     checked_scheme,
     schemas,
@@ -31,7 +31,9 @@ LIST = Tricklist(
     "a1", "Summer", "skateboard", (ListedTrick("t1", "Kickflip", True), ListedTrick("t2", "Ollie"))
 )
 TRICK = Trick("t1", "Kickflip", "skateboard", "intermediate", "Flick.", ("https://example.org/v",))
-DRAFT = SpotDraft("d1", "Rusty Rail", "street", "Wexcombe", latitude=54.9, longitude=-38.2)
+DRAFT = SpotDraft(
+    "d1", "Rusty Rail", "street", "pending_approval", "Wexcombe", latitude=54.9, longitude=-38.2
+)
 
 CARDS = {
     "spot_card": spot_card(BOWL, "trickbook"),

@@ -14,7 +14,7 @@ from prompt_toolkit.document import Document
 from prompt_toolkit.history import FileHistory, History, InMemoryHistory
 
 from pixi.channels.engine import ChannelEngine
-from pixi.channels.terminal.words import call_in_words
+from pixi.channels.terminal.lines import call_in_words
 from pixi.core.conversation import notes_in
 from pixi.core.language import SEND
 from pixi.core.llm import AssistantLine, ToolCall, UserLine

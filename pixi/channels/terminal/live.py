@@ -28,11 +28,10 @@ from pixi.channels.terminal.commands import (
     told_personas,
     told_why,
 )
-from pixi.channels.terminal.lines import TerminalUser
+from pixi.channels.terminal.lines import ReadingIndicator, TerminalUser, call_in_words, card_of
 from pixi.channels.terminal.rows import Line, drawn
 from pixi.channels.terminal.screen import Screen
 from pixi.channels.terminal.transcript import Transcript
-from pixi.channels.terminal.words import ReadingIndicator, call_in_words, card_of
 from pixi.core.channel import TAKEN_OVER, Channel, Question
 from pixi.core.errors import ChannelElsewhere, LeaseHeld, Reporter, StoreError
 from pixi.core.events import (

@@ -6,7 +6,7 @@ from io import BytesIO
 
 from prompt_toolkit.utils import get_cwidth
 
-from pixi.channels.terminal.words import picture_told
+from pixi.channels.terminal.lines import picture_told
 from pixi.core.message import Card
 from pixi.core.untrusted import printable, printable_line
 from pixi.models.pictures import fit_for_model

@@ -6,8 +6,8 @@ from typing import assert_never
 
 from prompt_toolkit.utils import get_cwidth
 
+from pixi.channels.terminal.lines import call_in_words
 from pixi.channels.terminal.rows import Fragment, Line, framed, height, markdown_rows
-from pixi.channels.terminal.words import call_in_words
 from pixi.core.events import (
     Answered,
     Asked,

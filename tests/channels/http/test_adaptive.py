@@ -70,7 +70,9 @@ CARDS = {
     "spots_list": spots_list([BOWL, PICTURED], "trickbook"),
     "tricklist_card": tricklist_card(Tricklist("a", "Summer", "bmx", (ListedTrick("t", "Ollie"),))),
     "trick_card": trick_card(Trick("t", "Ollie", "bmx", "easy", "Jump.", ("https://example.org/v",))),
-    "spot_draft_confirmation": spot_draft_confirmation(SpotDraft("d", "Ledge", "street", "Wexcombe")),
+    "spot_draft_confirmation": spot_draft_confirmation(
+        SpotDraft("d", "Ledge", "street", "pending_approval", "Wexcombe")
+    ),
     "nothing": Card(""),
     "no name": Card("Menu", fields=(Field("", "soup"), Field("price", ""))),
     "link": Card("Menu", "Two\nlines.", link="https://example.org/menu", picture="https://example.org/m.png"),
