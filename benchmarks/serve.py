@@ -222,7 +222,7 @@ def _answers(server: ServerAddress, folder: Path, quick: bool) -> list[Figure]:
             },
             met=added["pixi"] <= GOAL_JSON_MS,
             note=f"the model's own answer: {rounds.median('model'):.2f} ms; the first turn of a talk is "
-            "committed five times or more, and each time the store's thread is woken and waited for",
+            "committed five times, and each time the store's thread is woken and waited for",
         ),
     ]
 
