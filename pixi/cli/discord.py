@@ -28,7 +28,7 @@ examples:
   pixi-persona discord --rehearse             (no token, no Discord: try it first)
 """
 
-_NO_TOKEN = """\
+NO_TOKEN = """\
 There is no token for Discord: set DISCORD_TOKEN in the environment or in .env.
 A bot's token is shown at https://discord.com/developers/applications, on its page Bot."""
 
@@ -95,7 +95,7 @@ def run(arguments: argparse.Namespace) -> int:
     settings = load(config, overrides=overrides)
     token, asks = settings.discord.token, at_terminal()
     if token is None and not arguments.rehearse:
-        raise ConfigError(_NO_TOKEN, *([] if asks or settings.model_is_set else [NO_MODEL]))
+        raise ConfigError(NO_TOKEN, *([] if asks or settings.model_is_set else [NO_MODEL]))
     overrides |= chosen_model(settings, asks=asks)
     settings = read()
     as_json = arguments.json_logs or not sys.stderr.isatty()

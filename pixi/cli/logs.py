@@ -75,6 +75,8 @@ LIBRARIES = (
     "asyncio",
     "watchfiles",
     "PIL",
+    "procrastinate",
+    "psycopg",
 )
 """Libraries that tell more than an operator wants to know."""
 

@@ -2,23 +2,26 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from typing import NoReturn
 
 import aiohttp
 import discord
 
-from pixi.channels.discord.backend import BotBackend, channel_personas, prefix_of
+from pixi.channels.discord.backend import BotBackend, channel_personas, parse_address, prefix_of
 from pixi.channels.discord.formatting import one_line
 from pixi.channels.discord.gateway.client import Client, Shards, quiet_logs
 from pixi.channels.discord.gateway.patches import patched
 from pixi.channels.discord.gateway.preflight import PORTAL, DiscordServer, find_server
 from pixi.channels.discord.incoming.dispatch import Dispatcher
-from pixi.channels.discord.incoming.recent import RecentMessages
+from pixi.channels.discord.incoming.recent import RecentMessage, RecentMessages
 from pixi.channels.discord.outgoing.approvals import Approvals
 from pixi.channels.discord.outgoing.channel import DiscordChannels
+from pixi.channels.discord.rest_places import RestPlaces
 from pixi.channels.discord.slash.commands import SlashCommands
 from pixi.channels.discord.slash.translations import Translations
+from pixi.core.channel import Channel, OpenChannel
 from pixi.core.errors import ConfigError, PixiError, StoreError
 
 __all__ = ["Bot", "Shards"]
@@ -72,6 +75,37 @@ class Bot:
         server = await find_server(self._api_url, token) if self._api_url else None
         with quiet_logs(), patched(server):
             await self._run(token, server)
+
+    @asynccontextmanager
+    async def posting(self) -> AsyncGenerator[OpenChannel, None]:
+        """Be the bot over REST alone, which hears nothing; gives what opens channels by their addresses.
+
+        Opened again, a channel knows who wrote what waits there by then.
+
+        Raises:
+            ConfigError: as `run`.
+            PixiError: as `run`.
+        """
+        token = _checked(self._token)
+        server = await find_server(self._api_url, token) if self._api_url else None
+        with quiet_logs(), patched(server):
+            client = await self._logged_in(token, server)
+            recent = RecentMessages(lambda: self._backend.rules.overhear)
+            channels = DiscordChannels(client, self._backend, recent, elsewhere=server is not None)
+            places = RestPlaces(client)
+
+            async def open_channel(address: str) -> Channel | None:
+                where = parse_address(address).channel
+                await places.learn(where)
+                for message in (await self._backend.store.load(address, 0)).waiting:
+                    recent.add(where, RecentMessage.recorded(message))
+                return await channels.open(address)
+
+            try:
+                yield open_channel
+            finally:
+                await channels.close()
+                await _closed(client)
 
     async def _run(self, token: str, server: DiscordServer | None) -> None:
         client = await self._logged_in(token, server)

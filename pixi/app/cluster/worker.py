@@ -1,0 +1,104 @@
+"""A worker: takes conversations from the queue, has the engine answer them, and posts over REST."""
+
+import asyncio
+import logging
+import time
+
+from pixi.app.cluster.queue import ConversationQueue, Signal
+from pixi.app.service import BotService
+from pixi.channels.discord.backend import parse_address
+from pixi.core.channel import Channel, OpenChannel
+from pixi.core.errors import PixiError, StoreError
+
+_log = logging.getLogger("pixi.queue")
+
+DRAIN_SECONDS = 5.0
+"""How long replies may be finished that people see being written, when a worker is told to end."""
+
+_OTHERS = 5  # times that a conversation is left to other workers, since its persona is not here
+_OTHERS_SECONDS = 2.0
+
+
+class Worker:
+    """Answers conversations that gateways put on a queue.
+
+    Args:
+        service: what answers.
+        queue: where conversations come from, and go back to.
+        open_channel: opens the channel of a conversation.
+    """
+
+    def __init__(self, service: BotService, queue: ConversationQueue, open_channel: OpenChannel) -> None:
+        self._service = service
+        self._queue = queue
+        self._open = open_channel
+        self._ends = False
+
+    async def run(self, *, concurrency: int) -> None:
+        """Answer, so many conversations side by side, until cancelled.
+
+        Then what people see being written is finished, and the rest goes back to the queue.
+        """
+        async with self._queue.hearing(self.heed):
+            working = asyncio.create_task(self._queue.work(self.answer, concurrency=concurrency))
+            try:
+                await asyncio.wait([working])
+                working.result()
+            finally:
+                self._ends = True
+                working.cancel()  # no more are begun
+                await self._service.engine.drain(DRAIN_SECONDS)
+                await asyncio.wait([working])
+
+    async def answer(self, conversation: str, times: int = 0) -> None:
+        """Answer a conversation; returns when nothing is left to be done there, or others are to do it.
+
+        `times` says how often it was left to others. What fails is told in the log, and done again when
+        somebody writes, or a gateway looks for what still waits.
+        """
+        service = self._service
+        since = time.time() - service.rules.catch_up_minutes * 60
+        try:
+            persona = parse_address(conversation).persona
+            if persona not in service.personas and times < _OTHERS:
+                _log.warning("persona %r cannot answer on this worker; others are to try", persona)
+                await self._queue.put(conversation, after=_OTHERS_SECONDS, times=times + 1)
+                return
+            await service.ready_models(conversation)
+            await service.engine.answer(conversation, since, self._channel)
+        except PixiError as error:
+            _log.warning("conversation %s could not be answered: %s", conversation, error)
+        if self._ends:
+            await self._hand_back(conversation, since)
+
+    async def _channel(self, conversation: str) -> Channel | None:
+        channel = await self._open(conversation)
+        if channel is None:
+            _log.info("conversation %s is gone: nothing is answered there", conversation)
+        return channel
+
+    async def _hand_back(self, conversation: str, since: float) -> None:
+        """Let another worker do what is left to be done."""
+        try:
+            if conversation in await self._service.store.unanswered(conversation, since):
+                await self._queue.put(conversation)
+        except StoreError as error:
+            _log.warning("conversation %s was not handed back: %s", conversation, error)
+
+    async def heed(self, signal: Signal, conversation: str) -> None:
+        """Follow a signal.
+
+        Raises:
+            StoreError: the store could not be read.
+        """
+        engine = self._service.engine
+        match signal:
+            case "look":
+                for talk in engine.busy:
+                    if talk == conversation or not conversation:
+                        await self._open(talk)  # it knows who wrote what
+                        await engine.look(talk)
+            case "stop":
+                await engine.stop(conversation)
+            case "places":
+                await self._service.read_places()
