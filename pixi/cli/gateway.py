@@ -137,7 +137,8 @@ async def _stay(settings: "Settings", read: Callable[[], "Settings"], token: str
                 shards=chosen,
                 tell=lambda line: _log.info("%s", line),
             )
-            await _until_either_ends(bot, claim.keep())
+            async with gateway.passing_answers(bot):
+                await _until_either_ends(bot, claim.keep())
         finally:
             await claim.release()
     return FINE

@@ -71,9 +71,8 @@ def run(arguments: argparse.Namespace) -> int:
     async def stay(settings: "Settings", read: Callable[[], "Settings"], token: str) -> int:
         from pixi.app import open_service
         from pixi.app.cluster.queue import open_queue
-        from pixi.app.cluster.worker import Worker
+        from pixi.app.cluster.worker import open_worker
         from pixi.app.reload import reloading
-        from pixi.channels.discord.bot import Bot
         from pixi.cli.logs import vitals_on_signal
 
         addons = [Path(file) for file in arguments.addon]
@@ -82,16 +81,10 @@ def run(arguments: argparse.Namespace) -> int:
             reloading(service, read),
             open_queue(settings.store.url) as queue,
         ):
-            bot = Bot(
-                service,
-                token=token,
-                api_url=settings.discord.api_url,
-                tell=lambda line: _log.info("%s", line),
-            )
             with vitals_on_signal(service.engine):
-                async with bot.posting() as open_channel:
+                async with open_worker(service, queue, token=token, tell=_log.info) as worker:
                     _log.info("answering up to %d conversations at a time", arguments.concurrency)
-                    await Worker(service, queue, open_channel).run(concurrency=arguments.concurrency)
+                    await worker.run(concurrency=arguments.concurrency)
         return FINE
 
     return run_part(arguments, overrides, stay, asks_model=True)

@@ -12,12 +12,13 @@ from pixi.app import open_service
 from pixi.app.cluster import worker as worker_module
 from pixi.app.cluster.gateway import GatewayService, open_gateway
 from pixi.app.cluster.queue import open_queue
-from pixi.app.cluster.worker import Worker
+from pixi.app.cluster.worker import Worker, open_worker
 from pixi.channels.discord.bot import Bot
 from pixi.channels.discord.gateway import client
 from pixi.store.kept import ChannelConfig
 from pixi.testing.discord import Permission
 from tests.end_to_end.bot import EDDA, PERSONA, Scene, scene
+from tests.end_to_end.test_discord_tools import BAKER, EMAIL, TOOLS, calls, question
 from tests.servers.postgres import Postgres
 from tests.servers.scripted_openai import Hang, Until
 from tests.waiting import until
@@ -49,23 +50,21 @@ async def gateway(here: Scene, url: str) -> AsyncGenerator[GatewayService, None]
     async with open_gateway(settings, here.told.append) as opened:
         bot = Bot(opened, token=here.discord.token, api_url=here.discord.api_url, tell=here.told.append)
         with mock.patch.multiple(client, _LAST_GUILD=0.02, _BETWEEN_SESSIONS=0.0):
-            async with beside(bot.run()):
+            async with opened.passing_answers(bot), beside(bot.run()):
                 await here.discord.ready(1)
                 yield opened
 
 
 @asynccontextmanager
-async def worker(here: Scene, url: str) -> AsyncGenerator[Worker, None]:
-    settings = here.settings(store__url=url)
+async def worker(here: Scene, url: str, **overrides: object) -> AsyncGenerator[Worker, None]:
+    settings = here.settings(store__url=url, **overrides)
     async with (
         open_service(settings, report=here.told.append) as service,
         open_queue(url) as queue,
+        open_worker(service, queue, token=here.discord.token, tell=here.told.append) as it,
+        beside(it.run(concurrency=8)),
     ):
-        bot = Bot(service, token=here.discord.token, api_url=here.discord.api_url, tell=here.told.append)
-        async with bot.posting() as open_channel:
-            it = Worker(service, queue, open_channel)
-            async with beside(it.run(concurrency=8)):
-                yield it
+        yield it
 
 
 async def registered(here: Scene) -> None:
@@ -139,3 +138,26 @@ async def test_a_persona_that_a_worker_lacks_is_left_to_another(
                 async with worker(here, url):
                     await here.said("ahoy")
         assert "You are Wren" in here.whole()
+
+
+async def test_a_person_agrees_by_a_click_that_the_gateway_hears(tmp_path: Path, url: str) -> None:
+    (tmp_path / "tools.py").write_text(TOOLS, encoding="utf-8")
+    scripts = (calls("send_email", **EMAIL), "[SEND: sent]")
+    async with (
+        scene(tmp_path, *scripts, personas={"pixi": BAKER}) as here,
+        gateway(here, url),
+        worker(here, url, addons=[str(tmp_path / "tools.py")]),
+    ):
+        await here.ask()
+        asked = await question(here)
+        yes, no = asked.buttons.values()
+        other = here.discord.person("Bo")
+        begun = await here.discord.press(other, asked, yes)
+        await begun.responded()
+        begun = await here.discord.press(here.mo, asked, yes)
+        await begun.responded()
+        await here.discord.wait_for(lambda: "sent" in here.posts())
+        assert (tmp_path / "outbox").read_text().count("pancakes") == 1
+        await until(lambda: not asked.buttons)
+        begun = await here.discord.press(here.mo, asked, no)
+        await begun.responded()

@@ -6,13 +6,16 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequen
 from contextlib import asynccontextmanager
 from importlib.metadata import version
 
+import msgspec
 import psycopg
 
-from pixi.app.cluster.queue import ConversationQueue, open_queue
+from pixi.app.cluster.queue import ConversationQueue, Signal, open_queue
 from pixi.app.cluster.recorder import Recorder
 from pixi.app.models import chosen_models
 from pixi.app.personas import PersonaSet, read_personas
 from pixi.channels.discord.backend import ALL_ADDRESSES, BotStatus
+from pixi.channels.discord.bot import Bot
+from pixi.channels.discord.outgoing.approvals import SharedQuestion
 from pixi.core.channel import Channel, OpenChannel
 from pixi.core.errors import ConfigError, Reporter, StoreError
 from pixi.core.message import Message
@@ -99,6 +102,25 @@ class GatewayService:
         since = time.time() - self.rules.catch_up_minutes * 60
         for conversation in await self._store.unanswered(prefix, since):
             await self._queue.put(conversation)
+
+    @asynccontextmanager
+    async def passing_answers(self, bot: Bot) -> AsyncGenerator[None, None]:
+        """Let workers ask people, whose clicks the bot hears, until the block is left.
+
+        Raises:
+            StoreError: the queue does not answer.
+        """
+
+        async def heed(signal: Signal, text: str) -> None:
+            if signal == "asked" and bot.approvals is not None:
+                shared = msgspec.json.decode(text, type=SharedQuestion)
+                click = asyncio.ensure_future(bot.approvals.expect(shared))
+                await self._queue.signal_all("expected", shared.token)
+                if (said := await click) != "nobody":
+                    await self._queue.signal_all("said", f"{shared.token} {said}")
+
+        async with self._queue.hearing(heed):
+            yield
 
     # What people chose for a channel.
 

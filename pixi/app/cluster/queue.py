@@ -33,9 +33,10 @@ from pixi.store.postgres.address import Address, read_address
 
 _log = logging.getLogger("pixi.queue")
 
-Signal = Literal["look", "stop", "places"]
+Signal = Literal["look", "stop", "places", "asked", "expected", "said"]
 """`look`: messages of a conversation came or changed; `stop`: its reply is to end; `places`: read again what
-people chose for channels."""
+people chose for channels; `asked`: a worker is to ask a person this question; `expected`: a gateway will hear
+the click on it; `said`: what was clicked."""
 
 Answer = Callable[[str, int], Awaitable[None]]
 """Answers a conversation. The number says how often it was put off before."""
@@ -113,11 +114,13 @@ class ConversationQueue:
                 besides=besides,
             )
 
-    async def signal_all(self, signal: Signal) -> None:
-        """Tell all workers. Should that fail, they find it in the store later."""
+    async def signal_all(self, signal: Signal, text: str = "") -> None:
+        """Tell all processes. A text of more than 7,900 bytes is not told, nor while the database is away."""
         with suppress(ConnectorException):
             await self._connector.execute_query_async(
-                "SELECT pg_notify(%(channel)s, %(signal)s)", channel=self._channel, signal=signal
+                "SELECT pg_notify(%(channel)s, %(payload)s)",
+                channel=self._channel,
+                payload=f"{signal} {text}",
             )
 
     @asynccontextmanager

@@ -3,10 +3,16 @@
 import asyncio
 import logging
 import time
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+
+import msgspec
 
 from pixi.app.cluster.queue import ConversationQueue, Signal
 from pixi.app.service import BotService
 from pixi.channels.discord.backend import parse_address
+from pixi.channels.discord.bot import Bot
+from pixi.channels.discord.outgoing.approvals import SharedQuestion
 from pixi.core.channel import Channel, OpenChannel
 from pixi.core.errors import PixiError, StoreError
 
@@ -17,6 +23,7 @@ DRAIN_SECONDS = 5.0
 
 _OTHERS = 5  # times that a conversation is left to other workers, since its persona is not here
 _OTHERS_SECONDS = 2.0
+_GATEWAY_SECONDS = 3.0  # in which a gateway says that it will hear a click
 
 
 class Worker:
@@ -26,12 +33,20 @@ class Worker:
         service: what answers.
         queue: where conversations come from, and go back to.
         open_channel: opens the channel of a conversation.
+        clicks: is told `expected` and `said`, for questions to people.
     """
 
-    def __init__(self, service: BotService, queue: ConversationQueue, open_channel: OpenChannel) -> None:
+    def __init__(
+        self,
+        service: BotService,
+        queue: ConversationQueue,
+        open_channel: OpenChannel,
+        clicks: Callable[[Signal, str], None],
+    ) -> None:
         self._service = service
         self._queue = queue
         self._open = open_channel
+        self._clicks = clicks
         self._ends = False
 
     async def run(self, *, concurrency: int) -> None:
@@ -85,8 +100,8 @@ class Worker:
         except StoreError as error:
             _log.warning("conversation %s was not handed back: %s", conversation, error)
 
-    async def heed(self, signal: Signal, conversation: str) -> None:
-        """Follow a signal.
+    async def heed(self, signal: Signal, text: str) -> None:
+        """Follow a signal; what it is about, mostly a conversation, is the text.
 
         Raises:
             StoreError: the store could not be read.
@@ -95,10 +110,56 @@ class Worker:
         match signal:
             case "look":
                 for talk in engine.busy:
-                    if talk == conversation or not conversation:
+                    if text in (talk, ""):
                         await self._open(talk)  # it knows who wrote what
                         await engine.look(talk)
             case "stop":
-                await engine.stop(conversation)
+                await engine.stop(text)
             case "places":
                 await self._service.read_places()
+            case "expected" | "said":
+                self._clicks(signal, text)
+
+
+@asynccontextmanager
+async def open_worker(
+    service: BotService, queue: ConversationQueue, *, token: str, tell: Callable[[str], None]
+) -> AsyncGenerator[Worker, None]:
+    """Log in to Discord, to post there alone.
+
+    Args:
+        service: what answers.
+        queue: where conversations come from.
+        token: the bot's.
+        tell: is told, in one line each, what the operator should know.
+
+    Raises:
+        ConfigError: the token or the address of the server is wrong.
+        PixiError: Discord does not let the bot in for another reason.
+    """
+
+    expected: dict[str, asyncio.Event] = {}
+
+    async def share(question: SharedQuestion) -> bool:
+        known = expected[question.token] = asyncio.Event()
+        try:
+            await queue.signal_all("asked", msgspec.json.encode(question).decode())
+            async with asyncio.timeout(_GATEWAY_SECONDS):
+                await known.wait()
+        except TimeoutError:
+            _log.warning("no gateway is there to hear what a person clicks: nobody is asked")
+            return False
+        finally:
+            del expected[question.token]
+        return True
+
+    def clicks(signal: Signal, text: str) -> None:
+        token, _, said = text.partition(" ")
+        if signal == "expected" and token in expected:
+            expected[token].set()
+        elif signal == "said" and bot.approvals is not None:
+            bot.approvals.answered(token, "yes" if said == "yes" else "no")
+
+    bot = Bot(service, token=token, api_url=service.settings.discord.api_url, tell=tell, share=share)
+    async with bot.posting() as open_channel:
+        yield Worker(service, queue, open_channel, clicks)

@@ -16,7 +16,7 @@ from pixi.channels.discord.gateway.patches import patched
 from pixi.channels.discord.gateway.preflight import PORTAL, DiscordServer, find_server
 from pixi.channels.discord.incoming.dispatch import Dispatcher
 from pixi.channels.discord.incoming.recent import RecentMessage, RecentMessages
-from pixi.channels.discord.outgoing.approvals import Approvals
+from pixi.channels.discord.outgoing.approvals import Approvals, Share
 from pixi.channels.discord.outgoing.channel import DiscordChannels
 from pixi.channels.discord.rest_places import RestPlaces
 from pixi.channels.discord.slash.commands import SlashCommands
@@ -47,6 +47,11 @@ class Bot:
         api_url: the address of another server's REST API; empty: Discord.
         shards: those that this process runs; None: as many as Discord wants.
         tell: is told, in one line each, what the operator should know.
+        share: where the bot is `posting`, tells the process that hears clicks of questions to people; None:
+            nobody can be asked.
+
+    Attributes:
+        approvals: the questions to people, while the bot runs or is posting.
     """
 
     def __init__(
@@ -57,12 +62,15 @@ class Bot:
         api_url: str = "",
         shards: Shards | None = None,
         tell: Callable[[str], None],
+        share: Share | None = None,
     ) -> None:
         self._backend = backend
         self._token = token
         self._api_url = api_url
         self._shards = shards
         self._tell = tell
+        self._share = share
+        self.approvals: Approvals | None = None
 
     async def run(self) -> None:
         """Connect and stay until cancelled; then finish what people see being written, within ten seconds.
@@ -91,7 +99,11 @@ class Bot:
         with quiet_logs(), patched(server):
             client = await self._logged_in(token, server)
             recent = RecentMessages(lambda: self._backend.rules.overhear)
-            channels = DiscordChannels(client, self._backend, recent, elsewhere=server is not None)
+            if self._share is not None:
+                self.approvals = Approvals(client, self._backend, Translations(), self._share)
+            channels = DiscordChannels(
+                client, self._backend, recent, self.approvals, elsewhere=server is not None
+            )
             places = RestPlaces(client)
 
             async def open_channel(address: str) -> Channel | None:
@@ -104,6 +116,8 @@ class Bot:
             try:
                 yield open_channel
             finally:
+                if self.approvals is not None:
+                    await self.approvals.close()
                 await channels.close()
                 await _closed(client)
 
@@ -111,7 +125,7 @@ class Bot:
         client = await self._logged_in(token, server)
         recent = RecentMessages(lambda: self._backend.rules.overhear)
         translations = Translations()
-        approvals = Approvals(client, self._backend, translations)
+        approvals = self.approvals = Approvals(client, self._backend, translations)
         approvals.install()
         channels = DiscordChannels(client, self._backend, recent, approvals, elsewhere=server is not None)
         slash = SlashCommands(

@@ -86,7 +86,7 @@ async def working(
     async def open_channel(conversation: str) -> Channel | None:
         return house.channel(conversation)
 
-    worker = Worker(cast("BotService", Service(engine, store)), queue, open_channel)
+    worker = Worker(cast("BotService", Service(engine, store)), queue, open_channel, lambda *_: None)
     running = asyncio.create_task(worker.run(concurrency=concurrency))
     yield worker
     running.cancel()
