@@ -100,3 +100,21 @@ async def test_a_worker_that_stood_still_says_no_more_once_another_took_over(
             await house.rests()
             assert house.said() == ["a", "d"]
             assert house.channel().reactions == []
+
+
+@pytest.mark.nightly
+async def test_a_server_that_is_started_again_while_a_worker_answers(
+    house: House, url: str, postgres: Postgres
+) -> None:
+    go_on = asyncio.Event()
+    async with hired(house, url, ScriptedModel(["[SEND: a]\n[SEND: b", go_on, "]"], "[SEND: c]")):
+        await house.say("hi")
+        await until(house.said)
+        postgres.stop()
+        postgres.start()
+        go_on.set()
+        await until(lambda: len(house.said()) == 2)
+        await house.say("and?")
+        await until(lambda: len(house.said()) == 3)
+        await house.rests()
+    assert house.said() == ["a", "b", "c"]
