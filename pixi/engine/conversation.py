@@ -201,6 +201,7 @@ class LiveConversation:
                 self._leave_out(message.id)
             elif now.text != message.text:
                 self._put_right(message.id, now.text)
+        self._told_full = self._told_full and self._is_full
         for message in saved.waiting:
             heard: Message | None = message
             if self._is_too_much(message):

@@ -114,9 +114,13 @@ class GatewayService:
         async def heed(signal: Signal, text: str) -> None:
             if signal == "asked" and bot.approvals is not None:
                 shared = msgspec.json.decode(text, type=SharedQuestion)
-                click = asyncio.ensure_future(bot.approvals.expect(shared))
-                await self._queue.signal_all("expected", shared.token)
-                if (said := await click) != "nobody":
+                click = asyncio.create_task(bot.approvals.expect(shared))
+                try:
+                    await self._queue.signal_all("expected", shared.token)
+                    said = await click
+                finally:
+                    click.cancel()
+                if said != "nobody":
                     await self._queue.signal_all("said", f"{shared.token} {said}")
 
         async with self._queue.hearing(heed):

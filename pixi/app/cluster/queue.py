@@ -16,6 +16,7 @@ store, and knows all the same.
 
 import asyncio
 import logging
+import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from typing import Any, Literal, cast, get_args
@@ -28,7 +29,7 @@ from procrastinate.manager import JobManager
 from psycopg import AsyncConnection, errors
 from psycopg import Error as DatabaseError
 
-from pixi.core.errors import StoreError
+from pixi.core.errors import PixiError, StoreError
 from pixi.store.postgres.address import Address, read_address
 
 _log = logging.getLogger("pixi.queue")
@@ -51,6 +52,7 @@ _LOOK_SECONDS = 1.0  # between two looks for workers that have died
 _POLL_SECONDS = 1.0  # after which a job is found of which no notice came: it was put off, or its worker died
 _AGAIN_SECONDS = 1.0  # until a database that is away is tried again
 _READY_SECONDS = 10.0  # in which signals are heard
+_CLOCK_SECONDS = 30.0  # that the clocks of two machines may differ
 _CONNECTIONS = 4
 _FREE = f"""
     SELECT pg_notify(
@@ -169,7 +171,7 @@ class ConversationQueue:
         async def done() -> None:
             try:
                 await work
-            except StoreError as error:
+            except PixiError as error:
                 _log.warning("a signal could not be followed: %s", error)
 
         task = asyncio.get_running_loop().create_task(done())
@@ -269,6 +271,7 @@ async def open_queue(url: str) -> AsyncGenerator[ConversationQueue, None]:
     try:
         async with app.open_async():
             await _make_tables(app)
+            await _compare_clocks(connector)
             yield ConversationQueue(app, address)
     except ConnectorException as error:
         raise StoreError(f"The queue in {address} cannot be used: {_reason(error)}.") from error
@@ -286,6 +289,15 @@ async def _make_tables(app: App) -> None:
     except ConnectorException:
         if not await app.check_connection_async():  # else another process was quicker
             raise
+
+
+async def _compare_clocks(connector: PsycopgConnector) -> None:
+    """Warn of a clock that would make messages seem old, which are then left alone."""
+    asked = "SELECT extract(epoch FROM clock_timestamp())::float AS now"
+    ahead = time.time() - (await connector.execute_query_one_async(asked))["now"]
+    if abs(ahead) > _CLOCK_SECONDS:
+        way = "ahead of" if ahead > 0 else "behind"
+        _log.warning("the clock here is %.0f seconds %s the database server's: set it right", abs(ahead), way)
 
 
 def _reason(error: BaseException) -> str:

@@ -15,6 +15,7 @@ from pixi.channels.discord.bot import Bot
 from pixi.channels.discord.outgoing.approvals import SharedQuestion
 from pixi.core.channel import Channel, OpenChannel
 from pixi.core.errors import PixiError, StoreError
+from pixi.toolbox.foreign import foreign
 
 _log = logging.getLogger("pixi.queue")
 
@@ -80,7 +81,8 @@ class Worker:
                 await self._queue.put(conversation, after=_OTHERS_SECONDS, times=times + 1)
                 return
             await service.ready_models(conversation)
-            await service.engine.answer(conversation, since, self._channel)
+            with foreign(f"answering {conversation}"):
+                await service.engine.answer(conversation, since, self._channel)
         except PixiError as error:
             _log.warning("conversation %s could not be answered: %s", conversation, error)
         if self._ends:

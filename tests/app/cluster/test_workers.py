@@ -118,3 +118,12 @@ async def test_a_server_that_is_started_again_while_a_worker_answers(
         await until(lambda: len(house.said()) == 3)
         await house.rests()
     assert house.said() == ["a", "b", "c"]
+
+
+async def test_a_wrong_clock_is_told(
+    url: str, queue: ConversationQueue, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pixi.app.cluster.queue.time.time", lambda: 0.0)
+    async with open_queue(url):
+        pass
+    assert "behind the database server's: set it right" in caplog.text
