@@ -6,12 +6,13 @@ ARGS ?=
 SECONDS ?= 60
 ROUNDS ?= 1000
 PROCESSES ?= 1
+WORKERS ?= 0
 STORE ?= sqlite
 MINUTES ?= 60
 NPM_SERVERS := @modelcontextprotocol/server-everything
 # What talking needs; `make extra-NAME` adds one of the others.
 EXTRAS ?= local,hub,docs
-OTHER_EXTRAS := speed,embeddings,postgres,mcp,web,jwt,otel
+OTHER_EXTRAS := speed,embeddings,postgres,cluster,mcp,web,jwt,otel
 # What checks the files of the pages, and which they are.
 NPM := tests/clients/node_modules/.bin
 PAGE := 'pixi/channels/http/page/**/*.{js,css,html}' '!pixi/channels/http/page/vendor/**'
@@ -96,8 +97,8 @@ fuzz: $(READY_TO_DEVELOP) ## throw broken replies at the parser; SECONDS=600 for
 	@exec $(PY) -m tests.fuzz $(if $(COUNT),--count $(COUNT),--seconds $(SECONDS)) $(ARGS)
 
 .PHONY: kill
-kill: $(READY_TO_DEVELOP) ## kill the bot over and over: each question answered once? ROUNDS=100, PROCESSES=3, STORE=postgres
-	@exec $(PY) -m tests.kill --rounds $(ROUNDS) --processes $(PROCESSES) --store '$(STORE)' $(ARGS)
+kill: $(READY_TO_DEVELOP) ## kill the bot over and over: each question answered once? ROUNDS=100, PROCESSES=3, WORKERS=2, STORE=postgres
+	@exec $(PY) -m tests.kill --rounds $(ROUNDS) --processes $(PROCESSES) --workers $(WORKERS) --store '$(STORE)' $(ARGS)
 
 .PHONY: soak
 soak: $(READY_TO_DEVELOP) ## let the bot live among people for an hour, and see that nothing grows; MINUTES=2 for less

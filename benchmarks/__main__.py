@@ -24,6 +24,7 @@ NAMES = (
     "hops",
     "crowd",
     "store",
+    "parts",
     "search_speed",
     "sureness",
     "retrieval",

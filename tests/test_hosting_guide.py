@@ -97,3 +97,15 @@ def test_the_unit_starts_what_there_is_and_knows_its_exit_codes() -> None:
     assert command in SUBCOMMANDS
     assert unit["Service"]["RestartPreventExitStatus"] == str(USAGE)
     assert unit["Service"]["ReadWritePaths"] == unit["Service"]["WorkingDirectory"]
+
+
+def test_the_parts_of_a_cluster_are_subcommands_and_get_what_they_need() -> None:
+    compose: Any = yaml.safe_load(read("compose.cluster.yaml"))
+    services = compose["services"]
+    assert [services[name]["command"] for name in ("gateway", "worker")] == [["gateway"], ["worker"]]
+    assert {"gateway", "worker"} <= set(SUBCOMMANDS)
+    assert services["worker"]["deploy"]["replicas"] == 2
+    offered = set(re.findall(r"^(?:# )?(\w+)=", read("env.example"), re.MULTILINE))
+    assert set(re.findall(r"\$\{(\w+)", read("compose.cluster.yaml"))) <= offered
+    extras = re.findall(r"^ARG EXTRAS=(\S+)", read("Dockerfile"), re.MULTILINE)[0].split(",")
+    assert {"cluster", "speed"} <= set(extras) <= EXTRAS

@@ -215,7 +215,7 @@ class BotService:
 
     async def receive(self, message: Message, channel: Channel) -> None:
         """Take a message; returns once it is on record. One that is known already is ignored."""
-        await self._models.want(self.place(self.chosen_at(message.conversation)).model)
+        await self.ready_models(message.conversation)
         await self.engine.receive(message, channel)
 
     async def helper_answer(self, prompt: str) -> str | None:
@@ -288,6 +288,18 @@ class BotService:
         else:
             self._places[channel] = place
         await self._models.want(place.model)
+
+    async def ready_models(self, conversation: str) -> None:
+        """See that the model is open that was chosen for a conversation."""
+        await self._models.want(self.place(self.chosen_at(conversation)).model)
+
+    async def read_places(self) -> None:
+        """Go by what people chose in another process.
+
+        Raises:
+            StoreError: it could not be read.
+        """
+        self._places = await self._store.places()
 
     # Records.
 

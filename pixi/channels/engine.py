@@ -11,11 +11,44 @@ from pixi.models.model import Model
 from pixi.store.kept import LookedBack, TurnRecord
 
 
-class ChannelEngine(Protocol):
-    """The engine, as far as channels ask it. `pixi.engine.engine.Engine` is the one that there is.
+class Intake(Protocol):
+    """Takes what people do: each message is answered once, in order, by one process at a time.
 
+    Where one process is all, that is the engine. In parts it is a recorder, for workers that answer.
     Conversations go by their addresses. Methods raise `StoreError` where the store cannot be read or written.
     """
+
+    async def receive(self, message: Message, channel: Channel) -> None:
+        """Take a message; returns once it is on record. A known one is ignored."""
+        ...
+
+    async def edit(self, conversation: str, message_id: str, text: str) -> None:
+        """Pass on that a message was edited. Nothing happens for one that was answered."""
+        ...
+
+    async def withdraw(self, conversation: str, message_id: str) -> None:
+        """Take a message back: the reply to it ends at once, or is never begun."""
+        ...
+
+    async def stop(self, conversation: str) -> bool:
+        """Stop the reply that is being written, if there is one; what was delivered stands."""
+        ...
+
+    async def reset(self, conversation: str) -> None:
+        """Forget the conversation."""
+        ...
+
+    async def forget(self, person: str) -> int:
+        """Forget a person everywhere; gives how many conversations changed."""
+        ...
+
+    async def drain(self, seconds: float) -> None:
+        """Take nothing more; let messages that people see being written be finished, within this time."""
+        ...
+
+
+class ChannelEngine(Intake, Protocol):
+    """The engine, as far as channels ask it. `pixi.engine.engine.Engine` is the one that there is."""
 
     @property
     def model(self) -> Model:
@@ -51,28 +84,8 @@ class ChannelEngine(Protocol):
         """The messages that wait for an answer, oldest first."""
         ...
 
-    async def receive(self, message: Message, channel: Channel) -> None:
-        """Take a message."""
-        ...
-
     async def settled(self, conversation: str) -> None:
         """Return when nothing of the conversation is left to be done."""
-        ...
-
-    async def edit(self, conversation: str, message_id: str, text: str) -> None:
-        """Pass on that a message was edited. Nothing happens for one that was answered."""
-        ...
-
-    async def withdraw(self, conversation: str, message_id: str) -> None:
-        """Take a message back: the reply to it ends at once, or is never begun."""
-        ...
-
-    async def stop(self, conversation: str) -> bool:
-        """Stop the reply that is being written, if there is one; what was delivered stands."""
-        ...
-
-    async def reset(self, conversation: str) -> None:
-        """Forget the conversation."""
         ...
 
     async def rewind(self, conversation: str, turn: int) -> None:
@@ -114,14 +127,6 @@ class ChannelEngine(Protocol):
         """A turn that is over, with what stands on record of how it was asked; None: there is none."""
         ...
 
-    async def forget(self, person: str) -> int:
-        """Forget a person everywhere; gives how many conversations changed."""
-        ...
-
     async def export(self, person: str) -> dict[str, Any]:
         """All that is kept of a person, as plain data."""
-        ...
-
-    async def drain(self, seconds: float) -> None:
-        """Take nothing more; let messages that people see being written be finished, within this time."""
         ...

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pixi.cli.exits import FAILED, FINE, USAGE
-from pixi.core.errors import ConfigError, PixiError
+from pixi.cli.exits import FINE
+from pixi.core.errors import ConfigError
 
 if TYPE_CHECKING:
     from pixi.channels.discord.gateway.client import Shards
@@ -28,7 +28,7 @@ examples:
   pixi-persona discord --rehearse             (no token, no Discord: try it first)
 """
 
-_NO_TOKEN = """\
+NO_TOKEN = """\
 There is no token for Discord: set DISCORD_TOKEN in the environment or in .env.
 A bot's token is shown at https://discord.com/developers/applications, on its page Bot."""
 
@@ -72,7 +72,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Stay on Discord until a signal ends it, which is a good end."""
     from pixi.cli.choosing_model import at_terminal, chosen_model
     from pixi.cli.logs import set_up
-    from pixi.cli.running import run_async
+    from pixi.cli.running import run_async, run_logged
     from pixi.settings import load
     from pixi.settings.secret import secrets_in
 
@@ -95,7 +95,7 @@ def run(arguments: argparse.Namespace) -> int:
     settings = load(config, overrides=overrides)
     token, asks = settings.discord.token, at_terminal()
     if token is None and not arguments.rehearse:
-        raise ConfigError(_NO_TOKEN, *([] if asks or settings.model_is_set else [NO_MODEL]))
+        raise ConfigError(NO_TOKEN, *([] if asks or settings.model_is_set else [NO_MODEL]))
     overrides |= chosen_model(settings, asks=asks)
     settings = read()
     as_json = arguments.json_logs or not sys.stderr.isatty()
@@ -110,13 +110,7 @@ def run(arguments: argparse.Namespace) -> int:
             logging.getLogger(name).setLevel(logging.WARNING)  # what happens is seen in the chat
         return run_async(rehearse(settings, addons, login()))
     assert token is not None
-    try:
-        return run_async(_stay(settings, read, token.reveal(), addons, arguments.shards), serves=True)
-    except PixiError as error:
-        if not as_json:
-            raise
-        _log.error("%s", error)  # whoever reads the log reads JSON
-        return USAGE if isinstance(error, ConfigError) else FAILED
+    return run_logged(_stay(settings, read, token.reveal(), addons, arguments.shards), _log, as_json=as_json)
 
 
 async def _stay(

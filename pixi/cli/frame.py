@@ -26,6 +26,8 @@ SUBCOMMANDS = (
     "demo",
     "chat",
     "discord",
+    "gateway",
+    "worker",
     "serve",
     "search",
     "query",

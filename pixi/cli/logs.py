@@ -80,8 +80,8 @@ LIBRARIES = (
 )
 """Libraries that tell more than an operator wants to know."""
 
-SILENT = ("mcp", "client")
-"""Of the MCP SDK, which logs with tracebacks what servers do wrong. What matters of it, Pixi says itself."""
+SILENT = ("mcp", "client", "procrastinate", "psycopg")
+"""The MCP SDK and the queue log with tracebacks what servers do wrong. What matters of it, Pixi says itself."""
 
 _STYLES = {"warning": "yellow", "error": "bold red", "critical": "bold red"}
 

@@ -116,6 +116,11 @@ class LiveConversation:
         self._waiters: list[asyncio.Future[None]] = []  # of those who wait for the turn's end
 
     @property
+    def name(self) -> str:
+        """Its address."""
+        return self._name
+
+    @property
     def idle(self) -> bool:
         """Whether nothing is being done, and nothing is on its way."""
         return self._task is None and not (self._arriving or self._pauses or self._lock.locked())
@@ -163,6 +168,10 @@ class LiveConversation:
         if recorded is None or self._resting:  # then it waits in the store
             return
         self._channel = channel
+        self._hear(recorded, arrived)
+
+    def _hear(self, recorded: Message, arrived: float) -> None:
+        """Take a message that is on record; an addressed one is answered."""
         if self._holds(recorded.id):  # who read the store meanwhile has found it there
             return
         if recorded.addressed or self._history.is_known:  # else it waits in the store until it is read
@@ -172,6 +181,38 @@ class LiveConversation:
             self._see_to_it()
             if self._runner is not None:
                 self._runner.newer(recorded)
+
+    async def look(self) -> None:
+        """Take what another process has recorded: messages, edits, deletions.
+
+        Where nothing is being done, nothing is: the next turn reads the store.
+
+        Raises:
+            StoreError: it could not be read or recorded.
+        """
+        channel = self._channel
+        if self.idle or channel is None:
+            return
+        arrived = time.monotonic()
+        saved = await self._shared.store.load(self._name, 0)
+        runner = self._runner
+        turn = next((one for one in saved.unfinished if runner and one.id == runner.turn), None)
+        known = {message.id: message for message in (*saved.waiting, *(turn.messages if turn else ()))}
+        held = [*self._inbox.messages, *self._refused.messages]
+        if turn is not None and runner is not None:
+            held += runner.inbox.messages
+        for message in held:
+            if (now := known.get(message.id)) is None:
+                self._leave_out(message.id)
+            elif now.text != message.text:
+                self._put_right(message.id, now.text)
+        self._told_full = self._told_full and self._is_full
+        for message in saved.waiting:
+            heard: Message | None = message
+            if self._is_too_much(message):
+                heard = await self._turned_away(message, channel)
+            if heard is not None and not self._resting:
+                self._hear(heard, arrived)
 
     def _recorded_elsewhere(self, message: Message) -> None:
         """Look again in the store after the turn under way, if the message may be there since another process
@@ -329,18 +370,21 @@ class LiveConversation:
             finally:
                 self._forget()
 
-    async def resume(self, channel: Channel | None, since: float) -> None:
+    async def resume(self, channel: Channel | None, since: float, *, take: bool = False) -> None:
         """Finish what was left half-done, and answer what was sent since then and waits.
 
         Without a channel, what was half-done is laid down as it is. Returns when nothing is left to be done;
-        in a conversation that is busy already, when what was half-done is.
+        in a conversation that is busy already, when what was half-done is. `take`: see `Store.lease`.
 
         Raises:
             PixiError: it could not be read or recorded.
         """
         busy = self.talking
+        self._channel = self._channel or channel
         try:
-            saved = await self._once_free(lambda: self._history.recover(self._session(channel), channel))
+            saved = await self._once_free(
+                lambda: self._history.recover(self._session(channel), channel, take=take)
+            )
         except PixiError:
             await self._let_go()
             raise
@@ -348,9 +392,10 @@ class LiveConversation:
             return
         wanted = any(message.addressed and message.sent_at >= since for message in saved.waiting)
         if channel is not None and wanted and not self._resting:
-            self._channel = self._channel or channel
             self._read_again(saved.waiting)
             self._see_to_it()
+        else:
+            self._history.forget()
         if not busy:
             await self.settled()
 
@@ -588,7 +633,8 @@ class LiveConversation:
         window = self._history.window(session)
         if window is None:
             window, saved = await self._history.read(session, message, self._channel)
-            self._read_again(saved.waiting)
+            if saved is not None:
+                self._read_again(saved.waiting)
         return window
 
     def _read_again(self, waiting: Sequence[Message]) -> None:

@@ -167,6 +167,12 @@ class Engine:
         return self._conversations is not None and self._conversations.draining
 
     @property
+    def busy(self) -> tuple[str, ...]:
+        """The conversations in which something is being done."""
+        known = self._conversations.known() if self._conversations else ()
+        return tuple(live.name for live in known if not live.idle)
+
+    @property
     def asked(self) -> tuple[OpenQuestion, ...]:
         """The questions to people that wait for an answer, the oldest first."""
         return self._conversations.asked if self._conversations else ()
@@ -425,6 +431,31 @@ class Engine:
                 await conversations.at(address).resume(channel, since)
 
         await _each(await store.unanswered(prefix, since), resume)
+
+    async def answer(self, conversation: str, since: float, open_channel: OpenChannel) -> None:
+        """Have a conversation, and do in it what `resume` does; returns when nothing is left to be done.
+
+        For a process that was given the conversation, as a worker is by a queue: whoever owned it is to be
+        taken for dead. What that process still writes there is refused, see `take_over`.
+
+        Raises:
+            PixiError: it could not be opened, read or recorded.
+        """
+        conversations = await self._ready()
+        channel = await open_channel(conversation)
+        if not conversations.draining:
+            await conversations.at(conversation).resume(channel, since, take=True)
+
+    async def look(self, conversation: str) -> None:
+        """Take what another process has recorded in a conversation in which something is being done here.
+
+        Newer messages, other texts and deletions then mean what they do in `receive`, `edit` and `withdraw`.
+
+        Raises:
+            StoreError: it could not be read.
+        """
+        for live in (await self._ready()).known(conversation):
+            await live.look()
 
     async def waiting(self, conversation: str) -> tuple[Message, ...]:
         """Give the messages that wait for an answer in a conversation, oldest first.

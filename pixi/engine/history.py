@@ -22,19 +22,21 @@ class History:
             have written meanwhile, and the store begins no turn.
     """
 
-    __slots__ = ("_name", "_recovery", "_session", "_window", "generation", "lease", "revision")
+    __slots__ = ("_name", "_recovered", "_recovery", "_session", "_window", "generation", "lease", "revision")
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._session: PersonaSession | None = None  # for which the window was read
+        self._session: PersonaSession | None = None  # for which the window, or what it is made of, was read
         self._window: Conversation | None = None
+        # What `recover` gave, until the window is made of it: whoever asked holds what waits in it.
+        self._recovered: SavedConversation | None = None
         self._recovery = Recovery(name)
         self.generation = self.revision = self.lease = 0
 
     @property
     def is_known(self) -> bool:
-        """Whether there is a window, in any session."""
-        return self._window is not None
+        """Whether there is a window, in any session, or what one is made of."""
+        return self._window is not None or self._recovered is not None
 
     def window(self, session: PersonaSession) -> Conversation | None:
         """The window in this session; None where it must be read."""
@@ -42,9 +44,10 @@ class History:
 
     async def read(
         self, session: PersonaSession, message: Message, channel: Channel | None
-    ) -> tuple[Conversation, SavedConversation]:
+    ) -> tuple[Conversation, SavedConversation | None]:
         """Own the conversation and read the window; gives it, and what the store knows.
 
+        None: nothing is read, for `recover` was asked just before, and what it gave holds.
         `message` is one that is to be answered: what stands before the history depends on its author.
 
         Raises:
@@ -52,11 +55,13 @@ class History:
             ChannelLost: a turn was left half-done, and the channel is away: nobody knows how far it came.
             StoreError: it could not be read.
         """
-        saved = await self.recover(session, channel)
+        recovered = self._recovered if self._session is session else None
+        saved = recovered or await self.recover(session, channel)
+        self._recovered = None
         self._window = self._shown(session, message, saved)
         self._session = session
         self.generation, self.revision = saved.generation, saved.revision
-        return self._window, saved
+        return self._window, None if recovered else saved
 
     async def glance(self, session: PersonaSession, message: Message) -> Conversation:
         """Give the window as it is now, without a claim to it: nothing is recovered, and nothing kept.
@@ -70,10 +75,12 @@ class History:
         saved = await session.shared.store.load(self._name, traits.context_tokens)
         return self._shown(session, message, saved)
 
-    async def recover(self, session: PersonaSession, channel: Channel | None) -> SavedConversation:
+    async def recover(
+        self, session: PersonaSession, channel: Channel | None, *, take: bool = False
+    ) -> SavedConversation:
         """Own the conversation and end what was left half-done in it; gives what then is known.
 
-        The window is to be read anew.
+        The window is to be read anew. `take`: also from a process that has a turn under way there.
 
         Raises:
             LeaseHeld: another process answers here just now.
@@ -83,7 +90,7 @@ class History:
         self.forget()
         store = session.shared.store
         context_tokens = session.role.model.traits.context_tokens
-        leasing = asyncio.ensure_future(store.lease(self._name))
+        leasing = asyncio.ensure_future(store.lease(self._name, take=take))
         loading = asyncio.ensure_future(store.load(self._name, context_tokens))  # behind it, in one go
         try:
             self.lease = await leasing
@@ -94,14 +101,15 @@ class History:
         saved = await loading
         # None is under way here; one under a later lease is another's, who took the conversation just now.
         left = [turn for turn in saved.unfinished if turn.lease <= self.lease]
-        if not left:
-            return saved
-        await self._recovery.finish(left, session, channel)
-        return await store.load(self._name, context_tokens)
+        if left:
+            await self._recovery.finish(left, session, channel)
+            saved = await store.load(self._name, context_tokens)
+        self._recovered, self._session = saved, session
+        return saved
 
     def forget(self) -> None:
         """Let the window be read again: it is outdated."""
-        self._window = self._session = None
+        self._window = self._session = self._recovered = None
 
     def _shown(self, session: PersonaSession, message: Message, saved: SavedConversation) -> Conversation:
         traits = session.role.model.traits

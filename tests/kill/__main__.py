@@ -1,7 +1,8 @@
 """`python -m tests.kill --rounds 1000`: end the bot again and again; exit code 1 if anything was lost.
 
-With `--processes 3` so many bots share one store and one token. `--store postgres` starts a server of its own
-for them; the URL of a server makes a schema there, and removes it in the end.
+With `--processes 3` so many bots share one store and one token. With `--workers 2` it is a gateway and so
+many workers, which are paused too; they need a server. `--store postgres` starts a server of its own; the URL
+of a server makes a schema there, and removes it in the end.
 """
 
 import argparse
@@ -16,6 +17,7 @@ from pathlib import Path
 from uuid import uuid4
 
 from tests.kill.ground import Ground, Stuck, open_ground
+from tests.kill.parts import WAYS, Parts
 from tests.kill.questions import Report
 from tests.kill.rounds import POINTS, SIGNALS, Rounds
 from tests.kill.together import Together
@@ -25,7 +27,10 @@ async def run(folder: Path, options: argparse.Namespace, store: str) -> Report:
     """Kill so often, or for so long, whichever ends first."""
     async with open_ground(folder, options.seed, store) as ground:
         with suppress(Stuck):  # the report says so
-            await (together if options.processes > 1 else alone)(ground, options)
+            if options.workers:
+                await in_parts(ground, options)
+            else:
+                await (together if options.processes > 1 else alone)(ground, options)
         return ground.report
 
 
@@ -50,6 +55,18 @@ async def together(ground: Ground, options: argparse.Namespace) -> None:
             await rounds.round()
     finally:
         await rounds.end()
+
+
+async def in_parts(ground: Ground, options: argparse.Namespace) -> None:
+    """Let each way of failing happen as often as the others."""
+    parts = await Parts.begin(ground, options.workers)
+    left: list[str] = []
+    try:
+        for _ in numbers(options):
+            left = left or ground.chance.sample(WAYS, len(WAYS))
+            await parts.round(left.pop())
+    finally:
+        await parts.end()
 
 
 def numbers(options: argparse.Namespace) -> Generator[int, None, None]:
@@ -96,6 +113,7 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=math.inf, help="the longest it may go on")
     parser.add_argument("--seed", type=int, default=int(time.time()), help="the same seed, the same kills")
     parser.add_argument("--processes", type=int, default=1, help="how many share the store")
+    parser.add_argument("--workers", type=int, default=0, help="how many answer for one gateway")
     parser.add_argument("--store", default="sqlite", help="sqlite, postgres, or the URL of a server")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder, store_of(options.store) as store:

@@ -126,10 +126,14 @@ class Ground:
             self._may_be_told.add(name)
         await room.say(self._people[person], f"{self.discord.bot.mention} {name} {how}")
 
-    async def start(self) -> Life:
+    async def start_worker(self) -> Life:
+        """Start a process that answers for a gateway."""
+        return await self._nursery.start("worker")
+
+    async def start(self, command: str = "discord") -> Life:
         """Start a process; returns once it is on its way to Discord, the first one once it is there."""
         sessions = self.discord.gateway.identifies
-        life = await self._nursery.start()
+        life = await self._nursery.start(command)
         await self.discord.wait_for(lambda: self.discord.gateway.identifies > sessions, timeout=LIMIT)
         async with asyncio.timeout(LIMIT):
             while not self.records.begun():  # noqa: ASYNC110 - another process's store

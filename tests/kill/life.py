@@ -44,13 +44,18 @@ class Nursery:
         self._process.kill()
         await self._process.wait()
 
-    async def start(self) -> "Life":
-        """A new process of the program."""
+    async def start(self, command: str) -> "Life":
+        """A new process of the program, with a subcommand."""
         process = self._process
         assert process is not None
         assert process.stdin is not None
         assert process.stdout is not None
-        wanted = {"folder": str(self._folder), "environ": self._environ, "log": str(self.log)}
+        wanted = {
+            "command": command,
+            "folder": str(self._folder),
+            "environ": self._environ,
+            "log": str(self.log),
+        }
         process.stdin.write(json.dumps(wanted).encode() + b"\n")
         return Life(int(await process.stdout.readline()))
 
@@ -77,6 +82,14 @@ class Life:
     def ask_to_end(self) -> None:
         """End it politely."""
         self._signal(signal.SIGTERM)
+
+    def pause(self) -> None:
+        """Let it stand still, as on a machine that hangs."""
+        self._signal(signal.SIGSTOP)
+
+    def go_on(self) -> None:
+        """Let it go on as if nothing had been."""
+        self._signal(signal.SIGCONT)
 
     async def ended(self) -> None:
         """Wait until it is gone."""

@@ -1,7 +1,7 @@
 """Starts the program many times a second: a process that has imported it already forks a copy for each start.
 
-Each line of standard input is a JSON object with `folder`, `environ` and `log`; the number of the new process
-is written back. What runs in the copy is the console script itself, from its first line on.
+Each line of standard input is a JSON object with `command`, `folder`, `environ` and `log`; the number of the
+new process is written back. What runs in the copy is the console script itself, from its first line on.
 """
 
 import json
@@ -54,7 +54,7 @@ def _become(wanted: dict[str, object]) -> None:
         nothing = os.open(os.devnull, os.O_RDONLY)
         for descriptor, target in ((nothing, 0), (log, 1), (log, 2)):
             os.dup2(descriptor, target)
-        sys.argv = ["pixi-persona", "discord"]
+        sys.argv = ["pixi-persona", str(wanted["command"])]
         from pixi.cli import main as program
 
         code = program()

@@ -47,3 +47,10 @@ def test_three_processes_on_one_store(seed: int, store: str) -> None:
     told = killed("--processes", "3", "--minutes", "1", "--seed", str(seed), "--store", store)
     assert re.search(r"[1-9]\d* kills and [1-9]\d* polite ends", told)
     assert re.search(r"[1-9]\d* answers cut short", told), "the ends came while there was something to lose"
+
+
+@pytest.mark.nightly
+def test_a_gateway_and_two_workers(seed: int) -> None:
+    told = killed("--workers", "2", "--rounds", "8", "--seed", str(seed), "--store", "postgres")
+    assert "2 pause a worker" in told
+    assert re.search(r"[1-9]\d* answers cut short", told), "they came while there was something to lose"

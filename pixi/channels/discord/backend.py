@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from pixi.channels.engine import ChannelEngine
+from pixi.channels.engine import Intake
 from pixi.core.channel import Channel, OpenChannel
 from pixi.core.errors import PixiError
 from pixi.core.message import Message
@@ -93,8 +93,10 @@ class BotBackend(Protocol):
     """
 
     @property
-    def engine(self) -> ChannelEngine:
-        """Answers in conversations, and forgets people; `receive` and `resume` see to the models first."""
+    def engine(self) -> Intake:
+        """Answers in conversations, or has them answered, and forgets people.
+
+        `receive` and `resume` see to the models first."""
         ...
 
     @property

@@ -3,23 +3,26 @@
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from typing import NoReturn
 
 import aiohttp
 import discord
 
-from pixi.channels.discord.backend import BotBackend, channel_personas, prefix_of
+from pixi.channels.discord.backend import BotBackend, channel_personas, parse_address, prefix_of
 from pixi.channels.discord.formatting import one_line
 from pixi.channels.discord.gateway.client import Client, Shards, quiet_logs
 from pixi.channels.discord.gateway.patches import patched
 from pixi.channels.discord.gateway.preflight import PORTAL, DiscordServer, find_server
 from pixi.channels.discord.incoming.dispatch import Dispatcher
-from pixi.channels.discord.incoming.recent import RecentMessages
-from pixi.channels.discord.outgoing.approvals import Approvals
+from pixi.channels.discord.incoming.recent import RecentMessage, RecentMessages
+from pixi.channels.discord.outgoing.approvals import Approvals, Share
 from pixi.channels.discord.outgoing.channel import DiscordChannels
+from pixi.channels.discord.rest_places import RestPlaces
 from pixi.channels.discord.slash.commands import SlashCommands
 from pixi.channels.discord.slash.translations import Translations
+from pixi.core.channel import Channel, OpenChannel
 from pixi.core.errors import ConfigError, PixiError, StoreError
 
 __all__ = ["Bot", "Shards"]
@@ -46,6 +49,11 @@ class Bot:
         shards: those that this process runs; None: as many as Discord wants.
         tell: is told, in one line each, what the operator should know.
         statuses: counts Discord's answers by their statuses of HTTP; None: nobody wants to know.
+        share: where the bot is `posting`, tells the process that hears clicks of questions to people; None:
+            nobody can be asked.
+
+    Attributes:
+        approvals: the questions to people, while the bot runs or is posting.
     """
 
     def __init__(
@@ -57,6 +65,7 @@ class Bot:
         shards: Shards | None = None,
         tell: Callable[[str], None],
         statuses: Counter[int] | None = None,
+        share: Share | None = None,
     ) -> None:
         self._backend = backend
         self._token = token
@@ -64,6 +73,8 @@ class Bot:
         self._shards = shards
         self._tell = tell
         self._statuses = statuses
+        self._share = share
+        self.approvals: Approvals | None = None
 
     async def run(self) -> None:
         """Connect and stay until cancelled; then finish what people see being written, within ten seconds.
@@ -77,11 +88,48 @@ class Bot:
         with quiet_logs(), patched(server):
             await self._run(token, server)
 
+    @asynccontextmanager
+    async def posting(self) -> AsyncGenerator[OpenChannel, None]:
+        """Be the bot over REST alone, which hears nothing; gives what opens channels by their addresses.
+
+        Opened again, a channel knows who wrote what waits there by then.
+
+        Raises:
+            ConfigError: as `run`.
+            PixiError: as `run`.
+        """
+        token = _checked(self._token)
+        server = await find_server(self._api_url, token) if self._api_url else None
+        with quiet_logs(), patched(server):
+            client = await self._logged_in(token, server)
+            recent = RecentMessages(lambda: self._backend.rules.overhear)
+            if self._share is not None:
+                self.approvals = Approvals(client, self._backend, Translations(), self._share)
+            channels = DiscordChannels(
+                client, self._backend, recent, self.approvals, elsewhere=server is not None
+            )
+            places = RestPlaces(client)
+
+            async def open_channel(address: str) -> Channel | None:
+                where = parse_address(address).channel
+                await places.learn(where)
+                for message in (await self._backend.store.load(address, 0)).waiting:
+                    recent.add(where, RecentMessage.recorded(message))
+                return await channels.open(address)
+
+            try:
+                yield open_channel
+            finally:
+                if self.approvals is not None:
+                    await self.approvals.close()
+                await channels.close()
+                await _closed(client)
+
     async def _run(self, token: str, server: DiscordServer | None) -> None:
         client = await self._logged_in(token, server)
         recent = RecentMessages(lambda: self._backend.rules.overhear)
         translations = Translations()
-        approvals = Approvals(client, self._backend, translations)
+        approvals = self.approvals = Approvals(client, self._backend, translations)
         approvals.install()
         channels = DiscordChannels(client, self._backend, recent, approvals, elsewhere=server is not None)
         slash = SlashCommands(

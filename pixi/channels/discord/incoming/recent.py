@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pixi.channels.discord.incoming.message import IncomingMessage, MessageTranslator
 from pixi.channels.discord.permissions import Directory
 from pixi.core.errors import ChannelError
-from pixi.core.message import Author, Quoted
+from pixi.core.message import Author, Message, Quoted
 from pixi.settings.rules import Rules, is_blocked
 
 _log = logging.getLogger("pixi.discord")
@@ -45,6 +45,12 @@ class RecentMessage:
     def of(cls, message: IncomingMessage, persona: str = "") -> "RecentMessage":
         """Return what is remembered of a message, which a persona may have posted by a webhook."""
         return cls(message.id, message.author, message.described(), message.reply_to, persona, message.ours)
+
+    @classmethod
+    def recorded(cls, message: Message) -> "RecentMessage":
+        """Return what is remembered of a message that this process did not hear, but finds on record."""
+        reply_to = int(message.reply_to) if message.reply_to else None
+        return cls(int(message.id), message.author, message.text, reply_to)
 
     def quoted(self, persona: str) -> Quoted:
         """Return it as a persona is told of it."""

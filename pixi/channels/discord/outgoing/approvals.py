@@ -8,9 +8,10 @@ import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import discord
+import msgspec
 from discord.http import HTTPClient, handle_message_parameters
 
 from pixi.channels.discord.backend import BotBackend
@@ -55,6 +56,27 @@ class _Open:
         return int(self.question.person)
 
 
+class SharedQuestion(msgspec.Struct, frozen=True):
+    """A question that one process asks while another one hears the click.
+
+    Attributes:
+        token: of its buttons.
+        persona: the name of the file of the persona that wants to use the tool.
+        channel: id of where it is asked.
+        seconds: until it is too late.
+    """
+
+    token: str
+    question: Question
+    persona: str
+    channel: int
+    seconds: float
+
+
+Share = Callable[[SharedQuestion], Awaitable[bool]]
+"""Tells the process that hears clicks of a question; False: there is none. `Approvals.answered` follows."""
+
+
 class Approvals:
     """The questions of one bot. They live as long as the process; a button of an older one answers nothing.
 
@@ -62,12 +84,20 @@ class Approvals:
         client: the bot.
         backend: tells who may talk to it.
         translations: the languages that it speaks.
+        share: where clicks are heard by another process; None: by this one.
     """
 
-    def __init__(self, client: discord.Client, backend: BotBackend, translations: Translations) -> None:
+    def __init__(
+        self,
+        client: discord.Client,
+        backend: BotBackend,
+        translations: Translations,
+        share: Share | None = None,
+    ) -> None:
         self._client = client
         self._backend = backend
         self._translations = translations
+        self._share = share
         self._open: dict[str, _Open] = {}
         self._locales: OrderedDict[int, str] = OrderedDict()
         self._beside: set[asyncio.Task[None]] = set()
@@ -103,8 +133,12 @@ class Approvals:
         if not question.person.isdecimal():
             return "nobody"
         language, name = self._language(int(question.person), guild, persona), self._shown(persona)
-        asked_now = _Open(question, name, channel, language)
         token = secrets.token_urlsafe(15)
+        if self._share is not None:
+            told = replace(question, arguments=shortened(question.arguments.strip(), _ARGUMENTS - 60)[0])
+            if not await self._share(SharedQuestion(token, told, persona, channel, seconds)):
+                return "nobody"
+        asked_now = _Open(question, name, channel, language)
         self._open[token] = asked_now
         content = MessageContent(_asking(asked_now, time.time() + seconds), view=_buttons(token, language))
         posting = asyncio.ensure_future(post(content, _pings(asked_now.person)))
@@ -122,6 +156,26 @@ class Approvals:
             if not asked_now.answer.done() or asked_now.answer.cancelled():
                 self._do_beside(self._take_back(channel, posting, _outcome(asked_now, language, why)))
         return "nobody"
+
+    def answered(self, token: str, said: Verdict) -> None:
+        """Take the answer that another process heard."""
+        there = self._open.get(token)
+        if there is not None and not there.answer.done():
+            there.answer.set_result(said)
+
+    async def expect(self, shared: SharedQuestion) -> Verdict:
+        """Wait for the click on a question that another process asks; `nobody`: none came in time."""
+        person = shared.question.person
+        language = self._language(int(person), None, shared.persona)
+        there = _Open(shared.question, self._shown(shared.persona), shared.channel, language)
+        self._open[shared.token] = there
+        try:
+            async with asyncio.timeout(shared.seconds):
+                return await there.answer
+        except TimeoutError:
+            return "nobody"
+        finally:
+            del self._open[shared.token]
 
     async def close(self) -> None:
         """End what is done beside; a question that was just closed gets a moment to lose its buttons."""

@@ -1,0 +1,267 @@
+"""A gateway: hears Discord, decides whom messages are for, records them, and has workers answer."""
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from importlib.metadata import version
+
+import msgspec
+import psycopg
+
+from pixi.app.cluster.queue import ConversationQueue, Signal, open_queue, still_answered
+from pixi.app.cluster.recorder import Recorder
+from pixi.app.models import chosen_models
+from pixi.app.personas import PersonaSet, read_personas
+from pixi.channels.discord.backend import ALL_ADDRESSES, BotStatus
+from pixi.channels.discord.bot import Bot
+from pixi.channels.discord.outgoing.approvals import SharedQuestion
+from pixi.core.channel import Channel, OpenChannel
+from pixi.core.errors import ConfigError, Reporter, StoreError
+from pixi.core.message import Message
+from pixi.core.persona import Persona
+from pixi.core.spending import UsageScope
+from pixi.engine.context import local_now
+from pixi.engine.usage import UsageLedger
+from pixi.settings import Settings
+from pixi.settings.rules import Rules
+from pixi.store.kept import ChannelConfig
+from pixi.store.opening import open_store
+from pixi.store.postgres.address import read_address, store_error
+from pixi.store.store import Store
+
+_DAY = 86_400.0
+_CLAIM_SECONDS = 10.0  # in which the gateway before this one may end
+_CLAIM_PAUSE = 0.5
+_CHECK_SECONDS = 5.0
+
+
+class GatewayService:
+    """A `BotBackend` that asks no model and loads no addon. Made by `open_gateway`.
+
+    Attributes:
+        engine: records, in place of an engine.
+        look: reads settings and personas again, as that of `BotService`.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        persona_set: PersonaSet,
+        store: Store,
+        queue: ConversationQueue,
+        places: Mapping[str, ChannelConfig],
+    ) -> None:
+        self.engine = Recorder(store, queue)
+        self.settings = settings
+        self.persona_set = persona_set
+        self.look: Callable[[], Awaitable[str]] | None = None
+        self._store = store
+        self._queue = queue
+        self._places = dict(places)
+        self._ledger = UsageLedger(store, lambda: self.settings.limits.budgets, local_now)
+        self._began = time.monotonic()
+
+    @property
+    def rules(self) -> Rules:
+        """What the operator decided."""
+        return self.settings.discord
+
+    @property
+    def personas(self) -> Mapping[str, Persona]:
+        """All there are, by the names of their files."""
+        return self.persona_set.personas
+
+    @property
+    def default_persona(self) -> str:
+        """The name of the one who answers where nobody chose another."""
+        return self.persona_set.default
+
+    @property
+    def models(self) -> Sequence[str]:
+        """Names of the models that a channel may choose from; the first is the default."""
+        return tuple(chosen_models(self.settings))
+
+    @property
+    def store(self) -> Store:
+        """Keeps everything, for the workers too."""
+        return self._store
+
+    def sees(self, channel: str) -> bool:
+        """Whether the settings say that the model of a channel can be shown pictures."""
+        return chosen_models(self.settings).get(self.place(channel).model, self.settings.model).vision
+
+    # Talking.
+
+    async def receive(self, message: Message, channel: Channel) -> None:
+        """Take a message; returns once it is on record and its conversation on the queue."""
+        await self.engine.receive(message, channel)
+
+    async def resume(self, prefix: str, open_channel: OpenChannel) -> None:
+        """Put everything on the queue that waits, should that have failed when it came."""
+        for conversation in await self._store.unanswered(prefix, still_answered(self.rules)):
+            await self._queue.put(conversation)
+
+    @asynccontextmanager
+    async def passing_answers(self, bot: Bot) -> AsyncGenerator[None, None]:
+        """Let workers ask people, whose clicks the bot hears, until the block is left.
+
+        Raises:
+            StoreError: the queue does not answer.
+        """
+
+        async def heed(signal: Signal, text: str) -> None:
+            if signal == "asked" and bot.approvals is not None:
+                shared = msgspec.json.decode(text, type=SharedQuestion)
+                click = asyncio.create_task(bot.approvals.expect(shared))
+                try:
+                    await self._queue.signal_all("expected", shared.token)
+                    said = await click
+                finally:
+                    click.cancel()
+                if said != "nobody":
+                    await self._queue.signal_all("said", f"{shared.token} {said}")
+
+        async with self._queue.hearing(heed):
+            yield
+
+    # What people chose for a channel.
+
+    def place(self, channel: str) -> ChannelConfig:
+        """What holds there; the default place where nobody chose."""
+        return self._places.get(channel, ChannelConfig())
+
+    async def set_place(self, channel: str, place: ChannelConfig) -> None:
+        """Keep what somebody chose, and tell the workers."""
+        await self._store.set_place(channel, place)
+        self._places[channel] = place
+        await self._queue.signal_all("places")
+
+    # Records.
+
+    async def status(self, payer: UsageScope) -> BotStatus:
+        """How the bot is doing, and what is left for whoever asks."""
+        bill = await self._ledger.bill()
+        return BotStatus(
+            version("pixi-persona"),
+            up_seconds=time.monotonic() - self._began,
+            talking=len(await self._store.unanswered(ALL_ADDRESSES, still_answered(self.rules))),
+            today=await self._store.tally(ALL_ADDRESSES, time.time() - _DAY),
+            month=bill.month,
+            month_dollars=bill.month_dollars,
+            shares=await self._ledger.shares(payer),
+            searches=bill.searches,
+        )
+
+    # Settings that change. They are `BotService`'s names, for `pixi.app.reload`.
+
+    async def extend(self, settings: Settings) -> None:
+        """Do nothing: what settings want reached, workers reach."""
+
+    async def admit(self, persona_set: PersonaSet, before: PersonaSet | None = None) -> PersonaSet:
+        """Take all of them: whether they can answer, workers know."""
+        return persona_set
+
+    async def change(self, settings: Settings, persona_set: PersonaSet) -> None:
+        """Go by new settings and personas from now on."""
+        self.settings, self.persona_set = settings, persona_set
+
+
+@asynccontextmanager
+async def open_gateway(settings: Settings, report: Reporter) -> AsyncGenerator[GatewayService, None]:
+    """Open the store and the queue, and read the personas.
+
+    Raises:
+        ConfigError: the settings do not hold, or the store cannot be opened.
+        StoreError: the queue cannot be used.
+    """
+    persona_set = await asyncio.to_thread(read_personas, settings)
+    for fault in persona_set.faults:
+        report(fault)
+    store = await open_store(settings.store.url, report)
+    try:
+        async with open_queue(settings.store.url) as queue:
+            yield GatewayService(settings, persona_set, store, queue, await store.places())
+    finally:
+        await store.close()
+
+
+class ShardClaim:
+    """The right to run shards of a bot, which one gateway at a time has: locks that go with its connection.
+
+    Args:
+        url: of the store.
+        bot: what tells bots apart that share a store; it is not shown.
+        shards: their numbers, and how many there are in all; None: all there are.
+    """
+
+    def __init__(self, url: str, bot: str, shards: tuple[Sequence[int], int] | None) -> None:
+        self._address = read_address(url)
+        self._all = f"{self._address.schema}:{bot}"
+        self._shards = shards
+        self._connection: psycopg.AsyncConnection[tuple[object, ...]] | None = None
+
+    async def take(self) -> None:
+        """Take the locks; another gateway may take some seconds to end.
+
+        Raises:
+            ConfigError: another gateway runs one of the shards.
+            StoreError: the server does not answer.
+        """
+        until = time.monotonic() + _CLAIM_SECONDS
+        while (taken := await self._try()) is not None:
+            await self.release()
+            if time.monotonic() >= until:
+                raise ConfigError(
+                    f"Another gateway runs this bot{taken}: end it, or give this one other shards, "
+                    "as in --shards 0-3/8."
+                )
+            await asyncio.sleep(_CLAIM_PAUSE)
+
+    async def _try(self) -> str | None:
+        """Try once; gives what another one holds, None: all is ours."""
+        try:
+            return await self._try_locks()
+        except psycopg.Error as error:
+            await self.release()
+            raise store_error(error, self._address) from None
+
+    async def _try_locks(self) -> str | None:
+        self._connection = await psycopg.AsyncConnection.connect(self._address.conninfo, autocommit=True)
+        if self._shards is None:
+            return None if await self._lock("pg_try_advisory_lock", self._all) else ""
+        if not await self._lock("pg_try_advisory_lock_shared", self._all):
+            return ", with all shards"
+        ids, count = self._shards
+        for number in ids:
+            if not await self._lock("pg_try_advisory_lock", f"{self._all}:{number}/{count}"):
+                return f", with shard {number} of {count}"
+        return None
+
+    async def _lock(self, how: str, name: str) -> bool:
+        assert self._connection is not None
+        asked = f"SELECT {how}(hashtextextended(%s, 0))".encode()
+        found = await (await self._connection.execute(asked, (f"pixi:{name}",))).fetchone()
+        return found == (True,)
+
+    async def keep(self) -> None:
+        """Keep the locks until cancelled; where the connection is lost, take them again.
+
+        Raises:
+            ConfigError: another gateway was quicker.
+        """
+        while True:
+            await asyncio.sleep(_CHECK_SECONDS)
+            try:
+                if self._connection is None:
+                    await self.take()
+                else:
+                    await self._connection.execute("SELECT 1")
+            except (psycopg.Error, StoreError):  # the server is away, and nobody else can take them
+                await self.release()
+
+    async def release(self) -> None:
+        """Give the locks back."""
+        if self._connection is not None:
+            await self._connection.close()
+            self._connection = None

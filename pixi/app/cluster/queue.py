@@ -1,0 +1,315 @@
+"""The queue of conversations that wait for a worker, in PostgreSQL.
+
+A job of the queue is a conversation, not a message: the messages wait in the store. Its lock is the address,
+so that one worker at a time has a conversation. It is queued at most once, however many messages come. A
+worker that begins a job reads the store after that. So a message that is on record before its conversation is
+put on the queue is found, whether that made a job or there was one.
+
+Each worker shows by a heartbeat that it lives. The jobs of one whose heart has stopped are put on the queue
+again by any other, as new jobs. Whoever takes such a job up takes the lease of the conversation too, see
+`pixi.store.statements.leases`. So a worker that was only slow, and goes on, can record nothing any more, and
+what is not on record is not done.
+
+Beside the jobs there are signals, for processes that are at work just now. A process that gets none reads the
+store, and knows all the same.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from typing import Any, Literal, cast, get_args
+from zlib import crc32
+
+from procrastinate import App, PsycopgConnector
+from procrastinate.exceptions import AlreadyEnqueued, ConnectorException
+from procrastinate.jobs import Job, Status
+from procrastinate.manager import JobManager
+from psycopg import AsyncConnection, errors
+from psycopg import Error as DatabaseError
+
+from pixi.core.errors import PixiError, StoreError
+from pixi.settings.rules import Rules
+from pixi.store.postgres.address import Address, read_address
+
+_log = logging.getLogger("pixi.queue")
+
+Signal = Literal["look", "stop", "places", "asked", "expected", "said"]
+"""`look`: messages of a conversation came or changed; `stop`: its reply is to end; `places`: read again what
+people chose for channels; `asked`: a worker is to ask a person this question; `expected`: a gateway will hear
+the click on it; `said`: what was clicked."""
+
+Answer = Callable[[str, int], Awaitable[None]]
+"""Answers a conversation. The number says how often it was put off before."""
+
+_QUEUE = "conversations"
+_TASK = "answer"
+
+BEAT_SECONDS = 1.0
+STALLED_SECONDS = 3.5
+"""After so long without a heartbeat a worker is taken for dead. Others look for such each second."""
+_LOOK_SECONDS = 1.0  # between two looks for workers that have died
+_POLL_SECONDS = 1.0  # after which a job is found of which no notice came: it was put off, or its worker died
+_AGAIN_SECONDS = 1.0  # until a database that is away is tried again
+_READY_SECONDS = 10.0  # in which signals are heard
+_QUEUED_SECONDS = 120.0  # that a message may wait for a worker in any case
+_CLOCK_SECONDS = 30.0  # that the clocks of two machines may differ
+_CONNECTIONS = 4
+_FREE = f"""
+    SELECT pg_notify(
+        'procrastinate_queue_v1#{_QUEUE}', json_build_object('type', 'job_inserted', 'job_id', id)::text
+    )
+    FROM procrastinate_jobs WHERE lock = %(lock)s AND status = 'todo'
+"""
+
+
+def still_answered(rules: Rules) -> float:
+    """Give since when a message that waits may have been sent to be answered, in seconds since the epoch.
+
+    Some time on the queue is no fault of the message, also where nothing old is answered.
+    """
+    return time.time() - max(_QUEUED_SECONDS, rules.catch_up_minutes * 60)
+
+
+class ConversationQueue:
+    """Puts conversations on the queue, has them answered, and sends signals. Made by `open_queue`."""
+
+    def __init__(self, app: App, address: Address) -> None:
+        self._app = app
+        self._connector = cast("PsycopgConnector", app.connector)
+        self._address = address
+        self._channel = f"pixi_{crc32(address.schema.encode()):08x}"  # signals of other stores are others
+        self._beside: set[asyncio.Task[None]] = set()
+
+    async def put(self, conversation: str, *, after: float = 0.0, times: int = 0) -> None:
+        """Have a conversation answered by a worker; once, if it waits on the queue already.
+
+        A worker that has it just now is told to look.
+
+        Args:
+            conversation: its address. What is to be answered is on record.
+            after: how many seconds it is to wait at least.
+            times: how often it was put off before.
+
+        Raises:
+            StoreError: the database does not take it.
+        """
+        job = self._app.configure_task(
+            _TASK,
+            queue=_QUEUE,
+            lock=conversation,
+            queueing_lock=conversation,
+            schedule_in={"seconds": after} if after else None,
+        )
+        number = 0
+        try:
+            number = await job.defer_async(conversation=conversation, times=times)
+        except AlreadyEnqueued:
+            pass  # whoever takes it up finds this message too
+        except ConnectorException as error:
+            raise StoreError(f"The queue in {self._address} does not answer: {_reason(error)}.") from error
+        await self.signal("look", conversation, besides=number)
+
+    async def signal(self, signal: Signal, conversation: str, *, besides: int = 0) -> None:
+        """Tell the worker that has a conversation, if one has, by another job than `besides`.
+
+        Should that fail, it finds it in the store later.
+        """
+        with suppress(ConnectorException):
+            await self._connector.execute_query_async(
+                "SELECT pg_notify(%(channel)s, %(payload)s) FROM procrastinate_jobs"
+                " WHERE lock = %(lock)s AND status = 'doing' AND id <> %(besides)s",
+                channel=self._channel,
+                payload=f"{signal} {conversation}",
+                lock=conversation,
+                besides=besides,
+            )
+
+    async def signal_all(self, signal: Signal, text: str = "") -> None:
+        """Tell all processes. A text of more than 7,900 bytes is not told, nor while the database is away."""
+        with suppress(ConnectorException):
+            await self._connector.execute_query_async(
+                "SELECT pg_notify(%(channel)s, %(payload)s)",
+                channel=self._channel,
+                payload=f"{signal} {text}",
+            )
+
+    @asynccontextmanager
+    async def hearing(self, heard: Callable[[Signal, str], Awaitable[None]]) -> AsyncGenerator[None, None]:
+        """Pass signals on, each in a task of its own, until the block is left.
+
+        None is missed in it. Where the connection is lost for a while, `look` without a conversation follows:
+        any may have changed.
+
+        Raises:
+            StoreError: the database does not answer.
+        """
+        ready = asyncio.Event()
+        listening = asyncio.create_task(self._listen(heard, ready))
+        try:
+            async with asyncio.timeout(_READY_SECONDS):
+                await ready.wait()
+        except TimeoutError:
+            listening.cancel()
+            raise StoreError(f"The queue in {self._address} does not answer.") from None
+        try:
+            yield
+        finally:
+            tasks = [listening, *self._beside]
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
+
+    async def _listen(self, heard: Callable[[Signal, str], Awaitable[None]], ready: asyncio.Event) -> None:
+        while True:
+            try:
+                async with await AsyncConnection.connect(self._address.conninfo, autocommit=True) as session:
+                    await session.execute(f"LISTEN {self._channel}".encode())
+                    if ready.is_set():
+                        self._do_beside(heard("look", ""))
+                    ready.set()
+                    async for notice in session.notifies():
+                        signal, _, conversation = notice.payload.partition(" ")
+                        if signal in get_args(Signal):
+                            self._do_beside(heard(cast("Signal", signal), conversation))
+            except DatabaseError as error:
+                _log.warning("the connection for signals is lost, and made again: %s", _reason(error))
+            await asyncio.sleep(_AGAIN_SECONDS)
+
+    def _do_beside(self, work: Awaitable[None]) -> None:
+        async def done() -> None:
+            try:
+                await work
+            except PixiError as error:
+                _log.warning("a signal could not be followed: %s", error)
+
+        task = asyncio.get_running_loop().create_task(done())
+        self._beside.add(task)
+        task.add_done_callback(self._beside.discard)
+
+    async def work(self, answer: Answer, *, concurrency: int) -> None:
+        """Have conversations answered, so many side by side, until cancelled.
+
+        Then no more are begun, and it returns when those that were begun have ended.
+        """
+
+        async def task(conversation: str, times: int = 0) -> None:
+            await answer(conversation, times)
+
+        self._app.task(name=_TASK, queue=_QUEUE)(task)
+        looking = asyncio.create_task(self._look_for_dead())
+        try:
+            while True:
+                await self._work(concurrency)
+                _log.warning("the database of the queue is away; trying again")
+                await asyncio.sleep(_AGAIN_SECONDS)
+        finally:
+            looking.cancel()
+            await asyncio.wait([looking])
+
+    async def _work(self, concurrency: int) -> None:
+        """Work until cancelled, or the database goes away."""
+        with suppress(ConnectorException):
+            await self._app.run_worker_async(
+                queues=[_QUEUE],
+                concurrency=concurrency,
+                delete_jobs="always",
+                install_signal_handlers=False,
+                fetch_job_polling_interval=_POLL_SECONDS,
+                update_heartbeat_interval=BEAT_SECONDS,
+                stalled_worker_timeout=STALLED_SECONDS,
+            )
+
+    async def _look_for_dead(self) -> None:
+        while True:
+            with suppress(ConnectorException, StoreError):
+                await self.take_up()
+            await asyncio.sleep(_LOOK_SECONDS)
+
+    async def take_up(self) -> None:
+        """Put the conversations of workers that have died on the queue again.
+
+        Raises:
+            StoreError: the database does not take them.
+            ConnectorException: it does not answer.
+        """
+        jobs = self._app.job_manager
+        for job in await jobs.get_stalled_jobs(queue=_QUEUE, seconds_since_heartbeat=STALLED_SECONDS):
+            assert job.lock is not None  # it is the conversation
+            await self.put(job.lock)  # first: whoever dies in between has lost nothing
+            await jobs.finish_job(job, Status.FAILED, delete_job=True)
+            _log.warning("the worker of conversation %s has died or stands still", job.lock)
+
+
+class _Jobs(JobManager):
+    """Procrastinate's access to its jobs, but for how one ends.
+
+    A job that is over must go, or its conversation would never be free again: a database that is away is
+    waited for. And a job that was taken from a worker, which was slow, is not the worker's to end. A job that
+    waited for the lock is told of like a new one, or nobody would look for it at once.
+    """
+
+    async def finish_job(self, job: Job, status: Status, delete_job: bool) -> None:
+        while True:
+            try:
+                await super().finish_job(job, status, delete_job)
+                return await self.connector.execute_query_async(_FREE, lock=job.lock)
+            except ConnectorException as error:
+                if isinstance(error.__cause__, errors.RaiseException):
+                    return None
+            await asyncio.sleep(_AGAIN_SECONDS)
+
+
+@asynccontextmanager
+async def open_queue(url: str) -> AsyncGenerator[ConversationQueue, None]:
+    """Open the queue in the database of a store that was opened before. Missing tables are made.
+
+    Raises:
+        StoreError: that cannot be done.
+    """
+    address = read_address(url)
+    connector = PsycopgConnector(
+        conninfo=address.conninfo,
+        kwargs={"options": f"-c search_path={address.schema}"},
+        configure=_configure,
+        min_size=1,
+        max_size=_CONNECTIONS,
+    )
+    app = App(connector=connector, import_paths=())
+    app.job_manager = _Jobs(connector)
+    try:
+        async with app.open_async():
+            await _make_tables(app)
+            await _compare_clocks(connector)
+            yield ConversationQueue(app, address)
+    except ConnectorException as error:
+        raise StoreError(f"The queue in {address} cannot be used: {_reason(error)}.") from error
+
+
+async def _configure(session: AsyncConnection[Any]) -> None:
+    await session.set_autocommit(True)  # each call is one statement, and takes one round trip
+
+
+async def _make_tables(app: App) -> None:
+    if await app.check_connection_async():
+        return
+    try:
+        await app.schema_manager.apply_schema_async()
+    except ConnectorException:
+        if not await app.check_connection_async():  # else another process was quicker
+            raise
+
+
+async def _compare_clocks(connector: PsycopgConnector) -> None:
+    """Warn of a clock that would make messages seem old, which are then left alone."""
+    asked = "SELECT extract(epoch FROM clock_timestamp())::float AS now"
+    ahead = time.time() - (await connector.execute_query_one_async(asked))["now"]
+    if abs(ahead) > _CLOCK_SECONDS:
+        way = "ahead of" if ahead > 0 else "behind"
+        _log.warning("the clock here is %.0f seconds %s the database server's: set it right", abs(ahead), way)
+
+
+def _reason(error: BaseException) -> str:
+    lines = str(error.__cause__ or error).splitlines()
+    return lines[0].strip().rstrip(".") if lines else type(error).__name__

@@ -1,0 +1,153 @@
+"""`pixi-persona gateway`: hears Discord for a bot whose workers answer, until it is stopped."""
+
+import argparse
+import logging
+import sys
+from collections.abc import Callable, Coroutine
+from hashlib import sha256
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pixi.cli.discord import NO_MODEL, NO_TOKEN
+from pixi.cli.exits import FINE
+from pixi.core.errors import ConfigError
+
+if TYPE_CHECKING:
+    from pixi.channels.discord.bot import Bot
+    from pixi.settings import Settings
+
+HELP = "hear Discord for workers on one PostgreSQL"
+
+EPILOG = """\
+For a bot that outgrew one process: a gateway hears and records, and workers (`pixi-persona worker`), as many
+as needed and on any machine, think and post. All need DISCORD_TOKEN and the same PostgreSQL server under
+[store]. The gateway asks no model and loads no addon.
+
+examples:
+  pixi-persona gateway
+  pixi-persona gateway --shards 0-3/16
+"""
+
+_NO_POSTGRES = """\
+A bot in several parts needs a PostgreSQL server, which all of them share: write
+url = "postgresql://user:password@host:5432/database" under [store] in pixi.toml."""
+
+_NO_EXTRA = """\
+A bot in several parts needs procrastinate and psycopg: pip install 'pixi-persona[cluster]'"""
+
+_log = logging.getLogger("pixi.bot")
+
+Stay = Callable[["Settings", Callable[[], "Settings"], str], Coroutine[None, None, int]]
+"""Runs a part by settings, what reads them again, and the bot's token."""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the flags."""
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.epilog = EPILOG
+    parser.add_argument(
+        "--persona", metavar="NAME-or-FILE", help="the persona that answers unless a channel chose another"
+    )
+    parser.add_argument(
+        "--shards", metavar="FIRST-LAST/ALL", help="run these shards only, e.g. 0-3/16 (default: all)"
+    )
+    parser.add_argument(
+        "--json-logs", action="store_true", help="log JSON on a terminal too; elsewhere it is JSON anyway"
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Stay on Discord until a signal ends it, which is a good end."""
+
+    async def stay(settings: "Settings", read: Callable[[], "Settings"], token: str) -> int:
+        return await _stay(settings, read, token, arguments.shards)
+
+    return run_part(arguments, {"persona.default": arguments.persona}, stay)
+
+
+def run_part(
+    arguments: argparse.Namespace, overrides: dict[str, object], stay: Stay, *, asks_model: bool = False
+) -> int:
+    """Run a part of a bot until a signal ends it, which is a good end.
+
+    Args:
+        arguments: of the command line.
+        overrides: settings that it gives.
+        stay: runs the part.
+        asks_model: whether a model must be set.
+
+    Raises:
+        ConfigError: something is missing that the part needs.
+    """
+    from pixi.cli.logs import set_up
+    from pixi.cli.running import run_logged
+    from pixi.settings import load
+    from pixi.settings.secret import secrets_in
+    from pixi.store.opening import is_postgres
+
+    config = Path(arguments.config) if arguments.config else None
+    mask = None
+
+    def read() -> "Settings":
+        settings = load(config, overrides=overrides)
+        if mask is not None:
+            mask.learn(secrets_in(settings))
+        if asks_model and not settings.model_is_set:
+            raise ConfigError(NO_MODEL)
+        return settings
+
+    settings = read()
+    if settings.discord.token is None:
+        raise ConfigError(NO_TOKEN)
+    if not is_postgres(settings.store.url):
+        raise ConfigError(_NO_POSTGRES)
+    if not all(map(find_spec, ("procrastinate", "psycopg", "psycopg_pool"))):
+        raise ConfigError(_NO_EXTRA)
+    as_json = arguments.json_logs or not sys.stderr.isatty()
+    mask = set_up(sys.stderr, as_json=as_json, debug=arguments.debug)
+    mask.learn(secrets_in(settings))
+    return run_logged(stay(settings, read, settings.discord.token.reveal()), _log, as_json=as_json)
+
+
+async def _stay(settings: "Settings", read: Callable[[], "Settings"], token: str, shards: str | None) -> int:
+    from pixi.app.cluster.gateway import ShardClaim, open_gateway
+    from pixi.app.reload import reloading
+    from pixi.channels.discord.bot import Bot, Shards
+
+    chosen = Shards.parse(shards) if shards else None
+    async with open_gateway(settings, _log.warning) as gateway, reloading(gateway, read):
+        claim = ShardClaim(
+            settings.store.url,
+            sha256(token.encode()).hexdigest()[:16],
+            (chosen.ids, chosen.count) if chosen else None,
+        )
+        try:
+            await claim.take()
+            bot = Bot(
+                gateway,
+                token=token,
+                api_url=settings.discord.api_url,
+                shards=chosen,
+                tell=lambda line: _log.info("%s", line),
+            )
+            async with gateway.passing_answers(bot):
+                await _until_either_ends(bot, claim.keep())
+        finally:
+            await claim.release()
+    return FINE
+
+
+async def _until_either_ends(bot: "Bot", keeping: Coroutine[None, None, None]) -> None:
+    """Run a bot while its claim is kept."""
+    import asyncio
+
+    tasks = [asyncio.create_task(bot.run()), asyncio.create_task(keeping)]
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
+    for task in done:
+        task.result()

@@ -1,0 +1,90 @@
+"""`pixi-persona worker`: answers for a bot that gateways hear for, until it is stopped."""
+
+import argparse
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pixi.cli.discord import told_once
+from pixi.cli.exits import FINE
+from pixi.cli.gateway import run_part
+
+if TYPE_CHECKING:
+    from pixi.settings import Settings
+
+HELP = "answer what gateways heard, as one of several"
+
+EPILOG = """\
+A worker takes a conversation, thinks, and posts. Start as many as are needed, on any machine, and stop them
+when you like: a worker then finishes what people see being written, and others go on with the rest. All need
+the same personas and addons, DISCORD_TOKEN, and the PostgreSQL server of the gateway under [store].
+
+examples:
+  pixi-persona worker
+  pixi-persona worker --concurrency 64
+"""
+
+_CONCURRENCY = 32
+
+_log = logging.getLogger("pixi.bot")
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the flags."""
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.epilog = EPILOG
+    parser.add_argument(
+        "--concurrency",
+        metavar="N",
+        type=_count,
+        default=_CONCURRENCY,
+        help=f"how many conversations it answers at a time (default: {_CONCURRENCY})",
+    )
+    parser.add_argument(
+        "--persona", metavar="NAME-or-FILE", help="the persona that answers unless a channel chose another"
+    )
+    parser.add_argument("--model", metavar="NAME", help="a model at the base URL, or on this machine")
+    parser.add_argument("--base-url", metavar="URL", help="the address of an OpenAI-compatible server")
+    parser.add_argument(
+        "--addon", metavar="FILE", action="append", default=[], help="a file with more commands and tools"
+    )
+    parser.add_argument(
+        "--json-logs", action="store_true", help="log JSON on a terminal too; elsewhere it is JSON anyway"
+    )
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or not 1 <= int(text) <= 1_000:
+        raise argparse.ArgumentTypeError("write a number from 1 to 1000")
+    return int(text)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Work until a signal ends it, which is a good end."""
+    overrides: dict[str, object] = {
+        "model.name": arguments.model,
+        "model.base_url": arguments.base_url,
+        "persona.default": arguments.persona,
+    }
+
+    async def stay(settings: "Settings", read: Callable[[], "Settings"], token: str) -> int:
+        from pixi.app import open_service
+        from pixi.app.cluster.queue import open_queue
+        from pixi.app.cluster.worker import open_worker
+        from pixi.app.reload import reloading
+        from pixi.cli.logs import vitals_on_signal
+
+        addons = [Path(file) for file in arguments.addon]
+        async with (
+            open_service(settings, addons=addons, progress=told_once(), report=_log.warning) as service,
+            reloading(service, read),
+            open_queue(settings.store.url) as queue,
+        ):
+            with vitals_on_signal(service.engine):
+                async with open_worker(service, queue, token=token, tell=_log.info) as worker:
+                    _log.info("answering up to %d conversations at a time", arguments.concurrency)
+                    await worker.run(concurrency=arguments.concurrency)
+        return FINE
+
+    return run_part(arguments, overrides, stay, asks_model=True)

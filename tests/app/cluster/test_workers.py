@@ -1,0 +1,129 @@
+"""Workers that end, die or stand still: another one goes on, and nothing is lost or said twice."""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from pixi.app.cluster.queue import ConversationQueue, open_queue
+from pixi.app.cluster.recorder import Recorder
+from pixi.app.cluster.worker import Worker
+from pixi.engine import Engine
+from pixi.store.opening import open_store
+from pixi.testing import ScriptedModel
+from tests.app.cluster.house import House, working
+from tests.engine.scene import PIXI
+from tests.servers.postgres import Postgres
+from tests.waiting import until
+
+
+@pytest.fixture
+def url(postgres: Postgres) -> Iterator[str]:
+    with postgres.schema() as schema:
+        yield postgres.url(schema)
+
+
+@pytest.fixture
+async def queue(url: str) -> AsyncIterator[ConversationQueue]:
+    store = await open_store(url)  # which makes the schema
+    async with open_queue(url) as queue:
+        yield queue
+    await store.close()
+
+
+@pytest.fixture
+async def house(url: str, queue: ConversationQueue) -> AsyncIterator[House]:
+    store = await open_store(url)
+    yield House(Recorder(store, queue), store, ScriptedModel())
+    await store.close()
+
+
+@asynccontextmanager
+async def hired(house: House, url: str, model: ScriptedModel) -> AsyncGenerator[Worker, None]:
+    """A worker with an engine, a store and a queue of its own, as another process has them."""
+    store = await open_store(url)
+    async with (
+        open_queue(url) as queue,
+        Engine(model=model, persona=PIXI, store=store) as engine,
+        working(engine, store, queue, house, concurrency=1) as worker,
+    ):
+        yield worker
+    await store.close()
+
+
+async def test_what_nobody_has_seen_goes_to_another_worker_when_one_ends(house: House, url: str) -> None:
+    first = ScriptedModel([asyncio.Event()])
+    async with hired(house, url, first):
+        await house.say("hi")
+        await until(lambda: first.streaming)
+    assert house.said() == []
+    async with hired(house, url, ScriptedModel("[SEND: b]")):
+        await until(house.said)
+        await house.rests()
+    assert house.said() == ["b"]
+
+
+async def test_what_people_see_coming_is_finished_before_a_worker_ends(house: House, url: str) -> None:
+    go_on = asyncio.Event()
+    first = ScriptedModel(["[SEND: a]\n[SEND: b", go_on, "]\n[SEND: c]"])
+    second = ScriptedModel("[SEND: d]")
+    async with hired(house, url, first):
+        await house.say("hi")
+        await until(house.said)
+        asyncio.get_running_loop().call_later(0.05, go_on.set)
+    assert house.said() == ["a", "b"]
+    async with hired(house, url, second):
+        await until(lambda: len(house.said()) == 3)
+        await house.rests()
+    assert house.said() == ["a", "b", "d"], "the other goes on where it was cut"
+
+
+async def test_a_worker_that_stood_still_says_no_more_once_another_took_over(
+    house: House, url: str, queue: ConversationQueue, postgres: Postgres
+) -> None:
+    schema = url.partition("schema=")[2]
+    go_on = asyncio.Event()
+    slow = ScriptedModel(["[SEND: a]\n[SEND: b", go_on, "]\n[SEND: c]\n[REACT: 👍]"])
+    other = ScriptedModel("[SEND: d]")
+    async with hired(house, url, slow):
+        await house.say("hi")
+        await until(house.said)
+        postgres.run_in(
+            schema, "UPDATE procrastinate_workers SET last_heartbeat = now() - interval '1 minute'"
+        )
+        await queue.take_up()
+        async with hired(house, url, other):
+            await until(lambda: len(house.said()) == 2)
+            go_on.set()
+            await until(lambda: not slow.streaming)
+            await house.rests()
+            assert house.said() == ["a", "d"]
+            assert house.channel().reactions == []
+
+
+@pytest.mark.nightly
+async def test_a_server_that_is_started_again_while_a_worker_answers(
+    house: House, url: str, postgres: Postgres
+) -> None:
+    go_on = asyncio.Event()
+    async with hired(house, url, ScriptedModel(["[SEND: a]\n[SEND: b", go_on, "]"], "[SEND: c]")):
+        await house.say("hi")
+        await until(house.said)
+        postgres.stop()
+        postgres.start()
+        go_on.set()
+        await until(lambda: len(house.said()) == 2)
+        await house.say("and?")
+        await until(lambda: len(house.said()) == 3)
+        await house.rests()
+    assert house.said() == ["a", "b", "c"]
+
+
+async def test_a_wrong_clock_is_told(
+    url: str, queue: ConversationQueue, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pixi.app.cluster.queue.time.time", lambda: 0.0)
+    async with open_queue(url):
+        pass
+    assert "behind the database server's: set it right" in caplog.text
