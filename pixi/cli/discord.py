@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pixi.cli.exits import FAILED, FINE, USAGE
-from pixi.core.errors import ConfigError, PixiError
+from pixi.cli.exits import FINE
+from pixi.core.errors import ConfigError
 
 if TYPE_CHECKING:
     from pixi.channels.discord.gateway.client import Shards
@@ -72,7 +72,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Stay on Discord until a signal ends it, which is a good end."""
     from pixi.cli.choosing_model import at_terminal, chosen_model
     from pixi.cli.logs import set_up
-    from pixi.cli.running import run_async
+    from pixi.cli.running import run_async, run_logged
     from pixi.settings import load
     from pixi.settings.secret import secrets_in
 
@@ -110,13 +110,7 @@ def run(arguments: argparse.Namespace) -> int:
             logging.getLogger(name).setLevel(logging.WARNING)  # what happens is seen in the chat
         return run_async(rehearse(settings, addons, login()))
     assert token is not None
-    try:
-        return run_async(_stay(settings, read, token.reveal(), addons, arguments.shards), serves=True)
-    except PixiError as error:
-        if not as_json:
-            raise
-        _log.error("%s", error)  # whoever reads the log reads JSON
-        return USAGE if isinstance(error, ConfigError) else FAILED
+    return run_logged(_stay(settings, read, token.reveal(), addons, arguments.shards), _log, as_json=as_json)
 
 
 async def _stay(

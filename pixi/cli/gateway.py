@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pixi.cli.discord import NO_MODEL, NO_TOKEN
-from pixi.cli.exits import FAILED, FINE, USAGE
-from pixi.core.errors import ConfigError, PixiError
+from pixi.cli.exits import FINE
+from pixi.core.errors import ConfigError
 
 if TYPE_CHECKING:
     from pixi.channels.discord.bot import Bot
@@ -81,7 +81,7 @@ def run_part(
         ConfigError: something is missing that the part needs.
     """
     from pixi.cli.logs import set_up
-    from pixi.cli.running import run_async
+    from pixi.cli.running import run_logged
     from pixi.settings import load
     from pixi.settings.secret import secrets_in
     from pixi.store.opening import is_postgres
@@ -107,13 +107,7 @@ def run_part(
     as_json = arguments.json_logs or not sys.stderr.isatty()
     mask = set_up(sys.stderr, as_json=as_json, debug=arguments.debug)
     mask.learn(secrets_in(settings))
-    try:
-        return run_async(stay(settings, read, settings.discord.token.reveal()), serves=True)
-    except PixiError as error:
-        if not as_json:
-            raise
-        _log.error("%s", error)  # whoever reads the log reads JSON
-        return USAGE if isinstance(error, ConfigError) else FAILED
+    return run_logged(stay(settings, read, settings.discord.token.reveal()), _log, as_json=as_json)
 
 
 async def _stay(settings: "Settings", read: Callable[[], "Settings"], token: str, shards: str | None) -> int:

@@ -75,13 +75,11 @@ LIBRARIES = (
     "asyncio",
     "watchfiles",
     "PIL",
-    "procrastinate",
-    "psycopg",
 )
 """Libraries that tell more than an operator wants to know."""
 
-SILENT = ("mcp", "client")
-"""Of the MCP SDK, which logs with tracebacks what servers do wrong. What matters of it, Pixi says itself."""
+SILENT = ("mcp", "client", "procrastinate", "psycopg")
+"""The MCP SDK and the queue log with tracebacks what servers do wrong. What matters, Pixi says itself."""
 
 _STYLES = {"warning": "yellow", "error": "bold red", "critical": "bold red"}
 

@@ -2,13 +2,15 @@
 
 import asyncio
 import gc
+import logging
 import os
 import signal
 import sys
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 
-from pixi.cli.exits import FINE, SIGNALLED
+from pixi.cli.exits import FAILED, FINE, SIGNALLED, USAGE
+from pixi.core.errors import ConfigError, PixiError
 
 _SWITCH_SECONDS = 0.00005
 """How long the store's thread and the loop wait for each other to let go of the interpreter.
@@ -62,6 +64,21 @@ def run_async(work: Coroutine[None, None, int], *, serves: bool = False) -> int:
     # The handler stays while the runner closes: that takes a moment too, and is no time to be interrupted.
     with _handling(end), asyncio.Runner(loop_factory=_loop_factory()) as runner:
         return runner.run(cancellable())
+
+
+def run_logged(work: Coroutine[None, None, int], log: logging.Logger, *, as_json: bool) -> int:
+    """Run a subcommand that serves, see `run_async`. Whoever reads the log as JSON finds its error there.
+
+    Raises:
+        PixiError: what ended it, where the log is not JSON.
+    """
+    try:
+        return run_async(work, serves=True)
+    except PixiError as error:
+        if not as_json:
+            raise
+        log.error("%s", error)
+        return USAGE if isinstance(error, ConfigError) else FAILED
 
 
 def tune() -> None:

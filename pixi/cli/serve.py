@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pixi.cli.discord import NO_MODEL, told_once
-from pixi.cli.exits import FAILED, FINE, USAGE
-from pixi.core.errors import ConfigError, PixiError
+from pixi.cli.exits import FINE
+from pixi.core.errors import ConfigError
 
 if TYPE_CHECKING:
     from pixi.app.service import BotService
@@ -75,7 +75,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Serve until a signal ends it, which is a good end."""
     from pixi.cli.choosing_model import at_terminal, chosen_model
     from pixi.cli.logs import set_up
-    from pixi.cli.running import run_async
+    from pixi.cli.running import run_logged
     from pixi.settings import load
     from pixi.settings.secret import secrets_in
 
@@ -106,13 +106,7 @@ def run(arguments: argparse.Namespace) -> int:
     mask = set_up(sys.stderr, as_json=as_json, debug=arguments.debug)
     mask.learn(secrets_in(settings))
     addons = [Path(file) for file in arguments.addon]
-    try:
-        return run_async(_stay(settings, read, addons, arguments.only), serves=True)
-    except PixiError as error:
-        if not as_json:
-            raise
-        _log.error("%s", error)  # whoever reads the log reads JSON
-        return USAGE if isinstance(error, ConfigError) else FAILED
+    return run_logged(_stay(settings, read, addons, arguments.only), _log, as_json=as_json)
 
 
 async def _stay(

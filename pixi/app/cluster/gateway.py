@@ -9,7 +9,7 @@ from importlib.metadata import version
 import msgspec
 import psycopg
 
-from pixi.app.cluster.queue import ConversationQueue, Signal, open_queue
+from pixi.app.cluster.queue import ConversationQueue, Signal, open_queue, still_answered
 from pixi.app.cluster.recorder import Recorder
 from pixi.app.models import chosen_models
 from pixi.app.personas import PersonaSet, read_personas
@@ -99,8 +99,7 @@ class GatewayService:
 
     async def resume(self, prefix: str, open_channel: OpenChannel) -> None:
         """Put everything on the queue that waits, should that have failed when it came."""
-        since = time.time() - self.rules.catch_up_minutes * 60
-        for conversation in await self._store.unanswered(prefix, since):
+        for conversation in await self._store.unanswered(prefix, still_answered(self.rules)):
             await self._queue.put(conversation)
 
     @asynccontextmanager
@@ -142,14 +141,12 @@ class GatewayService:
 
     async def status(self, payer: UsageScope) -> BotStatus:
         """How the bot is doing, and what is left for whoever asks."""
-        now = time.time()
         bill = await self._ledger.bill()
-        since = now - self.rules.catch_up_minutes * 60
         return BotStatus(
             version("pixi-persona"),
             up_seconds=time.monotonic() - self._began,
-            talking=len(await self._store.unanswered(ALL_ADDRESSES, since)),
-            today=await self._store.tally(ALL_ADDRESSES, now - _DAY),
+            talking=len(await self._store.unanswered(ALL_ADDRESSES, still_answered(self.rules))),
+            today=await self._store.tally(ALL_ADDRESSES, time.time() - _DAY),
             month=bill.month,
             month_dollars=bill.month_dollars,
             shares=await self._ledger.shares(payer),

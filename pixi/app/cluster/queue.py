@@ -30,6 +30,7 @@ from psycopg import AsyncConnection, errors
 from psycopg import Error as DatabaseError
 
 from pixi.core.errors import PixiError, StoreError
+from pixi.settings.discord_rules import Rules
 from pixi.store.postgres.address import Address, read_address
 
 _log = logging.getLogger("pixi.queue")
@@ -52,6 +53,7 @@ _LOOK_SECONDS = 1.0  # between two looks for workers that have died
 _POLL_SECONDS = 1.0  # after which a job is found of which no notice came: it was put off, or its worker died
 _AGAIN_SECONDS = 1.0  # until a database that is away is tried again
 _READY_SECONDS = 10.0  # in which signals are heard
+_QUEUED_SECONDS = 120.0  # that a message may wait for a worker in any case
 _CLOCK_SECONDS = 30.0  # that the clocks of two machines may differ
 _CONNECTIONS = 4
 _FREE = f"""
@@ -60,6 +62,14 @@ _FREE = f"""
     )
     FROM procrastinate_jobs WHERE lock = %(lock)s AND status = 'todo'
 """
+
+
+def still_answered(rules: Rules) -> float:
+    """Give since when a message that waits may have been sent to be answered, in seconds since the epoch.
+
+    Some time on the queue is no fault of the message, also where nothing old is answered.
+    """
+    return time.time() - max(_QUEUED_SECONDS, rules.catch_up_minutes * 60)
 
 
 class ConversationQueue:

@@ -64,6 +64,7 @@ class Recorder:
         if not saved.unfinished:
             waiting = [message.id for message in saved.waiting if message.addressed]
             await self._store.only_hear(conversation, waiting)
+            await self._queue.signal("stop", conversation)  # to a worker that is about to begin
             return bool(waiting)
         await self._queue.signal("stop", conversation)
         until = time.monotonic() + _STOP_SECONDS

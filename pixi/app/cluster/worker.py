@@ -2,13 +2,12 @@
 
 import asyncio
 import logging
-import time
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 
 import msgspec
 
-from pixi.app.cluster.queue import ConversationQueue, Signal
+from pixi.app.cluster.queue import ConversationQueue, Signal, still_answered
 from pixi.app.service import BotService
 from pixi.channels.discord.backend import parse_address
 from pixi.channels.discord.bot import Bot
@@ -73,7 +72,7 @@ class Worker:
         somebody writes, or a gateway looks for what still waits.
         """
         service = self._service
-        since = time.time() - service.rules.catch_up_minutes * 60
+        since = still_answered(service.rules)
         try:
             persona = parse_address(conversation).persona
             if persona not in service.personas and times < _OTHERS:

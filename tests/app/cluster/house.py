@@ -31,7 +31,8 @@ class Service:
     engine: Engine
     store: Store
     personas: Mapping[str, Persona] = field(default_factory=lambda: {"pixi": PIXI})
-    rules: Rules = field(default_factory=Rules)
+    # What waits for a worker is answered all the same.
+    rules: Rules = field(default_factory=lambda: Rules(catch_up_minutes=0))
 
     async def ready_models(self, conversation: str) -> None: ...
 
