@@ -81,7 +81,7 @@ LIBRARIES = (
 """Libraries that tell more than an operator wants to know."""
 
 SILENT = ("mcp", "client", "procrastinate", "psycopg")
-"""The MCP SDK and the queue log with tracebacks what servers do wrong. What matters of it, Pixi says itself."""
+"""The MCP SDK and the queue log servers' faults with tracebacks. Pixi says itself what matters of them."""
 
 _STYLES = {"warning": "yellow", "error": "bold red", "critical": "bold red"}
 

@@ -72,6 +72,7 @@ def run(arguments: argparse.Namespace) -> int:
         from pixi.app import open_service
         from pixi.app.cluster.queue import open_queue
         from pixi.app.cluster.worker import open_worker
+        from pixi.app.monitoring import monitoring_port
         from pixi.app.reload import reloading
         from pixi.cli.logs import vitals_on_signal
 
@@ -79,9 +80,10 @@ def run(arguments: argparse.Namespace) -> int:
         async with (
             open_service(settings, addons=addons, progress=told_once(), report=_log.warning) as service,
             reloading(service, read),
+            monitoring_port(service),
             open_queue(settings.store.url) as queue,
         ):
-            with vitals_on_signal(service.engine):
+            with vitals_on_signal(service):
                 async with open_worker(service, queue, token=token, tell=_log.info) as worker:
                     _log.info("answering up to %d conversations at a time", arguments.concurrency)
                     await worker.run(concurrency=arguments.concurrency)

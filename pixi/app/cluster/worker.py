@@ -161,6 +161,8 @@ async def open_worker(
         elif signal == "said" and bot.approvals is not None:
             bot.approvals.answered(token, "yes" if said == "yes" else "no")
 
-    bot = Bot(service, token=token, api_url=service.settings.discord.api_url, tell=tell, share=share)
+    statuses = service.metrics.discord_statuses if service.metrics.begun else None
+    api_url = service.settings.discord.api_url
+    bot = Bot(service, token=token, api_url=api_url, tell=tell, share=share, statuses=statuses)
     async with bot.posting() as open_channel:
         yield Worker(service, queue, open_channel, clicks)

@@ -135,7 +135,7 @@ class Approvals:
         language, name = self._language(int(question.person), guild, persona), self._shown(persona)
         token = secrets.token_urlsafe(15)
         if self._share is not None:
-            told = replace(question, arguments=shortened(question.arguments.strip(), _ARGUMENTS - 60)[0])
+            told = replace(question, arguments=without_middle(question.arguments.strip(), _SHOWN - 60))
             if not await self._share(SharedQuestion(token, told, persona, channel, seconds)):
                 return "nobody"
         asked_now = _Open(question, name, channel, language)
