@@ -25,6 +25,7 @@ from pixi.settings.model_choice import runs_here
 from pixi.settings.secret import secrets_in
 
 if TYPE_CHECKING:
+    from pixi.addons.loading import AddonContents
     from pixi.app.databases import DatabasePool
     from pixi.app.integrations import Integrations
     from pixi.app.models import ModelPool
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from pixi.engine.engine import Engine
     from pixi.models.model import Model
     from pixi.store.store import Store
-    from pixi.toolbox.addon import Setup
+    from pixi.toolbox.addon import AddonExtras, Setup
 
 _log = logging.getLogger("pixi")
 
@@ -87,10 +88,8 @@ async def open_engine(
         persona = await asyncio.to_thread(find_persona, settings)
     await import_parts(settings.model)
     from pixi.app.databases import DatabasePool
-    from pixi.app.integrations import IntegrationContext, Integrations
     from pixi.engine.context import Role
     from pixi.store.opening import open_store
-    from pixi.toolbox.addon import AddonExtras
 
     async with AsyncExitStack() as stack:
         store = await open_store(settings.store.url, report)
@@ -108,17 +107,11 @@ async def open_engine(
         library.check(persona)
         engine = _engine(settings, Role(persona, watch(model) if watch else model), store, library)
         library.count = engine.count
-        brought = AddonExtras()
-        loaded = load_all(settings, addons, engine.commands, engine.tools, report, brought=brought)
-        await open_brought(brought, store, stack, report)
+        _, loaded = await _addons(settings, addons, engine, store, stack, report=report)
         stack.push_async_callback(library.close)
         follower = PersonaFollower(engine, store, library, loaded)
         await follower.open(persona, remark)
-        integrations = Integrations(
-            IntegrationContext(engine.addon, engine.tools, engine.settings, library, report)
-        )
-        stack.push_async_callback(integrations.close)
-        await integrations.apply(settings, tools=tools)
+        await stack.enter_async_context(_integrations(settings, engine, library, report, tools=tools))
         await stack.enter_async_context(engine)
         await stack.enter_async_context(
             retention_tasks(engine, store, lambda: settings.store.keep_days, kept.follow)
@@ -130,6 +123,40 @@ async def open_engine(
             warming = _warm(model, await engine.prefix(warm_for), progress)
             await stack.enter_async_context(_beside(warming, first=not warm_beside))
         yield engine
+
+
+async def _addons(
+    settings: Settings,
+    addons: "Sequence[Path | Setup]",
+    engine: "Engine",
+    store: "Store",
+    stack: AsyncExitStack,
+    *,
+    report: Reporter,
+) -> "tuple[AddonExtras, Sequence[AddonContents]]":
+    """Load the addons, and open what they bring besides commands and tools; the stack closes that."""
+    from pixi.toolbox.addon import AddonExtras
+
+    brought = AddonExtras()
+    loaded = load_all(settings, addons, engine.commands, engine.tools, report, brought=brought)
+    await open_brought(brought, store, stack, report)
+    return brought, loaded
+
+
+@asynccontextmanager
+async def _integrations(
+    settings: Settings, engine: "Engine", library: "DatabasePool", report: Reporter, *, tools: bool = True
+) -> AsyncGenerator["Integrations", None]:
+    """Open what personas can reach beyond the chat."""
+    from pixi.app.integrations import IntegrationContext, Integrations
+
+    context = IntegrationContext(engine.addon, engine.tools, engine.settings, library, report)
+    integrations = Integrations(context)
+    try:
+        await integrations.apply(settings, tools=tools)
+        yield integrations
+    finally:
+        await integrations.close()
 
 
 @asynccontextmanager
@@ -150,14 +177,12 @@ async def open_service(
     await import_parts(settings.model)
     from pixi.app.databases import DatabasePool
     from pixi.app.health import reporting_stalls
-    from pixi.app.integrations import IntegrationContext, Integrations
     from pixi.app.logs import log_turn
     from pixi.app.models import ModelPool, chosen_models
     from pixi.app.personas import read_personas
     from pixi.app.tracing import tracing
     from pixi.engine.context import Role
     from pixi.store.opening import open_store
-    from pixi.toolbox.addon import AddonExtras
 
     persona_set = await asyncio.to_thread(read_personas, settings)
     async with AsyncExitStack() as stack:
@@ -176,29 +201,21 @@ async def open_service(
             return service.role(conversation)
 
         # The service comes after: who can answer follows from the commands and tools of the engine.
-        default = Role(persona_set.personas[persona_set.default], models.default)
-        finish_seconds = settings.discord.catch_up_minutes * 60
         library = DatabasePool(settings, models.default, follow=True, progress=progress, breakers=breakers)
         engine = _engine(
             settings,
-            default,
+            Role(persona_set.personas[persona_set.default], models.default),
             store,
             library,
             resolver=role,
             on_turn=log_turn,
-            finish_seconds=finish_seconds,
+            finish_seconds=settings.discord.catch_up_minutes * 60,
         )
         library.count = engine.count
-        brought = AddonExtras()
-        loaded = load_all(settings, addons, engine.commands, engine.tools, report, brought=brought)
-        await open_brought(brought, store, stack, report)
+        brought, loaded = await _addons(settings, addons, engine, store, stack, report=report)
         await load_memory(store, engine)
         stack.push_async_callback(library.close)
-        integrations = Integrations(
-            IntegrationContext(engine.addon, engine.tools, engine.settings, library, report)
-        )
-        stack.push_async_callback(integrations.close)
-        await integrations.apply(settings)
+        integrations = await stack.enter_async_context(_integrations(settings, engine, library, report))
         service = await _open_bot(
             settings,
             persona_set,

@@ -500,12 +500,13 @@ class TurnRunner:
         session, inbox = self._session, self.inbox
         answered = inbox.answered
         limits, role = session.limits, session.role
+        asking = [message.author for message in inbox.messages if message.addressed]
         usage = TurnUsage(
             session.shared.ledger,
             turn=number,
             model=role.model,
             message=answered,
-            answers=Counter(message.author.id for message in inbox.messages if message.addressed),
+            answers=Counter(author.id for author in asking),
             channel=channel,
             search_price=session.shared.settings.search_price,
         )
@@ -520,21 +521,15 @@ class TurnRunner:
             life=self.life,
             pace=session.pace,
             ids=_numbered(inbox),
-            askers=list({m.author.id: m.author for m in inbox.messages if m.addressed}.values()),
+            askers=list({author.id: author for author in asking}.values()),
             observed=_observed(number, answered.conversation, session),
         )
         said = session.stamp(inbox.messages, reminders, tokens=window.longest, broke_off=inbox.goes_on)
         window.make_room(said)  # before the history is taken: it may be cut
         not_again = _not_to_be_repeated(session, window, inbox, reminders)
         tools = session.offered(inbox.messages, window.lines)
-        framing = Framing.of(
-            session.prefix(answered),
-            window.lines,
-            said,
-            tools,
-            bounds=window.bounds,
-            abilities=session.abilities,
-        )
+        prefix, abilities = session.prefix(answered), session.abilities
+        framing = Framing.of(prefix, window.lines, said, tools, bounds=window.bounds, abilities=abilities)
         turn = _turn(
             session,
             window,
@@ -554,7 +549,6 @@ class TurnRunner:
             seconds=limits.tool_seconds or TOOL_SECONDS,
             delivered=turn.delivered,
         )
-        sorry, tired = role.persona.when_broken, role.persona.when_tired
         loop = ModelLoop(
             turn=turn,
             model=role.model,
@@ -564,8 +558,8 @@ class TurnRunner:
             run_config=_run_config(number, session),
             limits=limits,
             spare_tokens=window.spare_tokens,
-            when_broken=sorry[number % len(sorry)] if sorry else "",
-            when_tired=tired[number % len(tired)] if tired else "",
+            when_broken=_one_of(role.persona.when_broken, number),
+            when_tired=_one_of(role.persona.when_tired, number),
             refusal=refusal,
             not_again=not_again,
         )
@@ -630,6 +624,11 @@ def _not_to_be_repeated(
     said = last_messages(window.lines, session.capabilities.names)
     asked = (message.text for message in heard.messages if message.addressed)
     return [] if any(wants_repeat(text, said) for text in asked) else said
+
+
+def _one_of(lines: Sequence[str], number: int) -> str:
+    """Return the line that is due in this turn; "" if there are none."""
+    return lines[number % len(lines)] if lines else ""
 
 
 def _numbered(heard: Inbox) -> dict[int, str]:

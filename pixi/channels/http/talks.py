@@ -228,15 +228,7 @@ class Talks:
             instead = None if replaces is None else await replaces()
             if instead is None and not is_new and (answered := await store.answer_to(address, message_id)):
                 return await self._again(address, answered, text, message_id)
-            # A talk has one turn at a time, whatever is said amid it.
-            if not channel.feed.waiting and self._talking[person.id] >= self._turns_per_person:
-                raise Problem(
-                    429,
-                    "Too many replies",
-                    f"{self._turns_per_person} replies to you are being written. Wait for one, or stop it.",
-                    headers={"Retry-After": "2"},
-                )
-            self._limits.message(person)
+            self._check_limits(channel, person)
             now = time.time()
             channel.answers = answers
             reply = TalkReply(channel, message_id)
@@ -271,6 +263,22 @@ class Talks:
         self._watching.add(watching)
         watching.add_done_callback(self._watching.discard)
         return reply
+
+    def _check_limits(self, channel: HttpChannel, person: Principal) -> None:
+        """Count a message of a person.
+
+        Raises:
+            Problem: 429, too many replies are waited for, or a visitor said too much.
+        """
+        # A talk has one turn at a time, whatever is said amid it.
+        if not channel.feed.waiting and self._talking[person.id] >= self._turns_per_person:
+            raise Problem(
+                429,
+                "Too many replies",
+                f"{self._turns_per_person} replies to you are being written. Wait for one, or stop it.",
+                headers={"Retry-After": "2"},
+            )
+        self._limits.message(person)
 
     async def branch_point(self, address: str, message_id: str, seen: Collection[str]) -> int | None:
         """Return the first turn that a client does not know, or wants to have anew; None: it knows all.
