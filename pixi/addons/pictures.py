@@ -13,6 +13,7 @@ from pixi.core.untrusted import prompt_name
 from pixi.toolbox.addon import Addon
 from pixi.toolbox.commands import CameToNothing
 from pixi.toolbox.context import Context, Draft
+from pixi.toolbox.foreign import look_at
 from pixi.web.gif_sources import FoundGif, GifError, GifSource
 
 _log = logging.getLogger("pixi.gifs")
@@ -146,14 +147,8 @@ async def _give_up(tasks: Sequence[asyncio.Future[Any]]) -> None:
     """End what is not wanted any more, whatever came of it; all are told before any is waited for."""
     for task in tasks:
         task.cancel()
-        task.add_done_callback(_look_at)
+        task.add_done_callback(look_at)
     await asyncio.wait(tasks)
-
-
-def _look_at(task: asyncio.Future[Any]) -> None:
-    """Take note of its error, or asyncio would complain that nobody did."""
-    if not task.cancelled():
-        task.exception()
 
 
 def setup(addon: Addon) -> None:

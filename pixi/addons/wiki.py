@@ -3,7 +3,7 @@
 import asyncio
 import hashlib
 import re
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Annotated, Any
 
 from pydantic import Field
@@ -15,7 +15,7 @@ from pixi.core.spending import Count
 from pixi.core.untrusted import clipped, prompt_name
 from pixi.documents.formats.text import BETWEEN_HEADINGS
 from pixi.knowledge.entry import Entry
-from pixi.knowledge.retrieval import RetrievalAgent, silent
+from pixi.knowledge.retrieval import Reader, silent
 from pixi.text.terms import normalise, pieces, telling_runs, without_asking, word_list
 from pixi.toolbox.addon import Addon
 from pixi.toolbox.context import Context
@@ -38,9 +38,6 @@ _CONTRACTED = re.compile(r"n['’]t\b|['’](?:s|re|ve|ll|d|m)\b", re.IGNORECASE
 
 WikiOf = Callable[[Persona], Wiki]
 """The wiki of a persona: one without an address is Wikipedia, in the language that the persona speaks."""
-
-Reader = Callable[[], Awaitable[RetrievalAgent]]
-"""Gives whoever reads pages out; opened when it is first wanted."""
 
 
 def source_of(wiki: str) -> str:
