@@ -32,7 +32,7 @@ _LONGEST_WORDS = 200
 
 
 def gifs_from(source: GifSource, mask: SecretRedactor | None = None) -> Callable[[Addon], None]:
-    """The `setup` that registers `[GIF: …]`, with pictures from there.
+    """Return the `setup` that registers `[GIF: …]`, with pictures from there.
 
     Args:
         source: of the pictures.
@@ -93,7 +93,7 @@ class Seeker:
             await _give_up(begun)
 
     async def seek(self, context: Context, words: str) -> Picture:
-        """A picture for the words; the same one in the same turn.
+        """Return a picture for the words; the same one in the same turn.
 
         Raises:
             CameToNothing: there is none, or its source cannot be asked.

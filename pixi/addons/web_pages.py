@@ -50,7 +50,7 @@ class ReadLimits:
 def web_pages(
     pages: WebPageReader, reader: Reader, mask: SecretRedactor, portion: ReadLimits
 ) -> Callable[[Addon], None]:
-    """The `setup` that registers the tool.
+    """Return the `setup` that registers the tool.
 
     Args:
         pages: reads them.
@@ -174,7 +174,7 @@ def _json_bytes(value: str | dict[str, Any]) -> int:
 
 
 async def _read(pages: WebPageReader, url: str, mask: SecretRedactor) -> WebPage:
-    """The page.
+    """Return the page.
 
     Raises:
         ToolError: it cannot be had, in words for the model.
@@ -189,7 +189,7 @@ async def _read(pages: WebPageReader, url: str, mask: SecretRedactor) -> WebPage
 
 
 def _readings(url: str) -> Iterator[str]:
-    """The address, and what it says where the other side reads the signs that were written with %."""
+    """Yield the address, and what it says where the other side reads the signs that were written with %."""
     for _ in range(_UNQUOTED):
         yield url
         yield unquote_plus(url)

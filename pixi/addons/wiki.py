@@ -41,7 +41,7 @@ WikiOf = Callable[[Persona], Wiki]
 
 
 def source_of(wiki: str) -> str:
-    """The source of a wiki's tools."""
+    """Return the source of a wiki's tools."""
     return f"wiki:{wiki}"
 
 
@@ -60,7 +60,7 @@ def wiki_tools(
     about: str,
     personas: tuple[str, ...] | None,
 ) -> Callable[[Addon], None]:
-    """The `setup` that registers the two tools of a wiki.
+    """Return the `setup` that registers the two tools of a wiki.
 
     Args:
         name: of its section.
@@ -206,13 +206,13 @@ def _told_besides(pages: WikiPages, missing: list[dict[str, Any]], titles: Seque
 
 
 async def _missing(wiki: Wiki, title: str) -> dict[str, Any]:
-    """A title of which there is no page, and those that are like it."""
+    """Return a title of which there is no page, and those that are like it."""
     near = [hit.title for hit in (await wiki.search(title, _NEAREST)).hits]
     return {"title": prompt_name(title)} | ({"nearest": near} if near else {})
 
 
 async def _best(wiki: Wiki, question: str) -> WikiPages:
-    """The pages that a search finds for a question; one that tells what a word may mean is no answer.
+    """Return the pages that a search finds for a question; one that tells what a word may mean is no answer.
 
     Most wikis look for pages that hold every word: what only asks is left out, then all but names and
     numbers.
