@@ -31,7 +31,7 @@ _READING = "The documents are still being read; there may be more to find in a m
 def knowledge_of(
     database: DirectoryDatabase, agent: RetrievalAgent, tool_name: str
 ) -> Callable[[Addon], None]:
-    """The `setup` that registers the two tools of a database.
+    """Return the `setup` that registers the two tools of a database.
 
     Args:
         database: open.

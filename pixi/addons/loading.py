@@ -38,7 +38,7 @@ class AddonError(PixiError):
 
 
 def installed() -> list[AddonSource]:
-    """The addons of installed packages, in order of their names."""
+    """Return the addons of installed packages, in order of their names."""
     found = sorted(entry_points(group=GROUP), key=lambda point: point.name)
     return [_from_entry_point(point) for point in found]
 
@@ -70,13 +70,13 @@ def is_shipped(path: Path) -> bool:
 
 
 def personas_of(paths: Iterable[Path]) -> list[Path]:
-    """The folders of the personas of addons that come along."""
+    """Return the folders of the personas of addons that come along."""
     root = Path(__file__).resolve().parent.parent.parent
     return [root / SHIPPED[path.name].personas for path in paths if is_shipped(path)]
 
 
 def from_file(path: Path) -> AddonSource:
-    """The addon in a file."""
+    """Return the addon in a file."""
     return AddonSource(path.name or str(path), lambda: _module_of(path))
 
 
@@ -176,7 +176,7 @@ def _called(function: Callable[[], T]) -> T:
 
 
 def _told(error: BaseException) -> str:
-    """The error in one line, with the place in the addon where it happened."""
+    """Return the error in one line, with the place in the addon where it happened."""
     if isinstance(error, SyntaxError):
         return f"line {error.lineno}: {error.msg}."
     if isinstance(error, SystemExit):

@@ -182,7 +182,7 @@ Written = Mapping[str, AdaptedSchema | UnusableSchema]
 
 
 def source_of(server: str) -> str:
-    """The source of a server's tools: a persona may name it among its tools."""
+    """Return the source of a server's tools: a persona may name it among its tools."""
     return f"mcp:{server}"
 
 
@@ -320,7 +320,7 @@ async def _call(
 
 
 def _unknown(tools: Sequence[ForeignTool], server: str, wishes: McpSettings) -> Iterator[str]:
-    """Names in the settings that the server does not have, each with the nearest that it has."""
+    """Yield names in the settings that the server does not have, each with the nearest that it has."""
     known = [tool.name for tool in tools]
     for key, names in (("tools", wishes.tools), ("reads", wishes.reads)):
         for name in names or ():

@@ -29,7 +29,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def setup_with(store: Store) -> Callable[[Addon], None]:
-    """The `setup` that registers the tools; what is remembered is kept in an open store."""
+    """Return the `setup` that registers the tools; what is remembered is kept in an open store."""
 
     def setup(addon: Addon) -> None:
         @addon.tool(writes=True, source=SOURCE)
@@ -212,7 +212,7 @@ def _parted(context: Context, memories: Sequence[Memory]) -> tuple[tuple[Memory,
 
 
 def _asker(context: Context, about: str) -> Author | None:
-    """The one of those who ask who is meant; None: it is none of them.
+    """Return the one of those who ask who is meant; None: it is none of them.
 
     Raises:
         ToolError: several of them go by that name.
@@ -230,7 +230,7 @@ def _asker(context: Context, about: str) -> Author | None:
 
 
 def _bare(about: str) -> str:
-    """A name or an id without what models and platforms put round it: `@mo`, `<@123>`, `(id 123)`."""
+    """Return a name or an id without what models and platforms put round it: `@mo`, `<@123>`, `(id 123)`."""
     told = _TOLD_ID.search(about)
     return told[1].strip() if told else about.strip().strip("<>\"'@! ")
 
@@ -259,7 +259,7 @@ async def _fitting(query: str, memories: Sequence[Memory]) -> list[Memory]:
 
 
 async def _meant(what: str, scope: _Scope) -> tuple[Memory, ...]:
-    """The one of that number, or those that fit nearly as well as the best does."""
+    """Return the one of that number, or those that fit nearly as well as the best does."""
     from pixi.text.relevance import most_relevant
 
     number = what.lstrip("#＃ ")

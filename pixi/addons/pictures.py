@@ -13,6 +13,7 @@ from pixi.core.untrusted import prompt_name
 from pixi.toolbox.addon import Addon
 from pixi.toolbox.commands import CameToNothing
 from pixi.toolbox.context import Context, Draft
+from pixi.toolbox.foreign import look_at
 from pixi.web.gif_sources import FoundGif, GifError, GifSource
 
 _log = logging.getLogger("pixi.gifs")
@@ -31,7 +32,7 @@ _LONGEST_WORDS = 200
 
 
 def gifs_from(source: GifSource, mask: SecretRedactor | None = None) -> Callable[[Addon], None]:
-    """The `setup` that registers `[GIF: …]`, with pictures from there.
+    """Return the `setup` that registers `[GIF: …]`, with pictures from there.
 
     Args:
         source: of the pictures.
@@ -92,7 +93,7 @@ class Seeker:
             await _give_up(begun)
 
     async def seek(self, context: Context, words: str) -> Picture:
-        """A picture for the words; the same one in the same turn.
+        """Return a picture for the words; the same one in the same turn.
 
         Raises:
             CameToNothing: there is none, or its source cannot be asked.
@@ -146,14 +147,8 @@ async def _give_up(tasks: Sequence[asyncio.Future[Any]]) -> None:
     """End what is not wanted any more, whatever came of it; all are told before any is waited for."""
     for task in tasks:
         task.cancel()
-        task.add_done_callback(_look_at)
+        task.add_done_callback(look_at)
     await asyncio.wait(tasks)
-
-
-def _look_at(task: asyncio.Future[Any]) -> None:
-    """Take note of its error, or asyncio would complain that nobody did."""
-    if not task.cancelled():
-        task.exception()
 
 
 def setup(addon: Addon) -> None:

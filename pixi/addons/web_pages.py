@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Annotated, Any
@@ -15,7 +15,7 @@ from pixi.core.masking import SecretRedactor
 from pixi.core.spending import Count
 from pixi.fetching.web import WebError
 from pixi.knowledge.entry import Entry
-from pixi.knowledge.retrieval import Fact, RetrievalAgent, silent
+from pixi.knowledge.retrieval import Fact, Reader, RetrievalAgent, silent
 from pixi.toolbox.addon import Addon
 from pixi.toolbox.context import Context
 from pixi.toolbox.tools import EVERYBODY, Rate
@@ -30,9 +30,6 @@ _LEAST_BYTES = 500  # of text in a part
 _UNQUOTED = 5  # times that an address may be written with %
 _EMPTY = "The page holds no text."
 _SAYS_NOTHING = "The page does not seem to say it. Leave `question` out to read the page itself."
-
-Reader = Callable[[], Awaitable[RetrievalAgent]]
-"""Gives whoever reads for a question; opened when it is first wanted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +50,7 @@ class ReadLimits:
 def web_pages(
     pages: WebPageReader, reader: Reader, mask: SecretRedactor, portion: ReadLimits
 ) -> Callable[[Addon], None]:
-    """The `setup` that registers the tool.
+    """Return the `setup` that registers the tool.
 
     Args:
         pages: reads them.
@@ -177,7 +174,7 @@ def _json_bytes(value: str | dict[str, Any]) -> int:
 
 
 async def _read(pages: WebPageReader, url: str, mask: SecretRedactor) -> WebPage:
-    """The page.
+    """Return the page.
 
     Raises:
         ToolError: it cannot be had, in words for the model.
@@ -192,7 +189,7 @@ async def _read(pages: WebPageReader, url: str, mask: SecretRedactor) -> WebPage
 
 
 def _readings(url: str) -> Iterator[str]:
-    """The address, and what it says where the other side reads the signs that were written with %."""
+    """Yield the address, and what it says where the other side reads the signs that were written with %."""
     for _ in range(_UNQUOTED):
         yield url
         yield unquote_plus(url)

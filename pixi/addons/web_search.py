@@ -79,7 +79,7 @@ def web_search_tool(
     personas: tuple[str, ...] | None,
     reads_pages: bool,
 ) -> Callable[[Addon], None]:
-    """The `setup` that registers the tool.
+    """Return the `setup` that registers the tool.
 
     Args:
         way: how it searches.
@@ -175,7 +175,7 @@ class McpSearch:
         return tool
 
     def _arguments(self, tool: Tool, query: str, limit: int) -> dict[str, Any]:
-        """The query and the limit, by the names that the tool has for them."""
+        """Return the query and the limit, by the names that the tool has for them."""
         properties = tool.schema.parameters.get("properties")
         known = properties if isinstance(properties, Mapping) else {}
         name = _named(known, _QUERIES, "string") or _only(tool.schema.parameters, known)
@@ -196,14 +196,14 @@ def _names(server: str, tool: str) -> Iterator[str]:
 
 
 def _named(known: Mapping[str, Any], names: tuple[str, ...], kind: str) -> str | None:
-    """The parameter that has one of these names, however it is written."""
+    """Return the parameter that has one of these names, however it is written."""
     plain = {name.replace("_", "").replace("-", "").casefold(): name for name in known}
     found = (plain.get(name.replace("_", "")) for name in names)
     return next((name for name in found if name is not None and _is(known[name], kind)), None)
 
 
 def _only(schema: Mapping[str, Any], known: Mapping[str, Any]) -> str | None:
-    """The one text that must be given; else the one that there is."""
+    """Return the one text that must be given; else the one that there is."""
     texts = [name for name in known if _is(known[name], "string")]
     required = [name for name in texts if name in schema.get("required", ())]
     return required[0] if len(required) == 1 else texts[0] if len(texts) == 1 else None

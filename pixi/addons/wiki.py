@@ -3,7 +3,7 @@
 import asyncio
 import hashlib
 import re
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Annotated, Any
 
 from pydantic import Field
@@ -15,7 +15,7 @@ from pixi.core.spending import Count
 from pixi.core.untrusted import clipped, prompt_name
 from pixi.documents.formats.text import BETWEEN_HEADINGS
 from pixi.knowledge.entry import Entry
-from pixi.knowledge.retrieval import RetrievalAgent, silent
+from pixi.knowledge.retrieval import Reader, silent
 from pixi.text.terms import normalise, pieces, telling_runs, without_asking, word_list
 from pixi.toolbox.addon import Addon
 from pixi.toolbox.context import Context
@@ -39,12 +39,9 @@ _CONTRACTED = re.compile(r"n['’]t\b|['’](?:s|re|ve|ll|d|m)\b", re.IGNORECASE
 WikiOf = Callable[[Persona], Wiki]
 """The wiki of a persona: one without an address is Wikipedia, in the language that the persona speaks."""
 
-Reader = Callable[[], Awaitable[RetrievalAgent]]
-"""Gives whoever reads pages out; opened when it is first wanted."""
-
 
 def source_of(wiki: str) -> str:
-    """The source of a wiki's tools."""
+    """Return the source of a wiki's tools."""
     return f"wiki:{wiki}"
 
 
@@ -63,7 +60,7 @@ def wiki_tools(
     about: str,
     personas: tuple[str, ...] | None,
 ) -> Callable[[Addon], None]:
-    """The `setup` that registers the two tools of a wiki.
+    """Return the `setup` that registers the two tools of a wiki.
 
     Args:
         name: of its section.
@@ -209,13 +206,13 @@ def _told_besides(pages: WikiPages, missing: list[dict[str, Any]], titles: Seque
 
 
 async def _missing(wiki: Wiki, title: str) -> dict[str, Any]:
-    """A title of which there is no page, and those that are like it."""
+    """Return a title of which there is no page, and those that are like it."""
     near = [hit.title for hit in (await wiki.search(title, _NEAREST)).hits]
     return {"title": prompt_name(title)} | ({"nearest": near} if near else {})
 
 
 async def _best(wiki: Wiki, question: str) -> WikiPages:
-    """The pages that a search finds for a question; one that tells what a word may mean is no answer.
+    """Return the pages that a search finds for a question; one that tells what a word may mean is no answer.
 
     Most wikis look for pages that hold every word: what only asks is left out, then all but names and
     numbers.

@@ -97,7 +97,7 @@ def read(text: str) -> SpotsAndTricks:
 
 
 def _entries(whole: Mapping[str, Any], name: str, faults: list[str]) -> Iterator[Mapping[str, Any]]:
-    """The entries that are right; what is wrong with the others is added to `faults`."""
+    """Yield the entries that are right; what is wrong with the others is added to `faults`."""
     entries = whole.get(name, [])
     if not isinstance(entries, list):
         faults.append(f"{name} must be a list.")

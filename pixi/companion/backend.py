@@ -367,7 +367,7 @@ class CompanionBackend:
         return await self._ask("PUT", path, SpotDraft, body=decision, key=path)
 
     def _user(self, person: str) -> str:
-        """A person as the app knows them: by its own id where it named them, else by ours.
+        """Return a person as the app knows them: by its own id where it named them, else by ours.
 
         An id of its own that reads as one of ours stays whole: a user who is called `discord:7` is not who
         talks on Discord.
@@ -488,7 +488,7 @@ def _refused(status: int, told: bytes, *, writes: bool) -> CompanionError:
 
 
 def _part(text: str) -> str:
-    """An id as one part of a path.
+    """Return an id as one part of a path.
 
     Raises:
         NotFound: it can be none: it would lead elsewhere.

@@ -198,13 +198,13 @@ def _spot_data(spot: Spot, scheme: str) -> SpotData:
 
 
 def _deep(scheme: str, kind: str, thing_id: str) -> str:
-    """A link into the host app. What is no plain id has none: it might lead elsewhere."""
+    """Return a link into the host app. What is no plain id has none: it might lead elsewhere."""
     is_plain = re.fullmatch(r"[\w-]{1,100}", thing_id, re.ASCII)
     return f"{scheme}://{kind}/{thing_id}" if scheme and is_plain else ""
 
 
 def _web(address: str) -> str:
-    """An https address; "" for what is none: a client opens or shows it."""
+    """Return an https address; "" for what is none: a client opens or shows it."""
     return address if _WEB.fullmatch(address) else ""
 
 

@@ -256,7 +256,7 @@ class CompanionData(Protocol):
         ...
 
     async def spot(self, spot_id: str) -> Spot | None:
-        """The spot of that id."""
+        """Return the spot of that id."""
         ...
 
     async def search_tricks(self, words: str, category: str = "", limit: int = 10) -> tuple[Trick, ...]:
@@ -264,7 +264,7 @@ class CompanionData(Protocol):
         ...
 
     async def trick(self, trick_id: str) -> Trick | None:
-        """The trick of that id."""
+        """Return the trick of that id."""
         ...
 
     async def match_tricks(self, names: Sequence[str], category: str = "") -> tuple[TrickMatch, ...]:
@@ -272,11 +272,11 @@ class CompanionData(Protocol):
         ...
 
     async def tricklists(self, person: str, name: str = "") -> tuple[Tricklist, ...]:
-        """The lists of a person, the latest first; with a name those whose names are nearly that."""
+        """Return the lists of a person, the latest first; with a name those whose names are nearly that."""
         ...
 
     async def tricklist(self, person: str, tricklist_id: str) -> Tricklist | None:
-        """The person's own list of that id."""
+        """Return the person's own list of that id."""
         ...
 
     async def create_tricklist(self, person: str, new: NewTricklist, key: str) -> Tricklist:
@@ -288,7 +288,7 @@ class CompanionData(Protocol):
         ...
 
     async def draft(self, draft_id: str) -> SpotDraft | None:
-        """The draft of that id."""
+        """Return the draft of that id."""
         ...
 
     async def drafts(
@@ -347,7 +347,7 @@ def as_float(number: float) -> float:
 
 
 def one_line(text: str) -> str:
-    """Text without line breaks, invisible characters and blanks round it."""
+    """Return text without line breaks, invisible characters and blanks round it."""
     return " ".join(_INVISIBLE.sub(" ", text).split())
 
 

@@ -253,7 +253,7 @@ def _pair(text: str) -> tuple[float, float] | None:
 
 
 def _last(pattern: re.Pattern[str], text: str) -> tuple[float, float] | None:
-    """The last pair of numbers: earlier ones are of places on the way."""
+    """Return the last pair of numbers: earlier ones are of places on the way."""
     found = pattern.findall(text)
     return (float(found[-1][0]), float(found[-1][1])) if found else None
 

@@ -38,7 +38,7 @@ _RADIUS_KM = 6_371.0088
 
 
 def plain(text: str) -> str:
-    """Text as it is compared: in lower case, without accents and signs."""
+    """Return text as it is compared: in lower case, without accents and signs."""
     if text.isascii():
         return " ".join(text.lower().translate(_SIGNS).split())
     spread = unicodedata.normalize("NFKD", text.casefold())

@@ -134,7 +134,7 @@ def _forget(db: Database, person: str) -> None:
 
 
 def _told(db: Database, person: str) -> Any:
-    """All that is kept of a person, as JSON data."""
+    """Return all that is kept of a person, as JSON data."""
     lists = [
         {
             "name": each.name,
@@ -414,7 +414,7 @@ class CompanionTables:
 
 
 def _spots_for(db: Database, search: SpotSearch) -> list[Spot]:
-    """All spots of the kind; where a search has a middle, within its latitudes."""
+    """Return all spots of the kind; where a search has a middle, within its latitudes."""
     where, values = ["1 = 1"], list[object]()
     if search.kind is not None:
         where.append("kind = ?")
@@ -434,7 +434,7 @@ def _spot(db: Database, spot_id: str) -> Spot | None:
 
 
 def _tricks(db: Database, category: str) -> list[Trick]:
-    """All tricks of a category, by its name in any case; "": of all."""
+    """Return all tricks of a category, by its name in any case; "": of all."""
     found = db.execute(f"SELECT {_TRICK} FROM companion_tricks ORDER BY name, id")
     tricks = [_trick(row) for row in found]
     wanted = plain(category)
@@ -452,7 +452,7 @@ def _tricks_of(db: Database, ids: Sequence[str]) -> dict[str, Trick]:
 
 
 def _tricklists(db: Database, person: str) -> tuple[Tricklist, ...]:
-    """All lists of a person, the latest first."""
+    """Return all lists of a person, the latest first."""
     listed: dict[str, list[ListedTrick]] = defaultdict(list)
     for tricklist, trick, name, checked in db.execute(
         "SELECT tricklist, trick, companion_tricks.name, checked FROM companion_listed"
@@ -473,7 +473,7 @@ def _tricklists(db: Database, person: str) -> tuple[Tricklist, ...]:
 
 
 def _drafts(db: Database, which: str, values: Sequence[object]) -> tuple[SpotDraft, ...]:
-    """The drafts that `which`, the end of a statement, chooses."""
+    """Return the drafts that `which`, the end of a statement, chooses."""
     return tuple(
         SpotDraft(*row) for row in db.execute(f"SELECT {_DRAFT} FROM companion_drafts {which}", values)
     )
@@ -489,5 +489,5 @@ def _in_place(columns: str) -> str:
 
 
 def _new_id() -> str:
-    """An id as MongoDB's are: 24 hexadecimal digits, which nobody guesses."""
+    """Return an id as MongoDB's are: 24 hexadecimal digits, which nobody guesses."""
     return secrets.token_hex(12)

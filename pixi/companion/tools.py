@@ -210,7 +210,7 @@ class Companion:
             return {"found": True, "card": card}
 
     async def _matched(self, names: Sequence[str], category: str) -> list[TrickMatch]:
-        """The tricks that are meant, in their order: of the category, else of any."""
+        """Return the tricks that are meant, in their order: of the category, else of any."""
         found = list(await self.data.match_tricks(names, category))
         missing = [match.asked for match in found if match.trick is None]
         if category and missing:

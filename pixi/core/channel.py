@@ -120,7 +120,7 @@ class Archive(Protocol):
     """
 
     async def search(self, query: ArchiveQuery, asking: Asker) -> FoundMessages:
-        """Messages that hold these words, the best first."""
+        """Return messages that hold these words, the best first."""
         ...
 
     async def pins(self, place: str, asking: Asker, *, limit: int) -> FoundMessages:
@@ -132,7 +132,7 @@ class Archive(Protocol):
         ...
 
     async def read(self, where: str, asking: Asker, *, way: Way, limit: int) -> FoundMessages:
-        """Messages of one place, oldest first.
+        """Return messages of one place, oldest first.
 
         `where` is the link of a message; or a place, of which the newest messages are read, or with `after`
         the oldest.

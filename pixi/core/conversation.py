@@ -30,7 +30,7 @@ def all_notes(lines: Iterable[Line]) -> tuple[str, ...]:
 
 
 def without_notes(line: Line, names: Mapping[str, Iterable[str]]) -> Line:
-    """The line without the notes in it; silence stands where there was nothing else.
+    """Return the line without the notes in it; silence stands where there was nothing else.
 
     Args:
         line: of the history.
@@ -58,7 +58,7 @@ _REASONING = re.compile(r"<think>.*?(?:</think>|\Z)", re.DOTALL)
 
 
 def summary_line(summary: str) -> UserLine:
-    """The line that tells a persona what was said before its history."""
+    """Return the line that tells a persona what was said before its history."""
     return UserLine(f"{_HEAD}\n{quoted(summary)}")
 
 
@@ -235,7 +235,7 @@ class Conversation:
         self._cut(max(0.0, self._room(_REPLY) - estimate(said) * self._bounds.factor))
 
     def guess(self, said: UserLine) -> int:
-        """Tokens of a request with this line behind the window, estimated."""
+        """Return tokens of a request with this line behind the window, estimated."""
         return self._prefix + self._total + estimate(said)
 
     def counted(self, guess: int, prompt_tokens: int) -> None:
@@ -280,7 +280,7 @@ class Conversation:
         self._lines = None
 
     def _room(self, free: float) -> float:
-        """Tokens for the history where such a share of the context stays free."""
+        """Return tokens for the history where such a share of the context stays free."""
         return max(0.0, self._bounds.context_tokens * (1 - free) - self._prefix * self._bounds.factor)
 
     def _cut(self, room: float) -> None:
@@ -330,7 +330,7 @@ class _Shown:
         self._bare: _Shown | None = None
 
     def without_notes(self, names: Mapping[str, Iterable[str]]) -> "_Shown":
-        """The same without notes."""
+        """Return the same without notes."""
         if self._bare is None:
             lines = [without_notes(line, names) for line in self.lines]
             self._bare = self if lines == list(self.lines) else _Shown(self.id, lines)

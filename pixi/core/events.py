@@ -240,7 +240,7 @@ TurnEvent = (
 
 
 def to_json(event: TurnEvent) -> dict[str, Any]:
-    """The one JSON form of an event, without its turn, its number and its time."""
+    """Return the one JSON form of an event, without its turn, its number and its time."""
     match event:
         case TurnStarted(_, conversation, persona, answers):
             start = {"conversation": conversation, "persona": persona, "answers": list(answers)}

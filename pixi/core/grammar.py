@@ -119,7 +119,7 @@ _TARGETED = frozenset({SEND, REACT})
 
 
 def command_grammar(commands: Sequence[CommandHelp], *, silence: bool, small: bool) -> str:
-    """The grammar of a whole reply.
+    """Return the grammar of a whole reply.
 
     A note stands first, and once. An argument called `emoji` is one, and where there are choices it is one
     of them. For small models the order is fixed (note, reaction, another command, messages), counts and
@@ -151,7 +151,7 @@ def quoting_grammar(commands: Sequence[CommandHelp], citations: Sequence[Citatio
 
 
 def _sayable(text: str) -> list[str]:
-    """The first sentence of what a document says, and the first two, as a message may hold them."""
+    """Return the first sentence of what a document says, and the first two, as a message may hold them."""
     said: list[str] = []
     for each in filter(None, _SENTENCE_END.split(_plain(text))):
         if said and said[-1].endswith(".") and len(said[-1]) < _SHORTEST_SENTENCE:

@@ -200,7 +200,7 @@ class Request:
 
 
 def estimate(line: Line) -> int:
-    """Tokens of a line, estimated from its characters."""
+    """Return tokens of a line, estimated from its characters."""
     tokens = _TOKENS_PER_LINE + estimate_text(line.text)
     if isinstance(line, UserLine | ToolLine):
         tokens += TOKENS_PER_IMAGE * len(line.images)
@@ -210,17 +210,17 @@ def estimate(line: Line) -> int:
 
 
 def estimate_all(lines: Iterable[Line]) -> int:
-    """Tokens of lines, estimated."""
+    """Return tokens of lines, estimated."""
     return sum(map(estimate, lines))
 
 
 def estimate_tools(tools: Sequence[ToolSchema]) -> int:
-    """Tokens of the tools' descriptions, estimated."""
+    """Return tokens of the tools' descriptions, estimated."""
     return sum(estimate_text(f"{t.name}{t.description}{t.parameters}") for t in tools)
 
 
 def estimate_text(text: str) -> int:
-    """Tokens of a text by itself, estimated."""
+    """Return tokens of a text by itself, estimated."""
     if text.isascii():
         return int(len(text) / _ASCII_CHARACTERS_PER_TOKEN) + 1
     ascii_characters = len(text.encode("ascii", "ignore"))
@@ -264,7 +264,7 @@ class Sources:
 
 
 def traced(sources: Iterable[Cited]) -> str:
-    """The note by which the persona knows later where it had something from."""
+    """Return the note by which the persona knows later where it had something from."""
     return _TRACE + "; ".join(f"{each.title} ({each.url})" if each.title else each.url for each in sources)
 
 
@@ -274,7 +274,7 @@ def is_trace(note: str) -> bool:
 
 
 def sources_in(notes: Iterable[str]) -> Sequence[Cited]:
-    """The sources that stand in the notes of a turn."""
+    """Return the sources that stand in the notes of a turn."""
     return [
         Cited(entry["url"], entry["title"] or "")
         for note in notes

@@ -115,11 +115,11 @@ class SecretRedactor:
         return longest
 
     def hide(self, text: str) -> str:
-        """The text without them."""
+        """Return the text without them."""
         return self._put(text, lambda _: "***")
 
     def cover(self, text: str) -> str:
-        """The text with a dot for each of their characters, so that it keeps its length."""
+        """Return the text with a dot for each of their characters, so that it keeps its length."""
         return self._put(text, lambda secret: "•" * len(secret))
 
     def _put(self, text: str, cover: Callable[[str], str]) -> str:

@@ -101,13 +101,13 @@ def may_be_told(memory: Memory, venue: Venue, conversation: str, present: Collec
 
 
 def one_fact(text: str) -> str:
-    """A fact as it is kept: one line, without what cannot be seen, cut where it is long."""
+    """Return a fact as it is kept: one line, without what cannot be seen, cut where it is long."""
     line = " ".join("".join(c if c.isprintable() or c in _JOINERS else " " for c in text).split())
     return clipped(line, LONGEST_FACT)
 
 
 def those_that_say_the_same(fact: str, others: Sequence[str]) -> list[int]:
-    """The places of the facts among others that say the same as this one: see `says_the_same`."""
+    """Return the places of the facts among others that say the same as this one: see `says_the_same`."""
     near = process.extract_iter(
         fact, others, scorer=fuzz.token_set_ratio, processor=_plain, score_cutoff=_NEAR
     )
@@ -162,7 +162,7 @@ class _Said:
 
 
 def without(line: UserLine, person: str) -> UserLine | None:
-    """A stamped line without the words, the name and the pictures of a person, and reminders of them.
+    """Return a stamped line without the words, the name and the pictures of a person, and reminders of them.
 
     None where nothing is left of it, or where it does not tell whose words it holds.
     """
@@ -200,7 +200,7 @@ def tells_of(text: str, names: Iterable[str], words: Iterable[str], *, besides: 
 
 
 def telling_words(words: Iterable[str], besides: Iterable[str] = ()) -> set[str]:
-    """The words of somebody that may tell of them, but for those that others used too."""
+    """Return the words of somebody that may tell of them, but for those that others used too."""
     own = {word for said in words for word in _TELLING.findall(said.casefold())}
     return own.difference(word for said in besides for word in _TELLING.findall(said.casefold()))
 
@@ -291,7 +291,7 @@ class LinePart:
 
 
 def parts_of(text: str, said: str = "") -> list[LinePart]:
-    """The parts of a user line, in order: joined by line breaks they are the line.
+    """Return the parts of a user line, in order: joined by line breaks they are the line.
 
     `said`: what the message says that stands last, where it is known. In the talk of two no line stands above
     it, so that nothing else tells it from what came to mind.

@@ -236,7 +236,7 @@ class Card:
         return "\n".join(part for part in parts if part)
 
     def fitted(self) -> "Card":
-        """The card as every place can draw it: what is too long is cut, what is no address left out.
+        """Return the card as every place can draw it: what is too long is cut, what is no address left out.
 
         Where `type` is no name, `version` no number from 1 on, or `data` not such data, it is a plain card.
         """
@@ -298,7 +298,7 @@ def card_from_record(kept: str) -> Card:
 
 
 def _as_plain_json(data: Data) -> dict[str, Any] | list[Any] | None:
-    """A copy of it that nobody alters; None: it is no JSON, or too much."""
+    """Return a copy of it that nobody alters; None: it is no JSON, or too much."""
     if isinstance(data, str | bytes):
         return None
     try:
@@ -332,18 +332,18 @@ class Attached:
 
 
 def told_picture(name: str, described: str = "", why_not: str = "") -> str:
-    """A picture by its name; `why_not`: why it is not shown, in a few words."""
+    """Return a picture by its name; `why_not`: why it is not shown, in a few words."""
     described = f", described as: {described}" if described else ""
     return f'[picture "{name}"{described}{f"; {why_not}" if why_not else ""}]'
 
 
 def told_text(name: str, text: str, characters: int) -> str:
-    """A file with its text, as far as it has so many characters."""
+    """Return a file with its text, as far as it has so many characters."""
     return f'[file "{name}":]\n{read_part(text.strip(), characters)}\n[end of "{name}"]'
 
 
 def told_size(size: int) -> str:
-    """Bytes, for people."""
+    """Return bytes, for people."""
     return f"{size / 1_000_000:.1f} MB" if size >= 100_000 else f"{max(size, 100) / 1_000:.1f} kB"
 
 
@@ -353,14 +353,14 @@ def why_not_shown(sees: bool) -> str:
 
 
 def read_part(text: str, characters: int) -> str:
-    """The text within so many characters; where something is missing, how much is told at its end."""
+    """Return the text within so many characters; where something is missing, how much is told at its end."""
     if len(text) <= characters:
         return text
     return f"{text[:characters]}\n[… {len(text) - characters:,} more characters, not read]"
 
 
 def words_of(text: str) -> str:
-    """The words of a message as it is kept, without what it carries."""
+    """Return the words of a message as it is kept, without what it carries."""
     block = _BLOCK.search(text)
     return text if block is None else text[: block.start()]
 

@@ -77,7 +77,7 @@ def prefix(
     small: bool,
     unserved: Collection[str] = (),
 ) -> tuple[Line, ...]:
-    """The lines before the history, the same to the byte for the same persona, commands and person.
+    """Return the lines before the history, the same to the byte for the same persona, commands and person.
 
     Args:
         template: the text round the persona. A paragraph of it whose placeholder has no value is left out.
@@ -111,7 +111,7 @@ def prefix(
 
 
 def _without(reply: str, unserved: Collection[str]) -> str:
-    """An example's reply without the lines of some commands."""
+    """Return an example's reply without the lines of some commands."""
     if not unserved:
         return reply
     names = "|".join(map(re.escape, sorted(unserved)))
@@ -128,7 +128,7 @@ def _written_out(template: str, values: Mapping[str, str]) -> str:
 
 
 def _first_paragraph(prompt: str) -> str:
-    """The first paragraph that is no heading, cut at a sentence's end where it is long."""
+    """Return the first paragraph that is no heading, cut at a sentence's end where it is long."""
     paragraphs = (" ".join(p.split()) for p in re.split(r"\n\s*\n", prompt) if not p.lstrip().startswith("#"))
     text = next((p for p in paragraphs if p), "")
     if len(text) <= _SMALL_PERSONA_CHARACTERS:
@@ -153,7 +153,7 @@ def _told_language(tag: str) -> str:
 
 
 def _turns(persona: Persona, examples: Iterable[Example], commands: Sequence[CommandHelp]) -> list[Line]:
-    """A few examples as turns, in the form in which small models follow them best.
+    """Return a few examples as turns, in the form in which small models follow them best.
 
     The bundled model was tried with each: with notes in its examples it answers its own note instead of the
     person, and lower-case sentences without full stops make it babble. So the notes are left out, and
@@ -173,7 +173,7 @@ def _turns(persona: Persona, examples: Iterable[Example], commands: Sequence[Com
 
 
 def _sentences(text: str, persona: Persona) -> str:
-    """A message with capitals and full stops."""
+    """Return a message with capitals and full stops."""
     text = re.sub(r"(^|[.!?]\s+)(\w)", lambda found: found[1] + found[2].upper(), text.strip())
     text = re.sub(rf"\b{re.escape(persona.name)}\b", lambda _: persona.name, text, flags=re.IGNORECASE)
     if persona.language.startswith("en"):

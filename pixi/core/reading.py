@@ -34,7 +34,7 @@ _CODE_BLOCK = "```\ncode\n```"
 
 
 def written(name: str, argument: str, names: Mapping[str, Iterable[str]], target: int = 0) -> str:
-    """A command as a model should have written it: `[SEND: hi]`, or `[SEND #3: hi]` with a target.
+    """Return a command as a model should have written it: `[SEND: hi]`, or `[SEND #3: hi]` with a target.
 
     Brackets that do not balance are escaped and control words broken, so that the reading of
     `[NAME: argument]` gives `argument`.
@@ -62,7 +62,7 @@ def written(name: str, argument: str, names: Mapping[str, Iterable[str]], target
 
 
 def read_again(text: str, names: Mapping[str, Iterable[str]]) -> list[CommandEnded]:
-    """The whole commands in a text; a broken one counts as none."""
+    """Return the whole commands in a text; a broken one counts as none."""
     stream = CommandStream(names)
     events = [*stream.feed(text), *stream.close()]
     return [event for event in events if isinstance(event, CommandEnded) and event.complete]
@@ -211,13 +211,13 @@ class ReplyReading:
         return []
 
     def _feed_last(self, text: str) -> list[CommandEvent]:
-        """The piece in which the reply grows too long: what fits of it."""
+        """Return the piece in which the reply grows too long: what fits of it."""
         events = self._sift(self._parser.feed(text[: self._left]))
         self.closed = True
         return events
 
     def close(self) -> list[CommandEvent]:
-        """The reply is over; gives what the parser still held, unless a limit was reached before."""
+        """Return the reply is over; gives what the parser still held, unless a limit was reached before."""
         if self.over:
             return []
         events = [event for step in self.closing() for event in step]
@@ -240,7 +240,7 @@ class ReplyReading:
         self.limit = self.limit or limit
 
     def message(self, text: str, *, complete: bool = True) -> list[CommandEvent]:
-        """A message that no command held: prose, or words said in the model's place."""
+        """Return a message that no command held: prose, or words said in the model's place."""
         if SEND not in self._names or not self._commands_left:
             return []
         self._commands_left -= 1
@@ -252,7 +252,7 @@ class ReplyReading:
         return [CommandStarted(SEND), CommandText(text), CommandEnded(SEND, text, complete)]
 
     def _sift(self, events: list[Event]) -> list[CommandEvent]:
-        """The command events among them; prose, calls and limits are taken note of."""
+        """Return the command events among them; prose, calls and limits are taken note of."""
         sifted: list[CommandEvent] = []
         for event in events:
             if self.over:
@@ -292,7 +292,7 @@ class ReplyReading:
         return [*sent, event]
 
     def _cut_argument(self, event: CommandText) -> list[CommandEvent]:
-        """The open command ends in this piece, where it grows too long, and with it the reply."""
+        """Return the open command ends in this piece, where it grows too long, and with it the reply."""
         argument = "".join(self._argument)[: self._limits.argument_characters].strip()
         self.acts.append(Act(self._name, argument, self._separator, target=self._target))
         self.exceed("argument_characters")
@@ -418,12 +418,12 @@ class RepeatFilter:
 
 
 def words_of(text: str) -> str:
-    """The words of a message alone: no case, no punctuation, no emoji."""
+    """Return the words of a message alone: no case, no punctuation, no emoji."""
     return " ".join(_WORD.findall(_APOSTROPHES.sub("", text.casefold())))
 
 
 def last_messages(history: Sequence[Line], names: Mapping[str, Iterable[str]]) -> list[str]:
-    """The last messages that the persona said, oldest first.
+    """Return the last messages that the persona said, oldest first.
 
     Args:
         history: of the conversation.

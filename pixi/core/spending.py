@@ -90,22 +90,22 @@ KINDS: tuple[Kind, ...] = ("messages", "tokens", "writes")
 
 
 def day_of(seconds: float) -> int:
-    """The day of a moment (seconds since the epoch), counted from 1970, in UTC."""
+    """Return the day of a moment (seconds since the epoch), counted from 1970, in UTC."""
     return int(seconds // DAY_SECONDS)
 
 
 def date_of(day: int) -> date:
-    """The date of a day."""
+    """Return the date of a day."""
     return date.fromordinal(_FIRST_DAY + day)
 
 
 def first_of_month(day: int) -> int:
-    """The first day of the month in which a day lies."""
+    """Return the first day of the month in which a day lies."""
     return day - date_of(day).day + 1
 
 
 def next_month(day: int) -> date:
-    """The first day after the month in which a day lies."""
+    """Return the first day after the month in which a day lies."""
     today = date_of(day)
     return date(today.year + today.month // 12, today.month % 12 + 1, 1)
 
@@ -276,7 +276,7 @@ def way_of_searching(name: str) -> str:
 
 
 def search_prices(dollars: float | None) -> Prices | None:
-    """The prices of a way of searching, by those of one search; None: not known."""
+    """Return the prices of a way of searching, by those of one search; None: not known."""
     return None if dollars is None else Prices(0.0, 0.0, 0.0, dollars)
 
 
@@ -332,7 +332,7 @@ def every_day(rows: Sequence[UsageEntry], first: int, last: int) -> list[UsageEn
 
 
 def summed_up(when: str, spent: UsageEntry) -> str:
-    """One sentence of all that was used."""
+    """Return one sentence of all that was used."""
     usage = spent.usage
     searches = f"{usage.searches:,} web {_many('search', usage.searches)}, " if usage.searches else ""
     return (
@@ -356,7 +356,7 @@ def of_searches(ways: Sequence[UsageEntry]) -> str:
 
 
 def short(count: int) -> str:
-    """A number as one reads it at a glance."""
+    """Return a number as one reads it at a glance."""
     for unit, size in (("G", 1_000_000_000), ("M", 1_000_000), ("k", 1_000)):
         if count >= 10 * size or (unit != "k" and count >= size):
             return f"{count / size:.3g}{unit}" if count < 999.5 * size else f"{count / size:,.0f}{unit}"
@@ -370,7 +370,7 @@ def share(row: UsageEntry) -> str:
 
 
 def dollars(cost: float) -> str:
-    """A sum; small ones to the first two digits that count."""
+    """Return a sum; small ones to the first two digits that count."""
     if 0 < cost < 0.0001:
         return "<$0.0001"
     return f"${cost:.2g}" if 0 < cost < 0.095 else f"${cost:,.2f}"
@@ -384,7 +384,7 @@ def cost_of(row: UsageEntry) -> str:
 
 
 def how_many(number: int, thing: str, things: str = "") -> str:
-    """A number with what is counted: `1 message`, `2 messages`."""
+    """Return a number with what is counted: `1 message`, `2 messages`."""
     return f"{number:,} {thing if number == 1 else things or thing + 's'}"
 
 

@@ -69,7 +69,7 @@ def stamp(
     reminders: Sequence[Reminder | Citation] = (),
     broke_off: bool = False,
 ) -> UserLine:
-    """The new user line: what was written since the last reply, with who and when, and the pictures.
+    """Return the new user line: what was written since the last reply, with who and when, and the pictures.
 
     Args:
         messages: in order, at least one.
@@ -136,7 +136,7 @@ class _Stamp:
             last = message
 
     def _rests_on(self, message: Message) -> Iterator[str]:
-        """The earlier messages that it rests on, as far as the persona was not shown them."""
+        """Yield the earlier messages that it rests on, as far as the persona was not shown them."""
         for each in message.quoted:
             own = each.author is None
             text = quoted(clipped(each.text, _LONGEST_OWN if own else _LONGEST_QUOTATION))
@@ -151,7 +151,7 @@ class _Stamp:
         return earlier.author is not None and earlier.number > 0 and shown
 
     def _head(self, message: Message, *, named: bool, goes_on: bool) -> str:
-        """The line above somebody's words; "" where nothing need be said.
+        """Return the line above somebody's words; "" where nothing need be said.
 
         Args:
             goes_on: the words above are the same person's, who need not be named again.
@@ -193,7 +193,7 @@ def _reminding(reminders: Sequence[Reminder | Citation]) -> Iterator[str]:
 
 
 def _cited_shortly(citation: Citation) -> str:
-    """The same on one line, for a small model. No quotation mark in it but those round the words."""
+    """Return the same on one line, for a small model. No quotation mark in it but those round the words."""
     return f'{prompt_name(citation.source)} says: "{prompt_name(citation.text, longest=_LONGEST_CITED)}"'
 
 
@@ -226,7 +226,7 @@ class Stamped(Protocol):
     """Makes the line of messages: see `pixi.core.stamps.stamp`."""
 
     def __call__(self, messages: Sequence[Message], *, reminders: Sequence[Reminder | Citation]) -> UserLine:
-        """The line."""
+        """Return the line."""
         ...
 
 
@@ -245,7 +245,7 @@ class LineFitter:
     tokens: float
 
     def line(self, messages: Sequence[Message]) -> UserLine:
-        """The line of these messages, at least one.
+        """Return the line of these messages, at least one.
 
         Where they are too long, there goes as much as must, in this order: what was merely overheard, the
         oldest first; what messages quote; what comes to mind; pictures; the middle of the longest messages.

@@ -270,7 +270,7 @@ class Turn:
         return self._reading.closing()
 
     def end_round(self) -> list[CommandEvent]:
-        """The stream is over; gives what was still open, and prose if it is to be sent."""
+        """Return the stream is over; gives what was still open, and prose if it is to be sent."""
         events = self._close_reply()
         last = self._rounds[-1]
         if last.calls and not self._reading.over:
@@ -306,7 +306,7 @@ class Turn:
         self.finish = "stop"
 
     def break_off(self) -> list[CommandEvent]:
-        """The stream failed: nothing more is asked; gives the open command, as far as it got."""
+        """Return the stream failed: nothing more is asked; gives the open command, as far as it got."""
         events = self._close_reply() if self._state == "read" else []
         self._state = "done"
         return events
@@ -334,7 +334,7 @@ class Turn:
         self._tools_are_over = True
 
     def say(self, text: str) -> list[CommandEvent]:
-        """A message said in the model's place; it is one of the turn's commands."""
+        """Return a message said in the model's place; it is one of the turn's commands."""
         return self._reading.message(text) if self._rounds else []
 
     def answer(self, call: ToolCall, text: str, images: tuple[Image, ...] = ()) -> None:

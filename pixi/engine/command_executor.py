@@ -23,7 +23,7 @@ from pixi.store.kept import CommandOutcome, Mark
 from pixi.store.store import Store
 from pixi.toolbox.commands import CameToNothing, Command, CommandRegistry
 from pixi.toolbox.context import Context, Draft
-from pixi.toolbox.foreign import foreign, give_up, within
+from pixi.toolbox.foreign import foreign, give_up, look_at, within
 
 _ACT_SECONDS = 30.0  # how long an act that was begun may take to end when the turn is over
 _STOP_SECONDS = 2.0  # the same, when somebody waits for the stop
@@ -565,10 +565,4 @@ class Prefetch:
         command = self._commands.get(name)
         if command is not None and command.begins is not None and len(self._begun) < _AT_ONCE:
             self._open = asyncio.create_task(command.begins(self._context, draft))
-            self._open.add_done_callback(_look_at)
-
-
-def _look_at(task: asyncio.Task[Any]) -> None:
-    """Take note of its error, which may be nobody's business any more; who awaits it gets it all the same."""
-    if not task.cancelled():
-        task.exception()
+            self._open.add_done_callback(look_at)

@@ -39,6 +39,7 @@ from pixi.core.untrusted import clipped
 from pixi.engine.usage import TurnUsage
 from pixi.store.kept import Outcome
 from pixi.store.store import Store
+from pixi.toolbox.foreign import look_at
 from pixi.toolbox.results import with_picture_checked
 
 _log = logging.getLogger("pixi.engine")
@@ -584,7 +585,7 @@ class TurnActions:
         else:
             work = self._store.settle(self._turn, sequence, outcome, platform_id, later=True)
             self._outcomes.append(asyncio.ensure_future(work))
-            self._outcomes[-1].add_done_callback(_look_at)
+            self._outcomes[-1].add_done_callback(look_at)
 
     async def _recorded(self) -> None:
         """Wait until what was told before is on record.
@@ -613,12 +614,6 @@ class TurnActions:
 def _is_there(recording: asyncio.Future[None]) -> bool:
     """Return True for what is on record, False for what is not yet, or cannot be."""
     return recording.done() and not recording.cancelled() and recording.exception() is None
-
-
-def _look_at(recording: asyncio.Future[None]) -> None:
-    """Take note of its error: where an outcome cannot be recorded, neither can the turn's end."""
-    if not recording.cancelled():
-        recording.exception()
 
 
 def _command(performed: Planned | None) -> str:

@@ -181,7 +181,7 @@ class Lookups:
         self._turns = asyncio.Semaphore(_AT_ONCE)
 
     async def __call__(self, host: str, port: int) -> Sequence[str]:
-        """The addresses.
+        """Return the addresses.
 
         Raises:
             OSError: there are none.
@@ -239,7 +239,7 @@ class Gate(AbstractResolver):
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
     ) -> list[ResolveResult]:
-        """The addresses of a host, all of them allowed.
+        """Return the addresses of a host, all of them allowed.
 
         Raises:
             Refused: one of them is not.
@@ -268,13 +268,13 @@ class Gate(AbstractResolver):
         return address, port
 
     def may_dial(self, address: str, port: int) -> bool:
-        """The last look, right before a packet is sent."""
+        """Return the last look, right before a packet is sent."""
         return _is_open(address)
 
     def socket_for(
         self, info: tuple[int, int, int, str, tuple[str, int] | tuple[str, int, int, int]]
     ) -> socket.socket:
-        """A socket to dial an address with.
+        """Return a socket to dial an address with.
 
         Raises:
             NotPublic: it may not be dialled.
@@ -341,7 +341,7 @@ def session_through(gate: Gate) -> ClientSession:
 
 
 def parsed(text: str, *, trusted: bool = False) -> URL:
-    """The address, with its host in the one form that is looked up; without a fragment.
+    """Return the address, with its host in the one form that is looked up; without a fragment.
 
     Args:
         text: as it was written.
@@ -408,7 +408,7 @@ def joined(base: URL, location: str) -> str:
 
 
 def _plain_host(host: str) -> str:
-    """The host without the dot that may end it.
+    """Return the host without the dot that may end it.
 
     Raises:
         Refused: it could be read in more than one way.

@@ -128,7 +128,7 @@ class Wanted:
         self._cut = cut
 
     async def read(self, response: ClientResponse) -> Fetched:
-        """The answer, if it is one that is wanted.
+        """Return the answer, if it is one that is wanted.
 
         Raises:
             WebError: it is not.
@@ -146,7 +146,7 @@ class Wanted:
 
 
 async def _body(response: ClientResponse, most: int, *, cut: bool) -> bytes:
-    """The body, unpacked.
+    """Return the body, unpacked.
 
     Raises:
         WebError: it is larger than `most`, and not to be cut; or broken.
@@ -195,7 +195,7 @@ def _is_among(kind: str, types: Collection[str]) -> bool:
 
 
 def _kind(response: ClientResponse) -> str:
-    """The type; "" for what is none."""
+    """Return the type; "" for what is none."""
     kind = response.headers.get("Content-Type", "").partition(";")[0].strip().lower()
     return kind if _KIND.fullmatch(kind) else ""
 

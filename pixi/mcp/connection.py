@@ -96,7 +96,7 @@ def in_words(error: BaseException, wire: ConnectionLog) -> str:
 
 
 def innermost(error: BaseException) -> BaseException:
-    """The first that is in groups within groups."""
+    """Return the first that is in groups within groups."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error
@@ -122,7 +122,7 @@ _LONGEST_ADDRESS = 500
 
 
 def called(server: str, result: CallToolResult) -> CallResult:
-    """The parts of a result.
+    """Return the parts of a result.
 
     Raises:
         CallFailed: it is an error; holds the server's own words.
@@ -307,7 +307,7 @@ class McpConnection:
             self.stale.set()
 
     async def list(self) -> Listing:
-        """All tools, page by page.
+        """Return all tools, page by page.
 
         Raises:
             Lost: it gives none.

@@ -91,12 +91,12 @@ Where = Program | NetworkServer
 
 
 def visible(text: str) -> str:
-    """The text with all written out that a terminal would obey or not show."""
+    """Return the text with all written out that a terminal would obey or not show."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
 
 
 def digest(value: object) -> str:
-    """The same short text for the same value of JSON, and another for another."""
+    """Return the same short text for the same value of JSON, and another for another."""
     told = json.dumps(value, sort_keys=True, ensure_ascii=True)
     return hashlib.sha256(told.encode("ascii")).hexdigest()
 
@@ -259,7 +259,7 @@ def kept(tool: ForeignTool) -> ApprovedTool:
 
 
 def in_full(tool: ForeignTool) -> tuple[str, str]:
-    """All that a tool says of itself, and its schema as JSON."""
+    """Return all that a tool says of itself, and its schema as JSON."""
     told = "\n".join(filter(None, (tool.title, tool.description, _harm(tool))))
     return told, json.dumps(tool.schema, sort_keys=True, ensure_ascii=False)
 

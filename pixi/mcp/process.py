@@ -62,7 +62,7 @@ async def running(program: Program) -> AsyncGenerator[Running, None]:
 
 
 def found(program: Program) -> str:
-    """The path of what is run.
+    """Return the path of what is run.
 
     Raises:
         NotStarted: there is no such program.

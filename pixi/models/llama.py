@@ -278,7 +278,7 @@ class LocalModel(PushedModel):
         return {**self._style, **(dry if request.repeats != "free" else {})}
 
     async def _again(self) -> LlamaProcess:
-        """The process, started again if it died.
+        """Return the process, started again if it died.
 
         Raises:
             ModelError: it is closed, it died twice, or it cannot be started again.
@@ -360,7 +360,7 @@ def _tool_form(parameters: float | None, wanted: ToolMode) -> ToolMode:
 
 
 def _threads() -> int:
-    """All processors that this program may use, but one.
+    """Return all processors that this program may use, but one.
 
     llama.cpp's threads wait for each other by spinning: as soon as anything else wants a processor too,
     this program itself for instance, one thread more makes the bundled model eight times slower.

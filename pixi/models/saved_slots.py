@@ -106,7 +106,7 @@ class SavedSlots:
 
 
 def slots_folder() -> Path:
-    """The folder of all such files."""
+    """Return the folder of all such files."""
     return cache_folder() / "slots"
 
 

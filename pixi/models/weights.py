@@ -83,7 +83,7 @@ async def bundled_weights(progress: Progress, bundle: Bundle = SMOLLM2) -> Path:
 
 
 def installed(bundle: Bundle = SMOLLM2) -> Path | None:
-    """The weights inside the installed package, which is not imported: that would pull in others."""
+    """Return the weights inside the installed package, which is not imported: that would pull in others."""
     spec = importlib.util.find_spec(bundle.package)
     for folder in (spec.submodule_search_locations or ()) if spec else ():
         for path in sorted(Path(folder).glob("*.gguf")):
@@ -92,13 +92,13 @@ def installed(bundle: Bundle = SMOLLM2) -> Path | None:
 
 
 def cached(bundle: Bundle = SMOLLM2) -> Path | None:
-    """The weights that were fetched before."""
+    """Return the weights that were fetched before."""
     path = _kept_as(bundle)
     return path if path.is_file() else None
 
 
 def cache_folder() -> Path:
-    """The folder for what can be fetched again, as each system has it."""
+    """Return the folder for what can be fetched again, as each system has it."""
     if sys.platform == "win32":
         base = os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local"
     elif sys.platform == "darwin":
@@ -109,7 +109,7 @@ def cache_folder() -> Path:
 
 
 def checked(path: Path) -> Path:
-    """A `.gguf` file that somebody named, made absolute.
+    """Return a `.gguf` file that somebody named, made absolute.
 
     Raises:
         ConfigError: it is not there, cannot be read, or is none.

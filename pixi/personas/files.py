@@ -83,7 +83,7 @@ def parse_persona(text: str, path: Path) -> LoadedPersona:
 
 
 def shown(path: Path) -> str:
-    """The path as a person can be shown it, whatever bytes are in it."""
+    """Return the path as a person can be shown it, whatever bytes are in it."""
     return display_path(path)
 
 
@@ -144,7 +144,7 @@ def _parse(text: str, path: Path, faults: list[LintError]) -> LoadedPersona:
 
 
 def _split(text: str, faults: list[LintError]) -> tuple[FrontMatter, str, int]:
-    """The front matter, the Markdown below it, and the line on which that begins."""
+    """Return the front matter, the Markdown below it, and the line on which that begins."""
     lines = text.split("\n")
     opens = next((index for index, line in enumerate(lines) if line.strip()), None)
     if opens is None:
@@ -172,13 +172,13 @@ def _unknown_placeholders(text: str, first_line: int) -> Iterator[LintWarning]:
 
 
 def _name_from(path: Path) -> str:
-    """A persona's name where its file gives none: the file's own."""
+    """Return a persona's name where its file gives none: the file's own."""
     words = re.sub("[-_]+", " ", unicodedata.normalize("NFC", shown(Path(path.stem))))
     return " ".join(words.split()) or "persona"
 
 
 def _read_text(path: Path) -> str:
-    """The file's text. Whatever stands in the way is a `ConfigError`."""
+    """Return the file's text. Whatever stands in the way is a `ConfigError`."""
     try:
         status = path.stat()
         problem = _not_a_text_file(status.st_mode, status.st_size)
@@ -228,7 +228,7 @@ Found = LoadedPersona | BrokenPersona
 
 
 def shipped_folder() -> Path:
-    """The folder of the personas that come with Pixi, in an installed package and in a checkout."""
+    """Return the folder of the personas that come with Pixi, in an installed package and in a checkout."""
     package = Path(__file__).resolve().parent.parent
     installed = package / "shipped" / "personas"
     return installed if installed.is_dir() else package.parent / "personas"
@@ -248,7 +248,7 @@ def persona_folders(own: Path, *, must_exist: bool = False) -> tuple[Path, ...]:
 
 
 def list_personas(folders: Sequence[Path], drafts: Mapping[Path, str] = {}) -> list[Found]:
-    """Every persona that can be found by name, and every file that is broken.
+    """Return every persona that can be found by name, and every file that is broken.
 
     A file is left out where an earlier folder has a persona of the same name. A folder that does not
     exist is empty.
@@ -292,7 +292,7 @@ def find_persona(name_or_path: str, folders: Sequence[Path]) -> Persona:
 
 
 def _find_in(folder: Path, wanted: str) -> Found | None:
-    """The file of that name; only where there is none, all are read for the names in them."""
+    """Return the file of that name; only where there is none, all are read for the names in them."""
     paths = list(_files(folder))
     for path in paths:
         if name_key(path.stem) == wanted:
@@ -321,7 +321,7 @@ def _unknown(name: str, folders: Sequence[Path]) -> str:
 
 
 def _with_namesakes(here: list[Found]) -> Iterator[Found]:
-    """The files of a folder; one whose persona has the name of another before it is told so."""
+    """Yield the files of a folder; one whose persona has the name of another before it is told so."""
     first: dict[str, Path] = {}
     for each in here:
         if isinstance(each, BrokenPersona):
@@ -336,13 +336,13 @@ def _with_namesakes(here: list[Found]) -> Iterator[Found]:
 
 
 def _keys(found: Found) -> set[str]:
-    """The names under which a file is found."""
+    """Return the names under which a file is found."""
     names = {found.path.stem} if isinstance(found, BrokenPersona) else {found.path.stem, found.persona.name}
     return {name_key(name) for name in names}
 
 
 def _files(folder: Path) -> Iterator[Path]:
-    """The Markdown files of a folder in order of name, but for hidden ones and the folder's README."""
+    """Yield the Markdown files of a folder in order of name, but for hidden ones and the folder's README."""
     try:
         paths = sorted(folder.iterdir())
     except FileNotFoundError:

@@ -46,7 +46,7 @@ _EXPECTED = "an https address or the name of a picture (png, jpg, gif or webp) b
 
 
 def find_avatar(written: str, line: int, path: Path) -> tuple[str, LintWarning | None]:
-    """The address or the absolute path of the picture; "" with a remark where there is no such file.
+    """Return the address or the absolute path of the picture; "" with a remark where there is no such file.
 
     Args:
         written: what the front matter says.
@@ -148,7 +148,7 @@ def read_entries(text: str, first_line: int) -> Iterator[FrontMatterEntry]:
 
 
 def find_unfit(text: str) -> re.Match[str] | None:
-    """The first control character or lone surrogate: no prompt, terminal or server takes them well."""
+    """Return the first control character or lone surrogate: no prompt, terminal or server takes them well."""
     return _UNFIT.search(text)
 
 
@@ -162,11 +162,11 @@ class _Walk:
         self._events: Iterator[yaml.Event] = yaml.parse(text, Loader=yaml.SafeLoader)
 
     def line_at(self, index: int) -> int:
-        """The line of a character. The YAML parser counts more line breaks than editors do."""
+        """Return the line of a character. The YAML parser counts more line breaks than editors do."""
         return self._first_line + self._text.count("\n", 0, min(index, self._end))
 
     def entries(self) -> Iterator[FrontMatterEntry]:
-        """The entries, in order. Raises `LintError`, and whatever the YAML parser raises."""
+        """Yield the entries, in order. Raises `LintError`, and whatever the YAML parser raises."""
         event = self._next()
         while isinstance(event, yaml.StreamStartEvent | yaml.DocumentStartEvent):
             event = self._next()
@@ -320,7 +320,7 @@ def read_front_matter(text: str, first_line: int = 1) -> tuple[FrontMatter, list
 
 
 def _checked(entries: Iterator[FrontMatterEntry], faults: list[LintError]) -> dict[str, FrontMatterEntry]:
-    """The entries by key. One whose key is not known or stands a second time is a fault."""
+    """Return the entries by key. One whose key is not known or stands a second time is a fault."""
     by_key: dict[str, FrontMatterEntry] = {}
     try:
         for entry in entries:
@@ -359,7 +359,7 @@ class _Values:
         return {key: entry.line for key, entry in self._entries.items()}
 
     def text(self, key: str) -> str:
-        """One text, "" where there is none."""
+        """Return one text, "" where there is none."""
         entry = self._entries.get(key)
         if entry is None:
             return ""
@@ -369,7 +369,7 @@ class _Values:
         return entry.texts[0].strip()
 
     def title(self, key: str, longest: int) -> str:
-        """One text that fits on a line."""
+        """Return one text that fits on a line."""
         text = " ".join(self.text(key).split())
         if len(text) > longest:
             line = self._entries[key].line
@@ -379,7 +379,7 @@ class _Values:
         return text
 
     def texts(self, key: str) -> tuple[str, ...]:
-        """A list of texts; one text alone is a list of one."""
+        """Return a list of texts; one text alone is a list of one."""
         entry = self._entries.get(key)
         stripped = [text.strip() for text in entry.texts] if entry else []
         return tuple(text for text in stripped if text)
@@ -395,7 +395,7 @@ class _Values:
         return tuple(dict.fromkeys(word for word in words if word))
 
     def commands(self, key: str) -> tuple[str, ...] | None:
-        """A list of names as commands have them."""
+        """Return a list of names as commands have them."""
         words = self.words(key)
         for word in words or ():
             if not _COMMAND.fullmatch(word):
@@ -412,14 +412,14 @@ class _Values:
         return self._otherwise(key, written, default, "`yes` or `no`")
 
     def number(self, key: str, least: int, most: int) -> int | None:
-        """A whole number; None where nothing is written."""
+        """Return a whole number; None where nothing is written."""
         written = self.text(key)
         if _DIGITS.fullmatch(written) and least <= int(written) <= most:
             return int(written)
         return self._otherwise(key, written, None, f"a number from {least} to {most}")
 
     def pace(self, key: str, default: Pace) -> Pace:
-        """One of the paces."""
+        """Return one of the paces."""
         written = self.text(key)
         for pace in _PACES:
             if pace == written.lower():
@@ -427,14 +427,14 @@ class _Values:
         return self._otherwise(key, written, default, " or ".join(f"`{pace}`" for pace in _PACES))
 
     def language(self, key: str, default: str) -> str:
-        """A BCP 47 tag."""
+        """Return a BCP 47 tag."""
         written = self.text(key)
         if _LANGUAGE_TAG.fullmatch(written):
             return written
         return self._otherwise(key, written, default, "a language tag such as `en`, `fa` or `zh-CN`")
 
     def _otherwise(self, key: str, written: str, default: _T, expected: str) -> _T:
-        """The default where nothing is written; what is written instead of `expected` is a fault."""
+        """Return the default where nothing is written; what is written instead of `expected` is a fault."""
         if written:
             text = f"`{key}` is {expected}, not `{display_line(written, 40)}`."
             self._faults.append(LintError(self._entries[key].line, text))

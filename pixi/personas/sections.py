@@ -76,7 +76,7 @@ def read_sections(text: str, first_line: int) -> Sections:
 
 
 def number_lines(text: str, first_line: int) -> tuple[list[SourceLine], int | None]:
-    """The lines of a Markdown text, each told whether it is code; and where a fence opens for good."""
+    """Return the lines of a Markdown text, each told whether it is code; and where a fence opens for good."""
     lines: list[SourceLine] = []
     fence, opened = "", None
     for number, line in enumerate(text.split("\n"), first_line):
@@ -90,7 +90,7 @@ def number_lines(text: str, first_line: int) -> tuple[list[SourceLine], int | No
 
 
 def join(lines: Iterable[SourceLine]) -> str:
-    """The text of the lines, without empty ones around it."""
+    """Return the text of the lines, without empty ones around it."""
     return "\n".join(line.text for line in lines).strip("\n").rstrip()
 
 
@@ -103,7 +103,7 @@ def _special(title: str) -> str:
 
 
 def _almost(line: SourceLine) -> Iterator[LintWarning]:
-    """A heading that is nearly one of the two: its section would silently become part of the prompt."""
+    """Yield a heading that is nearly one of the two: its section would silently become part of the prompt."""
     written = _ALMOST_HEADING.fullmatch(line.text.strip())
     if not written:
         return
@@ -180,7 +180,7 @@ def _pairs(lines: Iterable[SourceLine]) -> Iterator[tuple[list[SourceLine], list
 
 
 def _without_fence(block: list[SourceLine]) -> tuple[SourceLine, ...]:
-    """A reply without empty lines around it, and without the fence round the whole of it."""
+    """Return a reply without empty lines around it, and without the fence round the whole of it."""
     reply = _without_margins(block)
     fenced = len(reply) > 1 and all(line.in_code for line in reply) and not reply[-1].text.strip(" `~")
     return _without_margins(reply[1:-1]) if fenced else reply
@@ -226,13 +226,13 @@ def check_reply(exchange: Exchange, commands: tuple[str, ...] | None) -> Iterato
 
 
 def _canonical(name: str) -> str:
-    """The name of a command that may be written as an alias of a built-in one."""
+    """Return the name of a command that may be written as an alias of a built-in one."""
     lower = name.lower()
     return next((built_in for built_in, aliases in BUILT_IN.items() if lower in aliases), lower)
 
 
 def _events(reply: tuple[SourceLine, ...], stream: CommandStream) -> Iterator[tuple[int, Event]]:
-    """The events of a reply, each with the line on which it, or the command it ends, began."""
+    """Yield the events of a reply, each with the line on which it, or the command it ends, began."""
     number = opened = reply[0].number
     for line in reply:
         number = line.number
@@ -244,7 +244,7 @@ def _events(reply: tuple[SourceLine, ...], stream: CommandStream) -> Iterator[tu
 
 
 def _places(texts: Iterable[str], reply: tuple[SourceLine, ...]) -> set[int]:
-    """The lines on which the texts stand. The stream may give prose late, so it cannot tell."""
+    """Return the lines on which the texts stand. The stream may give prose late, so it cannot tell."""
     words = filter(None, (text.strip(_DECORATION) for text in texts))
     return {
         next((line.number for line in reply if word in line.text), reply[0].number)
@@ -253,7 +253,7 @@ def _places(texts: Iterable[str], reply: tuple[SourceLine, ...]) -> set[int]:
 
 
 def _mistyped(reply: Iterable[SourceLine], names: set[str]) -> Iterator[tuple[int, str]]:
-    """Lines that begin with the bracket of a command whose name is not one."""
+    """Yield lines that begin with the bracket of a command whose name is not one."""
     for line in reply:
         written = _NAME.match(line.text)
         if not written or written[1].lower() in names:

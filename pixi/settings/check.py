@@ -64,7 +64,7 @@ _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}")
 
 
 def known_keys() -> dict[str, list[str]]:
-    """The keys of each section, without the sections within it."""
+    """Return the keys of each section, without the sections within it."""
     return {
         name: [field.name for field in dataclasses.fields(kind) if f"{name}.{field.name}" not in INNER]
         for name, kind in SECTIONS.items()
@@ -93,7 +93,7 @@ def sections_of(key: str) -> tuple[str, ...]:
 
 
 def _kind(named: str) -> str:
-    """The section whose keys one of `NAMED` has."""
+    """Return the section whose keys one of `NAMED` has."""
     return "model" if named == MODELS else named
 
 

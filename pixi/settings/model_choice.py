@@ -24,7 +24,7 @@ def runs_here(model: ModelSettings | EmbeddingSettings) -> bool:
 
 
 def with_prices(settings: Settings) -> Settings:
-    """The settings, with a price for each model that has one."""
+    """Return the settings, with a price for each model that has one."""
     table, embedding = settings.prices, settings.embedding_model
     if embedding is not None:
         embedding = replace(embedding, prices=embedding.prices or table.get(embedding.name))
@@ -63,7 +63,7 @@ def _priced(model: ModelSettings, table: Mapping[str, Prices]) -> ModelSettings:
 
 
 def _all(settings: Settings) -> Iterator[tuple[str, ModelSettings | EmbeddingSettings]]:
-    """Every model, with the title of its section."""
+    """Yield every model, with the title of its section."""
     sections = {"model": settings.model} | {f"models.{name}": each for name, each in settings.models.items()}
     for title, model in (sections | {"helper_model": settings.helper_model}).items():
         yield f"[{title}]", model
@@ -100,14 +100,14 @@ def server_of(base_url: str, api: str) -> str:
 
 
 def key_name(model: ModelSettings) -> str:
-    """The variable that is for the key of a model's server."""
+    """Return the variable that is for the key of a model's server."""
     return _APIS.get(model.api) or key_name_of(urlsplit(model.base_url).hostname or "")
 
 
 def with_own_keys(
     settings: Settings, variables: Mapping[str, Variable], ambient_key: Secret | None
 ) -> Settings:
-    """The settings, with its own key for each model whose provider has a variable for it.
+    """Return the settings, with its own key for each model whose provider has a variable for it.
 
     Args:
         settings: as they were read.
@@ -152,7 +152,7 @@ def is_list_of_models(key: str) -> bool:
 
 
 def tables_of(given: Given, folder: Path) -> tuple[dict[str, Any], ...]:
-    """The tables of a list, typed and checked, each with the keys that it sets. See `value_of`.
+    """Return the tables of a list, typed and checked, each with the keys that it sets. See `value_of`.
 
     Raises:
         ConfigError: it is no list, tables name no model, or keys or values of them are wrong: all is told.
@@ -178,7 +178,7 @@ def tables_of(given: Given, folder: Path) -> tuple[dict[str, Any], ...]:
 def with_fallback(
     model: ModelSettings, tables: Iterable[Mapping[str, Any]] | None, ambient_key: Secret | None
 ) -> ModelSettings:
-    """The model with its list. None for `tables`: the list stays as it is.
+    """Return the model with its list. None for `tables`: the list stays as it is.
 
     A table has address, key and patience of the model, unless it sets them; the key only where the address is
     the same, so that it is never sent to another server.
@@ -216,7 +216,7 @@ def _stand_in(own: Mapping[str, Any], main: ModelSettings, ambient_key: Secret |
 
 
 def _unpacked(given: Given) -> object:
-    """The list; of a variable or flag, what its text says in JSON."""
+    """Return the list; of a variable or flag, what its text says in JSON."""
     if not isinstance(given.value, str):
         return given.value
     try:

@@ -21,7 +21,7 @@ class Secret:
         self._text = text
 
     def reveal(self) -> str:
-        """The text. Hand it to the library that needs it, and nowhere else."""
+        """Return the text. Hand it to the library that needs it, and nowhere else."""
         return self._text
 
     def __bool__(self) -> bool:
@@ -92,7 +92,7 @@ def _only_sounds(name: str, value: str) -> bool:
 
 
 def secrets_in(settings: object) -> frozenset[str]:
-    """The texts of all secrets in settings, or in a part of them."""
+    """Return the texts of all secrets in settings, or in a part of them."""
     return frozenset(text for text in _walk(settings) if len(text) >= _SHORTEST)
 
 
@@ -120,7 +120,7 @@ def _walk(value: object) -> Iterator[str]:
 
 
 def _passwords(text: str) -> Iterator[str]:
-    """The passwords in an address, as they are written and as they are meant."""
+    """Yield the passwords in an address, as they are written and as they are meant."""
     if "://" not in text:
         return
     found = [password[1] for password in _PASSWORD.finditer(text)]

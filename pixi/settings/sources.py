@@ -106,7 +106,7 @@ class Faults:
 
 
 def read_text(path: Path, what: str) -> str:
-    """The text of a file that an operator wrote, without a byte order mark.
+    """Return the text of a file that an operator wrote, without a byte order mark.
 
     Raises:
         ConfigError: it is missing, a folder, unreadable, or not UTF-8.
@@ -137,7 +137,7 @@ def settings_file(config: Path | None, variables: Mapping[str, Variable], folder
 
 
 def from_file(path: Path) -> Iterator[Given]:
-    """The keys of a settings file, in its order.
+    """Yield the keys of a settings file, in its order.
 
     Raises:
         ConfigError: it cannot be read, or is not TOML.
@@ -163,7 +163,7 @@ def from_file(path: Path) -> Iterator[Given]:
 
 
 def from_tables(tables: Mapping[str, object]) -> Iterator[Given]:
-    """The keys of settings that a program gives in the form of a settings file."""
+    """Yield the keys of settings that a program gives in the form of a settings file."""
     for key, value in _keys_of(tables):
         yield Given(key, value, source="the program", place="the given settings")
 
@@ -174,7 +174,7 @@ def _keys_of(tables: Mapping[str, object]) -> Iterator[tuple[str, object]]:
 
 
 def _opened(key: str, value: object, depth: int) -> Iterator[tuple[str, object]]:
-    """A table as its keys, so many tables deep. An empty one stands for itself."""
+    """Yield a table as its keys, so many tables deep. An empty one stands for itself."""
     if (depth or key in INNER) and isinstance(value, dict) and value:
         for name, inner in value.items():
             yield from _opened(f"{key}.{name}", inner, max(0, depth - 1))
@@ -207,12 +207,12 @@ def _line_numbers(text: str) -> dict[str, int]:
 
 
 def _plain(dotted: str) -> str:
-    """A dotted key of TOML without its quotation marks and the space round its dots."""
+    """Return a dotted key of TOML without its quotation marks and the space round its dots."""
     return ".".join(part.strip("\"'") for part in re.findall(_KEY, dotted))
 
 
 def variables_of(environ: Mapping[str, str], folder: Path, faults: Faults) -> dict[str, Variable]:
-    """The environment, and beneath it the folder's `.env`.
+    """Return the environment, and beneath it the folder's `.env`.
 
     An empty variable counts as not set, and hides the one of the same name in `.env`. A `.env` that cannot be
     read, and lines of it that say nothing, are noted in `faults`.
@@ -249,7 +249,7 @@ def _from_dotenv(path: Path, faults: Faults) -> Iterator[Variable]:
 
 
 def from_well_known(variables: Mapping[str, Variable]) -> Iterator[Given]:
-    """The settings that variables known to other programs too stand for."""
+    """Yield the settings that variables known to other programs too stand for."""
     for name, key in WELL_KNOWN.items():
         if name in variables:
             yield Given(key, variables[name].value, source=name, place=variables[name].place, text=True)

@@ -46,7 +46,7 @@ _PRICE_NAMES = ("prompt", "completion", "cached")
 
 
 def value_of(given: Given, folder: Path) -> Any:
-    """The value, typed and checked. Paths are taken from `folder`.
+    """Return the value, typed and checked. Paths are taken from `folder`.
 
     Raises:
         ConfigError: it is of the wrong type, out of range, or no address.
@@ -61,7 +61,7 @@ def value_of(given: Given, folder: Path) -> Any:
 
 
 def value_as(kind: Any, given: Given, folder: Path) -> Any:
-    """The value as that type. Paths are taken from `folder`.
+    """Return the value as that type. Paths are taken from `folder`.
 
     Raises:
         ConfigError: it is of another.
@@ -120,7 +120,7 @@ def _hook(folder: Path) -> Callable[[type, object], object]:
 
 
 def _prices(given: Given, value: object, kind: Any) -> Prices:
-    """A table of dollars; a cached token costs as much as any other where nothing else is said."""
+    """Return a table of dollars; a cached token costs as much as any other where nothing else is said."""
     if not isinstance(value, dict):
         raise _wrong(given, kind)
     for name, each in value.items():
@@ -210,7 +210,7 @@ def words_for_key(key: str) -> str:
 
 
 def _words_for(key: str, kind: Any) -> str:
-    """A type in the operator's words."""
+    """Return a type in the operator's words."""
     kind = _without_none(kind)
     if get_origin(kind) is Literal:
         return f"one of {_choices(kind)}"

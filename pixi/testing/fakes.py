@@ -93,7 +93,7 @@ class ScriptedModel:
         """Nothing is open."""
 
     def _steps(self, reply: Reply) -> Iterator[Delta | float | asyncio.Event | ModelError]:
-        """The steps of a reply, its texts cut into pieces."""
+        """Yield the steps of a reply, its texts cut into pieces."""
         for step in [reply] if isinstance(reply, str) else reply:
             if isinstance(step, str):
                 size = self._piece or max(len(step), 1)
@@ -215,7 +215,7 @@ class RecordingChannel(Channel):
         images: tuple[Image, ...] = (),
         group: bool = False,
     ) -> Message:
-        """A message that somebody wrote here, a second after the one before."""
+        """Return a message that somebody wrote here, a second after the one before."""
         number = next(self._numbers)
         if isinstance(author, str):
             author = Author(f"author:{author}", author)
@@ -232,7 +232,7 @@ class RecordingChannel(Channel):
         )
 
     def parts(self, text: str) -> Sequence[str]:
-        """The message in pieces of `part_length`."""
+        """Return the message in pieces of `part_length`."""
         size = self._part_length or max(len(text), 1)
         return [text[start : start + size] for start in range(0, len(text), size)]
 
@@ -318,7 +318,7 @@ class RecordingChannel(Channel):
         return "nobody"
 
     async def sent_before(self, text: str, *, nonce: str, after: str) -> str | None:
-        """The id of what was posted with this nonce."""
+        """Return the id of what was posted with this nonce."""
         posted = (post.id for post in self.posts if post.nonce == nonce)
         return self._shown.get(nonce) or next(posted, None)
 

@@ -42,7 +42,7 @@ def defaults(name: str, kind: type[Any]) -> Any:
 
 
 def _guarded(route: AddonRoute) -> Answer | Follow:
-    """The route's function; what it raises that it should not have is told to the log alone."""
+    """Return the route's function; what it raises that it should not have is told to the log alone."""
 
     @contextmanager
     def told() -> Iterator[None]:

@@ -34,7 +34,7 @@ _FEW = 8  # that are told in words
 
 
 def arguments_in(call: ToolCall) -> dict[str, Any]:
-    """The arguments that a model wrote; nothing at all counts as none.
+    """Return the arguments that a model wrote; nothing at all counts as none.
 
     Raises:
         ToolError: they are no JSON object.
@@ -60,7 +60,7 @@ def arguments_in(call: ToolCall) -> dict[str, Any]:
 
 
 def _read(text: str) -> Any:
-    """JSON, in which a line break in a text is one, and which can be written as JSON again.
+    """Return JSON, in which a line break in a text is one, and which can be written as JSON again.
 
     Raises:
         ValueError: it is none.
@@ -71,7 +71,7 @@ def _read(text: str) -> Any:
 
 
 def _without_halves(value: Any) -> Any:
-    """A value in whose texts half a surrogate pair, which nothing can keep or send, is a U+FFFD."""
+    """Return a value in whose texts half a surrogate pair, which nothing can keep or send, is a U+FFFD."""
     match value:
         case str():
             return value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
@@ -90,7 +90,7 @@ def _finite(written: str) -> float:
 
 
 def checked(signature: Signature, arguments: Mapping[str, Any]) -> "dict[str, Any]":
-    """The values for the function's parameters, by name.
+    """Return the values for the function's parameters, by name.
 
     Raises:
         ToolError: they do not fit; says what is wrong with each, and what the tool takes.
@@ -127,7 +127,7 @@ def _unwrapped(arguments: Mapping[str, Any], schema: Schema) -> Mapping[str, Any
 
 
 def shaped(value: Any, schema: Schema) -> Any:
-    """A value in the shape that the schema wants, where it plainly was meant so.
+    """Return a value in the shape that the schema wants, where it plainly was meant so.
 
     JSON that was written as a text is read, a single value becomes a list of one, a choice is found whatever
     its case. What remains is for the check.
@@ -154,7 +154,7 @@ def shaped(value: Any, schema: Schema) -> Any:
 
 
 def _kinds(schema: Schema) -> set[str]:
-    """The JSON types that it takes; none where it does not say."""
+    """Return the JSON types that it takes; none where it does not say."""
     if "anyOf" in schema:
         return {kind for each in schema["anyOf"] for kind in _kinds(each)}
     kind = schema.get("type", ())
@@ -309,7 +309,7 @@ def _range(schema: Schema) -> str:
 
 
 def plain_text(text: object, longest: int) -> str:
-    """A stranger's description: no control characters, and cut where it is long."""
+    """Return a stranger's description: no control characters, and cut where it is long."""
     if not isinstance(text, str):
         return ""
     text = text[: longest + 1_000].encode("utf-8", "replace").decode("utf-8")
@@ -327,7 +327,7 @@ def can_be_chosen(texts: Sequence[Any]) -> bool:
 
 
 def one_of_these(choices: Sequence[Any]) -> str:
-    """The choices in words."""
+    """Return the choices in words."""
     if len(choices) == 1:
         return f"always {expected({'const': choices[0]})}"
     words = expected({"enum": choices[:_FEW]})
@@ -350,19 +350,19 @@ def is_of(kind: str, value: object) -> bool:
 
 
 def number_in(value: object) -> int | float | None:
-    """The number that a keyword gives; None where it gives none."""
+    """Return the number that a keyword gives; None where it gives none."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         return None
     return value
 
 
 def list_in(value: object) -> list[Any]:
-    """The list that a keyword gives; an empty one where it gives none."""
+    """Return the list that a keyword gives; an empty one where it gives none."""
     return value if isinstance(value, list) else []
 
 
 def shown(value: object) -> str:
-    """A short value as JSON; "" for any other."""
+    """Return a short value as JSON; "" for any other."""
     try:
         text = json.dumps(value, ensure_ascii=False, allow_nan=False)
     except (ValueError, TypeError, RecursionError):

@@ -198,9 +198,9 @@ class CommandRegistry:
         return len(self._commands)
 
     def get(self, name: str) -> Command | None:
-        """The command of that canonical name."""
+        """Return the command of that canonical name."""
         return self._commands.get(name)
 
     def names(self) -> Mapping[str, tuple[str, ...]]:
-        """Names and aliases, as `CommandStream` wants them."""
+        """Return names and aliases, as `CommandStream` wants them."""
         return {command.name: command.aliases for command in self}

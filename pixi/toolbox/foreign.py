@@ -95,14 +95,14 @@ async def within(
 
 async def give_up(task: asyncio.Task[Any], what: str, *, graces: int = 1) -> None:
     """Tell a task to end. One that does not within a moment, or so many, is left to itself."""
-    task.add_done_callback(_look_at)
+    task.add_done_callback(look_at)
     task.cancel()
     await asyncio.wait([task], timeout=graces * GRACE_SECONDS)
     if not task.done():
         _overdue_log.warning("%s does not end; it is left to itself", what)
 
 
-def _look_at(task: asyncio.Task[Any]) -> None:
-    """Take note of its error, or asyncio would complain that nobody did."""
+def look_at(task: asyncio.Future[Any]) -> None:
+    """Take note of the error of a task, or asyncio would complain that nobody did."""
     if not task.cancelled():
         task.exception()

@@ -79,7 +79,7 @@ class Facts:
 
 
 def kinds_of(facts: Facts) -> tuple[str, ...]:
-    """The JSON types that a value may have, null aside; none where nothing is said of it."""
+    """Return the JSON types that a value may have, null aside; none where nothing is said of it."""
     told = facts.get("type")
     written = [told] if isinstance(told, str) else told if isinstance(told, list) else []
     kinds = [_KINDS.get(each.casefold(), "") for each in written if isinstance(each, str)]
@@ -224,7 +224,7 @@ class Flattening:
 
 
 def names_in(said: Mapping[str, Any]) -> list[str]:
-    """The names of what must be given.
+    """Return the names of what must be given.
 
     Raises:
         TooLarge: they are too many.
@@ -269,7 +269,7 @@ class Shape:
     choices: tuple["Shape", ...] = ()
 
     def real(self, value: Any) -> Any:
-        """The value as its own schema wants it."""
+        """Return the value as its own schema wants it."""
         match value:
             case dict():
                 shape = max((self, *self.choices), key=lambda each: len(each.names.keys() & value.keys()))
@@ -376,7 +376,7 @@ class _Writing:
         self._words = words
 
     def top(self) -> tuple[Node, Shape]:
-        """The whole."""
+        """Return the whole."""
         facts = self._flat.flat(self._schema)
         kinds = kinds_of(facts)
         choices = self._flat.choices(facts)
@@ -390,7 +390,7 @@ class _Writing:
         return self._object(facts, 0)
 
     def node(self, schema: object, depth: int, within: tuple[str, ...]) -> tuple[Node, Shape]:
-        """A value within."""
+        """Return a value within."""
         facts = self._flat.flat(schema, within)
         kinds = kinds_of(facts)
         choices = self._flat.choices(facts)
@@ -478,7 +478,7 @@ class _Writing:
         return node | self._described(facts, hints) | bounds
 
     def _bounded(self, kind: str, facts: Facts, hints: list[str]) -> Node:
-        """The bounds that servers take; the others are hinted at."""
+        """Return the bounds that servers take; the others are hinted at."""
         node: Node = {}
         low, high = _BOUNDS.get(kind, ("", ""))
         for key, up in ((low, False), (high, True)):

@@ -26,7 +26,7 @@ _MARGIN = 4_096  # characters beyond the limit in which a secret that stands acr
 
 
 def parts_of(result: object) -> tuple[Part, ...]:
-    """The result in parts: pictures, cards, and all else as text, of any type that JSON can say.
+    """Return the result in parts: pictures, cards, and all else as text, of any type that JSON can say.
 
     A list or a mapping that holds pictures or cards gives them in their places.
 
@@ -51,7 +51,7 @@ def parts_of(result: object) -> tuple[Part, ...]:
 
 
 def as_json(value: object) -> str:
-    """A value as JSON text.
+    """Return a value as JSON text.
 
     Raises:
         ToolError: it cannot be said so.
@@ -102,7 +102,7 @@ async def with_pictures_checked(parts: Sequence[Part], *, vision: bool) -> tuple
 
 
 async def with_picture_checked(card: Card) -> Card:
-    """The card; a picture in it that is none is left out."""
+    """Return the card; a picture in it that is none is left out."""
     if not isinstance(card.picture, Image):
         return card
     try:
@@ -117,7 +117,7 @@ def _fitted(image: Image) -> Image:
 
 
 def within_bytes(text: str, limit: int, mask: SecretRedactor | None = None) -> str:
-    """The text within so many bytes of UTF-8; where it is cut, it says so.
+    """Return the text within so many bytes of UTF-8; where it is cut, it says so.
 
     With a mask, without secrets.
     """
@@ -137,7 +137,7 @@ def within_bytes(text: str, limit: int, mask: SecretRedactor | None = None) -> s
 
 
 def masked(card: Card, mask: SecretRedactor) -> Card:
-    """The card without secrets; without its picture, where the address holds one."""
+    """Return the card without secrets; without its picture, where the address holds one."""
     hide = mask.hide
     picture = card.picture
     if isinstance(picture, str) and hide(picture) != picture:

@@ -80,7 +80,7 @@ def signature_of(function: ToolFunction) -> Signature:
 
 
 def _docstring(function: ToolFunction) -> tuple[str, dict[str, str]]:
-    """The description, and what is said of parameters."""
+    """Return the description, and what is said of parameters."""
     name = function.__name__
     if not inspect.iscoroutinefunction(function):
         raise ConfigError(f"tool {name!r}: write it as `async def {name}(context, ...)`.")
@@ -113,7 +113,7 @@ def _docstring(function: ToolFunction) -> tuple[str, dict[str, str]]:
 
 
 def _fields(function: ToolFunction) -> dict[str, tuple[Any, Any]]:
-    """The parameters after the context: name to (hint, default), `...` where there is none."""
+    """Return the parameters after the context: name to (hint, default), `...` where there is none."""
     name = function.__name__
     try:
         parameters = list(inspect.signature(function, eval_str=True).parameters.values())
@@ -146,7 +146,7 @@ class _Recursive(Exception):
 
 
 def simplified(schema: Schema) -> dict[str, Any]:
-    """A schema as weak models and narrow servers read it best.
+    """Return a schema as weak models and narrow servers read it best.
 
     Types of their own are written out where they are used, unless one holds itself; titles are left out;
     that a value may be null is left out too, since leaving the argument out says the same.
@@ -238,7 +238,7 @@ def _plain(name: str, *, begins: bool) -> str:
 
 
 def _script(name: str) -> str:
-    """The script of its first letter, in one word: `cjk`, `arabic`, `cyrillic`."""
+    """Return the script of its first letter, in one word: `cjk`, `arabic`, `cyrillic`."""
     letter = next((c for c in name if c.isalpha() and not c.isascii()), "")
     word = unicodedata.name(letter, "NAME").split()[0].split("-")[0].lower() if letter else "name"
     return word if _SAFE.fullmatch(word) else "name"

@@ -87,7 +87,7 @@ class Rates:
 
 
 def as_words(seconds: float) -> str:
-    """A stretch of time for people: never shorter than it is."""
+    """Return a stretch of time for people: never shorter than it is."""
     for unit, size in (("hour", 3_600), ("minute", 60), ("second", 1)):
         if seconds > size or size == 1:
             count = max(1, -int(-seconds // size))
@@ -287,5 +287,5 @@ class Toolbox:
         return len(self._tools)
 
     def get(self, name: str) -> Tool | None:
-        """The tool of that name."""
+        """Return the tool of that name."""
         return self._tools.get(name)

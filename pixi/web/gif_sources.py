@@ -107,7 +107,7 @@ class GifSource(Protocol):
         ...
 
     async def fetch(self, found: FoundGif) -> Image:
-        """The picture itself, as it is: what moves in it goes on moving.
+        """Return the picture itself, as it is: what moves in it goes on moving.
 
         Raises:
             GifError: it is not there, is no picture, or too large.
@@ -162,7 +162,7 @@ class GifFolder:
             raise GifError(f"{self._folder} cannot be read: {error.strerror or error}.") from error
 
     async def fetch(self, found: FoundGif) -> Image:
-        """The picture, as it is in its file.
+        """Return the picture, as it is in its file.
 
         Raises:
             GifError: it is gone, is no picture, too large, or a link to somewhere else.
@@ -324,7 +324,7 @@ class _Service(ABC):
             raise GifError(f"{self.service} answered with something else than pictures.") from None
 
     async def fetch(self, found: FoundGif) -> Image:
-        """The picture itself, in a small size.
+        """Return the picture itself, in a small size.
 
         Raises:
             GifError: it is not there, is no picture, or too large.

@@ -125,7 +125,7 @@ def _parsed(text: str) -> "Protego":
 
 
 def _for_us(text: str) -> str:
-    """The text with all other programs made one.
+    """Return the text with all other programs made one.
 
     Rules are kept once for each program that they are for: a thousand of these with a thousand rules would be
     a million.
@@ -238,7 +238,7 @@ class WebPageReader:
             await asyncio.to_thread(self._folder.cleanup)
 
     async def read(self, url: str) -> WebPage:
-        """The page at an address that anybody may have written.
+        """Return the page at an address that anybody may have written.
 
         Raises:
             WebError: it cannot be had or read; words that a model can act on.
@@ -281,7 +281,7 @@ class WebPageReader:
         return WebPage(fetched.url, document.title, document.sections, text, note)
 
     async def _documents(self, fetched: Fetched) -> tuple[Document, str]:
-        """The page as a document, and what to tell of it.
+        """Return the page as a document, and what to tell of it.
 
         Raises:
             WebError: it cannot be read.

@@ -43,7 +43,7 @@ class SearchEngine(Protocol):
         ...
 
     async def search(self, query: str, limit: int, language: str) -> tuple[Result, ...]:
-        """The pages that fit best, best first. `language`: a BCP 47 tag, of the one who asks.
+        """Return the pages that fit best, best first. `language`: a BCP 47 tag, of the one who asks.
 
         Raises:
             SearchError: it could not be asked.
@@ -52,7 +52,7 @@ class SearchEngine(Protocol):
 
 
 def result_from(title: object, url: object, snippet: object) -> Result | None:
-    """A result on one line each, cut where it is long; None where it leads nowhere."""
+    """Return a result on one line each, cut where it is long; None where it leads nowhere."""
     if not isinstance(url, str) or len(url) > _LONGEST_ADDRESS or not url.startswith(("http://", "https://")):
         return None
     words = [" ".join(each.split()) if isinstance(each, str) else "" for each in (title, snippet)]

@@ -69,7 +69,7 @@ class WikiText:
 
 
 def text_of_html(html: str, title: str, *, lists_meanings: bool) -> WikiText:
-    """The text of a page as a wiki's parser writes it: with its tables and boxes, row by row.
+    """Return the text of a page as a wiki's parser writes it: with its tables and boxes, row by row.
 
     `lists_meanings`: it is known to tell what a word may mean; else that is looked for.
 
@@ -94,7 +94,7 @@ def text_of_html(html: str, title: str, *, lists_meanings: bool) -> WikiText:
 
 
 def text_of_marked(text: str, title: str) -> WikiText:
-    """The text of a page whose headings stand between equals signs."""
+    """Return the text of a page whose headings stand between equals signs."""
     lines = sendable(text).splitlines()
     headings = [
         Heading(*found, at, at + 1) for at, line in enumerate(lines) if (found := _marked_heading(line))
@@ -215,7 +215,7 @@ class Wiki:
         return await self._api.site()
 
     async def search(self, query: str, limit: int) -> WikiHits:
-        """The pages that fit best, best first.
+        """Return the pages that fit best, best first.
 
         Raises:
             WikiError: it cannot be asked.
@@ -230,7 +230,7 @@ class Wiki:
         return searched
 
     async def pages(self, titles: Sequence[str]) -> WikiPages:
-        """The pages of these titles, redirects followed.
+        """Return the pages of these titles, redirects followed.
 
         Raises:
             WikiError: it cannot be asked.
@@ -255,7 +255,7 @@ class Wiki:
         )
 
     async def best(self, query: str, limit: int) -> WikiPages:
-        """The pages that fit best.
+        """Return the pages that fit best.
 
         Raises:
             WikiError: it cannot be asked.

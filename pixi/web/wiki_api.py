@@ -182,7 +182,7 @@ class WikiApi:
     # Finding it.
 
     async def _found(self) -> Site:
-        """The first api that answers."""
+        """Return the first api that answers."""
         if urlsplit(self._url).path.endswith("/api.php"):
             return await self._introduced(self._url.partition("?")[0])
         named, why = await self._named()
@@ -202,7 +202,7 @@ class WikiApi:
         )
 
     async def _named(self) -> tuple[tuple[str, ...], WikiError | None]:
-        """The address that the page itself tells, and what stood in the way of reading that."""
+        """Return the address that the page itself tells, and what stood in the way of reading that."""
         try:
             page = await self._fetched(self._url, "text/html")
         except WikiError as error:
@@ -218,7 +218,7 @@ class WikiApi:
         return (), WikiError(f"{self._host} {page_instead(page)}.", "page") if check else None
 
     async def _introduced(self, api: str) -> Site:
-        """The wiki that answers at this address."""
+        """Return the wiki that answers at this address."""
         told = await self._asked(api, {"action": "query", "meta": "siteinfo", "siprop": "general"})
         query = told.get("query")
         general = query.get("general", {}) if isinstance(query, dict) else {}
@@ -329,7 +329,7 @@ class _Resting(WikiError):
 
 
 def _error_in(told: Json) -> Json | None:
-    """The error that an answer tells, in either of the forms that there are."""
+    """Return the error that an answer tells, in either of the forms that there are."""
     error = told.get("error")
     if isinstance(error, dict):
         return error
@@ -395,7 +395,7 @@ class WikiPageInfo:
 
 
 def asked_title(text: str) -> str:
-    """A title as it may be asked for: no mark that would make two of it."""
+    """Return a title as it may be asked for: no mark that would make two of it."""
     return " ".join(text.replace("|", " ").replace("_", " ").partition("#")[0].split())[:_LONGEST_TITLE]
 
 
@@ -416,7 +416,7 @@ def end_of(title: str, led: Mapping[str, str]) -> str:
 
 
 def known_pages(told: Json) -> list[WikiPageInfo]:
-    """The pages that there are, those of a search in its order."""
+    """Return the pages that there are, those of a search in its order."""
     pages = sorted(objects_in(told.get("pages")), key=lambda page: _number(page.get("index")))
     return [
         WikiPageInfo(
@@ -432,7 +432,7 @@ def known_pages(told: Json) -> list[WikiPageInfo]:
 
 
 def hit_from(told: Json, site: Site) -> WikiHit:
-    """One result of a search."""
+    """Return one result of a search."""
     title = str(told.get("title", ""))
     section = _plain(str(told.get("sectiontitle", "")))
     snippet = clipped(_plain(str(told.get("snippet", ""))), _LONGEST_SNIPPET)
@@ -440,12 +440,12 @@ def hit_from(told: Json, site: Site) -> WikiHit:
 
 
 def _plain(html: str) -> str:
-    """A snippet without its tags."""
+    """Return a snippet without its tags."""
     return " ".join(unescape(_TAG.sub("", html)).split())
 
 
 def content_of(page: Json) -> str:
-    """The wikitext of a page, in the forms of newer and older wikis."""
+    """Return the wikitext of a page, in the forms of newer and older wikis."""
     revision = next(iter(objects_in(page.get("revisions"))), {})
     slot = part_of(revision, "slots").get("main", revision)
     return str(slot.get("content", slot.get("*", "")))
@@ -472,13 +472,13 @@ def suggestion_in(told: Json) -> str:
 
 
 def objects_in(value: object) -> list[Json]:
-    """The objects of a list; older wikis give a mapping of them."""
+    """Return the objects of a list; older wikis give a mapping of them."""
     values = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
     return [each for each in values if isinstance(each, dict)]
 
 
 def part_of(told: Json, name: str) -> Json:
-    """An object in another; older wikis give an empty list for one that is empty."""
+    """Return an object in another; older wikis give an empty list for one that is empty."""
     part = told.get(name)
     return part if isinstance(part, dict) else {}
 

@@ -188,7 +188,7 @@ def _short(text: str) -> str:
 
 
 def told_time(then: datetime, now: datetime) -> str:
-    """A time as people tell it: `yesterday, 21:40`."""
+    """Return a time as people tell it: `yesterday, 21:40`."""
     days = (now.date() - then.date()).days
     day = {0: "today", 1: "yesterday"}.get(days, f"on {then:%A}" if 0 < days < 7 else f"on {then:%Y-%m-%d}")
     return f"{day}, {then:%H:%M}"
@@ -283,7 +283,7 @@ def told_why(looked_back: LookedBack, now: datetime) -> str:
 
 
 def _row(title: str, told: Iterable[str]) -> Iterator[str]:
-    """One line each, the first with a title; of many the first ones."""
+    """Yield one line each, the first with a title; of many the first ones."""
     lines = list(told)
     shown = lines[:_MOST]
     if len(lines) > _MOST:

@@ -59,7 +59,7 @@ def picture_told(picture: str | Image) -> str:
 
 
 def card_of(picture: Picture) -> Card:
-    """A picture as a card: it itself below its words, then whose it is, and where."""
+    """Return a picture as a card: it itself below its words, then whose it is, and where."""
     return Card(picture.words, picture.credit, picture=picture.file, link=picture.link)
 
 
@@ -135,7 +135,7 @@ def _told(seconds: int) -> str:
 
 
 async def read_chunks(descriptor: int) -> AsyncGenerator[bytes, None]:
-    """The bytes of a file, pipe or terminal as they come, each chunk read when it is asked for.
+    """Yield the bytes of a file, pipe or terminal as they come, each chunk read when it is asked for.
 
     A thread of its own reads: an event loop can wait for a pipe, but not for a file nor for a console
     on Windows. The thread is a daemon, so that one stuck in a read never keeps the program from ending.
@@ -175,7 +175,7 @@ async def read_chunks(descriptor: int) -> AsyncGenerator[bytes, None]:
 
 
 async def read_lines(descriptor: int) -> AsyncGenerator[str, None]:
-    """The lines of UTF-8 text, without their ends. A byte order mark at the beginning is skipped.
+    """Yield the lines of UTF-8 text, without their ends. A byte order mark at the beginning is skipped.
 
     Raises:
         ConfigError: a line is not UTF-8; the lines before it were given.
@@ -214,7 +214,7 @@ class TerminalUser:
     author: Author
 
     def message(self, text: str) -> Message:
-        """A message of theirs, written now."""
+        """Return a message of theirs, written now."""
         return Message(
             id=uuid.uuid4().hex,
             conversation=self.conversation,
@@ -225,7 +225,7 @@ class TerminalUser:
 
 
 def seat(persona: str, user: str) -> TerminalUser:
-    """The place of `user` at a terminal where `persona` answers."""
+    """Return the place of `user` at a terminal where `persona` answers."""
     return TerminalUser(
         f"terminal:{_address_part(persona)}:{_address_part(user)}",
         Author(id=f"{_SITS_HERE}{user}", name=user),

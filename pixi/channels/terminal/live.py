@@ -411,7 +411,7 @@ class LiveTerminal(Channel):
         self._screen.changed()
 
     def _said(self, text: str) -> Message:
-        """A message, shown as said just now."""
+        """Return a message, shown as said just now."""
         message = self._seat.message(text)
         self._transcript.say(message.id, self._seat.author.name, message.text)
         return message
@@ -566,5 +566,5 @@ class LiveTerminal(Channel):
 
 
 def _without(turn: TurnRecord, sent: Collection[str]) -> TurnRecord:
-    """A turn without those of its messages."""
+    """Return a turn without those of its messages."""
     return replace(turn, effects=tuple(each for each in turn.effects if each.payload not in sent))

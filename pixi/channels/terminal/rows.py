@@ -18,7 +18,7 @@ Line = list[Fragment]
 
 
 def wrapped(text: str, columns: int) -> list[str]:
-    """The text in rows of at most so many columns, broken between words where that is possible.
+    """Return the text in rows of at most so many columns, broken between words where that is possible.
 
     Space at a break is dropped; at the end of the text it stays, since more may be written there.
     """
@@ -42,7 +42,7 @@ def height(lines: Iterable[Line], columns: int) -> int:
 
 
 def tail(lines: Sequence[Line], columns: int, room: int) -> list[Line]:
-    """The last lines that fit into `room` rows; at least the last one."""
+    """Return the last lines that fit into `room` rows; at least the last one."""
     kept: list[Line] = []
     for line in reversed(lines):
         room -= _rows(line, columns)
@@ -78,7 +78,7 @@ _EDGES, _MARGIN = 4, 2
 
 
 def framed(card: Card, columns: int, picture: Sequence[Line] = ()) -> list[Line]:
-    """A card in a frame, as lines for a terminal of so many columns.
+    """Return a card in a frame, as lines for a terminal of so many columns.
 
     Args:
         card: strangers' words; nothing in them drives the terminal.
@@ -119,7 +119,7 @@ def _parts(card: Card, inner: int, picture: Sequence[Line]) -> Iterator[list[Lin
 
 
 def _table(card: Card, inner: int) -> Iterator[Line]:
-    """The fields: names beside values, or above them where there is no room."""
+    """Yield the fields: names beside values, or above them where there is no room."""
     fields = [(printable_line(field.name), field.value) for field in card.fields[:_MOST_FIELDS]]
     names = max((get_cwidth(name) for name, _ in fields), default=0)
     beside = names <= min(_NARROW_NAME, inner // 3)

@@ -65,7 +65,7 @@ class ScreenListener(Protocol):
         ...
 
     def status(self) -> str:
-        """The status line; "" for none."""
+        """Return the status line; "" for none."""
         ...
 
     def entered(self, text: str) -> None:

@@ -184,7 +184,7 @@ class Transcript:
                 assert_never(event)
 
     def lines(self, columns: int) -> list[Line]:
-        """All that may still change, as lines for a terminal of so many columns."""
+        """Return all that may still change, as lines for a terminal of so many columns."""
         return [line for entry in self._entries for line in self._shown(entry, columns)]
 
     def take(self, columns: int, room: int = 0) -> list[Line]:

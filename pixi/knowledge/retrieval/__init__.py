@@ -1,7 +1,7 @@
 """The retrieval agent: a cheap model reads whole entries, and names the sentences that answer a question."""
 
-from pixi.knowledge.retrieval.agent import RetrievalAgent
+from pixi.knowledge.retrieval.agent import Reader, RetrievalAgent
 from pixi.knowledge.retrieval.findings import Fact, Findings
 from pixi.knowledge.retrieval.reader import silent
 
-__all__ = ["Fact", "Findings", "RetrievalAgent", "silent"]
+__all__ = ["Fact", "Findings", "Reader", "RetrievalAgent", "silent"]

@@ -5,7 +5,7 @@ import hashlib
 import json
 import logging
 import math
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -205,3 +205,7 @@ def _key(model: Model, question: str, entries: Sequence[Entry]) -> str:
         [entry.digest for entry in entries],
     ]
     return hashlib.blake2b(json.dumps(asked).encode(), digest_size=24).hexdigest()
+
+
+Reader = Callable[[], Awaitable[RetrievalAgent]]
+"""Opens the agent, or returns the one that is open."""

@@ -219,7 +219,7 @@ class AlternatingTurns:
 
 
 def talk_of(request: Request, form: Literal["native", "text", "off"], *, vision: bool) -> AlternatingTurns:
-    """The talk that the lines of a request amount to.
+    """Return the talk that the lines of a request amount to.
 
     Args:
         form: where it is not `native`, calls and results of the past are written in the text form.

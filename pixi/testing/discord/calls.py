@@ -94,13 +94,13 @@ _KNOWN: dict[int, tuple[int, str]] = {
 
 
 def fault(code: int) -> RefusedCall:
-    """The error with one of Discord's codes."""
+    """Return the error with one of Discord's codes."""
     status, message = _KNOWN[code]
     return RefusedCall(status, code, message)
 
 
 def unauthorized() -> RefusedCall:
-    """The token is missing or wrong."""
+    """Return the token is missing or wrong."""
     return RefusedCall(401, 0, "401: Unauthorized")
 
 
@@ -142,7 +142,7 @@ class Form:
 
 
 def invalid(place: tuple[str | int, ...], code: str, message: str) -> RefusedCall:
-    """A form with one wrong field."""
+    """Return a form with one wrong field."""
     form = Form()
     form.wrong(place, code, message)
     try:
@@ -153,7 +153,7 @@ def invalid(place: tuple[str | int, ...], code: str, message: str) -> RefusedCal
 
 
 def snowflake(value: object, name: str) -> int:
-    """An id from a path or a body. Raises `RefusedCall`."""
+    """Return an id from a path or a body. Raises `RefusedCall`."""
     if isinstance(value, int) and not isinstance(value, bool):
         return value
     if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) <= 20:
@@ -246,7 +246,7 @@ class Hooks:
 
 
 def refusal(status: int, code: int = 0, message: str = "") -> Callback:
-    """A callback that refuses."""
+    """Return a callback that refuses."""
 
     def refuse(call: ApiCall) -> None:
         raise RefusedCall(status, code, message or f"{status}: refused by a test")
@@ -340,7 +340,7 @@ class RateLimits:
 
 
 def major(call: ApiCall) -> str:
-    """The top-level resource of a request: channel, guild, or webhook with its token."""
+    """Return the top-level resource of a request: channel, guild, or webhook with its token."""
     ids = call.ids
     token = ids.get("token", "") if "webhook" in ids else ""
     return f"{ids.get('channel') or ids.get('guild') or ids.get('webhook') or ''}:{token}"
@@ -349,7 +349,7 @@ def major(call: ApiCall) -> str:
 def too_many(
     seconds: float, *, is_global: bool = False, scope: str = "user", headers: dict[str, str] | None = None
 ) -> RefusedCall:
-    """The answer 429."""
+    """Return the answer 429."""
     all_headers = (headers or {}) | {
         "Retry-After": str(math.ceil(seconds)),
         "X-RateLimit-Scope": "global" if is_global else scope,

@@ -194,13 +194,13 @@ class FakeChannel:
         ]
 
     def find(self, message_id: int) -> FakeMessage | None:
-        """A message by its id."""
+        """Return a message by its id."""
         return self._messages.get(message_id)
 
     def page(
         self, limit: int, *, before: int | None = None, after: int | None = None, around: int | None = None
     ) -> list[FakeMessage]:
-        """A stretch of messages, newest first, as Discord cuts it."""
+        """Return a stretch of messages, newest first, as Discord cuts it."""
         order = self._order
         if around is not None:
             middle = bisect_left(order, around)
@@ -317,7 +317,7 @@ class FakeChannel:
     # What its owners do.
 
     def webhook(self, name: str = "Captain Hook") -> Webhook:
-        """A webhook that is not the bot's."""
+        """Return a webhook that is not the bot's."""
         hook = new_webhook(self.world, self, name, owner=None)
         self.world.tell(
             "WEBHOOKS_UPDATE", self, {}, GatewayIntents.GUILD_WEBHOOKS, GatewayIntents.GUILD_WEBHOOKS

@@ -128,7 +128,7 @@ class Commands:
         return own or self.by_guild[None].get((kind, name))
 
     def by_id(self, command_id: int, guild_id: int | None) -> FakeCommand:
-        """One by its id. Raises `RefusedCall`."""
+        """Return one by its id. Raises `RefusedCall`."""
         for command in self.all(guild_id):
             if command.id == command_id:
                 return command
@@ -237,7 +237,7 @@ def _home(world: World, call: ApiCall) -> int | None:
 
 
 def listing(world: World, call: ApiCall) -> object:
-    """The registered commands."""
+    """Return the registered commands."""
     return [each.payload(world) for each in world.commands.all(_home(world, call))]
 
 
@@ -277,7 +277,7 @@ def overwrite(world: World, call: ApiCall) -> object:
 
 
 def one(world: World, call: ApiCall) -> object:
-    """A single command."""
+    """Return a single command."""
     command_id = snowflake(call.ids["command"], "command_id")
     return world.commands.by_id(command_id, _home(world, call)).payload(world)
 

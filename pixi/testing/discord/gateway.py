@@ -24,7 +24,7 @@ _TAKEN = frozenset({"name", "description", "type", "required", "choices", "value
 
 
 def message(payload: Json) -> Json:
-    """A message as REST and the gateway give it."""
+    """Return a message as REST and the gateway give it."""
     payload.setdefault("thread", None)
     payload["interaction"] = payload["poll"] = None
     if found := payload.get("reactions"):
@@ -33,19 +33,19 @@ def message(payload: Json) -> Json:
 
 
 def fetched(payload: Json) -> Json:
-    """A message that was asked for by its id."""
+    """Return a message that was asked for by its id."""
     del payload["mentions"]
     return payload
 
 
 def updated(payload: Json) -> Json:
-    """A message that was edited."""
+    """Return a message that was edited."""
     author = {key: value for key, value in payload["author"].items() if key != "id"}
     return payload | {"author": author}
 
 
 def member(payload: Json) -> Json:
-    """A membership: its roles are told whole."""
+    """Return a membership: its roles are told whole."""
     payload["roles"] = [{"id": role, "name": "a role"} for role in payload["roles"]]
     return payload
 
@@ -86,7 +86,7 @@ class SocketWire(Protocol):
     """Turns an event into what one websocket message holds."""
 
     def pack(self, data: bytes) -> bytes | str:
-        """Text is sent as text, bytes as a binary message."""
+        """Return text is sent as text, bytes as a binary message."""
         ...
 
 
@@ -122,7 +122,7 @@ class ZstdStream:
         self._begun = False
 
     def pack(self, data: bytes) -> bytes:
-        """The frame goes on: no block is the last one."""
+        """Return the frame goes on: no block is the last one."""
         parts = [] if self._begun else [self._HEADER]
         self._begun = True
         for start in range(0, len(data), self._BLOCK):
@@ -132,7 +132,7 @@ class ZstdStream:
 
 
 def wire(compress: str | None) -> Plain | ZlibStream | ZstdStream:
-    """The one that `compress` in the gateway's address names. Raises `ValueError`."""
+    """Return the one that `compress` in the gateway's address names. Raises `ValueError`."""
     match compress:
         case None | "":
             return Plain()
@@ -190,7 +190,7 @@ class Gateway:
         return self.world.origin.replace("http", "ws", 1)
 
     async def take(self, request: web.Request) -> web.StreamResponse:
-        """A client connects."""
+        """Return a client connects."""
         if self.settings.closed:
             return web.Response(status=503, text="no healthy upstream")
         socket = web.WebSocketResponse(max_msg_size=1 << 20, autoping=True, timeout=1.0)

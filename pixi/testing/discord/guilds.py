@@ -181,7 +181,7 @@ class Guild:
         )
 
     def emoji_named(self, name: str) -> Emoji | None:
-        """An emoji by its name."""
+        """Return an emoji by its name."""
         return next((each for each in self.emojis.values() if each.name == name), None)
 
     # Channels.

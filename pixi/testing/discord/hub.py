@@ -101,7 +101,7 @@ class Hub:
     def begin(
         self, shard: int, shards: int, intents: GatewayIntents, line: GatewayConnection, resume_url: str
     ) -> GatewaySession:
-        """A session begins: READY, and the guilds one after the other."""
+        """Return a session begins: READY, and the guilds one after the other."""
         self._forget_stale(shard, shards)
         session = GatewaySession(
             secrets.token_hex(16), shard, shards, intents, deque(maxlen=self.keeps), line

@@ -17,7 +17,7 @@ class Snowflakes:
         self._old = 0
 
     def next(self, age: float = 0.0) -> int:
-        """An id of now, greater than any before it; or one of something that is `age` seconds old."""
+        """Return an id of now, greater than any before it; or one of something that is `age` seconds old."""
         now = int(time.time() * 1000) - EPOCH_MS
         if age:
             self._old = (self._old + 1) & 0x3FFFFF
@@ -26,7 +26,7 @@ class Snowflakes:
         return self._last
 
     def guild(self, shard: int | None = None, of: int = 1) -> int:
-        """An id for a guild, on a shard if one is named."""
+        """Return an id for a guild, on a shard if one is named."""
         self._guild_ms += 1
         while shard is not None and self._guild_ms % of != shard:
             self._guild_ms += 1
@@ -34,7 +34,7 @@ class Snowflakes:
 
 
 def moment(seconds: float) -> str:
-    """A time since 1970 as Discord writes it."""
+    """Return a time since 1970 as Discord writes it."""
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="microseconds")
 
 

@@ -92,7 +92,7 @@ class Interaction:
         return self
 
     async def answered(self, timeout: float = LIMIT) -> str:
-        """The text of the answer, once it is there. Raises `TimeoutError`."""
+        """Return the text of the answer, once it is there. Raises `TimeoutError`."""
         await self._until(lambda: self.content is not None, timeout)
         return self.content or ""
 
@@ -166,7 +166,7 @@ def _bits(channel: FakeChannel, user: User) -> str:
 
 
 def usable(world: World, name: str, kind: int, person: User, channel: FakeChannel) -> FakeCommand:
-    """The command that somebody sees under a name.
+    """Return the command that somebody sees under a name.
 
     Raises `LookupError` where there is none, and `PermissionError` where it is not theirs to use.
     """
@@ -205,7 +205,7 @@ def typed(
     *,
     focused: str | None = None,
 ) -> tuple[FakeCommand, Json]:
-    """The data of a typed command; `line` is its name, and the names of subcommands after it."""
+    """Return the data of a typed command; `line` is its name, and the names of subcommands after it."""
     name, *path = line.split()
     command = usable(world, name, CHAT, person, channel)
     data: Json = {"id": str(command.id), "name": command.name, "type": CHAT}
@@ -268,7 +268,7 @@ def _value(value: OptionValue, option: Json, channel: FakeChannel, resolved: Jso
 
 
 def on_message(world: World, person: User, message: FakeMessage, name: str) -> tuple[FakeCommand, Json]:
-    """The data of a command in the menu of a message."""
+    """Return the data of a command in the menu of a message."""
     command = usable(world, name, MESSAGE, person, message.channel)
     data: Json = {
         "id": str(command.id),

@@ -103,7 +103,7 @@ def refer(world: World, channel: FakeChannel, draft: MessageDraft, given: object
 
 
 def page(world: World, call: ApiCall) -> object:
-    """A stretch of messages, newest first; without the right to read history there are none."""
+    """Return a stretch of messages, newest first; without the right to read history there are none."""
     channel = visible(world, call)
     limit = number(call, "limit", 50, 1, 100)
     bounds = {
@@ -122,7 +122,7 @@ def page(world: World, call: ApiCall) -> object:
 
 
 def one(world: World, call: ApiCall) -> object:
-    """A single message."""
+    """Return a single message."""
     channel = visible(world, call)
     need(world, channel, P.READ_MESSAGE_HISTORY)
     message = message_in(channel, call)
@@ -202,7 +202,7 @@ def bulk_delete(world: World, call: ApiCall) -> object:
 
 
 def typing(world: World, call: ApiCall) -> object:
-    """The bot begins to type."""
+    """Return the bot begins to type."""
     channel = visible(world, call)
     may_write(world, channel)
     channel.typings.append(Typing(world.bot, time.monotonic()))
@@ -211,7 +211,7 @@ def typing(world: World, call: ApiCall) -> object:
 
 
 def react(world: World, call: ApiCall) -> object:
-    """The bot reacts."""
+    """Return the bot reacts."""
     channel = visible(world, call)
     need(world, channel, P.READ_MESSAGE_HISTORY)
     message = message_in(channel, call)
@@ -292,7 +292,7 @@ READ = P.VIEW_CHANNEL | P.READ_MESSAGE_HISTORY
 
 
 def search(world: World, call: ApiCall) -> object:
-    """The messages of a guild that match, as far as the bot may read them, in groups of one."""
+    """Return the messages of a guild that match, as far as the bot may read them, in groups of one."""
     guild = guild_of(world, call)
     if not world.privileged & GatewayIntents.MESSAGE_CONTENT:
         raise fault(50001)
@@ -351,7 +351,7 @@ def _readable(world: World, guild: Guild, channels: set[int], *, adult: bool) ->
 
 
 def pins(world: World, call: ApiCall) -> object:
-    """The pinned messages of a channel, the last pinned first."""
+    """Return the pinned messages of a channel, the last pinned first."""
     channel = visible(world, call)
     limit = number(call, "limit", 50, 1, 50)
     if channel.type not in WRITABLE:
@@ -368,7 +368,7 @@ def pins(world: World, call: ApiCall) -> object:
 
 
 def old_pins(world: World, call: ApiCall) -> object:
-    """The same, as it was asked for before there were pages."""
+    """Return the same, as it was asked for before there were pages."""
     found = pins(world, call)
     return [each["message"] for each in found["items"]]  # type: ignore[index]
 

@@ -124,7 +124,7 @@ class Reaction:
         return f":{self.name}:" if self.id else self.name
 
     def emoji(self) -> Json:
-        """The emoji as clients see it."""
+        """Return the emoji as clients see it."""
         payload: Json = {"id": str(self.id) if self.id else None, "name": self.name}
         return payload | {"animated": self.animated} if self.id else payload
 

@@ -22,7 +22,7 @@ ANSWERING = frozenset({REPLY, THREAD_STARTER, CONTEXT_MENU_REPLY})
 
 
 def message(one: FakeMessage, world: World, *, nested: bool = False) -> Json:
-    """A message as REST gives it."""
+    """Return a message as REST gives it."""
     payload: Json = {
         "id": str(one.id),
         "channel_id": str(one.channel.id),
@@ -83,7 +83,7 @@ def _mentioned(user: User, one: FakeMessage) -> Json:
 
 
 def message_event(one: FakeMessage, world: World, *, nonce: bool = False) -> Json:
-    """A message as the gateway gives it: it tells the guild and the author's membership too."""
+    """Return a message as the gateway gives it: it tells the guild and the author's membership too."""
     payload = message(one, world)
     guild = one.channel.guild
     if guild is not None:
@@ -99,7 +99,7 @@ def message_event(one: FakeMessage, world: World, *, nonce: bool = False) -> Jso
 
 
 def without_content(payload: Json) -> Json:
-    """A message for an application that may not read what people write."""
+    """Return a message for an application that may not read what people write."""
     bare = payload | {"content": "", "embeds": [], "attachments": [], "components": []}
     bare.pop("poll", None)
     bare.pop("message_snapshots", None)
@@ -115,7 +115,7 @@ def without_content(payload: Json) -> Json:
 
 
 def channel(one: FakeChannel, world: World) -> Json:
-    """A channel, thread or DM."""
+    """Return a channel, thread or DM."""
     payload: Json = {
         "id": str(one.id),
         "type": one.type,
@@ -195,7 +195,7 @@ def thread_member(one: FakeChannel, user: User) -> Json:
 
 
 def guild(one: Guild) -> Json:
-    """A guild as REST gives it."""
+    """Return a guild as REST gives it."""
     return {
         "id": str(one.id),
         "name": one.name,
@@ -234,7 +234,7 @@ def guild(one: Guild) -> Json:
 
 
 def guild_create(one: Guild, world: World, *, everybody: bool) -> Json:
-    """A guild as the gateway opens it; members are the bot alone, or all."""
+    """Return a guild as the gateway opens it; members are the bot alone, or all."""
     bot = world.bot
     members = one.members.values() if everybody else [one.members[bot.id]]
     threads = [each for each in one.threads.values() if not each.archived and in_channel(each, bot)]
@@ -254,7 +254,7 @@ def guild_create(one: Guild, world: World, *, everybody: bool) -> Json:
 
 
 def partial_guild(one: Guild, world: World) -> Json:
-    """A guild in the list of those that the bot is in."""
+    """Return a guild in the list of those that the bot is in."""
     told = {
         "id": str(one.id),
         "name": one.name,

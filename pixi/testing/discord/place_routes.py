@@ -32,7 +32,7 @@ def gateway_url(world: World, call: ApiCall) -> object:
 
 
 def gateway_bot(world: World, call: ApiCall) -> object:
-    """The same, with what a bot should know."""
+    """Return the same, with what a bot should know."""
     settings = world.gateway.settings
     return {
         "url": world.gateway.url,
@@ -47,7 +47,7 @@ def gateway_bot(world: World, call: ApiCall) -> object:
 
 
 def me(world: World, call: ApiCall) -> object:
-    """The bot."""
+    """Return the bot."""
     more: Json = {"verified": True, "mfa_enabled": True, "locale": "en-US", "flags": 0, "email": None}
     return world.bot.payload() | more | {"banner": None, "accent_color": None}
 
@@ -75,7 +75,7 @@ def user(world: World, call: ApiCall) -> object:
 
 
 def application(world: World, call: ApiCall) -> object:
-    """The application that the bot belongs to; its flags tell which privileged intents are on."""
+    """Return the application that the bot belongs to; its flags tell which privileged intents are on."""
     flags = sum(flag for intent, flag in LIMITED_FLAGS.items() if intent & world.privileged)
     return {
         "id": str(world.application_id),
@@ -100,7 +100,7 @@ def application(world: World, call: ApiCall) -> object:
 
 
 def my_guilds(world: World, call: ApiCall) -> object:
-    """The guilds that the bot is in, with what it may do there."""
+    """Return the guilds that the bot is in, with what it may do there."""
     limit = number(call, "limit", 200, 1, 200)
     after = snowflake(call.query.get("after", "0"), "after")
     guilds = [world.guilds[each] for each in sorted(world.guilds) if each > after]
@@ -121,7 +121,7 @@ def open_dm(world: World, call: ApiCall) -> object:
 
 
 def dm_with(world: World, person: User) -> FakeChannel:
-    """The DM of the bot and somebody."""
+    """Return the DM of the bot and somebody."""
     channel = world.dms.get(person.id)
     if channel is None:
         channel = FakeChannel(world, world.ids.next(), 1, recipients=(person, world.bot))
@@ -130,7 +130,7 @@ def dm_with(world: World, person: User) -> FakeChannel:
 
 
 def guild(world: World, call: ApiCall) -> object:
-    """A guild."""
+    """Return a guild."""
     found = guild_of(world, call)
     payload = payloads.guild(found)
     if call.query.get("with_counts") in {"true", "True", "1"}:
@@ -140,17 +140,17 @@ def guild(world: World, call: ApiCall) -> object:
 
 
 def guild_channels(world: World, call: ApiCall) -> object:
-    """The channels of a guild, without its threads."""
+    """Return the channels of a guild, without its threads."""
     return [payloads.channel(each, world) for each in guild_of(world, call).channels.values()]
 
 
 def guild_roles(world: World, call: ApiCall) -> object:
-    """The roles of a guild."""
+    """Return the roles of a guild."""
     return [role.payload() for role in guild_of(world, call).roles.values()]
 
 
 def guild_emojis(world: World, call: ApiCall) -> object:
-    """The emojis of a guild."""
+    """Return the emojis of a guild."""
     return [each.payload() for each in guild_of(world, call).emojis.values()]
 
 
@@ -163,7 +163,7 @@ def member(world: World, call: ApiCall) -> object:
 
 
 def members(world: World, call: ApiCall) -> object:
-    """All in a guild; the owner of the application has to have switched that intent on."""
+    """Return all in a guild; the owner of the application has to have switched that intent on."""
     here = guild_of(world, call)
     if not world.privileged & GatewayIntents.GUILD_MEMBERS:
         raise fault(50001)
@@ -174,7 +174,7 @@ def members(world: World, call: ApiCall) -> object:
 
 
 def edit_my_member(world: World, call: ApiCall) -> object:
-    """The bot's profile in a guild: nickname, avatar, banner, bio."""
+    """Return the bot's profile in a guild: nickname, avatar, banner, bio."""
     here = guild_of(world, call)
     fields = routing.fields_of(call)
     mine = here.bot_member
@@ -195,7 +195,7 @@ def edit_my_member(world: World, call: ApiCall) -> object:
 
 
 def channel(world: World, call: ApiCall) -> object:
-    """A channel, thread or DM."""
+    """Return a channel, thread or DM."""
     return payloads.channel(visible(world, call), world)
 
 
@@ -315,7 +315,7 @@ def _posted(world: World, call: ApiCall, forum: FakeChannel, fields: Json) -> Ap
 
 
 def join_thread(world: World, call: ApiCall) -> object:
-    """The bot follows a thread."""
+    """Return the bot follows a thread."""
     found = visible(world, call)
     if not found.is_thread:
         raise fault(50024)
@@ -325,14 +325,14 @@ def join_thread(world: World, call: ApiCall) -> object:
 
 
 def leave_thread(world: World, call: ApiCall) -> object:
-    """The bot follows a thread no more."""
+    """Return the bot follows a thread no more."""
     found = visible(world, call)
     found.thread_members.pop(world.bot.id, None)
     return None
 
 
 def active_threads(world: World, call: ApiCall) -> object:
-    """The threads of a guild that are open and that the bot sees."""
+    """Return the threads of a guild that are open and that the bot sees."""
     here = guild_of(world, call)
     found = [each for each in here.threads.values() if not each.archived and world.sees(each)]
     mine = [payloads.thread_member(each, world.bot) for each in found if world.bot.id in each.thread_members]
@@ -340,7 +340,7 @@ def active_threads(world: World, call: ApiCall) -> object:
 
 
 def archived_threads(world: World, call: ApiCall) -> object:
-    """The archived public threads of a channel, the newest first."""
+    """Return the archived public threads of a channel, the newest first."""
     parent = visible(world, call)
     need(world, parent, P.READ_MESSAGE_HISTORY)
     limit = number(call, "limit", 50, 1, 100)

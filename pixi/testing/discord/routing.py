@@ -100,7 +100,7 @@ async def _parts(request: web.Request, call: ApiCall) -> None:
 
 
 def fields_of(call: ApiCall) -> Json:
-    """The body as an object. Raises `RefusedCall`."""
+    """Return the body as an object. Raises `RefusedCall`."""
     if call.body is None:
         return {}
     if not isinstance(call.body, dict):
@@ -109,7 +109,7 @@ def fields_of(call: ApiCall) -> Json:
 
 
 def draft_of(call: ApiCall, world: World, body: Json | None = None) -> MessageDraft:
-    """A message that is to be sent, checked. Raises `RefusedCall` with every field that is wrong."""
+    """Return a message that is to be sent, checked. Raises `RefusedCall` with every field that is wrong."""
     fields = fields_of(call) if body is None else body
     form = Form()
     draft = MessageDraft(tts=fields.get("tts") is True, flags=int(fields.get("flags") or 0) & SETTABLE_FLAGS)
@@ -125,7 +125,7 @@ def draft_of(call: ApiCall, world: World, body: Json | None = None) -> MessageDr
 
 
 def _sticker(given: object, world: World) -> Json:
-    """One of the stickers that the bot can send. Raises `RefusedCall`."""
+    """Return one of the stickers that the bot can send. Raises `RefusedCall`."""
     number = snowflake(given, "sticker_ids")
     found = (guild.stickers.get(number) for guild in world.guilds.values())
     sticker = next((each for each in found if each is not None and each.available), None)
@@ -135,7 +135,7 @@ def _sticker(given: object, world: World) -> Json:
 
 
 def content_of(fields: Json, form: Form) -> str:
-    """The text, without the blanks around it."""
+    """Return the text, without the blanks around it."""
     content = fields.get("content")
     if content is None:
         return ""
@@ -406,7 +406,7 @@ def _match(template: list[str], parts: list[str]) -> dict[str, str] | None:
 
 
 def visible(world: World, call: ApiCall) -> FakeChannel:
-    """The channel in the path. Raises `RefusedCall`: unknown, or the bot does not see it."""
+    """Return the channel in the path. Raises `RefusedCall`: unknown, or the bot does not see it."""
     channel = world.channels.get(snowflake(call.ids["channel"], "channel_id"))
     if channel is None:
         raise fault(10003)
@@ -428,7 +428,7 @@ def need_in_guild(world: World, guild: Guild, permission: Permission) -> None:
 
 
 def guild_of(world: World, call: ApiCall) -> Guild:
-    """The guild in the path. Raises `RefusedCall`."""
+    """Return the guild in the path. Raises `RefusedCall`."""
     guild = world.guilds.get(snowflake(call.ids["guild"], "guild_id"))
     if guild is None:
         raise fault(10004)
@@ -438,7 +438,7 @@ def guild_of(world: World, call: ApiCall) -> Guild:
 
 
 def message_in(channel: FakeChannel, call: ApiCall) -> FakeMessage:
-    """The message in the path. Raises `RefusedCall`."""
+    """Return the message in the path. Raises `RefusedCall`."""
     message = channel.find(snowflake(call.ids["message"], "message_id"))
     if message is None:
         raise fault(10008)
@@ -446,7 +446,7 @@ def message_in(channel: FakeChannel, call: ApiCall) -> FakeMessage:
 
 
 def number(call: ApiCall, name: str, default: int, low: int, high: int) -> int:
-    """A number of the query. Raises `RefusedCall` when it is none, or out of bounds."""
+    """Return a number of the query. Raises `RefusedCall` when it is none, or out of bounds."""
     given = call.query.get(name)
     if given is None:
         return default

@@ -150,7 +150,7 @@ class Watching:
         self.rest.limits.everything(limit, seconds)
 
     def payload(self, message: FakeMessage) -> Json:
-        """A message as REST gives it."""
+        """Return a message as REST gives it."""
         return payloads.message(message, self.world)
 
 
@@ -413,7 +413,7 @@ class LoopbackDiscord(Using, Moods):
         owner: User | None = None,
         locale: str = "en-US",
     ) -> Guild:
-        """A guild that the bot is in, on shard `shard` of `of` if that is named."""
+        """Return a guild that the bot is in, on shard `shard` of `of` if that is named."""
         guild = Guild(self.world, self.world.ids.guild(shard, of), name, owner or self.landlord, locale)
         guild.members[guild.owner.id] = Member(guild.owner)
         guild.members[self.bot.id] = Member(self.bot)
@@ -449,7 +449,7 @@ class LoopbackDiscord(Using, Moods):
         return user
 
     def dm(self, person: User) -> FakeChannel:
-        """The DM of the bot and somebody."""
+        """Return the DM of the bot and somebody."""
         return place_routes.dm_with(self.world, person)
 
     def allow_intents(self, intents: GatewayIntents) -> None:

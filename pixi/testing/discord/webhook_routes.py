@@ -34,7 +34,7 @@ def interaction_of(world: World, call: ApiCall) -> Interaction | None:
 
 
 def callback(world: World, call: ApiCall) -> object:
-    """The first answer to an interaction."""
+    """Return the first answer to an interaction."""
     interaction = world.interactions.get(call.ids["token"])
     if interaction is None or str(interaction.id) != call.ids["interaction"]:
         raise fault(10062)
@@ -175,14 +175,14 @@ def _tell(world: World, channel: FakeChannel) -> None:
 
 
 def of_channel(world: World, call: ApiCall) -> object:
-    """The webhooks of a channel; tokens are told for the application's own ones alone."""
+    """Return the webhooks of a channel; tokens are told for the application's own ones alone."""
     channel = visible(world, call)
     need(world, channel, P.MANAGE_WEBHOOKS)
     return [_shown(hook, world) for hook in hooks_of(world, channel)]
 
 
 def of_guild(world: World, call: ApiCall) -> object:
-    """The webhooks of a guild."""
+    """Return the webhooks of a guild."""
     guild = guild_of(world, call)
     need_in_guild(world, guild, P.MANAGE_WEBHOOKS)
     return [_shown(hook, world) for hook in world.webhooks.values() if hook.channel.guild is guild]
@@ -194,7 +194,7 @@ def _shown(hook: Webhook, world: World) -> Json:
 
 
 def hook_of(world: World, call: ApiCall) -> Webhook:
-    """The webhook in the path; a token there has to be its own. Raises `RefusedCall`."""
+    """Return the webhook in the path; a token there has to be its own. Raises `RefusedCall`."""
     hook = world.webhooks.get(snowflake(call.ids["webhook"], "webhook_id"))
     if hook is None:
         raise fault(10015)
@@ -207,7 +207,7 @@ def hook_of(world: World, call: ApiCall) -> Webhook:
 
 
 def get(world: World, call: ApiCall) -> object:
-    """A webhook."""
+    """Return a webhook."""
     return hook_of(world, call).payload(user="token" not in call.ids)
 
 
@@ -305,7 +305,7 @@ def _message(world: World, call: ApiCall) -> tuple[FakeMessage, Interaction | No
 
 
 def get_message(world: World, call: ApiCall) -> object:
-    """A message that came through it."""
+    """Return a message that came through it."""
     return payloads.message(_message(world, call)[0], world)
 
 

@@ -132,7 +132,7 @@ class World:
         self.hub.dispatch(event, payload, guild.id if guild else None, NO_INTENT)
 
     def readable(self, message: FakeMessage, payload: Json) -> Json:
-        """A message as REST gives it to the bot: whoever may not read content gets none."""
+        """Return a message as REST gives it to the bot: whoever may not read content gets none."""
         if self.shows_nonces and message.nonce is not None:
             payload["nonce"] = message.nonce
         if self.privileged & GatewayIntents.MESSAGE_CONTENT or message.channel.guild is None:

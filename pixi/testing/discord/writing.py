@@ -314,7 +314,7 @@ def remember_nonce(world: World, message: FakeMessage) -> None:
 
 
 def made_before(world: World, author: User, nonce: str | int) -> FakeMessage | None:
-    """The message that was made with that nonce some minutes ago."""
+    """Return the message that was made with that nonce some minutes ago."""
     at, message = world.nonces.get((author.id, nonce), (float("-inf"), None))
     return message if time.monotonic() - at < world.nonce_seconds else None
 
