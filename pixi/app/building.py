@@ -14,6 +14,7 @@ from pixi.app.models import open_model, wants_native
 from pixi.app.personas import PersonaFollower, find_persona
 from pixi.app.retention import retention_tasks
 from pixi.app.slot_saver import local_model, saved_slot
+from pixi.core.control_words import broken
 from pixi.core.errors import ModelError, Reporter
 from pixi.core.events import TurnReport
 from pixi.core.llm import Line
@@ -333,3 +334,4 @@ async def import_parts(model: ModelSettings) -> None:
     door = "pixi.models.llama" if runs_here(model) else "pixi.models.server_model"
     for part in ("pixi.engine.engine", "pixi.store.sqlite", "pixi.addons.loading", door):
         await asyncio.to_thread(importlib.import_module, part)
+    await asyncio.to_thread(broken, "")  # compiles what the first message would wait for
