@@ -16,24 +16,21 @@ store, and knows all the same.
 
 import asyncio
 import logging
-import re
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
-from importlib.metadata import version
-from typing import Any, Literal, NamedTuple, cast, get_args
+from typing import Any, Literal, cast, get_args
 from zlib import crc32
 
 from procrastinate import App, PsycopgConnector
 from procrastinate.exceptions import AlreadyEnqueued, ConnectorException
 from procrastinate.jobs import Job, Status
 from procrastinate.manager import JobManager
-from procrastinate.schema import SchemaManager
 from psycopg import AsyncConnection, errors
 from psycopg import Error as DatabaseError
 
+from pixi.app.cluster.tables import QueueTables, make_tables
 from pixi.core.errors import PixiError, StoreError
-from pixi.core.spending import some
 from pixi.settings.rules import Rules
 from pixi.store.postgres.address import Address, read_address
 
@@ -77,18 +74,19 @@ def still_answered(rules: Rules) -> float:
 
 
 class ConversationQueue:
-    """Puts conversations on the queue, has them answered, and sends signals. Made by `open_queue`.
-
-    Attributes:
-        address: of the store whose tables lie beside those of the queue.
-    """
+    """Puts conversations on the queue, has them answered, and sends signals. Made by `open_queue`."""
 
     def __init__(self, app: App, address: Address) -> None:
         self._app = app
         self._connector = cast("PsycopgConnector", app.connector)
-        self.address = address
+        self._address = address
         self._channel = f"pixi_{crc32(address.schema.encode()):08x}"  # signals of other stores are others
         self._beside: set[asyncio.Task[None]] = set()
+
+    @property
+    def address(self) -> Address:
+        """Where its tables lie, beside those of the store."""
+        return self._address
 
     @asynccontextmanager
     async def session(self) -> AsyncGenerator[AsyncConnection[Any], None]:
@@ -126,7 +124,7 @@ class ConversationQueue:
         except AlreadyEnqueued:
             pass  # whoever takes it up finds this message too
         except ConnectorException as error:
-            raise StoreError(f"The queue in {self.address} does not answer: {_reason(error)}.") from error
+            raise StoreError(f"The queue in {self._address} does not answer: {_reason(error)}.") from error
         await self.signal("look", conversation, besides=number)
 
     async def signal(self, signal: Signal, conversation: str, *, besides: int = 0) -> None:
@@ -170,7 +168,7 @@ class ConversationQueue:
                 await ready.wait()
         except TimeoutError:
             listening.cancel()
-            raise StoreError(f"The queue in {self.address} does not answer.") from None
+            raise StoreError(f"The queue in {self._address} does not answer.") from None
         try:
             yield
         finally:
@@ -182,7 +180,7 @@ class ConversationQueue:
     async def _listen(self, heard: Callable[[Signal, str], Awaitable[None]], ready: asyncio.Event) -> None:
         while True:
             try:
-                async with await AsyncConnection.connect(self.address.conninfo, autocommit=True) as session:
+                async with await AsyncConnection.connect(self._address.conninfo, autocommit=True) as session:
                     await session.execute(f"LISTEN {self._channel}".encode())
                     if ready.is_set():
                         self._do_beside(heard("look", ""))
@@ -260,50 +258,6 @@ class ConversationQueue:
             _log.warning("the worker of conversation %s has died or stands still", job.lock)
 
 
-FUNCTIONS = """
-SELECT proname::text AS name FROM pg_proc
-WHERE pronamespace = to_regnamespace(%(schema)s) AND proname LIKE 'procrastinate\\_%%'
-"""
-"""Asks for the names of the queue's functions in a schema."""
-
-
-class QueueTables(NamedTuple):
-    """How the queue's tables differ from those that the procrastinate here makes.
-
-    procrastinate keeps no version in a database. But its functions have versions in their names, and all that
-    it does goes through them: so they tell whether it can work there.
-
-    Attributes:
-        missing: functions that it calls, and that are not there.
-        unknown: functions that are there, and that it does not know.
-    """
-
-    missing: Sequence[str]
-    unknown: Sequence[str]
-
-    @classmethod
-    def compare(cls, there: set[str]) -> "QueueTables":
-        """Compare the names of the functions that are there."""
-        known = set(re.findall(r"^CREATE FUNCTION (\w+)", SchemaManager.get_schema(), re.MULTILINE))
-        return cls(sorted(known - there), sorted(there - known))
-
-    def __str__(self) -> str:
-        """Tell what is wrong, and the mend; "" where nothing is."""
-        here = f"those of procrastinate {version('procrastinate')}, which is installed here"
-        if self.missing:
-            return (
-                f"the queue's tables are not {here}: {some(self.missing, 2)} not there. Install one version "
-                "of Pixi and procrastinate everywhere; if it is newer than the tables, end all gateways and "
-                "workers, and apply the newer files of `procrastinate schema --migrations-path` with psql"
-            )
-        if self.unknown:
-            return (
-                f"the queue's tables are later than {here}, and have {some(self.unknown, 2)}. It goes on; "
-                "upgrade Pixi here, too"
-            )
-        return ""
-
-
 class _Jobs(JobManager):
     """Procrastinate's access to its jobs, but for how one ends.
 
@@ -342,10 +296,11 @@ async def open_queue(url: str) -> AsyncGenerator[ConversationQueue, None]:
     app.job_manager = _Jobs(connector)
     try:
         async with app.open_async():
-            await _make_tables(app)
-            await _compare_tables(connector, address)
+            await make_tables(app)
             await _compare_clocks(connector)
-            yield ConversationQueue(app, address)
+            queue = ConversationQueue(app, address)
+            await _compare_tables(queue)
+            yield queue
     except ConnectorException as error:
         raise StoreError(f"The queue in {address} cannot be used: {_reason(error)}.") from error
 
@@ -354,26 +309,19 @@ async def _configure(session: AsyncConnection[Any]) -> None:
     await session.set_autocommit(True)  # each call is one statement, and takes one round trip
 
 
-async def _make_tables(app: App) -> None:
-    if await app.check_connection_async():
-        return
-    try:
-        await app.schema_manager.apply_schema_async()
-    except ConnectorException:
-        if not await app.check_connection_async():  # else another process was quicker
-            raise
-
-
-async def _compare_tables(connector: PsycopgConnector, address: Address) -> None:
-    """Warn of tables that a later procrastinate altered.
+async def _compare_tables(queue: ConversationQueue) -> None:
+    """Warn of tables of a later procrastinate.
 
     Raises:
-        StoreError: the procrastinate here cannot work with them.
+        StoreError: the procrastinate here cannot work with them, or they cannot be read.
     """
-    found = await connector.execute_query_all_async(FUNCTIONS, schema=address.schema)
-    tables = QueueTables.compare({row["name"] for row in found})
+    try:
+        async with queue.session() as session:
+            tables = await QueueTables.read(session, queue.address)
+    except DatabaseError as error:
+        raise StoreError(f"The queue in {queue.address} does not answer: {_reason(error)}.") from error
     if tables.missing:
-        raise StoreError(f"The store {address}: {tables}.")
+        raise StoreError(f"The store {queue.address}: {tables}.")
     if tables.unknown:
         _log.warning("%s", tables)
 

@@ -26,18 +26,20 @@ _ASK_SECONDS = 3.0  # between two questions for what is scraped
 _ANSWER_SECONDS = 2.0  # in which the database answers them
 
 _STATE = """
+WITH living AS MATERIALIZED (
+    SELECT objid::bigint AS id FROM pg_locks
+    WHERE locktype = 'advisory' AND granted AND objsubid = 1 AND classid::bigint = %(owners)s
+    AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+)
 SELECT
-    waiting, failed, stalled, oldest_seconds,
+    waiting, failed, stalled, oldest_seconds, leases, living_leases,
     (SELECT count(*) FROM procrastinate_workers
         WHERE last_heartbeat > now() - make_interval(secs => %(stalled)s)) AS workers,
     ARRAY(SELECT application_name FROM pg_stat_activity
         WHERE datname = current_database() AND pid <> pg_backend_pid()
         AND application_name ~ '^pixi ' AND split_part(application_name, ' ', 3) = %(tables)s
     ) AS labels,
-    (SELECT count(*) FROM owners WHERE id %% 4294967296 IN (SELECT id FROM living)) AS living_owners,
-    (SELECT count(*) FROM leases WHERE owner <> 0) AS leases,
-    (SELECT count(*) FROM leases
-        WHERE owner <> 0 AND owner %% 4294967296 IN (SELECT id FROM living)) AS living_leases
+    (SELECT count(*) FROM owners WHERE id %% 4294967296 IN (SELECT id FROM living)) AS living_owners
 FROM (
     SELECT
         count(*) FILTER (WHERE status = 'todo') AS waiting,
@@ -50,19 +52,19 @@ FROM (
     FROM procrastinate_jobs AS job
     LEFT JOIN procrastinate_workers AS worker ON worker.id = worker_id
     LEFT JOIN procrastinate_events AS event ON event.job_id = job.id AND event.type = 'deferred'
-) AS queue
-"""
-_LIVING = """
-WITH living AS MATERIALIZED (
-    SELECT objid::bigint AS id FROM pg_locks
-    WHERE locktype = 'advisory' AND granted AND objsubid = 1 AND classid::bigint = %(owners)s
-    AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
-)
+) AS queue, (
+    SELECT count(*) AS leases,
+        count(*) FILTER (WHERE owner %% 4294967296 IN (SELECT id FROM living)) AS living_leases
+    FROM leases WHERE owner <> 0
+) AS owned
 """
 _STUCK = """
 SELECT conversation, min(since) FROM (
     SELECT conversation, sent_at AS since FROM messages
     WHERE turn IS NULL AND addressed = 1 AND body IS NOT NULL
+    AND conversation >= %(first)s AND conversation < %(last)s AND sent_at BETWEEN %(oldest)s AND %(newest)s
+    UNION ALL SELECT conversation, sent_at FROM messages
+    WHERE again = 0 AND body IS NOT NULL
     AND conversation >= %(first)s AND conversation < %(last)s AND sent_at BETWEEN %(oldest)s AND %(newest)s
     UNION ALL SELECT conversation, began FROM turns
     WHERE finish IS NULL AND conversation >= %(first)s AND conversation < %(last)s AND began <= %(newest)s
@@ -139,7 +141,7 @@ async def read_state(session: psycopg.AsyncConnection[Any], address: Address) ->
         "owners": (owner_key(address, 0) >> 32) % 2**32,
     }
     async with session.cursor(row_factory=class_row(ClusterState)) as cursor:
-        await cursor.execute((_LIVING + _STATE).encode(), values)
+        await cursor.execute(_STATE.encode(), values)
         state = await cursor.fetchone()
     assert state is not None  # it is one row, whatever the tables hold
     return state

@@ -64,8 +64,9 @@ async def check_cluster(settings: "Settings") -> AsyncIterator[Finding]:
 async def _looked_at(
     session: "AsyncConnection[Any]", address: "Address", settings: "Settings"
 ) -> AsyncIterator[Finding]:
-    from pixi.app.cluster.queue import FUNCTIONS, QueueTables, clock_fault, still_answered
+    from pixi.app.cluster.queue import clock_fault, still_answered
     from pixi.app.cluster.state import read_state, stuck_talks
+    from pixi.app.cluster.tables import QueueTables
 
     (has_store, has_queue, now) = await (await session.execute(_SETUP)).fetchone() or (False, False, 0.0)
     clock = clock_fault(now)
@@ -76,8 +77,7 @@ async def _looked_at(
         return
     found = await session.execute("SELECT version FROM pixi_version")
     yield _store_tables(*(await found.fetchone() or (0,)))
-    found = await session.execute(FUNCTIONS.encode(), {"schema": address.schema})
-    tables = QueueTables.compare({name for (name,) in await found.fetchall()})
+    tables = await QueueTables.read(session, address)
     fault = str(tables)
     yield Finding(not fault, "queue tables", fault or f"those of procrastinate {version('procrastinate')}")
     if tables.missing:
