@@ -13,7 +13,7 @@ import pytest
 from pixi.app.cluster.gateway import ShardClaim, open_gateway
 from pixi.app.cluster.queue import ConversationQueue, open_queue
 from pixi.app.cluster.recorder import Recorder
-from pixi.app.cluster.state import ClusterGauges
+from pixi.app.cluster.state import ClusterGauges, gateway_label
 from pixi.app.doctor import checks
 from pixi.app.doctor.cluster import check_cluster
 from pixi.app.monitoring import monitoring_port
@@ -133,6 +133,13 @@ async def test_what_is_wrong_is_named_with_the_mend(
     await claims[0].release()
     found = await findings(tmp_path, url)
     assert found["gateways"].startswith("fail none lives")
+    held = gateway_label(read_address(url), "bot", ((0, 1), 2))  # as where a pooler keeps a connection open
+    with (
+        psycopg.connect(postgres.url(), application_name=held),
+        psycopg.connect(postgres.url(), application_name=held),
+    ):
+        found = await findings(tmp_path, url)
+    assert "two run shard 0, 1, so that people are heard twice: end one" in found["gateways"]
 
 
 @pytest.mark.usefixtures("queue")
