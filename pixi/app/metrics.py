@@ -1,8 +1,9 @@
 """Counts what happens in turns, and tells Prometheus of it and of the process.
 
 `Metrics` is an observer of an engine, see `pixi.channels.observing`: an event that it counts costs some
-additions, and all others one look into a table. What it counts it keeps in plain numbers. prometheus_client,
-which knows the forms of Prometheus and the figures of the process, is imported when it is first asked.
+additions, and all others one look into a table. What it counts it keeps in plain numbers. What needs no
+engine is in `Exposition`, which a gateway uses alone. prometheus_client, which knows the forms of Prometheus
+and the figures of the process, is imported when it is first asked.
 
 No label is a word, an id or a name of a person. A label's value is one of few: a word of the code, a name of
 the settings, or the name of a tool that there is. A model may ask for tools that do not exist, by any words;
@@ -11,9 +12,10 @@ those are `other`. Were there ever more values than `MOST_VALUES` of one label, 
 
 import asyncio
 import importlib
+import threading
 from bisect import bisect_left
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Set
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -76,6 +78,7 @@ FIGURES = {
             "Requests to Discord; status 101: connections to its gateway.",
             ("status",),
         ),
+        Figure("pixi_messages_recorded", "counter", "Messages that a gateway put on record."),
         Figure("pixi_wait_seconds", "histogram", "From a message to the begin of the turn."),
         Figure("pixi_first_visible_seconds", "histogram", "From a message to the first act that people see."),
         Figure("pixi_turn_seconds", "histogram", "From a message to the end of the turn."),
@@ -88,6 +91,14 @@ FIGURES = {
         Figure("pixi_conversations_waiting", "gauge", "Conversations whose messages wait for a turn."),
         Figure("pixi_conversations_in_memory", "gauge", "Conversations in memory."),
         Figure("pixi_breaker_open", "gauge", "1 while a model's server is known to fail.", ("server",)),
+        Figure("pixi_queue_conversations", "gauge", "Conversations that wait for a worker."),
+        Figure(
+            "pixi_queue_oldest_seconds", "gauge", "How long the oldest of them has waited since it was due."
+        ),
+        Figure("pixi_queue_stalled", "gauge", "Conversations whose worker has died or stands still."),
+        Figure("pixi_leases", "gauge", "Conversations that a living process owns."),
+        Figure("pixi_workers", "gauge", "Workers that live."),
+        Figure("pixi_gateways", "gauge", "Gateways that live."),
         Figure("pixi_draining", "gauge", "1 while the program is about to end."),
         Figure("pixi_loop_lag_seconds", "gauge", "How late the event loop was, a moment ago."),
         Figure("pixi_loop_lag_longest_seconds", "gauge", "How late the event loop ever was."),
@@ -97,6 +108,27 @@ FIGURES = {
     )
 }
 """All metrics, but for those of the process, which prometheus_client tells (`process_…`)."""
+
+
+OF_GATEWAYS = frozenset({"pixi_messages_recorded", "pixi_discord_requests"})
+"""What gateways count."""
+
+OF_TURNS = frozenset(
+    name for name, each in FIGURES.items() if each.kind != "gauge" and name != "pixi_messages_recorded"
+)
+"""What is counted where turns are."""
+
+
+def process_gauges(*, version: str, draining: bool, lag: float, longest_lag: float) -> dict[str, Values]:
+    """Return the gauges of any program that stays. The lags of its event loop are in seconds."""
+    plain = {
+        "pixi_draining": draining,
+        "pixi_loop_lag_seconds": lag,
+        "pixi_loop_lag_longest_seconds": longest_lag,
+        "pixi_tasks": len(asyncio.all_tasks()),
+        "pixi_threads": threading.active_count(),
+    }
+    return {**{name: {(): float(value)} for name, value in plain.items()}, "pixi_info": {(version,): 1.0}}
 
 
 class _Spread:
@@ -122,74 +154,56 @@ class _Spread:
         return told
 
 
-class Metrics:
-    """Counts from `begin` on.
+class Exposition:
+    """Tells Prometheus of what was counted, and how things are now.
 
     Args:
-        engine: whose turns are counted.
-        vitals: counts how the process is doing.
-        failing: tells of each model's server that was asked whether it is known to fail, by host and port.
+        counted: names of the counters and histograms that it tells of.
+        now: gives the gauges.
 
     Attributes:
         discord_statuses: how many requests to Discord were answered with each status of HTTP.
+        shared: asks for the gauges that all parts of a bot share; None: there are no parts.
     """
 
-    def __init__(
-        self, engine: "Engine", vitals: Callable[[], Vitals], failing: Callable[[], Mapping[str, bool]]
-    ) -> None:
-        self._engine = engine
-        self._vitals = vitals
-        self._failing = failing
+    def __init__(self, counted: Set[str], now: Callable[[], Mapping[str, Values]]) -> None:
+        self._counted_here = counted
+        self._now = now
         self._counts: dict[str, dict[tuple[str, ...], float]] = defaultdict(lambda: defaultdict(float))
         self._spreads: dict[str, dict[tuple[str, ...], _Spread]] = defaultdict(lambda: defaultdict(_Spread))
-        self._known: dict[str, set[str]] = defaultdict(set)  # the values of each label so far
         self.discord_statuses: Counter[int] = Counter()
-        self._takers: Mapping[str, Callable[[Form], None]] = {
-            "turn_start": self._turn_start,
-            "answered": self._answered,
-            "effect": self._effect,
-            "tool_result": self._tool_result,
-            "turn_end": self._turn_end,
-        }
-
-    @property
-    def begun(self) -> bool:
-        """Whether turns are counted."""
-        return self.observe in self._engine.settings.observers
+        self.shared: Callable[[], Awaitable[Mapping[str, Values]]] | None = None
 
     def begin(self) -> None:
-        """Count all turns that begin from now on. Calling it twice does no harm."""
-        if not self.begun:
-            self._engine.settings.observers.append(self.observe)
+        """Count from now on. Calling it twice does no harm."""
 
-    def observe(self, form: Form) -> None:
-        """Take an event of a turn: this is an observer of an engine."""
-        taker = self._takers.get(form["event"])
-        if taker is not None:
-            taker(form)
+    def count(self, name: str) -> None:
+        """Count one of a counter without labels."""
+        self._counts[name][()] += 1
 
     async def rendered(self, accept: str) -> tuple[bytes, str]:
         """Return all metrics in the form that an `Accept` header asks for, and the type of that form.
 
-        To be called on the loop that the engine runs on.
+        To be called on the loop of the program.
         """
         # In a thread: the first time this takes a tenth of a second, in which no reply should stand still.
         await asyncio.to_thread(importlib.import_module, "prometheus_client")
         from prometheus_client import CollectorRegistry, ProcessCollector
         from prometheus_client.exposition import choose_encoder
 
+        shared = await self.shared() if self.shared is not None else {}
         registry = CollectorRegistry()
-        registry.register(self)
+        registry.register(_Collected(list(self._families({**self._now(), **shared}))))
         ProcessCollector(registry=registry)
         encode, kind = choose_encoder(accept)
         return encode(registry), kind
 
-    def collect(self) -> Iterator["Metric"]:
-        """Yield all metrics, for a registry of prometheus_client."""
+    def _families(self, now: Mapping[str, Values]) -> Iterator["Metric"]:
         from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 
-        now = self._now()
         for name, figure in FIGURES.items():
+            if name not in (now if figure.kind == "gauge" else self._counted_here):
+                continue
             match figure.kind:
                 case "counter":
                     counter = CounterMetricFamily(name, figure.told, labels=figure.labels)
@@ -214,23 +228,74 @@ class Metrics:
         counts = self._counts[figure.name]
         return counts if figure.labels else {(): counts[()]}
 
-    def _now(self) -> dict[str, Values]:
-        """Return the gauges."""
+
+@dataclass(frozen=True, eq=False)
+class _Collected:
+    """Metrics as a registry of prometheus_client takes them."""
+
+    families: "list[Metric]"
+
+    def collect(self) -> "list[Metric]":
+        return self.families
+
+
+class Metrics(Exposition):
+    """Counts turns, from `begin` on.
+
+    Args:
+        engine: whose turns are counted.
+        vitals: counts how the process is doing.
+        failing: tells of each model's server that was asked whether it is known to fail, by host and port.
+    """
+
+    def __init__(
+        self, engine: "Engine", vitals: Callable[[], Vitals], failing: Callable[[], Mapping[str, bool]]
+    ) -> None:
+        super().__init__(OF_TURNS, self._gauges)
+        self._engine = engine
+        self._vitals = vitals
+        self._failing = failing
+        self._known: dict[str, set[str]] = defaultdict(set)  # the values of each label so far
+        self._takers: Mapping[str, Callable[[Form], None]] = {
+            "turn_start": self._turn_start,
+            "answered": self._answered,
+            "effect": self._effect,
+            "tool_result": self._tool_result,
+            "turn_end": self._turn_end,
+        }
+
+    @property
+    def begun(self) -> bool:
+        """Whether turns are counted."""
+        return self.observe in self._engine.settings.observers
+
+    def begin(self) -> None:
+        """Count all turns that begin from now on. Calling it twice does no harm."""
+        if not self.begun:
+            self._engine.settings.observers.append(self.observe)
+
+    def observe(self, form: Form) -> None:
+        """Take an event of a turn: this is an observer of an engine."""
+        taker = self._takers.get(form["event"])
+        if taker is not None:
+            taker(form)
+
+    def _gauges(self) -> dict[str, Values]:
         vitals = self._vitals()
         plain = {
             "pixi_replies_under_way": vitals.talking - vitals.waiting,
             "pixi_conversations_waiting": vitals.waiting,
             "pixi_conversations_in_memory": vitals.conversations,
-            "pixi_draining": vitals.draining,
-            "pixi_loop_lag_seconds": vitals.lag_ms / 1_000,
-            "pixi_loop_lag_longest_seconds": vitals.longest_lag_ms / 1_000,
-            "pixi_tasks": vitals.tasks,
-            "pixi_threads": vitals.threads,
         }
         return {
             **{name: {(): float(value)} for name, value in plain.items()},
             "pixi_breaker_open": {(server,): float(fails) for server, fails in self._failing().items()},
-            "pixi_info": {(vitals.version,): 1.0},
+            **process_gauges(
+                version=vitals.version,
+                draining=vitals.draining,
+                lag=vitals.lag_ms / 1_000,
+                longest_lag=vitals.longest_lag_ms / 1_000,
+            ),
         }
 
     # What is counted.

@@ -11,18 +11,37 @@ import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from ipaddress import ip_address
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from pixi.settings.rules import cannot_listen, url_of
 
 if TYPE_CHECKING:
-    from pixi.app.service import BotService
+    from pixi.app.metrics import Exposition
+    from pixi.settings import Settings
 
 _log = logging.getLogger("pixi.app")
 
 
+class Monitored(Protocol):
+    """What tells of itself: a `BotService`, or a `GatewayService`."""
+
+    @property
+    def settings(self) -> "Settings":
+        """What holds now."""
+        ...
+
+    @property
+    def metrics(self) -> "Exposition":
+        """What Prometheus is told."""
+        ...
+
+    async def unready(self) -> str:
+        """Say in a line why nothing new can be done just now; "" where it can."""
+        ...
+
+
 @asynccontextmanager
-async def monitoring_port(service: "BotService") -> AsyncGenerator[None, None]:
+async def monitoring_port(service: Monitored) -> AsyncGenerator[None, None]:
     """Open the port of `[monitoring]`, if there is one, until the block is left. From then on turns count.
 
     Raises:
@@ -48,7 +67,7 @@ async def monitoring_port(service: "BotService") -> AsyncGenerator[None, None]:
         return await handler(request)
 
     async def metrics(request: web.Request) -> web.Response:
-        body, kind = await service.scraped(request.headers.get("Accept", ""))
+        body, kind = await service.metrics.rendered(request.headers.get("Accept", ""))
         return web.Response(body=body, headers={"Content-Type": kind})
 
     async def alive(request: web.Request) -> web.Response:

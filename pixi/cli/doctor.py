@@ -9,17 +9,21 @@ HELP = "check settings, key, model, personas, databases, store and Discord; say 
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Add nothing: the common flags are all."""
+    """Add the flag."""
+    parser.add_argument(
+        "--cluster", action="store_true", help="look at gateways, workers and their queue, too"
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Print a line for each finding as it is made; 1 if one of them failed."""
     from pixi.cli.running import run_async
 
-    return run_async(_report(Path(arguments.config) if arguments.config else None))
+    config = Path(arguments.config) if arguments.config else None
+    return run_async(_report(config, cluster=arguments.cluster))
 
 
-async def _report(config: Path | None) -> int:
+async def _report(config: Path | None, *, cluster: bool) -> int:
     from pixi.app.doctor.checks import checks
     from pixi.app.doctor.servers import Finding
     from pixi.cli.console import Printer, spinner
@@ -33,7 +37,7 @@ async def _report(config: Path | None) -> int:
         return 1
     fine, printer = True, Printer(settings)
     with spinner() as progress:
-        for check in checks(progress):
+        for check in checks(progress, cluster=cluster):
             async for finding in check(settings):
                 fine = fine and finding.ok
                 printer.say(str(finding))

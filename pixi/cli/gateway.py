@@ -112,11 +112,16 @@ def run_part(
 
 async def _stay(settings: "Settings", read: Callable[[], "Settings"], token: str, shards: str | None) -> int:
     from pixi.app.cluster.gateway import ShardClaim, open_gateway
+    from pixi.app.monitoring import monitoring_port
     from pixi.app.reload import reloading
     from pixi.channels.discord.bot import Bot, Shards
 
     chosen = Shards.parse(shards) if shards else None
-    async with open_gateway(settings, _log.warning) as gateway, reloading(gateway, read):
+    async with (
+        open_gateway(settings, _log.warning) as gateway,
+        reloading(gateway, read),
+        monitoring_port(gateway),
+    ):
         claim = ShardClaim(
             settings.store.url,
             sha256(token.encode()).hexdigest()[:16],
@@ -130,6 +135,7 @@ async def _stay(settings: "Settings", read: Callable[[], "Settings"], token: str
                 api_url=settings.discord.api_url,
                 shards=chosen,
                 tell=lambda line: _log.info("%s", line),
+                statuses=gateway.metrics.discord_statuses,
             )
             async with gateway.passing_answers(bot):
                 await _until_either_ends(bot, claim.keep())

@@ -71,6 +71,7 @@ def run(arguments: argparse.Namespace) -> int:
     async def stay(settings: "Settings", read: Callable[[], "Settings"], token: str) -> int:
         from pixi.app import open_service
         from pixi.app.cluster.queue import open_queue
+        from pixi.app.cluster.state import ClusterGauges
         from pixi.app.cluster.worker import open_worker
         from pixi.app.monitoring import monitoring_port
         from pixi.app.reload import reloading
@@ -83,6 +84,7 @@ def run(arguments: argparse.Namespace) -> int:
             monitoring_port(service),
             open_queue(settings.store.url) as queue,
         ):
+            service.metrics.shared = ClusterGauges(queue).gauges
             with vitals_on_signal(service):
                 async with open_worker(service, queue, token=token, tell=_log.info) as worker:
                     _log.info("answering up to %d conversations at a time", arguments.concurrency)

@@ -351,7 +351,7 @@ async def test_addons(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
 
 
 def run(config: str | None = None) -> int:
-    return doctor_command.run(argparse.Namespace(config=config))
+    return doctor_command.run(argparse.Namespace(config=config, cluster=False))
 
 
 async def test_pages_of_the_web(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -439,7 +439,7 @@ def test_a_check_can_be_added_to_the_list(
     async def check_tea(settings: Settings) -> AsyncIterator[Finding]:
         yield Finding(False, "tea", "there is none: boil water")
 
-    monkeypatch.setattr(doctor, "checks", lambda progress: (check_tea,))
+    monkeypatch.setattr(doctor, "checks", lambda progress, cluster: (check_tea,))
     monkeypatch.chdir(tmp_path)
     assert run() == 1
     assert capsys.readouterr().out == "fail tea — there is none: boil water\n"

@@ -73,7 +73,8 @@ async def registered(here: Scene) -> None:
 
 async def test_a_gateway_hears_and_a_worker_answers(tmp_path: Path, url: str) -> None:
     async with scene(tmp_path, "[SEND: one][REACT: 👍]", "[SEND: @Mo two]") as here:
-        async with gateway(here, url), worker(here, url):
+        async with gateway(here, url) as hearing, worker(here, url):
+            assert await hearing.unready() == ""
             await here.ask()
             await here.said("one")
             await here.ask("and?")

@@ -335,7 +335,7 @@ async def test_a_connection_that_is_lost_is_made_again(
             if doing not in told:
                 told.append(doing)
                 postgres.run(
-                    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'pixi'"
+                    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name ~ '^pixi '"
                 )
 
         run = StoreCopy(side, {}, end_connections)

@@ -122,7 +122,7 @@ async def test_an_owner_that_was_cut_off_goes_on_where_nobody_took_over(
     other = await PostgresStore.open(postgres.url(store_schema(store)))
     turns = [await begun(store, room, 0, "pixi", ()) for room in ("kept", "lost")]
     postgres.run(
-        "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE application_name = 'pixi'"
+        "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE application_name ~ '^pixi '"
         " AND pid <> %s",
         await other._writer.ask(lambda db: db.execute("SELECT pg_backend_pid()").fetchone()[0]),
     )
@@ -188,7 +188,9 @@ async def test_connections_that_the_server_ends_again_and_again(
     store: PostgresStore, postgres: Postgres
 ) -> None:
     def end_them() -> None:
-        postgres.run("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'pixi'")
+        postgres.run(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name ~ '^pixi '"
+        )
 
     await turns_while(store, end_them, 40)
 

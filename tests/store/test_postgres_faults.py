@@ -118,7 +118,7 @@ async def test_a_server_that_may_only_be_read(postgres: Postgres, user: str) -> 
     store = await open_store(url)
     await store.receive(MESSAGE)
     postgres.run(f"ALTER ROLE {user} SET default_transaction_read_only = on")
-    postgres.run("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'pixi'")
+    postgres.run("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name ~ '^pixi '")
     with pytest.raises(StoreError, match="the server may only be read; name the one that is written to"):
         await store.receive(MESSAGE)
     assert len((await store.load("room")).waiting) == 1, "what can be read still is"

@@ -11,6 +11,9 @@ import psycopg
 
 from pixi.app.cluster.queue import ConversationQueue, Signal, open_queue, still_answered
 from pixi.app.cluster.recorder import Recorder
+from pixi.app.cluster.state import ClusterGauges, gateway_label
+from pixi.app.health import LoopMonitor, reporting_stalls
+from pixi.app.metrics import OF_GATEWAYS, Exposition, Values, process_gauges
 from pixi.app.models import chosen_models
 from pixi.app.personas import PersonaSet, read_personas
 from pixi.channels.discord.backend import ALL_ADDRESSES, BotStatus
@@ -34,6 +37,7 @@ _DAY = 86_400.0
 _CLAIM_SECONDS = 10.0  # in which the gateway before this one may end
 _CLAIM_PAUSE = 0.5
 _CHECK_SECONDS = 5.0
+_STORE_SECONDS = 2.0  # in which the store answers, or is taken for away
 
 
 class GatewayService:
@@ -42,6 +46,8 @@ class GatewayService:
     Attributes:
         engine: records, in place of an engine.
         look: reads settings and personas again, as that of `BotService`.
+        metrics: what Prometheus is told.
+        pulse: how quickly the loop gets to what is to be done.
     """
 
     def __init__(
@@ -52,13 +58,17 @@ class GatewayService:
         queue: ConversationQueue,
         places: Mapping[str, ChannelConfig],
     ) -> None:
-        self.engine = Recorder(store, queue)
+        self.metrics = Exposition(OF_GATEWAYS, self._gauges)
+        self.pulse = LoopMonitor()
+        self.metrics.shared = ClusterGauges(queue).gauges
+        self.engine = Recorder(store, queue, lambda: self.metrics.count("pixi_messages_recorded"))
         self.settings = settings
         self.persona_set = persona_set
         self.look: Callable[[], Awaitable[str]] | None = None
         self._store = store
         self._queue = queue
         self._places = dict(places)
+        self._bot: Bot | None = None  # which hears, while answers are passed
         self._ledger = UsageLedger(store, lambda: self.settings.limits.budgets, local_now)
         self._began = time.monotonic()
 
@@ -122,6 +132,7 @@ class GatewayService:
                 if said != "nobody":
                     await self._queue.signal_all("said", f"{shared.token} {said}")
 
+        self._bot = bot
         async with self._queue.hearing(heed):
             yield
 
@@ -138,6 +149,25 @@ class GatewayService:
         await self._queue.signal_all("places")
 
     # Records.
+
+    def _gauges(self) -> Mapping[str, Values]:
+        return process_gauges(
+            version=version("pixi-persona"),
+            draining=self.engine.draining,
+            lag=self.pulse.lag,
+            longest_lag=self.pulse.longest,
+        )
+
+    async def unready(self) -> str:
+        """Say why nothing is heard just now, in a line; "" where people are heard."""
+        if self.engine.draining:
+            return "It is about to end, and hears nothing any more."
+        try:
+            async with asyncio.timeout(_STORE_SECONDS):
+                await self._store.key_of("")
+        except (StoreError, TimeoutError):
+            return "The store does not answer."
+        return "" if self._bot is not None and self._bot.connected else "Discord is not connected."
 
     async def status(self, payer: UsageScope) -> BotStatus:
         """How the bot is doing, and what is left for whoever asks."""
@@ -181,7 +211,9 @@ async def open_gateway(settings: Settings, report: Reporter) -> AsyncGenerator[G
     store = await open_store(settings.store.url, report)
     try:
         async with open_queue(settings.store.url) as queue:
-            yield GatewayService(settings, persona_set, store, queue, await store.places())
+            gateway = GatewayService(settings, persona_set, store, queue, await store.places())
+            with reporting_stalls() as gateway.pulse:
+                yield gateway
     finally:
         await store.close()
 
@@ -199,6 +231,7 @@ class ShardClaim:
         self._address = read_address(url)
         self._all = f"{self._address.schema}:{bot}"
         self._shards = shards
+        self._label = gateway_label(self._address, bot, shards)
         self._connection: psycopg.AsyncConnection[tuple[object, ...]] | None = None
 
     async def take(self) -> None:
@@ -221,7 +254,10 @@ class ShardClaim:
     async def _try(self) -> str | None:
         """Try once; gives what another one holds, None: all is ours."""
         try:
-            return await self._try_locks()
+            if (taken := await self._try_locks()) is None and self._connection is not None:
+                named = "SELECT set_config('application_name', %s, false)"  # for whoever asks who runs them
+                await self._connection.execute(named, (self._label,))
+            return taken
         except psycopg.Error as error:
             await self.release()
             raise store_error(error, self._address) from None

@@ -29,6 +29,7 @@ from procrastinate.manager import JobManager
 from psycopg import AsyncConnection, errors
 from psycopg import Error as DatabaseError
 
+from pixi.app.cluster.tables import QueueTables, make_tables
 from pixi.core.errors import PixiError, StoreError
 from pixi.settings.rules import Rules
 from pixi.store.postgres.address import Address, read_address
@@ -81,6 +82,21 @@ class ConversationQueue:
         self._address = address
         self._channel = f"pixi_{crc32(address.schema.encode()):08x}"  # signals of other stores are others
         self._beside: set[asyncio.Task[None]] = set()
+
+    @property
+    def address(self) -> Address:
+        """Where its tables lie, beside those of the store."""
+        return self._address
+
+    @asynccontextmanager
+    async def session(self) -> AsyncGenerator[AsyncConnection[Any], None]:
+        """Lend a connection whose search path leads to the tables, until the block is left.
+
+        Raises:
+            psycopg.Error: none can be had.
+        """
+        async with self._connector.pool.connection() as session:
+            yield session
 
     async def put(self, conversation: str, *, after: float = 0.0, times: int = 0) -> None:
         """Have a conversation answered by a worker; once, if it waits on the queue already.
@@ -280,9 +296,11 @@ async def open_queue(url: str) -> AsyncGenerator[ConversationQueue, None]:
     app.job_manager = _Jobs(connector)
     try:
         async with app.open_async():
-            await _make_tables(app)
+            await make_tables(app)
             await _compare_clocks(connector)
-            yield ConversationQueue(app, address)
+            queue = ConversationQueue(app, address)
+            await _compare_tables(queue)
+            yield queue
     except ConnectorException as error:
         raise StoreError(f"The queue in {address} cannot be used: {_reason(error)}.") from error
 
@@ -291,23 +309,37 @@ async def _configure(session: AsyncConnection[Any]) -> None:
     await session.set_autocommit(True)  # each call is one statement, and takes one round trip
 
 
-async def _make_tables(app: App) -> None:
-    if await app.check_connection_async():
-        return
+async def _compare_tables(queue: ConversationQueue) -> None:
+    """Warn of tables of a later procrastinate.
+
+    Raises:
+        StoreError: the procrastinate here cannot work with them, or they cannot be read.
+    """
     try:
-        await app.schema_manager.apply_schema_async()
-    except ConnectorException:
-        if not await app.check_connection_async():  # else another process was quicker
-            raise
+        async with queue.session() as session:
+            tables = await QueueTables.read(session, queue.address)
+    except DatabaseError as error:
+        raise StoreError(f"The queue in {queue.address} does not answer: {_reason(error)}.") from error
+    if tables.missing:
+        raise StoreError(f"The store {queue.address}: {tables}.")
+    if tables.unknown:
+        _log.warning("%s", tables)
 
 
 async def _compare_clocks(connector: PsycopgConnector) -> None:
     """Warn of a clock that would make messages seem old, which are then left alone."""
     asked = "SELECT extract(epoch FROM clock_timestamp())::float AS now"
-    ahead = time.time() - (await connector.execute_query_one_async(asked))["now"]
-    if abs(ahead) > _CLOCK_SECONDS:
-        way = "ahead of" if ahead > 0 else "behind"
-        _log.warning("the clock here is %.0f seconds %s the database server's: set it right", abs(ahead), way)
+    if fault := clock_fault((await connector.execute_query_one_async(asked))["now"]):
+        _log.warning("%s", fault)
+
+
+def clock_fault(now: float) -> str:
+    """Compare the clock here with what the database server's shows; return what is wrong, or ""."""
+    ahead = time.time() - now
+    if abs(ahead) <= _CLOCK_SECONDS:
+        return ""
+    way = "ahead of" if ahead > 0 else "behind"
+    return f"the clock here is {abs(ahead):.0f} seconds {way} the database server's: set it right"
 
 
 def _reason(error: BaseException) -> str:

@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections.abc import Callable
 
 from pixi.app.cluster.queue import ConversationQueue
 from pixi.core.channel import Channel
@@ -18,11 +19,19 @@ class Recorder:
     Args:
         store: open; closed by whoever opened it.
         queue: from which workers take conversations.
+        recorded: called for each message that was put on record.
+
+    Attributes:
+        draining: the program is about to end.
     """
 
-    def __init__(self, store: Store, queue: ConversationQueue) -> None:
+    def __init__(
+        self, store: Store, queue: ConversationQueue, recorded: Callable[[], None] = lambda: None
+    ) -> None:
         self._store = store
         self._queue = queue
+        self._recorded = recorded
+        self.draining = False
 
     async def receive(self, message: Message, channel: Channel) -> None:
         """Record a message, and have it answered if it is addressed. A known one is not recorded again.
@@ -30,7 +39,8 @@ class Recorder:
         Raises:
             StoreError: it could not be recorded or queued, and may be given again.
         """
-        await self._store.receive(message)
+        if await self._store.receive(message) is not None:
+            self._recorded()
         if message.addressed:
             await self._queue.put(message.conversation)
 
@@ -92,4 +102,5 @@ class Recorder:
         return len(await self._store.forget(person))
 
     async def drain(self, seconds: float) -> None:
-        """Do nothing: all is on record, and workers go on."""
+        """Note that the program ends. All is on record, and workers go on."""
+        self.draining = True

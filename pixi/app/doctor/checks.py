@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from pixi.app.doctor.cluster import check_cluster
 from pixi.app.doctor.servers import (
     Finding,
     check_discord,
@@ -349,11 +350,12 @@ def _unpriced(settings: "Settings") -> list[str]:
     return list(dict.fromkeys(names))
 
 
-def checks(progress: Reporter = _silent) -> tuple[Check, ...]:
+def checks(progress: Reporter = _silent, *, cluster: bool = False) -> tuple[Check, ...]:
     """Give the checks in the order of the report. Each gives any number of findings, and raises nothing.
 
     Args:
         progress: told what takes long, and "" when nothing does any more.
+        cluster: whether to look at gateways and workers.
     """
     return (
         check_settings,
@@ -371,6 +373,9 @@ def checks(progress: Reporter = _silent) -> tuple[Check, ...]:
         check_web_search,
         check_wikis,
         check_gifs,
+        *(
+            [check_cluster] if cluster else []
+        ),  # before the store is opened, which brings its tables up to date
         check_store,
         check_limits,
         check_discord,

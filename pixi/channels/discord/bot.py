@@ -75,6 +75,17 @@ class Bot:
         self._statuses = statuses
         self._share = share
         self.approvals: Approvals | None = None
+        self._client: Client | None = None
+
+    @property
+    def connected(self) -> bool:
+        """Whether Discord is heard, by one shard at least."""
+        client = self._client
+        return (
+            client is not None
+            and client.is_ready()
+            and any(not it.is_closed() for it in client.shards.values())
+        )
 
     async def run(self) -> None:
         """Connect and stay until cancelled; then finish what people see being written, within ten seconds.
@@ -126,7 +137,7 @@ class Bot:
                 await _closed(client)
 
     async def _run(self, token: str, server: DiscordServer | None) -> None:
-        client = await self._logged_in(token, server)
+        client = self._client = await self._logged_in(token, server)
         recent = RecentMessages(lambda: self._backend.rules.overhear)
         translations = Translations()
         approvals = self.approvals = Approvals(client, self._backend, translations)

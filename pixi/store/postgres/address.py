@@ -3,7 +3,9 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from importlib.metadata import version
 from urllib.parse import unquote
+from zlib import crc32
 
 import psycopg
 from psycopg import ProgrammingError
@@ -21,7 +23,6 @@ _PATIENCE: Mapping[str, str | int | None] = {
     "keepalives_interval": 5,
     "keepalives_count": 3,
     "tcp_user_timeout": 25_000,
-    "application_name": "pixi",
 }
 
 
@@ -34,12 +35,15 @@ class Address:
         secret: the password, to be kept out of what people are told; "" where there is none.
         schema: which holds the tables.
         name: what people are told.
+        label: the name of its connections for whoever looks at the server: the version of Pixi, and a mark of
+            the schema, which the server does not tell of a connection.
     """
 
     conninfo: str = field(repr=False)
     secret: str = field(repr=False)
     schema: str
     name: str
+    label: str
 
     def __str__(self) -> str:
         return self.name
@@ -64,8 +68,9 @@ def read_address(url: str) -> Address:
     place = _place(parts)
     if schema != SCHEMA:
         place += f"{'&' if '?' in place else '?'}schema={schema}"
-    conninfo = make_conninfo("", **{**_PATIENCE, **parts})
-    return Address(conninfo, str(parts.get("password") or ""), schema, place)
+    label = f"pixi {version('pixi-persona')} {crc32(schema.encode()):08x}"
+    conninfo = make_conninfo("", **{**_PATIENCE, "application_name": label, **parts})
+    return Address(conninfo, str(parts.get("password") or ""), schema, place, label)
 
 
 def _parts(url: str) -> dict[str, str | int | None]:

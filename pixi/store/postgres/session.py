@@ -133,16 +133,16 @@ def hold_owner(session: Session, address: Address, number: int) -> None:
     Raises:
         psycopg.Error: it cannot be taken.
     """
-    session.execute("SELECT pg_advisory_lock(%s)", (_owner_key(address, number),))
+    session.execute("SELECT pg_advisory_lock(%s)", (owner_key(address, number),))
 
 
 def is_owner_held(session: Session, address: Address, number: int) -> bool:
     """Return True if somebody holds the lock of an owner; nobody waits, and nobody is kept from it."""
     asked = "SELECT pg_try_advisory_xact_lock_shared(%s)"
-    return session.execute(asked, (_owner_key(address, number),)).fetchone() == (False,)
+    return session.execute(asked, (owner_key(address, number),)).fetchone() == (False,)
 
 
-def _owner_key(address: Address, number: int) -> int:
+def owner_key(address: Address, number: int) -> int:
     """Return the key of an owner's lock. Locks with one number are others than those with two; see `lock`."""
     return (crc32(address.schema.encode()) - 2**31) * 2**32 + number % 2**32
 
