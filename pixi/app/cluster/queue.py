@@ -26,6 +26,7 @@ from procrastinate import App, PsycopgConnector
 from procrastinate.exceptions import AlreadyEnqueued, ConnectorException
 from procrastinate.jobs import Job, Status
 from procrastinate.manager import JobManager
+from procrastinate.worker import Worker as JobWorker
 from psycopg import AsyncConnection, errors
 from psycopg import Error as DatabaseError
 
@@ -55,6 +56,7 @@ _AGAIN_SECONDS = 1.0  # until a database that is away is tried again
 _READY_SECONDS = 10.0  # in which signals are heard
 _QUEUED_SECONDS = 120.0  # that a message may wait for a worker in any case
 _CLOCK_SECONDS = 30.0  # that the clocks of two machines may differ
+_NEVER = 86_400.0
 _CONNECTIONS = 4
 _FREE = f"""
     SELECT pg_notify(
@@ -210,16 +212,34 @@ class ConversationQueue:
 
     async def _work(self, concurrency: int) -> None:
         """Work until cancelled, or the database goes away."""
-        with suppress(ConnectorException):
-            await self._app.run_worker_async(
-                queues=[_QUEUE],
-                concurrency=concurrency,
-                delete_jobs="always",
-                install_signal_handlers=False,
-                fetch_job_polling_interval=_POLL_SECONDS,
-                update_heartbeat_interval=BEAT_SECONDS,
-                stalled_worker_timeout=STALLED_SECONDS,
-            )
+        worker = JobWorker(
+            self._app,
+            queues=[_QUEUE],
+            concurrency=concurrency,
+            delete_jobs="always",
+            install_signal_handlers=False,
+            fetch_job_polling_interval=_POLL_SECONDS,
+            update_heartbeat_interval=_NEVER,
+            stalled_worker_timeout=STALLED_SECONDS,
+        )
+        beating = asyncio.create_task(self._beat(worker))
+        try:
+            with suppress(ConnectorException):
+                await worker.run()
+        finally:
+            beating.cancel()
+            await asyncio.wait([beating])
+
+    async def _beat(self, worker: JobWorker) -> None:
+        """Show that a worker lives, until cancelled.
+
+        Its own heartbeat stops as soon as it is told to end, while replies are still being finished.
+        """
+        while True:
+            await asyncio.sleep(BEAT_SECONDS)
+            if worker.worker_id is not None:
+                with suppress(ConnectorException):
+                    await self._app.job_manager.update_heartbeat(worker.worker_id)
 
     async def _look_for_dead(self) -> None:
         while True:

@@ -12,7 +12,7 @@ from pixi.app.cluster.worker import Worker
 from pixi.engine import Engine
 from pixi.store.opening import open_store
 from pixi.testing import ScriptedModel
-from tests.app.cluster.house import House, working
+from tests.app.cluster.house import TALK, House, working
 from tests.engine.scene import PIXI
 from tests.servers.postgres import Postgres
 from tests.waiting import until
@@ -77,6 +77,35 @@ async def test_what_people_see_coming_is_finished_before_a_worker_ends(house: Ho
         await until(lambda: len(house.said()) == 3)
         await house.rests()
     assert house.said() == ["a", "b", "d"], "the other goes on where it was cut"
+
+
+async def test_a_worker_that_is_told_to_end_lives_until_its_replies_have_ended(
+    url: str,
+    queue: ConversationQueue,
+    postgres: Postgres,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def in_database(statement: str) -> list[tuple[object, ...]]:
+        return postgres.run_in(url.partition("schema=")[2], statement)
+
+    async def answer(conversation: str, times: int) -> None:
+        begun.set()
+        await go_on.wait()
+
+    monkeypatch.setattr("pixi.app.cluster.queue.BEAT_SECONDS", 0.01)
+    caplog.set_level("INFO", "procrastinate")
+    begun, go_on = asyncio.Event(), asyncio.Event()
+    await queue.put(TALK)
+    working = asyncio.create_task(queue.work(answer, concurrency=1))
+    await begun.wait()
+    working.cancel()
+    await until(lambda: "Waiting for job to finish" in caplog.text)
+    in_database("UPDATE procrastinate_workers SET last_heartbeat = now() - interval '1 minute'")
+    fresh = "SELECT 1 FROM procrastinate_workers WHERE last_heartbeat > now() - interval '30 seconds'"
+    await until(lambda: in_database(fresh))
+    go_on.set()
+    await asyncio.wait([working])
 
 
 async def test_a_worker_that_stood_still_says_no_more_once_another_took_over(
