@@ -103,15 +103,19 @@ class GatewayService:
             await self._queue.put(conversation)
 
     @asynccontextmanager
-    async def passing_answers(self, bot: Bot) -> AsyncGenerator[None, None]:
-        """Let workers ask people, whose clicks the bot hears, until the block is left.
+    async def heeding(self, bot: Bot) -> AsyncGenerator[None, None]:
+        """Follow the signals of other processes until the block is left.
+
+        Workers ask people, whose clicks the bot hears; and who is forgotten by one gateway is by all.
 
         Raises:
             StoreError: the queue does not answer.
         """
 
         async def heed(signal: Signal, text: str) -> None:
-            if signal == "asked" and bot.approvals is not None:
+            if signal == "forgot":
+                bot.forget(text)
+            elif signal == "asked" and bot.approvals is not None:
                 shared = msgspec.json.decode(text, type=SharedQuestion)
                 click = asyncio.create_task(bot.approvals.expect(shared))
                 try:

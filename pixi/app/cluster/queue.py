@@ -36,10 +36,10 @@ from pixi.store.postgres.address import Address, read_address
 
 _log = logging.getLogger("pixi.queue")
 
-Signal = Literal["look", "stop", "places", "asked", "expected", "said"]
+Signal = Literal["look", "stop", "places", "forgot", "asked", "expected", "said"]
 """`look`: messages of a conversation came or changed; `stop`: its reply is to end; `places`: read again what
-people chose for channels; `asked`: a worker is to ask a person this question; `expected`: a gateway will hear
-the click on it; `said`: what was clicked."""
+people chose for channels; `forgot`: drop what is remembered of a person; `asked`: a worker is to ask a person
+this question; `expected`: a gateway will hear the click on it; `said`: what was clicked."""
 
 Answer = Callable[[str, int], Awaitable[None]]
 """Answers a conversation. The number says how often it was put off before."""
@@ -225,7 +225,7 @@ class ConversationQueue:
         beating = asyncio.create_task(self._beat(worker))
         try:
             with suppress(ConnectorException):
-                await worker.run()
+                await worker.run()  # type: ignore[no-untyped-call]
         finally:
             beating.cancel()
             await asyncio.wait([beating])

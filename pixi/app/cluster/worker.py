@@ -33,7 +33,7 @@ class Worker:
         service: what answers.
         queue: where conversations come from, and go back to.
         open_channel: opens the channel of a conversation.
-        clicks: is told `expected` and `said`, for questions to people.
+        tell_bot: is told `expected` and `said`, for questions to people, and `forgot`.
     """
 
     def __init__(
@@ -41,12 +41,12 @@ class Worker:
         service: BotService,
         queue: ConversationQueue,
         open_channel: OpenChannel,
-        clicks: Callable[[Signal, str], None],
+        tell_bot: Callable[[Signal, str], None],
     ) -> None:
         self._service = service
         self._queue = queue
         self._open = open_channel
-        self._clicks = clicks
+        self._tell_bot = tell_bot
         self._ends = False
 
     async def run(self, *, concurrency: int) -> None:
@@ -118,8 +118,8 @@ class Worker:
                 await engine.stop(text)
             case "places":
                 await self._service.read_places()
-            case "expected" | "said":
-                self._clicks(signal, text)
+            case "expected" | "said" | "forgot":
+                self._tell_bot(signal, text)
 
 
 @asynccontextmanager
@@ -154,15 +154,17 @@ async def open_worker(
             del expected[question.token]
         return True
 
-    def clicks(signal: Signal, text: str) -> None:
+    def tell_bot(signal: Signal, text: str) -> None:
         token, _, said = text.partition(" ")
         if signal == "expected" and token in expected:
             expected[token].set()
         elif signal == "said" and bot.approvals is not None:
             bot.approvals.answered(token, "yes" if said == "yes" else "no")
+        elif signal == "forgot":
+            bot.forget(text)
 
     statuses = service.metrics.discord_statuses if service.metrics.begun else None
     api_url = service.settings.discord.api_url
     bot = Bot(service, token=token, api_url=api_url, tell=tell, share=share, statuses=statuses)
     async with bot.posting() as open_channel:
-        yield Worker(service, queue, open_channel, clicks)
+        yield Worker(service, queue, open_channel, tell_bot)

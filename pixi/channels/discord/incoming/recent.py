@@ -48,9 +48,8 @@ class RecentMessage:
 
     @classmethod
     def recorded(cls, message: Message) -> "RecentMessage":
-        """Return what is remembered of a message that this process did not hear, but finds on record."""
-        reply_to = int(message.reply_to) if message.reply_to else None
-        return cls(int(message.id), message.author, message.text, reply_to)
+        """Return who wrote a message that another process recorded, without its words."""
+        return cls(int(message.id), message.author, "")
 
     def quoted(self, persona: str) -> Quoted:
         """Return it as a persona is told of it."""
