@@ -44,7 +44,6 @@ this question; `expected`: a gateway will hear the click on it; `said`: what was
 Answer = Callable[[str, int], Awaitable[None]]
 """Answers a conversation. The number says how often it was put off before."""
 
-_QUEUE = "conversations"
 _TASK = "answer"
 
 BEAT_SECONDS = 1.0
@@ -58,9 +57,9 @@ _QUEUED_SECONDS = 120.0  # that a message may wait for a worker in any case
 _CLOCK_SECONDS = 30.0  # that the clocks of two machines may differ
 _NEVER = 86_400.0
 _CONNECTIONS = 4
-_FREE = f"""
+_FREE = """
     SELECT pg_notify(
-        'procrastinate_queue_v1#{_QUEUE}', json_build_object('type', 'job_inserted', 'job_id', id)::text
+        'procrastinate_queue_v1#' || queue_name, json_build_object('type', 'job_inserted', 'job_id', id)::text
     )
     FROM procrastinate_jobs WHERE lock = %(lock)s AND status = 'todo'
 """
@@ -72,6 +71,12 @@ def still_answered(rules: Rules) -> float:
     Some time on the queue is no fault of the message, also where nothing old is answered.
     """
     return time.time() - max(_QUEUED_SECONDS, rules.catch_up_minutes * 60)
+
+
+def _queue_of(address: str) -> str:
+    """Return the name of the queue of a bot: bots that share a store have workers of their own."""
+    platform, bot, *_ = address.split(":")
+    return f"{platform}:{bot}"
 
 
 class ConversationQueue:
@@ -99,7 +104,7 @@ class ConversationQueue:
         """
         job = self._app.configure_task(
             _TASK,
-            queue=_QUEUE,
+            queue=_queue_of(conversation),
             lock=conversation,
             queueing_lock=conversation,
             schedule_in={"seconds": after} if after else None,
@@ -190,8 +195,10 @@ class ConversationQueue:
         self._beside.add(task)
         task.add_done_callback(self._beside.discard)
 
-    async def work(self, answer: Answer, *, concurrency: int) -> None:
-        """Have conversations answered, so many side by side, until cancelled.
+    async def work(self, answer: Answer, *, bot: str, concurrency: int) -> None:
+        """Have a bot's conversations answered, so many side by side, until cancelled.
+
+        `bot`: what their addresses begin with, see `pixi.channels.discord.backend.prefix_of`.
 
         Then no more are begun, and it returns when those that were begun have ended.
         """
@@ -199,22 +206,22 @@ class ConversationQueue:
         async def task(conversation: str, times: int = 0) -> None:
             await answer(conversation, times)
 
-        self._app.task(name=_TASK, queue=_QUEUE)(task)
+        self._app.task(name=_TASK)(task)
         looking = asyncio.create_task(self._look_for_dead())
         try:
             while True:
-                await self._work(concurrency)
+                await self._work(_queue_of(bot), concurrency)
                 _log.warning("the database of the queue is away; trying again")
                 await asyncio.sleep(_AGAIN_SECONDS)
         finally:
             looking.cancel()
             await asyncio.wait([looking])
 
-    async def _work(self, concurrency: int) -> None:
+    async def _work(self, queue: str, concurrency: int) -> None:
         """Work until cancelled, or the database goes away."""
         worker = JobWorker(
             self._app,
-            queues=[_QUEUE],
+            queues=[queue],
             concurrency=concurrency,
             delete_jobs="always",
             install_signal_handlers=False,
@@ -255,7 +262,7 @@ class ConversationQueue:
             ConnectorException: it does not answer.
         """
         jobs = self._app.job_manager
-        for job in await jobs.get_stalled_jobs(queue=_QUEUE, seconds_since_heartbeat=STALLED_SECONDS):
+        for job in await jobs.get_stalled_jobs(seconds_since_heartbeat=STALLED_SECONDS):
             assert job.lock is not None  # it is the conversation
             await self.put(job.lock)  # first: whoever dies in between has lost nothing
             await jobs.finish_job(job, Status.FAILED, delete_job=True)

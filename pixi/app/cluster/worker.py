@@ -9,7 +9,7 @@ import msgspec
 
 from pixi.app.cluster.queue import ConversationQueue, Signal, still_answered
 from pixi.app.service import BotService
-from pixi.channels.discord.backend import parse_address
+from pixi.channels.discord.backend import parse_address, prefix_of
 from pixi.channels.discord.bot import Bot
 from pixi.channels.discord.outgoing.approvals import SharedQuestion
 from pixi.core.channel import Channel, OpenChannel
@@ -33,6 +33,7 @@ class Worker:
         service: what answers.
         queue: where conversations come from, and go back to.
         open_channel: opens the channel of a conversation.
+        bot: what the addresses of its conversations begin with.
         tell_bot: is told `expected` and `said`, for questions to people, and `forgot`.
     """
 
@@ -41,11 +42,13 @@ class Worker:
         service: BotService,
         queue: ConversationQueue,
         open_channel: OpenChannel,
+        bot: str,
         tell_bot: Callable[[Signal, str], None],
     ) -> None:
         self._service = service
         self._queue = queue
         self._open = open_channel
+        self._bot = bot
         self._tell_bot = tell_bot
         self._ends = False
 
@@ -55,7 +58,9 @@ class Worker:
         Then what people see being written is finished, and the rest goes back to the queue.
         """
         async with self._queue.hearing(self.heed):
-            working = asyncio.create_task(self._queue.work(self.answer, concurrency=concurrency))
+            working = asyncio.create_task(
+                self._queue.work(self.answer, bot=self._bot, concurrency=concurrency)
+            )
             try:
                 await asyncio.wait([working])
                 working.result()
@@ -167,4 +172,4 @@ async def open_worker(
     api_url = service.settings.discord.api_url
     bot = Bot(service, token=token, api_url=api_url, tell=tell, share=share, statuses=statuses)
     async with bot.posting() as open_channel:
-        yield Worker(service, queue, open_channel, tell_bot)
+        yield Worker(service, queue, open_channel, prefix_of(bot.user_id), tell_bot)

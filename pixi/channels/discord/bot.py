@@ -54,6 +54,7 @@ class Bot:
 
     Attributes:
         approvals: the questions to people, while the bot runs or is posting.
+        user_id: of the bot's own user, while it is posting; else 0.
     """
 
     def __init__(
@@ -75,6 +76,7 @@ class Bot:
         self._statuses = statuses
         self._share = share
         self.approvals: Approvals | None = None
+        self.user_id = 0
         self._recent = RecentMessages(lambda: self._backend.rules.overhear)
 
     def forget(self, person: str) -> None:
@@ -107,6 +109,7 @@ class Bot:
         server = await find_server(self._api_url, token) if self._api_url else None
         with quiet_logs(), patched(server):
             client = await self._logged_in(token, server)
+            self.user_id = client.user.id if client.user is not None else 0
             if self._share is not None:
                 self.approvals = Approvals(client, self._backend, Translations(), self._share)
             channels = DiscordChannels(

@@ -97,7 +97,7 @@ async def test_a_worker_that_is_told_to_end_lives_until_its_replies_have_ended(
     caplog.set_level("INFO", "procrastinate")
     begun, go_on = asyncio.Event(), asyncio.Event()
     await queue.put(TALK)
-    working = asyncio.create_task(queue.work(answer, concurrency=1))
+    working = asyncio.create_task(queue.work(answer, bot=TALK, concurrency=1))
     await begun.wait()
     working.cancel()
     await until(lambda: "Waiting for job to finish" in caplog.text)
@@ -106,6 +106,19 @@ async def test_a_worker_that_is_told_to_end_lives_until_its_replies_have_ended(
     await until(lambda: in_database(fresh))
     go_on.set()
     await asyncio.wait([working])
+
+
+async def test_another_bot_on_the_same_store_is_left_to_its_own_workers(house: House, url: str) -> None:
+    others = "discord:9:2:pixi"
+    async with hired(house, url, ScriptedModel("[SEND: a]", "[SEND: b]")):
+        await house.say("hi", conversation=others)
+        await house.say("hi")
+        await until(house.said)
+        await house.rests()
+        await house.say("and?")
+        await until(lambda: len(house.said()) == 2)
+    assert house.said(others) == []
+    assert others in await house.store.unanswered(others, 0.0)
 
 
 async def test_a_worker_that_stood_still_says_no_more_once_another_took_over(
