@@ -17,7 +17,7 @@ store, and knows all the same.
 import asyncio
 import logging
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager, suppress
 from typing import Any, Literal, cast, get_args
 from zlib import crc32
@@ -25,7 +25,7 @@ from zlib import crc32
 from procrastinate import App, PsycopgConnector
 from procrastinate.exceptions import AlreadyEnqueued, ConnectorException
 from procrastinate.jobs import Job, Status
-from procrastinate.manager import JobManager
+from procrastinate.manager import JobManager, NotificationCallback
 from procrastinate.worker import Worker as JobWorker
 from psycopg import AsyncConnection, errors
 from psycopg import Error as DatabaseError
@@ -208,27 +208,30 @@ class ConversationQueue:
 
         self._app.task(name=_TASK)(task)
         looking = asyncio.create_task(self._look_for_dead())
+        runs: set[asyncio.Task[None]] = set()
         try:
             while True:
-                await self._work(_queue_of(bot), concurrency)
+                worker = _JobWorker(self._app, _queue_of(bot), concurrency)
+                run = asyncio.create_task(self._run(worker))
+                runs.add(run)
+                run.add_done_callback(runs.discard)
+                ending = asyncio.create_task(worker.ending.wait())
+                try:
+                    await asyncio.wait([run, ending], return_when=asyncio.FIRST_COMPLETED)
+                finally:
+                    ending.cancel()
+                if run.done():
+                    run.result()
                 _log.warning("the database of the queue is away; trying again")
                 await asyncio.sleep(_AGAIN_SECONDS)
         finally:
-            looking.cancel()
-            await asyncio.wait([looking])
+            begun = [looking, *runs]
+            for each in begun:
+                each.cancel()
+            await asyncio.wait(begun)
 
-    async def _work(self, queue: str, concurrency: int) -> None:
-        """Work until cancelled, or the database goes away."""
-        worker = JobWorker(
-            self._app,
-            queues=[queue],
-            concurrency=concurrency,
-            delete_jobs="always",
-            install_signal_handlers=False,
-            fetch_job_polling_interval=_POLL_SECONDS,
-            update_heartbeat_interval=_NEVER,
-            stalled_worker_timeout=STALLED_SECONDS,
-        )
+    async def _run(self, worker: "_JobWorker") -> None:
+        """Work until cancelled, or the database goes away; then until the jobs that were begun have ended."""
         beating = asyncio.create_task(self._beat(worker))
         try:
             with suppress(ConnectorException):
@@ -269,6 +272,30 @@ class ConversationQueue:
             _log.warning("the worker of conversation %s has died or stands still", job.lock)
 
 
+class _JobWorker(JobWorker):
+    """Procrastinate's worker, which tells when it begins no more jobs: another one then goes on.
+
+    It has lost the database, and a job may be lost with the answer. That is free once this worker is over.
+    """
+
+    def __init__(self, app: App, queue: str, concurrency: int) -> None:
+        super().__init__(
+            app,
+            queues=[queue],
+            concurrency=concurrency,
+            delete_jobs="always",
+            install_signal_handlers=False,
+            fetch_job_polling_interval=_POLL_SECONDS,
+            update_heartbeat_interval=_NEVER,
+            stalled_worker_timeout=STALLED_SECONDS,
+        )
+        self.ending = asyncio.Event()
+
+    async def _shutdown(self, side_tasks: list[asyncio.Task[Any]]) -> None:
+        self.ending.set()
+        await super()._shutdown(side_tasks)
+
+
 class _Jobs(JobManager):
     """Procrastinate's access to its jobs, but for how one ends.
 
@@ -285,6 +312,14 @@ class _Jobs(JobManager):
             except ConnectorException as error:
                 if isinstance(error.__cause__, errors.RaiseException):
                     return None
+            await asyncio.sleep(_AGAIN_SECONDS)
+
+    async def listen_for_jobs(
+        self, *, on_notification: NotificationCallback, queues: Iterable[str] | None = None
+    ) -> None:
+        while True:
+            with suppress(ConnectorException):  # else nobody would listen any more
+                await super().listen_for_jobs(on_notification=on_notification, queues=queues)
             await asyncio.sleep(_AGAIN_SECONDS)
 
 

@@ -3,8 +3,13 @@
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
+from procrastinate import PsycopgConnector
+from procrastinate.exceptions import ConnectorException
+from procrastinate.jobs import Job
+from procrastinate.manager import JobManager
 
 from pixi.app.cluster.queue import ConversationQueue, open_queue
 from pixi.app.cluster.recorder import Recorder
@@ -105,6 +110,61 @@ async def test_a_worker_that_is_told_to_end_lives_until_its_replies_have_ended(
     fresh = "SELECT 1 FROM procrastinate_workers WHERE last_heartbeat > now() - interval '30 seconds'"
     await until(lambda: in_database(fresh))
     go_on.set()
+    await asyncio.wait([working])
+
+
+async def test_a_reply_under_way_keeps_nobody_waiting_once_the_database_is_back(
+    queue: ConversationQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def answer(conversation: str, times: int) -> None:
+        begun.append(conversation)
+        await go_on.wait()
+
+    fetch = JobManager.fetch_job
+
+    async def away_once(*args: Any, **more: Any) -> Job | None:
+        if begun and not failed:
+            failed.append(True)
+            raise ConnectorException
+        return await fetch(*args, **more)
+
+    failed: list[bool] = []
+    begun: list[str] = []
+    go_on = asyncio.Event()
+    monkeypatch.setattr(JobManager, "fetch_job", away_once)
+    monkeypatch.setattr("pixi.app.cluster.queue._AGAIN_SECONDS", 0.0)
+    working = asyncio.create_task(queue.work(answer, bot=TALK, concurrency=4))
+    await queue.put(TALK)
+    await until(lambda: failed)
+    await queue.put("discord:1:3:pixi")
+    await until(lambda: len(begun) == 2)
+    go_on.set()
+    working.cancel()
+    await asyncio.wait([working])
+    assert begun == [TALK, "discord:1:3:pixi"]
+
+
+async def test_a_worker_hears_of_new_jobs_again_once_the_database_is_back(
+    queue: ConversationQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def listen_notify(*_: object, **__: object) -> None:
+        tries.append(True)
+        if len(tries) == 1:
+            await answered.wait()
+            raise ConnectorException
+        await asyncio.Event().wait()
+
+    async def answer(conversation: str, times: int) -> None:
+        answered.set()
+
+    tries: list[bool] = []
+    answered = asyncio.Event()
+    monkeypatch.setattr(PsycopgConnector, "listen_notify", listen_notify)
+    monkeypatch.setattr("pixi.app.cluster.queue._AGAIN_SECONDS", 0.0)
+    working = asyncio.create_task(queue.work(answer, bot=TALK, concurrency=1))
+    await queue.put(TALK)
+    await until(lambda: len(tries) == 2)
+    working.cancel()
     await asyncio.wait([working])
 
 
