@@ -115,6 +115,8 @@ class GatewayService:
         async def heed(signal: Signal, text: str) -> None:
             if signal == "forgot":
                 bot.forget(text)
+            elif signal == "look" and not text:  # signals may have been missed, of who was forgotten too
+                bot.forget(None)
             elif signal == "asked" and bot.approvals is not None:
                 shared = msgspec.json.decode(text, type=SharedQuestion)
                 click = asyncio.create_task(bot.approvals.expect(shared))

@@ -79,8 +79,8 @@ class Bot:
         self.user_id = 0
         self._recent = RecentMessages(lambda: self._backend.rules.overhear)
 
-    def forget(self, person: str) -> None:
-        """Drop what is remembered of a person's last messages, by the id of the author."""
+    def forget(self, person: str | None) -> None:
+        """Drop the last messages of a person, by the id of the author; None: of everybody."""
         self._recent.forget(person)
 
     async def run(self) -> None:

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from typing import Any
+from unittest import mock
 
 import pytest
 from procrastinate import PsycopgConnector
@@ -11,10 +12,14 @@ from procrastinate.exceptions import ConnectorException
 from procrastinate.jobs import Job
 from procrastinate.manager import JobManager
 
+from pixi.app.cluster.gateway import GatewayService
 from pixi.app.cluster.queue import ConversationQueue, open_queue
 from pixi.app.cluster.recorder import Recorder
 from pixi.app.cluster.worker import Worker
+from pixi.app.personas import PersonaSet
+from pixi.channels.discord.bot import Bot
 from pixi.engine import Engine
+from pixi.settings import Settings
 from pixi.store.opening import open_store
 from pixi.testing import ScriptedModel
 from tests.app.cluster.house import TALK, House, working
@@ -166,6 +171,22 @@ async def test_a_worker_hears_of_new_jobs_again_once_the_database_is_back(
     await until(lambda: len(tries) == 2)
     working.cancel()
     await asyncio.wait([working])
+
+
+async def test_a_gateway_that_may_have_missed_a_signal_keeps_nobodys_last_words(
+    url: str, queue: ConversationQueue, house: House, postgres: Postgres, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pixi.app.cluster.queue._AGAIN_SECONDS", 0.0)
+    told: list[str | None] = []
+    bot = mock.Mock(spec=Bot, forget=told.append)
+    gateway = GatewayService(Settings(), mock.Mock(spec=PersonaSet), house.store, queue, {})
+    async with gateway.heeding(bot):
+        postgres.run(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query = %s",
+            f"LISTEN {queue._channel}",
+        )
+        await until(lambda: told)
+    assert told == [None]
 
 
 async def test_another_bot_on_the_same_store_is_left_to_its_own_workers(house: House, url: str) -> None:

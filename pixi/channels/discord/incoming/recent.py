@@ -120,11 +120,12 @@ class RecentMessages:
         if channel := self._channels.get(channel_id):
             channel.messages.pop(message_id, None)
 
-    def forget(self, person: str) -> None:
-        """Drop all that a person wrote, by the id of the author."""
+    def forget(self, person: str | None = None) -> None:
+        """Drop all that a person wrote, by the id of the author; None: all that anybody wrote."""
         for channel in self._channels.values():
-            for message in [each for each in channel.messages.values() if each.author.id == person]:
-                del channel.messages[message.id]
+            for message in [*channel.messages.values()]:
+                if person is None or message.author.id == person:
+                    del channel.messages[message.id]
 
     def leave(self, channel_id: int) -> None:
         """Drop a channel that is gone."""
