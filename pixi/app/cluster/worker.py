@@ -117,14 +117,21 @@ class Worker:
             case "look":
                 for talk in engine.busy:
                     if text in (talk, ""):
-                        await self._open(talk)  # it knows who wrote what
-                        await engine.look(talk)
+                        await self._look(talk)
             case "stop":
                 await engine.stop(text)
             case "places":
                 await self._service.read_places()
             case "expected" | "said" | "forgot":
                 self._tell_bot(signal, text)
+
+    async def _look(self, conversation: str) -> None:
+        """Take what other processes recorded in a conversation."""
+        try:
+            await self._open(conversation)  # it knows who wrote what
+            await self._service.engine.look(conversation)
+        except PixiError as error:
+            _log.warning("conversation %s was not looked at again: %s", conversation, error)
 
 
 @asynccontextmanager

@@ -18,6 +18,8 @@ from pixi.app.cluster.recorder import Recorder
 from pixi.app.cluster.worker import Worker
 from pixi.app.personas import PersonaSet
 from pixi.channels.discord.bot import Bot
+from pixi.core.channel import Channel
+from pixi.core.errors import StoreError
 from pixi.engine import Engine
 from pixi.settings import Settings
 from pixi.store.opening import open_store
@@ -187,6 +189,20 @@ async def test_a_gateway_that_may_have_missed_a_signal_keeps_nobodys_last_words(
         )
         await until(lambda: told)
     assert told == [None]
+
+
+async def test_a_conversation_that_cannot_be_looked_at_keeps_no_other_from_it() -> None:
+    async def open_channel(conversation: str) -> Channel | None:
+        if conversation == TALK:
+            raise StoreError("not now")
+        return None
+
+    service = mock.Mock()
+    service.engine.busy = (TALK, "discord:1:3:pixi")
+    service.engine.look = mock.AsyncMock()
+    worker = Worker(service, mock.Mock(), open_channel, TALK, lambda *_: None)
+    await worker.heed("look", "")
+    service.engine.look.assert_awaited_once_with("discord:1:3:pixi")
 
 
 async def test_another_bot_on_the_same_store_is_left_to_its_own_workers(house: House, url: str) -> None:
