@@ -137,7 +137,7 @@ async def _stay(settings: "Settings", read: Callable[[], "Settings"], token: str
                 tell=lambda line: _log.info("%s", line),
                 statuses=gateway.metrics.discord_statuses,
             )
-            async with gateway.passing_answers(bot):
+            async with gateway.heeding(bot):
                 await _until_either_ends(bot, claim.keep())
         finally:
             await claim.release()

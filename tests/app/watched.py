@@ -17,7 +17,7 @@ from tests.servers.scripted_openai import Reply, ScriptedOpenAI, Seen, call, err
 
 WORD = "zebrafinch"
 """Stands in the name and the id of the person, in what everybody says, thinks and remembers, in the arguments
-and results of tools, and in the name of a tool that the model makes up."""
+and results of tools, and in the names of a tool and of a command that the model makes up."""
 
 WREN = "---\nname: Wren\ntools: [remember, recall]\n---\n\nYou are Wren.\n"
 HERE = address("wren")
@@ -37,7 +37,7 @@ def answers(seen: Seen) -> Reply:
             finish("tool_calls"),
             usage(100, 10, prompt_tokens_details={"cached_tokens": 60}),
         )
-    return stream(f"[SEND: your {WORD} it is]\n[REACT: 🥞]", finish(), usage(150, 8))
+    return stream(f"[SEND: your {WORD} it is]\n[REACT: 🥞]\n[{WORD.upper()}: flies]", finish(), usage(150, 8))
 
 
 @asynccontextmanager

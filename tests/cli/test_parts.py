@@ -84,6 +84,9 @@ async def test_a_shard_has_one_gateway(postgres: Postgres, monkeypatch: pytest.M
         with pytest.raises(ConfigError, match="Another gateway runs this bot, with shard 1 of 4: end it"):
             async with claimed(url, ((1, 2), 4)):
                 pass
+        with pytest.raises(ConfigError, match="Another gateway runs this bot, with shards of 4: end it"):
+            async with claimed(url, ((4, 5), 8)):
+                pass
         with pytest.raises(ConfigError, match="Another gateway runs this bot: end it"):
             async with claimed(url, None):
                 pass

@@ -12,6 +12,7 @@ from pixi.app import open_service
 from pixi.app.cluster import worker as worker_module
 from pixi.app.cluster.gateway import GatewayService, open_gateway
 from pixi.app.cluster.queue import open_queue
+from pixi.app.cluster.recorder import Recorder
 from pixi.app.cluster.worker import Worker, open_worker
 from pixi.channels.discord.bot import Bot
 from pixi.channels.discord.gateway import client
@@ -50,7 +51,7 @@ async def gateway(here: Scene, url: str) -> AsyncGenerator[GatewayService, None]
     async with open_gateway(settings, here.told.append) as opened:
         bot = Bot(opened, token=here.discord.token, api_url=here.discord.api_url, tell=here.told.append)
         with mock.patch.multiple(client, _LAST_GUILD=0.02, _BETWEEN_SESSIONS=0.0):
-            async with opened.passing_answers(bot), beside(bot.run()):
+            async with opened.heeding(bot), beside(bot.run()):
                 await here.discord.ready(1)
                 yield opened
 
@@ -120,6 +121,30 @@ async def test_slash_commands_reach_the_worker(tmp_path: Path, url: str) -> None
             await here.ask("again?")
             await here.said("one", told, "two", forgotten, "three")
             assert "who is there?" not in here.whole()
+
+
+async def test_who_is_forgotten_in_another_process_is_forgotten_by_a_gateway(
+    tmp_path: Path, url: str
+) -> None:
+    async with scene(tmp_path, "[SEND: a]", "[SEND: b]", "[SEND: c]") as here:
+        bo, kitchen = here.discord.person("Bo"), here.guild.channel("kitchen")
+        async with gateway(here, url) as hearing, worker(here, url), open_queue(url) as queue:
+            await here.ask(by=bo)
+            await here.said("a")
+            await here.room.say(here.mo, "I like strawberries")  # is kept to tell of it with the next message
+            await here.ask(by=bo, room=kitchen)
+            await here.said("b", room=kitchen)
+            hearing_of_it = asyncio.Event()
+
+            async def heard(signal: str, text: str) -> None:
+                hearing_of_it.set()
+
+            async with queue.hearing(heard):
+                await Recorder(hearing.store, queue).forget(str(here.mo.id))
+                await hearing_of_it.wait()
+            await here.ask(by=bo)
+            await here.said("a", "c")
+        assert "strawberries" not in here.whole()
 
 
 async def test_a_persona_that_a_worker_lacks_is_left_to_another(

@@ -113,15 +113,21 @@ class GatewayService:
             await self._queue.put(conversation)
 
     @asynccontextmanager
-    async def passing_answers(self, bot: Bot) -> AsyncGenerator[None, None]:
-        """Let workers ask people, whose clicks the bot hears, until the block is left.
+    async def heeding(self, bot: Bot) -> AsyncGenerator[None, None]:
+        """Follow the signals of other processes until the block is left.
+
+        Workers ask people, whose clicks the bot hears; and who is forgotten by one gateway is by all.
 
         Raises:
             StoreError: the queue does not answer.
         """
 
         async def heed(signal: Signal, text: str) -> None:
-            if signal == "asked" and bot.approvals is not None:
+            if signal == "forgot":
+                bot.forget(text)
+            elif signal == "look" and not text:  # signals may have been missed, of who was forgotten too
+                bot.forget(None)
+            elif signal == "asked" and bot.approvals is not None:
                 shared = msgspec.json.decode(text, type=SharedQuestion)
                 click = asyncio.create_task(bot.approvals.expect(shared))
                 try:
@@ -269,10 +275,26 @@ class ShardClaim:
         if not await self._lock("pg_try_advisory_lock_shared", self._all):
             return ", with all shards"
         ids, count = self._shards
+        if (other := await self._other_count(count)) is not None:
+            return f", with shards of {other}"  # which are other parts of the same guilds
         for number in ids:
             if not await self._lock("pg_try_advisory_lock", f"{self._all}:{number}/{count}"):
                 return f", with shard {number} of {count}"
         return None
+
+    async def _other_count(self, count: int) -> int | None:
+        """Show into how many shards we part the guilds; return the number of a gateway that has another."""
+        assert self._connection is not None
+        name = f"pixi:{self._all}:counts"
+        shown = "SELECT pg_advisory_lock_shared(hashtext(%s), %s)"
+        await self._connection.execute(shown, (name, count))
+        asked = (
+            "SELECT objid::int FROM pg_locks WHERE locktype = 'advisory' AND objsubid = 2"
+            " AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
+            " AND classid = hashtext(%s)::oid AND objid <> %s::int::oid LIMIT 1"
+        )
+        found = await (await self._connection.execute(asked, (name, count))).fetchone()
+        return None if found is None else int(str(found[0]))
 
     async def _lock(self, how: str, name: str) -> bool:
         assert self._connection is not None

@@ -17,7 +17,7 @@ store, and knows all the same.
 import asyncio
 import logging
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager, suppress
 from typing import Any, Literal, cast, get_args
 from zlib import crc32
@@ -25,7 +25,8 @@ from zlib import crc32
 from procrastinate import App, PsycopgConnector
 from procrastinate.exceptions import AlreadyEnqueued, ConnectorException
 from procrastinate.jobs import Job, Status
-from procrastinate.manager import JobManager
+from procrastinate.manager import JobManager, NotificationCallback
+from procrastinate.worker import Worker as JobWorker
 from psycopg import AsyncConnection, errors
 from psycopg import Error as DatabaseError
 
@@ -36,15 +37,14 @@ from pixi.store.postgres.address import Address, read_address
 
 _log = logging.getLogger("pixi.queue")
 
-Signal = Literal["look", "stop", "places", "asked", "expected", "said"]
+Signal = Literal["look", "stop", "places", "forgot", "asked", "expected", "said"]
 """`look`: messages of a conversation came or changed; `stop`: its reply is to end; `places`: read again what
-people chose for channels; `asked`: a worker is to ask a person this question; `expected`: a gateway will hear
-the click on it; `said`: what was clicked."""
+people chose for channels; `forgot`: drop what is remembered of a person; `asked`: a worker is to ask a person
+this question; `expected`: a gateway will hear the click on it; `said`: what was clicked."""
 
 Answer = Callable[[str, int], Awaitable[None]]
 """Answers a conversation. The number says how often it was put off before."""
 
-_QUEUE = "conversations"
 _TASK = "answer"
 
 BEAT_SECONDS = 1.0
@@ -56,10 +56,11 @@ _AGAIN_SECONDS = 1.0  # until a database that is away is tried again
 _READY_SECONDS = 10.0  # in which signals are heard
 _QUEUED_SECONDS = 120.0  # that a message may wait for a worker in any case
 _CLOCK_SECONDS = 30.0  # that the clocks of two machines may differ
+_NEVER = 86_400.0
 _CONNECTIONS = 4
-_FREE = f"""
+_FREE = """
     SELECT pg_notify(
-        'procrastinate_queue_v1#{_QUEUE}', json_build_object('type', 'job_inserted', 'job_id', id)::text
+        'procrastinate_queue_v1#' || queue_name, json_build_object('type', 'job_inserted', 'job_id', id)::text
     )
     FROM procrastinate_jobs WHERE lock = %(lock)s AND status = 'todo'
 """
@@ -71,6 +72,12 @@ def still_answered(rules: Rules) -> float:
     Some time on the queue is no fault of the message, also where nothing old is answered.
     """
     return time.time() - max(_QUEUED_SECONDS, rules.catch_up_minutes * 60)
+
+
+def _queue_of(address: str) -> str:
+    """Return the name of the queue of a bot: bots that share a store have workers of their own."""
+    platform, bot, *_ = address.split(":")
+    return f"{platform}:{bot}"
 
 
 class ConversationQueue:
@@ -113,7 +120,7 @@ class ConversationQueue:
         """
         job = self._app.configure_task(
             _TASK,
-            queue=_QUEUE,
+            queue=_queue_of(conversation),
             lock=conversation,
             queueing_lock=conversation,
             schedule_in={"seconds": after} if after else None,
@@ -204,8 +211,10 @@ class ConversationQueue:
         self._beside.add(task)
         task.add_done_callback(self._beside.discard)
 
-    async def work(self, answer: Answer, *, concurrency: int) -> None:
-        """Have conversations answered, so many side by side, until cancelled.
+    async def work(self, answer: Answer, *, bot: str, concurrency: int) -> None:
+        """Have a bot's conversations answered, so many side by side, until cancelled.
+
+        `bot`: what their addresses begin with, see `pixi.channels.discord.backend.prefix_of`.
 
         Then no more are begun, and it returns when those that were begun have ended.
         """
@@ -213,29 +222,50 @@ class ConversationQueue:
         async def task(conversation: str, times: int = 0) -> None:
             await answer(conversation, times)
 
-        self._app.task(name=_TASK, queue=_QUEUE)(task)
+        self._app.task(name=_TASK)(task)
         looking = asyncio.create_task(self._look_for_dead())
+        runs: set[asyncio.Task[None]] = set()
         try:
             while True:
-                await self._work(concurrency)
+                worker = _JobWorker(self._app, _queue_of(bot), concurrency)
+                run = asyncio.create_task(self._run(worker))
+                runs.add(run)
+                run.add_done_callback(runs.discard)
+                ending = asyncio.create_task(worker.ending.wait())
+                try:
+                    await asyncio.wait([run, ending], return_when=asyncio.FIRST_COMPLETED)
+                finally:
+                    ending.cancel()
+                if run.done():
+                    run.result()
                 _log.warning("the database of the queue is away; trying again")
                 await asyncio.sleep(_AGAIN_SECONDS)
         finally:
-            looking.cancel()
-            await asyncio.wait([looking])
+            begun = [looking, *runs]
+            for each in begun:
+                each.cancel()
+            await asyncio.wait(begun)
 
-    async def _work(self, concurrency: int) -> None:
-        """Work until cancelled, or the database goes away."""
-        with suppress(ConnectorException):
-            await self._app.run_worker_async(
-                queues=[_QUEUE],
-                concurrency=concurrency,
-                delete_jobs="always",
-                install_signal_handlers=False,
-                fetch_job_polling_interval=_POLL_SECONDS,
-                update_heartbeat_interval=BEAT_SECONDS,
-                stalled_worker_timeout=STALLED_SECONDS,
-            )
+    async def _run(self, worker: "_JobWorker") -> None:
+        """Work until cancelled, or the database goes away; then until the jobs that were begun have ended."""
+        beating = asyncio.create_task(self._beat(worker))
+        try:
+            with suppress(ConnectorException):
+                await worker.run()  # type: ignore[no-untyped-call]
+        finally:
+            beating.cancel()
+            await asyncio.wait([beating])
+
+    async def _beat(self, worker: JobWorker) -> None:
+        """Show that a worker lives, until cancelled.
+
+        Its own heartbeat stops as soon as it is told to end, while replies are still being finished.
+        """
+        while True:
+            await asyncio.sleep(BEAT_SECONDS)
+            if worker.worker_id is not None:
+                with suppress(ConnectorException):
+                    await self._app.job_manager.update_heartbeat(worker.worker_id)
 
     async def _look_for_dead(self) -> None:
         while True:
@@ -251,11 +281,35 @@ class ConversationQueue:
             ConnectorException: it does not answer.
         """
         jobs = self._app.job_manager
-        for job in await jobs.get_stalled_jobs(queue=_QUEUE, seconds_since_heartbeat=STALLED_SECONDS):
+        for job in await jobs.get_stalled_jobs(seconds_since_heartbeat=STALLED_SECONDS):
             assert job.lock is not None  # it is the conversation
             await self.put(job.lock)  # first: whoever dies in between has lost nothing
             await jobs.finish_job(job, Status.FAILED, delete_job=True)
             _log.warning("the worker of conversation %s has died or stands still", job.lock)
+
+
+class _JobWorker(JobWorker):
+    """Procrastinate's worker, which tells when it begins no more jobs: another one then goes on.
+
+    It has lost the database, and a job may be lost with the answer. That is free once this worker is over.
+    """
+
+    def __init__(self, app: App, queue: str, concurrency: int) -> None:
+        super().__init__(
+            app,
+            queues=[queue],
+            concurrency=concurrency,
+            delete_jobs="always",
+            install_signal_handlers=False,
+            fetch_job_polling_interval=_POLL_SECONDS,
+            update_heartbeat_interval=_NEVER,
+            stalled_worker_timeout=STALLED_SECONDS,
+        )
+        self.ending = asyncio.Event()
+
+    async def _shutdown(self, side_tasks: list[asyncio.Task[Any]]) -> None:
+        self.ending.set()
+        await super()._shutdown(side_tasks)
 
 
 class _Jobs(JobManager):
@@ -274,6 +328,14 @@ class _Jobs(JobManager):
             except ConnectorException as error:
                 if isinstance(error.__cause__, errors.RaiseException):
                     return None
+            await asyncio.sleep(_AGAIN_SECONDS)
+
+    async def listen_for_jobs(
+        self, *, on_notification: NotificationCallback, queues: Iterable[str] | None = None
+    ) -> None:
+        while True:
+            with suppress(ConnectorException):  # else nobody would listen any more
+                await super().listen_for_jobs(on_notification=on_notification, queues=queues)
             await asyncio.sleep(_AGAIN_SECONDS)
 
 

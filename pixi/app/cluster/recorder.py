@@ -94,12 +94,14 @@ class Recorder:
         await self._queue.signal("stop", conversation)
 
     async def forget(self, person: str) -> int:
-        """Forget a person everywhere; workers look within a second for what they are to forget.
+        """Forget a person everywhere: all processes are told, and workers look within a second as well.
 
         Raises:
             StoreError: it could not be forgotten.
         """
-        return len(await self._store.forget(person))
+        conversations = await self._store.forget(person)
+        await self._queue.signal_all("forgot", person)
+        return len(conversations)
 
     async def drain(self, seconds: float) -> None:
         """Note that the program ends. All is on record, and workers go on."""

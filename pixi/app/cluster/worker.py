@@ -9,7 +9,7 @@ import msgspec
 
 from pixi.app.cluster.queue import ConversationQueue, Signal, still_answered
 from pixi.app.service import BotService
-from pixi.channels.discord.backend import parse_address
+from pixi.channels.discord.backend import parse_address, prefix_of
 from pixi.channels.discord.bot import Bot
 from pixi.channels.discord.outgoing.approvals import SharedQuestion
 from pixi.core.channel import Channel, OpenChannel
@@ -33,7 +33,8 @@ class Worker:
         service: what answers.
         queue: where conversations come from, and go back to.
         open_channel: opens the channel of a conversation.
-        clicks: is told `expected` and `said`, for questions to people.
+        bot: what the addresses of its conversations begin with.
+        tell_bot: is told `expected` and `said`, for questions to people, and `forgot`.
     """
 
     def __init__(
@@ -41,12 +42,14 @@ class Worker:
         service: BotService,
         queue: ConversationQueue,
         open_channel: OpenChannel,
-        clicks: Callable[[Signal, str], None],
+        bot: str,
+        tell_bot: Callable[[Signal, str], None],
     ) -> None:
         self._service = service
         self._queue = queue
         self._open = open_channel
-        self._clicks = clicks
+        self._bot = bot
+        self._tell_bot = tell_bot
         self._ends = False
 
     async def run(self, *, concurrency: int) -> None:
@@ -55,7 +58,9 @@ class Worker:
         Then what people see being written is finished, and the rest goes back to the queue.
         """
         async with self._queue.hearing(self.heed):
-            working = asyncio.create_task(self._queue.work(self.answer, concurrency=concurrency))
+            working = asyncio.create_task(
+                self._queue.work(self.answer, bot=self._bot, concurrency=concurrency)
+            )
             try:
                 await asyncio.wait([working])
                 working.result()
@@ -112,14 +117,21 @@ class Worker:
             case "look":
                 for talk in engine.busy:
                     if text in (talk, ""):
-                        await self._open(talk)  # it knows who wrote what
-                        await engine.look(talk)
+                        await self._look(talk)
             case "stop":
                 await engine.stop(text)
             case "places":
                 await self._service.read_places()
-            case "expected" | "said":
-                self._clicks(signal, text)
+            case "expected" | "said" | "forgot":
+                self._tell_bot(signal, text)
+
+    async def _look(self, conversation: str) -> None:
+        """Take what other processes recorded in a conversation."""
+        try:
+            await self._open(conversation)  # it knows who wrote what
+            await self._service.engine.look(conversation)
+        except PixiError as error:
+            _log.warning("conversation %s was not looked at again: %s", conversation, error)
 
 
 @asynccontextmanager
@@ -154,15 +166,17 @@ async def open_worker(
             del expected[question.token]
         return True
 
-    def clicks(signal: Signal, text: str) -> None:
+    def tell_bot(signal: Signal, text: str) -> None:
         token, _, said = text.partition(" ")
         if signal == "expected" and token in expected:
             expected[token].set()
         elif signal == "said" and bot.approvals is not None:
             bot.approvals.answered(token, "yes" if said == "yes" else "no")
+        elif signal == "forgot":
+            bot.forget(text)
 
     statuses = service.metrics.discord_statuses if service.metrics.begun else None
     api_url = service.settings.discord.api_url
     bot = Bot(service, token=token, api_url=api_url, tell=tell, share=share, statuses=statuses)
     async with bot.posting() as open_channel:
-        yield Worker(service, queue, open_channel, clicks)
+        yield Worker(service, queue, open_channel, prefix_of(bot.user_id), tell_bot)

@@ -54,6 +54,7 @@ class Bot:
 
     Attributes:
         approvals: the questions to people, while the bot runs or is posting.
+        user_id: of the bot's own user, while it is posting; else 0.
     """
 
     def __init__(
@@ -76,6 +77,8 @@ class Bot:
         self._share = share
         self.approvals: Approvals | None = None
         self._client: Client | None = None
+        self.user_id = 0
+        self._recent = RecentMessages(lambda: self._backend.rules.overhear)
 
     @property
     def connected(self) -> bool:
@@ -86,6 +89,10 @@ class Bot:
             and client.is_ready()
             and any(not it.is_closed() for it in client.shards.values())
         )
+
+    def forget(self, person: str | None) -> None:
+        """Drop the last messages of a person, by the id of the author; None: of everybody."""
+        self._recent.forget(person)
 
     async def run(self) -> None:
         """Connect and stay until cancelled; then finish what people see being written, within ten seconds.
@@ -113,11 +120,11 @@ class Bot:
         server = await find_server(self._api_url, token) if self._api_url else None
         with quiet_logs(), patched(server):
             client = await self._logged_in(token, server)
-            recent = RecentMessages(lambda: self._backend.rules.overhear)
+            self.user_id = client.user.id if client.user is not None else 0
             if self._share is not None:
                 self.approvals = Approvals(client, self._backend, Translations(), self._share)
             channels = DiscordChannels(
-                client, self._backend, recent, self.approvals, elsewhere=server is not None
+                client, self._backend, self._recent, self.approvals, elsewhere=server is not None
             )
             places = RestPlaces(client)
 
@@ -125,7 +132,7 @@ class Bot:
                 where = parse_address(address).channel
                 await places.learn(where)
                 for message in (await self._backend.store.load(address, 0)).waiting:
-                    recent.add(where, RecentMessage.recorded(message))
+                    self._recent.add(where, RecentMessage.recorded(message))
                 return await channels.open(address)
 
             try:
@@ -138,13 +145,14 @@ class Bot:
 
     async def _run(self, token: str, server: DiscordServer | None) -> None:
         client = self._client = await self._logged_in(token, server)
-        recent = RecentMessages(lambda: self._backend.rules.overhear)
         translations = Translations()
         approvals = self.approvals = Approvals(client, self._backend, translations)
         approvals.install()
-        channels = DiscordChannels(client, self._backend, recent, approvals, elsewhere=server is not None)
+        channels = DiscordChannels(
+            client, self._backend, self._recent, approvals, elsewhere=server is not None
+        )
         slash = SlashCommands(
-            client, self._backend, channels.show_as, translations=translations, on_forget=recent.forget
+            client, self._backend, channels.show_as, translations=translations, on_forget=self.forget
         )
         slash.install()
 
@@ -157,7 +165,7 @@ class Bot:
             if self._backend.rules.faces == "profile":
                 dispatcher.beside(self._show_as_default(client, bot.id, channels))
 
-        dispatcher = Dispatcher(client, self._backend, channels, recent, ready)
+        dispatcher = Dispatcher(client, self._backend, channels, self._recent, ready)
         try:
             await dispatcher.listen()
             await _stay(client)

@@ -6,6 +6,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from typing import Any
+from weakref import WeakValueDictionary
 
 import discord
 
@@ -33,6 +34,8 @@ class RestPlaces:
     def __init__(self, client: discord.Client) -> None:
         self._client = client
         self._until: OrderedDict[int, float] = OrderedDict()  # by guild or channel, on the monotonic clock
+        # By guild: conversations that begin at once in one guild ask about it once.
+        self._asking: WeakValueDictionary[int, asyncio.Lock] = WeakValueDictionary()
 
     async def learn(self, channel_id: int) -> None:
         """See that a channel is known, with the guild around it."""
@@ -47,17 +50,25 @@ class RestPlaces:
 
     async def _learn(self, channel_id: int) -> None:
         client, http = self._client, self._client.http
-        told: dict[str, Any] = dict(await _ask(lambda: http.get_channel(channel_id)))
-        guild_id = int(told.get("guild_id") or 0)
-        if guild_id and not self._is_fresh(guild_id):
-            await self._learn_guild(guild_id)
+        guild = getattr(client.get_channel(channel_id), "guild", None)
+        if guild is not None:
+            guild_id = guild.id
+        else:
+            guild_id = int((await _ask(lambda: http.get_channel(channel_id))).get("guild_id") or 0)
+        if guild_id:
+            asking = self._asking.setdefault(guild_id, asyncio.Lock())
+            async with asking:
+                if not self._is_fresh(guild_id):
+                    await self._learn_guild(guild_id)
+                    self._keep(guild_id)
+        else:
+            self._keep(channel_id)
         if client.get_channel(channel_id) is None:  # a thread, or a direct message
             channel = await _ask(lambda: client.fetch_channel(channel_id))
             if isinstance(channel, discord.Thread):
                 channel.guild._add_thread(channel)
             elif isinstance(channel, discord.DMChannel | discord.GroupChannel):
                 client._connection._add_private_channel(channel)
-        self._keep(guild_id or channel_id)
 
     async def _learn_guild(self, guild_id: int) -> None:
         client, http = self._client, self._client.http

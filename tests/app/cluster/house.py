@@ -87,7 +87,9 @@ async def working(
     async def open_channel(conversation: str) -> Channel | None:
         return house.channel(conversation)
 
-    worker = Worker(cast("BotService", Service(engine, store)), queue, open_channel, lambda *_: None)
+    worker = Worker(
+        cast("BotService", Service(engine, store)), queue, open_channel, "discord:1:", lambda *_: None
+    )
     running = asyncio.create_task(worker.run(concurrency=concurrency))
     yield worker
     running.cancel()

@@ -3,16 +3,28 @@
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from typing import Any
+from unittest import mock
 
 import pytest
+from procrastinate import PsycopgConnector
+from procrastinate.exceptions import ConnectorException
+from procrastinate.jobs import Job
+from procrastinate.manager import JobManager
 
+from pixi.app.cluster.gateway import GatewayService
 from pixi.app.cluster.queue import ConversationQueue, open_queue
 from pixi.app.cluster.recorder import Recorder
 from pixi.app.cluster.worker import Worker
+from pixi.app.personas import PersonaSet
+from pixi.channels.discord.bot import Bot
+from pixi.core.channel import Channel
+from pixi.core.errors import StoreError
 from pixi.engine import Engine
+from pixi.settings import Settings
 from pixi.store.opening import open_store
 from pixi.testing import ScriptedModel
-from tests.app.cluster.house import House, working
+from tests.app.cluster.house import TALK, House, working
 from tests.engine.scene import PIXI
 from tests.servers.postgres import Postgres
 from tests.waiting import until
@@ -77,6 +89,133 @@ async def test_what_people_see_coming_is_finished_before_a_worker_ends(house: Ho
         await until(lambda: len(house.said()) == 3)
         await house.rests()
     assert house.said() == ["a", "b", "d"], "the other goes on where it was cut"
+
+
+async def test_a_worker_that_is_told_to_end_lives_until_its_replies_have_ended(
+    url: str,
+    queue: ConversationQueue,
+    postgres: Postgres,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def in_database(statement: str) -> list[tuple[object, ...]]:
+        return postgres.run_in(url.partition("schema=")[2], statement)
+
+    async def answer(conversation: str, times: int) -> None:
+        begun.set()
+        await go_on.wait()
+
+    monkeypatch.setattr("pixi.app.cluster.queue.BEAT_SECONDS", 0.01)
+    caplog.set_level("INFO", "procrastinate")
+    begun, go_on = asyncio.Event(), asyncio.Event()
+    await queue.put(TALK)
+    working = asyncio.create_task(queue.work(answer, bot=TALK, concurrency=1))
+    await begun.wait()
+    working.cancel()
+    await until(lambda: "Waiting for job to finish" in caplog.text)
+    in_database("UPDATE procrastinate_workers SET last_heartbeat = now() - interval '1 minute'")
+    fresh = "SELECT 1 FROM procrastinate_workers WHERE last_heartbeat > now() - interval '30 seconds'"
+    await until(lambda: in_database(fresh))
+    go_on.set()
+    await asyncio.wait([working])
+
+
+async def test_a_reply_under_way_keeps_nobody_waiting_once_the_database_is_back(
+    queue: ConversationQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def answer(conversation: str, times: int) -> None:
+        begun.append(conversation)
+        await go_on.wait()
+
+    fetch = JobManager.fetch_job
+
+    async def away_once(*args: Any, **more: Any) -> Job | None:
+        if begun and not failed:
+            failed.append(True)
+            raise ConnectorException
+        return await fetch(*args, **more)
+
+    failed: list[bool] = []
+    begun: list[str] = []
+    go_on = asyncio.Event()
+    monkeypatch.setattr(JobManager, "fetch_job", away_once)
+    monkeypatch.setattr("pixi.app.cluster.queue._AGAIN_SECONDS", 0.0)
+    working = asyncio.create_task(queue.work(answer, bot=TALK, concurrency=4))
+    await queue.put(TALK)
+    await until(lambda: failed)
+    await queue.put("discord:1:3:pixi")
+    await until(lambda: len(begun) == 2)
+    go_on.set()
+    working.cancel()
+    await asyncio.wait([working])
+    assert begun == [TALK, "discord:1:3:pixi"]
+
+
+async def test_a_worker_hears_of_new_jobs_again_once_the_database_is_back(
+    queue: ConversationQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def listen_notify(*_: object, **__: object) -> None:
+        tries.append(True)
+        if len(tries) == 1:
+            await answered.wait()
+            raise ConnectorException
+        await asyncio.Event().wait()
+
+    async def answer(conversation: str, times: int) -> None:
+        answered.set()
+
+    tries: list[bool] = []
+    answered = asyncio.Event()
+    monkeypatch.setattr(PsycopgConnector, "listen_notify", listen_notify)
+    monkeypatch.setattr("pixi.app.cluster.queue._AGAIN_SECONDS", 0.0)
+    working = asyncio.create_task(queue.work(answer, bot=TALK, concurrency=1))
+    await queue.put(TALK)
+    await until(lambda: len(tries) == 2)
+    working.cancel()
+    await asyncio.wait([working])
+
+
+async def test_a_gateway_that_may_have_missed_a_signal_keeps_nobodys_last_words(
+    url: str, queue: ConversationQueue, house: House, postgres: Postgres, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pixi.app.cluster.queue._AGAIN_SECONDS", 0.0)
+    told: list[str | None] = []
+    bot = mock.Mock(spec=Bot, forget=told.append)
+    gateway = GatewayService(Settings(), mock.Mock(spec=PersonaSet), house.store, queue, {})
+    async with gateway.heeding(bot):
+        postgres.run(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query = %s",
+            f"LISTEN {queue._channel}",
+        )
+        await until(lambda: told)
+    assert told == [None]
+
+
+async def test_a_conversation_that_cannot_be_looked_at_keeps_no_other_from_it() -> None:
+    async def open_channel(conversation: str) -> Channel | None:
+        if conversation == TALK:
+            raise StoreError("not now")
+        return None
+
+    service = mock.Mock()
+    service.engine.busy = (TALK, "discord:1:3:pixi")
+    service.engine.look = mock.AsyncMock()
+    worker = Worker(service, mock.Mock(), open_channel, TALK, lambda *_: None)
+    await worker.heed("look", "")
+    service.engine.look.assert_awaited_once_with("discord:1:3:pixi")
+
+
+async def test_another_bot_on_the_same_store_is_left_to_its_own_workers(house: House, url: str) -> None:
+    others = "discord:9:2:pixi"
+    async with hired(house, url, ScriptedModel("[SEND: a]", "[SEND: b]")):
+        await house.say("hi", conversation=others)
+        await house.say("hi")
+        await until(house.said)
+        await house.rests()
+        await house.say("and?")
+        await until(lambda: len(house.said()) == 2)
+    assert house.said(others) == []
+    assert others in await house.store.unanswered(others, 0.0)
 
 
 async def test_a_worker_that_stood_still_says_no_more_once_another_took_over(

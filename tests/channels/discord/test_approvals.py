@@ -5,10 +5,13 @@ import contextlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+import discord
+import msgspec
 import pytest
 
 from pixi.channels.discord.bot import Bot
 from pixi.channels.discord.formatting import units
+from pixi.channels.discord.outgoing.approvals import Approvals, SharedQuestion
 from pixi.channels.discord.outgoing.channel import DiscordChannel
 from pixi.channels.discord.slash.translations import Translations
 from pixi.core.channel import Question
@@ -83,6 +86,23 @@ async def loses_its_buttons(room: Room, message: FakeMessage) -> None:
 
 
 # Asking.
+
+
+async def test_a_question_of_any_length_fits_into_a_signal_to_another_process(room: Room) -> None:
+    shared: list[SharedQuestion] = []
+
+    async def share(question: SharedQuestion) -> bool:
+        shared.append(question)
+        return False
+
+    async def post(*_: object) -> int:
+        return 0
+
+    approvals = Approvals(discord.Client(intents=discord.Intents.none()), RecordingBackend(), WORDS, share)
+    long = Question(str(room.mo.id), "\U0001f95e" * 200, "\U0001f95e" * 9_000, "\x01" * 9_000, "1-1-q")
+    said = await approvals.ask(long, post, channel=1, guild=None, persona="pixi", seconds=1.0)
+    assert said == "nobody"
+    assert len(msgspec.json.encode(shared[0])) < 7_900
 
 
 async def test_the_person_is_asked_and_pinged_and_nobody_else(room: Room) -> None:

@@ -48,9 +48,8 @@ class RecentMessage:
 
     @classmethod
     def recorded(cls, message: Message) -> "RecentMessage":
-        """Return what is remembered of a message that this process did not hear, but finds on record."""
-        reply_to = int(message.reply_to) if message.reply_to else None
-        return cls(int(message.id), message.author, message.text, reply_to)
+        """Return who wrote a message that another process recorded, without its words."""
+        return cls(int(message.id), message.author, "")
 
     def quoted(self, persona: str) -> Quoted:
         """Return it as a persona is told of it."""
@@ -121,11 +120,12 @@ class RecentMessages:
         if channel := self._channels.get(channel_id):
             channel.messages.pop(message_id, None)
 
-    def forget(self, person: str) -> None:
-        """Drop all that a person wrote, by the id of the author."""
+    def forget(self, person: str | None = None) -> None:
+        """Drop all that a person wrote, by the id of the author; None: all that anybody wrote."""
         for channel in self._channels.values():
-            for message in [each for each in channel.messages.values() if each.author.id == person]:
-                del channel.messages[message.id]
+            for message in [*channel.messages.values()]:
+                if person is None or message.author.id == person:
+                    del channel.messages[message.id]
 
     def leave(self, channel_id: int) -> None:
         """Drop a channel that is gone."""

@@ -23,7 +23,7 @@ from pixi.channels.discord.slash.translations import Language, Translations
 from pixi.core.channel import Question
 from pixi.core.errors import ChannelError
 from pixi.core.events import Verdict
-from pixi.core.untrusted import without_middle
+from pixi.core.untrusted import clipped, without_middle
 from pixi.settings.rules import may_talk
 
 _log = logging.getLogger("pixi.discord")
@@ -57,7 +57,7 @@ class _Open:
 
 
 class SharedQuestion(msgspec.Struct, frozen=True):
-    """A question that one process asks while another one hears the click.
+    """A question that one process asks while another one hears the click. It fits into a signal.
 
     Attributes:
         token: of its buttons.
@@ -135,7 +135,12 @@ class Approvals:
         language, name = self._language(int(question.person), guild, persona), self._shown(persona)
         token = secrets.token_urlsafe(15)
         if self._share is not None:
-            told = replace(question, arguments=without_middle(question.arguments.strip(), _SHOWN - 60))
+            told = replace(
+                question,
+                tool=clipped(question.tool, _TOOL),
+                does="",
+                arguments=without_middle(question.arguments.strip(), _SHOWN - 60),
+            )
             if not await self._share(SharedQuestion(token, told, persona, channel, seconds)):
                 return "nobody"
         asked_now = _Open(question, name, channel, language)
