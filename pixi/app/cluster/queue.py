@@ -50,12 +50,12 @@ BEAT_SECONDS = 1.0
 STALLED_SECONDS = 3.5
 """After so long without a heartbeat a worker is taken for dead. Others look for such each second."""
 _LOOK_SECONDS = 1.0  # between two looks for workers that have died
-_POLL_SECONDS = 1.0  # after which a job is found of which no notice came: it was put off, or its worker died
+_POLL_SECONDS = 1.0  # after which a job is found of which no notice came
 _AGAIN_SECONDS = 1.0  # until a database that is away is tried again
 _READY_SECONDS = 10.0  # in which signals are heard
 _QUEUED_SECONDS = 120.0  # that a message may wait for a worker in any case
 _CLOCK_SECONDS = 30.0  # that the clocks of two machines may differ
-_NEVER = 86_400.0
+_NEVER = 86_400.0  # seconds; instead of the heartbeat of procrastinate, which ends too early
 _CONNECTIONS = 4
 _FREE = """
     SELECT pg_notify(
@@ -89,14 +89,13 @@ class ConversationQueue:
         self._channel = f"pixi_{crc32(address.schema.encode()):08x}"  # signals of other stores are others
         self._beside: set[asyncio.Task[None]] = set()
 
-    async def put(self, conversation: str, *, after: float = 0.0, times: int = 0) -> None:
+    async def put(self, conversation: str, *, times: int = 0) -> None:
         """Have a conversation answered by a worker; once, if it waits on the queue already.
 
         A worker that has it just now is told to look.
 
         Args:
             conversation: its address. What is to be answered is on record.
-            after: how many seconds it is to wait at least.
             times: how often it was put off before.
 
         Raises:
@@ -107,7 +106,6 @@ class ConversationQueue:
             queue=_queue_of(conversation),
             lock=conversation,
             queueing_lock=conversation,
-            schedule_in={"seconds": after} if after else None,
         )
         number = 0
         try:
