@@ -196,9 +196,12 @@ class ConversationQueue:
     async def work(self, answer: Answer, *, bot: str, concurrency: int) -> None:
         """Have a bot's conversations answered, so many side by side, until cancelled.
 
-        `bot`: what their addresses begin with, see `pixi.channels.discord.backend.prefix_of`.
-
         Then no more are begun, and it returns when those that were begun have ended.
+
+        Args:
+            answer: answers a conversation.
+            bot: what the addresses of its conversations begin with.
+            concurrency: how many are answered at a time; more for a while, after the database was away.
         """
 
         async def task(conversation: str, times: int = 0) -> None:
@@ -271,9 +274,10 @@ class ConversationQueue:
 
 
 class _JobWorker(JobWorker):
-    """Procrastinate's worker, which tells when it begins no more jobs: another one then goes on.
+    """Procrastinate's worker, with an event that is set when it begins no more jobs.
 
-    It has lost the database, and a job may be lost with the answer. That is free once this worker is over.
+    It ends when it loses the database. The next one, with a number of its own, begins jobs meanwhile. A job
+    that was given to this one, in an answer that did not arrive, is free once it has ended.
     """
 
     def __init__(self, app: App, queue: str, concurrency: int) -> None:
