@@ -116,7 +116,7 @@ class GatewayService:
     async def heeding(self, bot: Bot) -> AsyncGenerator[None, None]:
         """Follow the signals of other processes until the block is left.
 
-        Workers ask people, whose clicks the bot hears; and who is forgotten by one gateway is by all.
+        Workers ask people, and the bot hears the clicks. A person whom one process forgets, all forget.
 
         Raises:
             StoreError: the queue does not answer.
@@ -283,7 +283,7 @@ class ShardClaim:
         return None
 
     async def _other_count(self, count: int) -> int | None:
-        """Show into how many shards we part the guilds; return the number of a gateway that has another."""
+        """Note how many shards there are in all; return the number of another gateway that differs."""
         assert self._connection is not None
         name = f"pixi:{self._all}:counts"
         shown = "SELECT pg_advisory_lock_shared(hashtext(%s), %s)"

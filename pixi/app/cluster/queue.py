@@ -51,12 +51,12 @@ BEAT_SECONDS = 1.0
 STALLED_SECONDS = 3.5
 """After so long without a heartbeat a worker is taken for dead. Others look for such each second."""
 _LOOK_SECONDS = 1.0  # between two looks for workers that have died
-_POLL_SECONDS = 1.0  # after which a job is found of which no notice came: it was put off, or its worker died
+_POLL_SECONDS = 1.0  # after which a job is found of which no notice came
 _AGAIN_SECONDS = 1.0  # until a database that is away is tried again
 _READY_SECONDS = 10.0  # in which signals are heard
 _QUEUED_SECONDS = 120.0  # that a message may wait for a worker in any case
 _CLOCK_SECONDS = 30.0  # that the clocks of two machines may differ
-_NEVER = 86_400.0
+_NEVER = 86_400.0  # seconds; instead of the heartbeat of procrastinate, which ends too early
 _CONNECTIONS = 4
 _FREE = """
     SELECT pg_notify(
@@ -105,14 +105,13 @@ class ConversationQueue:
         async with self._connector.pool.connection() as session:
             yield session
 
-    async def put(self, conversation: str, *, after: float = 0.0, times: int = 0) -> None:
+    async def put(self, conversation: str, *, times: int = 0) -> None:
         """Have a conversation answered by a worker; once, if it waits on the queue already.
 
         A worker that has it just now is told to look.
 
         Args:
             conversation: its address. What is to be answered is on record.
-            after: how many seconds it is to wait at least.
             times: how often it was put off before.
 
         Raises:
@@ -123,7 +122,6 @@ class ConversationQueue:
             queue=_queue_of(conversation),
             lock=conversation,
             queueing_lock=conversation,
-            schedule_in={"seconds": after} if after else None,
         )
         number = 0
         try:
@@ -214,9 +212,12 @@ class ConversationQueue:
     async def work(self, answer: Answer, *, bot: str, concurrency: int) -> None:
         """Have a bot's conversations answered, so many side by side, until cancelled.
 
-        `bot`: what their addresses begin with, see `pixi.channels.discord.backend.prefix_of`.
-
         Then no more are begun, and it returns when those that were begun have ended.
+
+        Args:
+            answer: answers a conversation.
+            bot: what the addresses of its conversations begin with.
+            concurrency: how many are answered at a time; more for a while, after the database was away.
         """
 
         async def task(conversation: str, times: int = 0) -> None:
@@ -289,9 +290,10 @@ class ConversationQueue:
 
 
 class _JobWorker(JobWorker):
-    """Procrastinate's worker, which tells when it begins no more jobs: another one then goes on.
+    """Procrastinate's worker, with an event that is set when it begins no more jobs.
 
-    It has lost the database, and a job may be lost with the answer. That is free once this worker is over.
+    It ends when it loses the database. The next one, with a number of its own, begins jobs meanwhile. A job
+    that was given to this one, in an answer that did not arrive, is free once it has ended.
     """
 
     def __init__(self, app: App, queue: str, concurrency: int) -> None:

@@ -82,7 +82,9 @@ class Worker:
             persona = parse_address(conversation).persona
             if persona not in service.personas and times < _OTHERS:
                 _log.warning("persona %r cannot answer on this worker; others are to try", persona)
-                await self._queue.put(conversation, after=_OTHERS_SECONDS, times=times + 1)
+                # Here, and not by a time on the queue: the clock of this machine may be wrong.
+                await asyncio.sleep(_OTHERS_SECONDS)
+                await self._queue.put(conversation, times=times + 1)
                 return
             await service.ready_models(conversation)
             with foreign(f"answering {conversation}"):
