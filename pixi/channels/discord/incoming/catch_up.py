@@ -189,10 +189,13 @@ class CatchUp:
         return found if len(found) <= _CHANNELS else await self._first_those_with_conversations(found)
 
     def _alive(self, marks: Mapping[int, int]) -> int:
-        """Until when nothing was written where no watermark is. What another process of the same bot took
-        note of, in the guilds of its own shards, does not count."""
+        """Return until when nothing was written where no watermark is.
+
+        What another process of the same bot heard, in the guilds of its own shards, does not count.
+        """
         here = [mark for each, mark in marks.items() if self._client.get_channel(each) is not None]
-        return max(here or marks.values())
+        since = [marks[_NOWHERE]] if _NOWHERE in marks else marks.values()
+        return max(here or since)
 
     async def read(self, missed: MissedChannel) -> None:
         """Hear the newest messages that were missed in a channel, in their order."""
