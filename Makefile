@@ -100,6 +100,10 @@ fuzz: $(READY_TO_DEVELOP) ## throw broken replies at the parser; SECONDS=600 for
 kill: $(READY_TO_DEVELOP) ## kill the bot over and over: each question answered once? ROUNDS=100, PROCESSES=3, WORKERS=2, STORE=postgres
 	@exec $(PY) -m tests.kill --rounds $(ROUNDS) --processes $(PROCESSES) --workers $(WORKERS) --store '$(STORE)' $(ARGS)
 
+.PHONY: chaos
+chaos: $(READY_TO_DEVELOP) ## kill, end, pause gateways, workers and PostgreSQL for an hour while people ask; MINUTES=2 for less
+	@exec $(PY) -m tests.kill --workers 4 --gateways 2 --at-once 3 --crashes --store postgres --minutes $(MINUTES) $(ARGS)
+
 .PHONY: soak
 soak: $(READY_TO_DEVELOP) ## let the bot live among people for an hour, and see that nothing grows; MINUTES=2 for less
 	@exec $(PY) -m tests.soak --minutes $(MINUTES) $(ARGS)

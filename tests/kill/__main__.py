@@ -1,8 +1,11 @@
 """`python -m tests.kill --rounds 1000`: end the bot again and again; exit code 1 if anything was lost.
 
 With `--processes 3` so many bots share one store and one token. With `--workers 2` it is a gateway and so
-many workers, which are paused too; they need a server. `--store postgres` starts a server of its own; the URL
-of a server makes a schema there, and removes it in the end.
+many workers, which are paused too; they need a server. With `--gateways 2` each gateway has a shard of its
+own. With `--at-once 3` so many things happen at the same time. With `--crashes` the database crashes too.
+
+`--store postgres` starts a server of its own; the URL of a server makes a schema there, and removes it in the
+end.
 """
 
 import argparse
@@ -14,21 +17,25 @@ import time
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from tests.kill.ground import Ground, Stuck, open_ground
-from tests.kill.parts import WAYS, Parts
+from tests.kill.parts import CRASH, WAYS, Parts
 from tests.kill.questions import Report
 from tests.kill.rounds import POINTS, SIGNALS, Rounds
 from tests.kill.together import Together
 
+if TYPE_CHECKING:
+    from tests.servers.postgres import Postgres
 
-async def run(folder: Path, options: argparse.Namespace, store: str) -> Report:
+
+async def run(folder: Path, options: argparse.Namespace, store: str, server: "Postgres | None") -> Report:
     """Kill so often, or for so long, whichever ends first."""
-    async with open_ground(folder, options.seed, store) as ground:
+    async with open_ground(folder, options.seed, store, options.gateways) as ground:
         with suppress(Stuck):  # the report says so
             if options.workers:
-                await in_parts(ground, options)
+                await in_parts(ground, options, server)
             else:
                 await (together if options.processes > 1 else alone)(ground, options)
         return ground.report
@@ -57,14 +64,17 @@ async def together(ground: Ground, options: argparse.Namespace) -> None:
         await rounds.end()
 
 
-async def in_parts(ground: Ground, options: argparse.Namespace) -> None:
+async def in_parts(ground: Ground, options: argparse.Namespace, server: "Postgres | None") -> None:
     """Let each way of failing happen as often as the others."""
-    parts = await Parts.begin(ground, options.workers)
+    server = server if options.crashes else None
+    parts = await Parts.begin(ground, workers=options.workers, gateways=options.gateways, server=server)
+    every = [*WAYS, CRASH] if server else list(WAYS)
     left: list[str] = []
     try:
         for _ in numbers(options):
-            left = left or ground.chance.sample(WAYS, len(WAYS))
-            await parts.round(left.pop())
+            if len(left) < options.at_once:
+                left = ground.chance.sample(every, len(every)) + left
+            await parts.round([left.pop() for _ in range(options.at_once)])
     finally:
         await parts.end()
 
@@ -83,16 +93,16 @@ def numbers(options: argparse.Namespace) -> Generator[int, None, None]:
 
 
 @contextmanager
-def store_of(wanted: str) -> Generator[str, None, None]:
-    """The URL of a store that nobody has used; "" for a file."""
+def store_of(wanted: str) -> "Generator[tuple[str, Postgres | None], None, None]":
+    """The URL of a store that nobody has used, "" for a file; and its server, if that was started for it."""
     if wanted == "sqlite":
-        yield ""
+        yield "", None
     elif wanted == "postgres":
         from tests.servers.postgres import Postgres
 
         server = Postgres()
         try:
-            yield server.url("kills")
+            yield server.url("kills"), server
         finally:
             server.close()
     else:
@@ -101,7 +111,7 @@ def store_of(wanted: str) -> Generator[str, None, None]:
         from pixi.store.postgres.address import read_address
 
         schema = f"kills_{uuid4().hex}"
-        yield f"{wanted}{'&' if '?' in wanted else '?'}schema={schema}"
+        yield f"{wanted}{'&' if '?' in wanted else '?'}schema={schema}", None
         with psycopg.connect(read_address(wanted).conninfo, autocommit=True) as session:
             session.execute(f"DROP SCHEMA IF EXISTS {schema} CASCADE".encode())
 
@@ -113,11 +123,16 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=math.inf, help="the longest it may go on")
     parser.add_argument("--seed", type=int, default=int(time.time()), help="the same seed, the same kills")
     parser.add_argument("--processes", type=int, default=1, help="how many share the store")
-    parser.add_argument("--workers", type=int, default=0, help="how many answer for one gateway")
+    parser.add_argument("--workers", type=int, default=0, help="how many answer for gateways")
+    parser.add_argument("--gateways", type=int, default=1, help="how many hear for workers")
+    parser.add_argument("--at-once", type=int, default=1, help="how many things happen to parts in a round")
+    parser.add_argument(
+        "--crashes", action="store_true", help="crash the database too; with --store postgres"
+    )
     parser.add_argument("--store", default="sqlite", help="sqlite, postgres, or the URL of a server")
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder, store_of(options.store) as store:
-        report = asyncio.run(run(Path(folder), options, store))
+    with tempfile.TemporaryDirectory() as folder, store_of(options.store) as (store, server):
+        report = asyncio.run(run(Path(folder), options, store, server))
         log = (Path(folder) / "log.txt").read_text(encoding="utf-8")
     print(f"seed {options.seed}: {report}")
     if report.clean:

@@ -89,6 +89,8 @@ class Ground:
         nursery: Nursery,
         records: Records,
         chance: random.Random,
+        *,
+        shards: int,
     ) -> None:
         self.discord = discord
         self.chance = chance
@@ -101,8 +103,8 @@ class Ground:
         self._round = 0
         self._round_of: dict[str, int] = {}
         self._may_be_told: set[str] = set()  # of these a notice is enough
-        guild = discord.guild("Pancake House")
-        self.rooms = [guild.channel(f"room-{number}") for number in range(ROOMS)]
+        guilds = [discord.guild("Pancake House", shard=shard, of=shards) for shard in range(shards)]
+        self.rooms = [guild.channel(f"room-{number}") for guild in guilds for number in range(ROOMS)]
         self._people = [discord.person(f"Person {number}") for number in range(PEOPLE)]
 
     def answer(self, seen: Seen) -> Reply:
@@ -126,14 +128,14 @@ class Ground:
             self._may_be_told.add(name)
         await room.say(self._people[person], f"{self.discord.bot.mention} {name} {how}")
 
-    async def start_worker(self) -> Life:
-        """Start a process that answers for a gateway."""
-        return await self._nursery.start("worker")
+    async def launch(self, *command: str) -> Life:
+        """Start a process; does not wait for it."""
+        return await self._nursery.start(command)
 
-    async def start(self, command: str = "discord") -> Life:
+    async def start(self, *command: str) -> Life:
         """Start a process; returns once it is on its way to Discord, the first one once it is there."""
         sessions = self.discord.gateway.identifies
-        life = await self._nursery.start(command)
+        life = await self.launch(*(command or ("discord",)))
         await self.discord.wait_for(lambda: self.discord.gateway.identifies > sessions, timeout=LIMIT)
         async with asyncio.timeout(LIMIT):
             while not self.records.begun():  # noqa: ASYNC110 - another process's store
@@ -151,7 +153,10 @@ class Ground:
                 while not self.records.settled(len(self.asked)):  # noqa: ASYNC110 - other processes' store
                     await asyncio.sleep(0.01)
         except TimeoutError:
-            self.report.stuck = f"after {after}: {self.records.summary()}, {len(self.asked)} asked"
+            missed = sorted(self.asked.keys() - self.records.heard(), key=list(self.asked).index)
+            self.report.stuck = (
+                f"after {after}: {self.records.summary()}, {len(self.asked)} asked, never heard: {missed}"
+            )
             raise Stuck(self.report.stuck) from None
         self._round += 1
 
@@ -178,13 +183,16 @@ class Ground:
         report.twice += [f"order {name}" for name, count in Counter(orders).items() if count > 1]
         addresses = self.records.conversations()
         for room in self.rooms:
-            posts = self.posts(room)
+            posts = [text for text in self.posts(room) if text != SORRY]
             excused = self._excused(room)
             for name in (name for name, place in self.asked.items() if place is room):
                 report.judge(name, posts, excused=name in excused)
             for address in (each for each in addresses if f":{room.id}:" in each):
                 said = read_again("\n".join(self.records.sent(address)), _NAMES)
-                told = [command.argument for command in said if command.name == "send" and command.argument]
+                # A notice that the store is away is on no record; one that ends a turn is.
+                told = [
+                    each.argument for each in said if each.name == "send" and each.argument not in ("", SORRY)
+                ]
                 if told != posts:
                     report.untrue.append(f"{address}: {_first_difference(told, posts)}")
         report.unknown = [str(act) for act in self.records.unknown_acts()]
@@ -207,12 +215,21 @@ class Ground:
 def _first_difference(told: list[str], posts: list[str]) -> str:
     pairs = zip(told, posts, strict=False)
     place = next((n for n, (one, other) in enumerate(pairs) if one != other), min(len(told), len(posts)))
-    return f"told {told[place : place + 4]}, posted {posts[place : place + 4]}"
+    only = [[*(Counter(one) - Counter(other))] for one, other in ((told, posts), (posts, told))]
+    return (
+        f"told {told[place : place + 4]}, posted {posts[place : place + 4]}; "
+        f"only told {only[0]}, only posted {only[1]}"
+    )
 
 
 @asynccontextmanager
-async def open_ground(folder: Path, seed: int, store: str = "") -> AsyncGenerator[Ground, None]:
-    """Set the servers and the program's folder up. `store` is a URL; "" is a file in the folder."""
+async def open_ground(
+    folder: Path, seed: int, store: str = "", shards: int = 1
+) -> AsyncGenerator[Ground, None]:
+    """Set the servers and the program's folder up, with rooms on so many shards of Discord.
+
+    `store` is a URL; "" is a file in the folder.
+    """
     (folder / "personas").mkdir()
     (folder / "personas" / "pixi.md").write_text(PERSONA, encoding="utf-8")
     (folder / "ledger.py").write_text(LEDGER, encoding="utf-8")
@@ -236,5 +253,5 @@ async def open_ground(folder: Path, seed: int, store: str = "") -> AsyncGenerato
         }
         with open_records(store) as records:
             async with Nursery(folder, environ) as nursery:
-                ground = Ground(folder, discord, nursery, records, random.Random(seed))
+                ground = Ground(folder, discord, nursery, records, random.Random(seed), shards=shards)
                 yield ground

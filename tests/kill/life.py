@@ -3,10 +3,11 @@
 import asyncio
 import json
 import os
+import re
 import signal
 import sqlite3
 import sys
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
@@ -24,6 +25,7 @@ class Nursery:
         self._folder = folder
         self._environ = dict(environ)
         self._process: asyncio.subprocess.Process | None = None
+        self._starting = asyncio.Lock()
         self.log = folder / "log.txt"
 
     async def __aenter__(self) -> Self:
@@ -44,20 +46,21 @@ class Nursery:
         self._process.kill()
         await self._process.wait()
 
-    async def start(self, command: str) -> "Life":
-        """A new process of the program, with a subcommand."""
+    async def start(self, command: Sequence[str]) -> "Life":
+        """Start the program with a subcommand and its flags."""
         process = self._process
         assert process is not None
         assert process.stdin is not None
         assert process.stdout is not None
         wanted = {
-            "command": command,
+            "command": list(command),
             "folder": str(self._folder),
             "environ": self._environ,
             "log": str(self.log),
         }
-        process.stdin.write(json.dumps(wanted).encode() + b"\n")
-        return Life(int(await process.stdout.readline()))
+        async with self._starting:
+            process.stdin.write(json.dumps(wanted).encode() + b"\n")
+            return Life(int(await process.stdout.readline()))
 
 
 class Life:
@@ -91,6 +94,10 @@ class Life:
         """Let it go on as if nothing had been."""
         self._signal(signal.SIGCONT)
 
+    def tell_where(self) -> None:
+        """Let it write into the log what it does just now."""
+        self._signal(signal.SIGUSR1)
+
     async def ended(self) -> None:
         """Wait until it is gone."""
         await until(lambda: not self.alive, "the end of the program")
@@ -104,7 +111,7 @@ class Records:
     """The store of the program, read from outside while it runs. Made by `open_records`.
 
     Args:
-        ask: answers a question in SQL; nothing while there are no tables.
+        ask: answers a question in SQL; nothing while there are no tables, or the server is away.
     """
 
     def __init__(self, ask: "Callable[[str], Rows]") -> None:
@@ -127,6 +134,11 @@ class Records:
             " (SELECT count(*) FROM turns WHERE finish IS NULL)"
         )
         return rows[0] if rows else (0, 0, 0)
+
+    def heard(self) -> set[str]:
+        """Return the names of the questions that are on record."""
+        bodies = [body for (body,) in self._ask("SELECT body FROM messages") if isinstance(body, bytes)]
+        return set(re.findall(r"\bq\d+\b", " ".join(body.decode(errors="ignore") for body in bodies)))
 
     def unknown_acts(self) -> "Rows":
         """Acts of which nobody knows what became of them, of turns that are over."""
@@ -161,17 +173,24 @@ def open_records(url: str) -> Generator[Records, None, None]:
     from pixi.store.postgres.address import read_address
 
     address = read_address(url)
-    with psycopg.connect(
-        address.conninfo, autocommit=True, options=f"-c search_path={address.schema}"
-    ) as session:
+    session: psycopg.Connection[tuple[object, ...]] | None = None
 
-        def ask(question: str) -> Rows:
-            try:
-                return session.execute(question.encode()).fetchall()
-            except psycopg.errors.UndefinedTable:
-                return []
+    def ask(question: str) -> Rows:
+        nonlocal session
+        try:
+            session = session or psycopg.connect(
+                address.conninfo, autocommit=True, options=f"-c search_path={address.schema}"
+            )
+            return session.execute(question.encode()).fetchall()
+        except psycopg.errors.UndefinedTable:
+            return []
+        except psycopg.OperationalError:  # the server is away
+            session = None
+            return []
 
-        yield Records(ask)
+    yield Records(ask)
+    if session is not None:
+        session.close()
 
 
 def ask_file(path: Path, question: str) -> Rows:

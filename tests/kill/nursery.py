@@ -1,9 +1,12 @@
 """Starts the program many times a second: a process that has imported it already forks a copy for each start.
 
-Each line of standard input is a JSON object with `command`, `folder`, `environ` and `log`; the number of the
-new process is written back. What runs in the copy is the console script itself, from its first line on.
+Each line of standard input is a JSON object with `command` (a subcommand and its flags), `folder`, `environ`
+and `log`; the number of the new process is written back. What runs in the copy is the console script itself,
+from its first line on.
 """
 
+import asyncio
+import faulthandler
 import json
 import os
 import signal
@@ -54,7 +57,10 @@ def _become(wanted: dict[str, object]) -> None:
         nothing = os.open(os.devnull, os.O_RDONLY)
         for descriptor, target in ((nothing, 0), (log, 1), (log, 2)):
             os.dup2(descriptor, target)
-        sys.argv = ["pixi-persona", str(wanted["command"])]
+        command = wanted["command"]
+        assert isinstance(command, list)
+        signal.signal(signal.SIGUSR1, _tell_where)
+        sys.argv = ["pixi-persona", *map(str, command)]
         from pixi.cli import main as program
 
         code = program()
@@ -62,6 +68,14 @@ def _become(wanted: dict[str, object]) -> None:
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)
+
+
+def _tell_where(*_: object) -> None:
+    """Write into the log what each thread and each task does just now."""
+    faulthandler.dump_traceback(sys.stderr)
+    for task in asyncio.all_tasks():
+        task.print_stack(file=sys.stderr)
+    sys.stderr.flush()
 
 
 if __name__ == "__main__":

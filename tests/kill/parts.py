@@ -1,48 +1,119 @@
-"""A gateway and workers on one store, that are killed, ended and made to stand still while people ask."""
+"""Gateways and workers on one store, that are killed, ended and made to stand still while people ask.
+
+Each is started again whenever it ends, as a service manager does: a process that starts while the database is
+away ends, and is tried again.
+"""
 
 import asyncio
+from collections.abc import Sequence
+from contextlib import suppress
 
-from tests.kill.ground import PEOPLE, Ground
+from tests.kill.ground import PEOPLE, Ground, Stuck
 from tests.kill.life import Life
-from tests.kill.questions import PARTS
+from tests.kill.questions import PARTS, parts_of
+from tests.servers.postgres import Postgres
 
-WAYS = ("kill a worker", "end a worker", "pause a worker", "kill the gateway")
+WAYS = tuple(f"{what} a {which}" for which in ("worker", "gateway") for what in ("kill", "end", "pause"))
+CRASH = "crash the database"
+"""What happens to a server of its own, too."""
 
 _LONGEST = 0.3  # seconds between two questions, and until something happens to a process
 _STANDS_STILL = (
     6.0  # seconds; long enough for a worker to be taken for dead, and its talks to go on elsewhere
 )
+_AWAY = 2.0  # seconds that the database is away at most
+_AGAIN = 0.2  # seconds until a process that has ended is started again
 
 
 class Parts:
-    """Asks in every room while something happens to one of the processes. Made by `begin`."""
+    """Asks in every room while something happens to some of the processes. Made by `begin`.
 
-    def __init__(self, ground: Ground, gateway: Life, workers: list[Life]) -> None:
+    Args:
+        ground: where people ask.
+        lives: the processes, by the command that starts each.
+        server: the database's, if it may be crashed.
+    """
+
+    def __init__(
+        self, ground: Ground, lives: dict[tuple[str, ...], list[Life]], server: Postgres | None
+    ) -> None:
         self._ground = ground
-        self._gateway = gateway
-        self._workers = workers
+        self._lives = lives
+        self._server = server
+        self._gone: set[Life] = set()  # those that were ended or killed
+        self._keeping = [
+            asyncio.create_task(self._keep(command, number))
+            for command, same in lives.items()
+            for number in range(len(same))
+        ]
 
     @classmethod
-    async def begin(cls, ground: Ground, workers: int) -> "Parts":
+    async def begin(
+        cls, ground: Ground, *, workers: int, gateways: int = 1, server: Postgres | None = None
+    ) -> "Parts":
         """Start all processes."""
-        gateway = await ground.start("gateway")
-        return cls(ground, gateway, [await ground.start_worker() for _ in range(workers)])
+        lives: dict[tuple[str, ...], list[Life]] = {}
+        for shard in range(gateways):
+            command = ("gateway", *(("--shards", f"{shard}/{gateways}") if gateways > 1 else ()))
+            lives[command] = [await ground.start(*command)]
+        lives["worker",] = [await ground.launch("worker") for _ in range(workers)]
+        return cls(ground, lives, server)
 
-    async def round(self, way: str) -> None:
-        """Let something happen once.
+    async def round(self, ways: Sequence[str]) -> None:
+        """Let all of this happen once, each to another process while there are such.
 
         Raises:
             Stuck: they do not come to rest.
         """
-        happening = asyncio.create_task(self._happens(way))
+        happening = [self._happens(way, life) for way, life in self._aims(ways)]
         await asyncio.gather(
-            happening, *(self._ask(room_number) for room_number in range(len(self._ground.rooms)))
+            *happening, *(self._ask(room_number) for room_number in range(len(self._ground.rooms)))
         )
-        await self._ground.settled(way)
+        try:
+            await self._ground.settled(" and ".join(ways))
+        except Stuck:
+            for same in self._lives.values():
+                for life in same:
+                    life.tell_where()
+            await asyncio.sleep(1.0)
+            raise
 
     async def end(self) -> None:
         """End all of them politely, and look at everything."""
-        await self._ground.end(self._gateway, *self._workers)
+        for task in self._keeping:
+            task.cancel()
+        for task in self._keeping:
+            with suppress(asyncio.CancelledError):
+                await task
+        await self._ground.end(*(life for same in self._lives.values() for life in same))
+
+    async def _keep(self, command: tuple[str, ...], number: int) -> None:
+        """Start a process again whenever it ends, until cancelled."""
+        while True:
+            life = self._lives[command][number]
+            while life.alive:  # noqa: ASYNC110 - a process that is not our child
+                await asyncio.sleep(0.02)
+            self._ground.report.unasked += life not in self._gone
+            await asyncio.sleep(_AGAIN)
+            self._lives[command][number] = await self._ground.launch(*command)
+
+    def _aims(self, ways: Sequence[str]) -> list[tuple[str, Life | None]]:
+        """Choose the process that each happens to; the database is none."""
+        chance = self._ground.chance
+        left: dict[str, list[Life]] = {}
+        aims: list[tuple[str, Life | None]] = []
+        for way in ways:
+            which = way.split()[-1]
+            if which == "database":
+                aims.append((way, None))
+                continue
+            if not left.get(which):
+                there = [
+                    life for command, same in self._lives.items() if command[0] == which for life in same
+                ]
+                left[which] = chance.sample(there, len(there))
+            aims.append((way, left[which].pop()))
+        return aims
 
     async def _ask(self, number: int) -> None:
         room = self._ground.rooms[number]
@@ -50,29 +121,31 @@ class Parts:
             await self._ground.ask(room, person)
             await asyncio.sleep(self._ground.chance.uniform(0, _LONGEST))
 
-    async def _happens(self, way: str) -> None:
-        chance, report = self._ground.chance, self._ground.report
+    async def _happens(self, way: str, life: Life | None) -> None:
+        chance, report, loop = self._ground.chance, self._ground.report, asyncio.get_running_loop()
+        away = chance.uniform(0, _AWAY)
         await asyncio.sleep(chance.uniform(_LONGEST, 5 * _LONGEST))
-        number = chance.randrange(len(self._workers))
         report.kills[way] += 1
-        last = list(self._ground.asked)[-PEOPLE:]
-        report.interrupted += sum(0 < len(self._ground.said_about(name)) < len(PARTS) for name in last)
-        match way:
-            case "kill a worker":
-                self._workers[number].kill()
-                self._workers[number] = await self._ground.start_worker()
-            case "end a worker":
-                report.polite += 1
-                began = asyncio.get_running_loop().time()
-                self._workers[number].ask_to_end()
-                await self._workers[number].ended()
-                report.slowest = max(report.slowest, asyncio.get_running_loop().time() - began)
-                self._workers[number] = await self._ground.start_worker()
-            case "pause a worker":
-                self._workers[number].pause()
-                await asyncio.sleep(_STANDS_STILL)
-                self._workers[number].go_on()
-            case _:
-                self._gateway.kill()
-                await self._gateway.ended()
-                self._gateway = await self._ground.start("gateway")
+        last = list(self._ground.asked)[-PEOPLE * len(self._ground.rooms) :]
+        report.interrupted += sum(
+            0 < len(parts_of(name, self._ground.said_about(name))) < len(PARTS) for name in last
+        )
+        if life is None:
+            assert self._server is not None
+            await asyncio.to_thread(self._server.stop, "immediate")
+            await asyncio.sleep(away)
+            await asyncio.to_thread(self._server.start)
+        elif way.startswith("kill"):
+            self._gone.add(life)
+            life.kill()
+        elif way.startswith("end"):
+            self._gone.add(life)
+            report.polite += 1
+            began = loop.time()
+            life.ask_to_end()
+            await life.ended()
+            report.slowest = max(report.slowest, loop.time() - began)
+        else:
+            life.pause()
+            await asyncio.sleep(_STANDS_STILL)
+            life.go_on()

@@ -118,6 +118,7 @@ class Report:
         stuck: what is left to be done though nothing goes on any more.
         kills: how often the program was ended at each point.
         polite: how many of these ends were polite.
+        unasked: how often a process ended that nobody had ended: the database was away at its start.
         slowest: how long the slowest of those took, in seconds.
         interrupted: questions whose answer stood half when the program ended.
     """
@@ -132,6 +133,7 @@ class Report:
     stuck: str = ""
     kills: Counter[str] = field(default_factory=Counter)
     polite: int = 0
+    unasked: int = 0
     slowest: float = 0.0
     interrupted: int = 0
 
@@ -159,8 +161,8 @@ class Report:
         total = self.kills.total()
         return (
             f"{total - self.polite} kills and {self.polite} polite ends, the slowest in {self.slowest:.1f} s "
-            f"({points}); {self.asked} questions, {self.told} told of, {_counted(self.lost, 'lost')}, "
-            f"{_counted(self.half, 'half')}, {_counted(self.twice, 'twice')}, "
+            f"({points}), {self.unasked} ended by themselves; {self.asked} questions, {self.told} told of, "
+            f"{_counted(self.lost, 'lost')}, {_counted(self.half, 'half')}, {_counted(self.twice, 'twice')}, "
             f"{_counted(self.untrue, 'wrong histories')}, {_counted(self.unknown, 'unknown acts')}, "
             f"{self.interrupted} answers cut short{', stuck: ' if self.stuck else ''}{self.stuck}"
         )

@@ -51,6 +51,13 @@ def test_three_processes_on_one_store(seed: int, store: str) -> None:
 
 @pytest.mark.nightly
 def test_a_gateway_and_two_workers(seed: int) -> None:
-    told = killed("--workers", "2", "--rounds", "8", "--seed", str(seed), "--store", "postgres")
-    assert "2 pause a worker" in told
+    told = killed("--workers", "2", "--rounds", "6", "--seed", str(seed), "--store", "postgres")
+    assert "1 pause a gateway, 1 pause a worker" in told
     assert re.search(r"[1-9]\d* answers cut short", told), "they came while there was something to lose"
+
+
+@pytest.mark.nightly
+def test_two_gateways_and_four_workers_on_a_database_that_crashes(seed: int) -> None:
+    parts = ["--workers", "4", "--gateways", "2", "--at-once", "3", "--crashes", "--store", "postgres"]
+    told = killed(*parts, "--rounds", "3", "--seed", str(seed))
+    assert re.search(r"\d crash the database, \d end a gateway, \d end a worker, \d kill a gateway", told)

@@ -24,7 +24,7 @@ if sys.platform != "win32":  # for which there is no such package, and `postgres
 SETTINGS = """
 fsync = off
 full_page_writes = off
-max_connections = 40
+max_connections = 80
 shared_buffers = 16MB
 autovacuum = off
 """

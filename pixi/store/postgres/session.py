@@ -22,8 +22,8 @@ from pixi.store.sqlite.schema import APPLICATION
 T = TypeVar("T")
 
 OLDEST_SERVER = 140_000
-LOCK_SECONDS = 5.0
-"""How long a call waits while another process writes."""
+LOCK_SECONDS = 20.0
+"""How long a call waits while other processes write; several may stand still one behind the other."""
 IDLE_SECONDS = 4.0
 """How long a process may stand still in the midst of writing: it gives way before others give up."""
 STARTING_SECONDS = 20.0

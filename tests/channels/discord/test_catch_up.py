@@ -110,6 +110,17 @@ async def test_a_channel_without_a_watermark_counts_from_the_last_of_all() -> No
         assert await Return(here).catch_up() == ["here too", "while we were away"]
 
 
+async def test_where_nothing_was_heard_yet_all_counts_since_the_bot_came_whatever_other_shards_heard() -> (
+    None
+):
+    async with incoming() as here:
+        mark(here, here.sent("the bot came", 100) | {"channel_id": 0})
+        here.sent("missed", 60)
+        mark(here, here.sent("heard elsewhere", 20) | {"channel_id": 999})
+
+        assert await Return(here).catch_up() == ["missed", "heard elsewhere"]
+
+
 async def test_direct_messages_are_asked_for_by_their_watermarks() -> None:
     async with incoming() as here:
         mark(here, here.sent("known", 100, channel=DM))

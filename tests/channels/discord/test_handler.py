@@ -588,16 +588,18 @@ class FullHouse(RecordingBackend):
         await super().receive(message, channel)
 
 
-async def test_what_could_not_be_recorded_can_come_again() -> None:
+async def test_what_could_not_be_recorded_can_come_again_and_is_not_taken_for_overheard() -> None:
     backend = FullHouse()
     async with incoming(backend=backend) as here:
         payload = here.written("Pixi?")
         with pytest.raises(StoreError):
             await here.handle(payload)
         backend.full = False
+        await here.hear("Pixi, and now?")
         await here.handle(payload)
 
-        assert [message.text for message, _ in backend.received] == ["Pixi?"]
+        assert [message.text for message, _ in backend.received] == ["Pixi, and now?", "Pixi?"]
+        assert all(message.addressed for message, _ in backend.received)
 
 
 async def test_the_name_of_a_channel_that_its_author_does_not_see_stays_unknown() -> None:

@@ -11,7 +11,11 @@ from PIL import Image
 from pixi.channels.discord.bot import Bot
 from pixi.channels.discord.gateway import client
 from pixi.channels.discord.gateway.client import Shards
+from pixi.channels.discord.incoming import dispatch
+from pixi.channels.discord.outgoing.channel import NOTICE
+from pixi.channels.discord.outgoing.context import PostingContext
 from pixi.core.channel import Channel
+from pixi.core.errors import StoreError
 from pixi.core.message import Author, Message
 from pixi.store.kept import ChannelConfig
 from pixi.testing.discord import FakeChannel, LoopbackDiscord, Permission
@@ -56,6 +60,35 @@ def backend(**rules: object) -> RecordingBackend:
 
 def at(discord: LoopbackDiscord, channel: FakeChannel, persona: str = "pixi") -> str:
     return f"discord:{discord.bot.id}:{channel.id}:{persona}"
+
+
+class FullHouse(RecordingBackend):
+    """A service whose disk is full for a while."""
+
+    left = 2  # messages that it does not take
+
+    async def receive(self, message: Message, channel: Channel) -> None:
+        if self.left:
+            self.left -= 1
+            raise StoreError("The disk is full.")
+        await super().receive(message, channel)
+
+
+async def test_what_the_store_did_not_take_is_tried_again_and_people_are_told_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(dispatch, "_AGAIN_SECONDS", 0.01)
+    monkeypatch.setattr(PostingContext, "may_excuse", lambda *_: True)
+    async with LoopbackDiscord() as discord:
+        general, mo = discord.guild("Pancake house").channel("general"), discord.person("mo")
+        here = FullHouse(personas=PERSONAS)
+        async with running(discord, here):
+            await general.say(mo, "Pixi, one?")
+            assert await heard(here, 1) == ["Pixi, one?"]
+            await discord.wait_for(lambda: NOTICE in general.texts)
+
+        assert here.left == 0
+        assert general.texts.count(NOTICE) == 1
 
 
 async def test_people_address_the_persona_in_every_way_there_is() -> None:

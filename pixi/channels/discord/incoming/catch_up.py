@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
@@ -93,6 +93,11 @@ class Watermarks:
         """Keep the watermark below a message that could not be dealt with, until it was caught up with."""
         self._frozen.add(channel_id)
 
+    @property
+    def frozen(self) -> Sequence[int]:
+        """The channels where something could not be dealt with."""
+        return tuple(self._frozen)
+
     def thaw(self, channel_id: int) -> None:
         """Let the watermark of a channel rise again, which is being caught up with."""
         self._frozen.discard(channel_id)
@@ -168,13 +173,11 @@ class CatchUp:
         Those with a conversation come first, and of the others the newest. Without any watermark nothing
         is known of what was missed.
         """
-        marks, rules = dict(self._marks.marks), self._backend.rules
-        if not marks or rules.catch_up_messages <= 0 or rules.catch_up_minutes <= 0:
+        marks = dict(self._marks.marks)
+        if not marks or not self._is_wanted:
             return []
         self._directory.forget()
-        oldest = discord.utils.time_snowflake(
-            discord.utils.utcnow() - timedelta(minutes=rules.catch_up_minutes)
-        )
+        oldest = self._oldest
         alive = self._alive(marks)
         found: list[MissedChannel] = []
         for guild in guilds:
@@ -188,11 +191,37 @@ class CatchUp:
             found = [*await self._direct(marks, oldest), *found]
         return found if len(found) <= _CHANNELS else await self._first_those_with_conversations(found)
 
+    def refused(self) -> list[MissedChannel]:
+        """Return the known channels where something could not be dealt with, which may be tried again."""
+        if not self._is_wanted:
+            return []
+        marks, oldest = self._marks.marks, self._oldest
+        known = [(each, self._client.get_channel(each)) for each in self._marks.frozen]
+        return [
+            MissedChannel(channel, max(marks.get(each, oldest), oldest))
+            for each, channel in known
+            if isinstance(channel, Readable)
+        ]
+
+    @property
+    def _is_wanted(self) -> bool:
+        rules = self._backend.rules
+        return rules.catch_up_messages > 0 and rules.catch_up_minutes > 0
+
+    @property
+    def _oldest(self) -> int:
+        """The id of a message that is just young enough to be caught up with."""
+        minutes = self._backend.rules.catch_up_minutes
+        return discord.utils.time_snowflake(discord.utils.utcnow() - timedelta(minutes=minutes))
+
     def _alive(self, marks: Mapping[int, int]) -> int:
-        """Until when nothing was written where no watermark is. What another process of the same bot took
-        note of, in the guilds of its own shards, does not count."""
+        """Return until when nothing was written where no watermark is.
+
+        What another process of the same bot heard, in the guilds of its own shards, does not count.
+        """
         here = [mark for each, mark in marks.items() if self._client.get_channel(each) is not None]
-        return max(here or marks.values())
+        since = [marks[_NOWHERE]] if _NOWHERE in marks else marks.values()
+        return max(here or since)
 
     async def read(self, missed: MissedChannel) -> None:
         """Hear the newest messages that were missed in a channel, in their order."""

@@ -20,6 +20,8 @@ from pixi.core.errors import PixiError
 
 _log = logging.getLogger("pixi.discord")
 
+_AGAIN_SECONDS = 10.0  # until what could not be dealt with is tried again
+
 _UNGATED = -1  # the group of queues that are never held: shards count from 0
 
 Job = Callable[[], Awaitable[None]]
@@ -66,6 +68,10 @@ class ChannelQueues:
     def idle(self) -> bool:
         """Whether nothing is being done, and nothing waits."""
         return not self._tasks
+
+    def is_busy(self, channel_id: int) -> bool:
+        """Return whether something is being done in a channel."""
+        return channel_id in self._tasks
 
     async def close(self, seconds: float) -> None:
         """Drop what waits, and let what was begun end within this time; then it is cancelled."""
@@ -163,6 +169,7 @@ class Dispatcher:
         ):
             self._client.event(handler)
         self.beside(self._marks.keep_written())
+        self.beside(self._try_again())
 
     def beside(self, work: Coroutine[None, None, None]) -> None:
         """Do something while messages are heard; what it raises costs one line in the log."""
@@ -258,6 +265,14 @@ class Dispatcher:
         finally:
             self._starting.discard(shard_id)
             self._queues.release(shard_id)
+
+    async def _try_again(self) -> None:
+        """Hear again what the store did not take, every few seconds, until cancelled."""
+        while True:
+            await asyncio.sleep(_AGAIN_SECONDS)
+            for each in self._catch_up.refused():
+                if not self._queues.is_busy(each.channel.id):
+                    self._queues.put(each.channel.id, partial(self._catch_up.read, each), group=_UNGATED)
 
     async def on_guild_available(self, guild: discord.Guild) -> None:
         """Handle what was missed in a guild that Discord had lost for a while."""

@@ -220,6 +220,7 @@ class MessageHandler:
         self._earlier = EarlierMessages(recent, reader, channels.directory, channels.persona_behind)
         self._attachments = AttachmentReader()
         self._given: OrderedDict[int, _Given] = OrderedDict()
+        self._excused: set[int] = set()  # messages that the store did not take, of which people were told
 
     async def handle(self, message: IncomingMessage) -> None:
         """Give a message to the personas that it is for; remember it for the others.
@@ -236,7 +237,9 @@ class MessageHandler:
             await self._handle_others(message, self._backend.rules)
         except PixiError:
             self._recent.unsee(message.id)
+            self._recent.delete(message.channel.id, message.id)  # else it would be recorded as overheard
             raise
+        self._excused.discard(message.id)
 
     async def edited(self, message: IncomingMessage) -> None:
         """Pass on that a message was edited, or that Discord added a box to it.
@@ -379,7 +382,9 @@ class MessageHandler:
                 await self._tell_of_others(message, persona, quoted, channel)
                 await self._backend.receive(given, channel)
             except StoreError:
-                channel.excuse()
+                if message.id not in self._excused:
+                    self._excused.add(message.id)
+                    channel.excuse()
                 raise
             self._recent.tell(message.channel.id, persona, message.id)
 
