@@ -11,10 +11,12 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+
+import psycopg
 
 from benchmarks.processes import ROOT, WorkerFailed
 from benchmarks.report import Figure, progress
@@ -27,6 +29,8 @@ GOAL_MS = 15.0
 
 _SECONDS = 120.0  # for anything that is waited for
 _ROOMS = 16
+_LOOK_SECONDS = 0.01  # between two looks at the lock
+_LOCK = "SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND objsubid = 2 AND granted LIMIT 1"
 _WAYS = {
     "one process": ("discord",),
     "1 worker": ("gateway", "worker"),
@@ -40,6 +44,7 @@ class Bot:
 
     Attributes:
         processes: its parts.
+        schema: of the database, where its tables are.
         asked: when the model was asked, by the number of the question.
     """
 
@@ -47,6 +52,7 @@ class Bot:
     postgres: Postgres
     rooms: list[FakeChannel]
     processes: list[asyncio.subprocess.Process]
+    schema: str
     asked: dict[str, float] = field(default_factory=dict)
 
     async def ask(self, room: FakeChannel, name: str) -> float:
@@ -59,18 +65,64 @@ class Bot:
 
     def processor_seconds(self) -> list[float]:
         """What each part has used until now."""
-        ticks = os.sysconf("SC_CLK_TCK")
-        told = [
-            Path(f"/proc/{each.pid}/stat").read_text().rpartition(")")[2].split() for each in self.processes
-        ]
-        return [(int(fields[11]) + int(fields[12])) / ticks for fields in told]
+        return [_processor_seconds(each.pid) for each in self.processes]
 
-    def commits(self) -> int:
-        """How many transactions the database has ended until now."""
-        ((count,),) = self.postgres.run(
-            "SELECT xact_commit FROM pg_stat_database WHERE datname = current_database()"
+    def database_seconds(self) -> dict[int, float]:
+        """What each process of the database has used until now."""
+        pids = [pid for (pid,) in self.postgres.run("SELECT pid FROM pg_stat_activity")]
+        return {pid: _processor_seconds(pid) for pid in pids if Path(f"/proc/{pid}").exists()}
+
+    def counts(self) -> "Counts":
+        """Return what the database has done until now."""
+        ((commits, log),) = self.postgres.run(
+            "SELECT xact_commit, pg_current_wal_lsn() - '0/0' FROM pg_stat_database"
+            " WHERE datname = current_database()"
         )
-        return int(count)
+        ((writes,),) = self.postgres.run(f"SELECT sum(batch) FROM {self.schema}.writers")
+        return Counts(int(commits), int(writes), int(log))
+
+    def size(self) -> tuple[int, int]:
+        """Return how many rows and bytes the database keeps; its tables are rewritten for that."""
+        tables = self.postgres.run("SELECT tablename FROM pg_tables WHERE schemaname = %s", self.schema)
+        for (table,) in tables:
+            self.postgres.run(f"VACUUM (FULL, ANALYZE) {self.schema}.{table}")
+        ((rows, size),) = self.postgres.run(
+            "SELECT sum(greatest(reltuples, 0)), sum(pg_total_relation_size(oid)) FROM pg_class"
+            " WHERE relkind = 'r' AND relnamespace = %s::regnamespace",
+            self.schema,
+        )
+        return int(rows), int(size)
+
+    async def share_of_lock(self, work: Awaitable[object]) -> float:
+        """Do the work; return for which share of the time a process held the lock of writers."""
+        held: list[bool] = []
+
+        async def look() -> None:
+            async with await psycopg.AsyncConnection.connect(self.postgres.url()) as session:
+                while True:
+                    found = await session.execute(_LOCK)
+                    held.append(await found.fetchone() is not None)
+                    await asyncio.sleep(_LOOK_SECONDS)
+
+        looking = asyncio.create_task(look())
+        await work
+        looking.cancel()
+        await asyncio.wait([looking])
+        return statistics.mean(held)
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """Of a database: transactions, those that wrote to the store, and bytes of its log."""
+
+    commits: int
+    writes: int
+    log: int
+
+
+def _processor_seconds(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 @asynccontextmanager
@@ -112,7 +164,7 @@ async def running(folder: Path, postgres: Postgres, parts: Sequence[str]) -> Asy
             )
             processes.append(process)
             stack.push_async_callback(_ended, process)
-        bot = Bot(discord, postgres, rooms, processes)
+        bot = Bot(discord, postgres, rooms, processes, schema)
         await discord.ready(1)
         try:
             yield bot
@@ -128,12 +180,26 @@ async def _ended(process: asyncio.subprocess.Process) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """Of one way: delays in seconds, turns a second, and what a turn costs."""
+    """Of one way: delays in seconds, turns a second, and what a turn costs.
+
+    Attributes:
+        database_ms: processor time of the database a turn.
+        commits: transactions a turn.
+        writes: those of them that wrote to the store, which one process at a time does.
+        locked: the share of the time in which one did.
+        log, rows, size: bytes of the database's log, rows and bytes kept, a turn.
+    """
 
     delays: list[float]
     rate: float
     processor_ms: list[float]
+    database_ms: float
     commits: float
+    writes: float
+    locked: float
+    log: float
+    rows: float
+    size: float
 
 
 async def measure(way: str, postgres: Postgres, one_by_one: int, each: int) -> Measured:
@@ -145,21 +211,31 @@ async def measure(way: str, postgres: Postgres, one_by_one: int, each: int) -> M
                 await bot.ask(bot.rooms[number % _ROOMS], f"alone-{number}") for number in range(one_by_one)
             ]
             await asyncio.sleep(1.5)  # what is recorded later is
-            spent, commits, began = bot.processor_seconds(), bot.commits(), time.monotonic()
+            rows, size = bot.size()
+            counts, database = bot.counts(), bot.database_seconds()
+            spent, began = bot.processor_seconds(), time.monotonic()
 
             async def crowd(room: FakeChannel) -> None:
                 for number in range(each):
                     await bot.ask(room, f"{room.id}-{number}")
 
-            await asyncio.gather(*map(crowd, bot.rooms))
+            locked = await bot.share_of_lock(asyncio.gather(*map(crowd, bot.rooms)))
             took, turns = time.monotonic() - began, each * _ROOMS
             used = [after - before for before, after in zip(spent, bot.processor_seconds(), strict=True)]
             await asyncio.sleep(1.5)
+            later, done = bot.database_seconds(), bot.counts()
+            more_rows, more_size = bot.size()
             return Measured(
                 delays,
                 turns / took,
                 [1e3 * each_part / turns for each_part in used],
-                (bot.commits() - commits) / turns,
+                1e3 * sum(used - database.get(pid, 0.0) for pid, used in later.items()) / turns,
+                (done.commits - counts.commits) / turns,
+                (done.writes - counts.writes) / turns,
+                locked,
+                (done.log - counts.log) / turns,
+                (more_rows - rows) / turns,
+                (more_size - size) / turns,
             )
 
 
@@ -207,11 +283,36 @@ def run(quick: bool) -> list[Figure]:
             floors={name: _cost(told) for name, told in others.items()},
             note=f"the gateway's share is {parts.processor_ms[0]:.1f} ms",
         ),
+        Figure(
+            name="In parts: what a turn costs the database: processor time, its log, rows and bytes kept",
+            command=COMMAND,
+            goal="–",
+            ours=_database_cost(parts),
+            floors={name: _database_cost(told) for name, told in others.items()},
+            note="after a vacuum; the log without whole pages",
+        ),
+        Figure(
+            name="In parts: transactions a turn that write to the store, and how long each holds the lock",
+            command=COMMAND,
+            goal="–",
+            ours=_writing(parts),
+            floors={name: _writing(told) for name, told in others.items()},
+            note="without fsync",
+        ),
     ]
 
 
 def _in_ms(delays: list[float]) -> str:
     return f"{statistics.median(delays) * 1e3:.1f} / {_p99(delays):.1f} ms"
+
+
+def _database_cost(told: Measured) -> str:
+    return f"{told.database_ms:.1f} ms, {told.log / 1e3:.1f} kB, {told.rows:.1f}, {told.size / 1e3:.1f} kB"
+
+
+def _writing(told: Measured) -> str:
+    seconds = told.locked / (told.rate * told.writes)
+    return f"{told.writes:.1f}, {seconds * 1e3:.2f} ms"
 
 
 def _cost(told: Measured) -> str:

@@ -131,6 +131,8 @@ def main() -> int:
     )
     parser.add_argument("--store", default="sqlite", help="sqlite, postgres, or the URL of a server")
     options = parser.parse_args()
+    if options.crashes and options.store != "postgres":
+        parser.error("--crashes needs a server of its own: --store postgres")
     with tempfile.TemporaryDirectory() as folder, store_of(options.store) as (store, server):
         report = asyncio.run(run(Path(folder), options, store, server))
         log = (Path(folder) / "log.txt").read_text(encoding="utf-8")

@@ -7,11 +7,14 @@ away ends, and is tried again.
 import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from tests.kill.ground import PEOPLE, Ground, Stuck
 from tests.kill.life import Life
 from tests.kill.questions import PARTS, parts_of
-from tests.servers.postgres import Postgres
+
+if TYPE_CHECKING:
+    from tests.servers.postgres import Postgres
 
 WAYS = tuple(f"{what} a {which}" for which in ("worker", "gateway") for what in ("kill", "end", "pause"))
 CRASH = "crash the database"
@@ -35,7 +38,7 @@ class Parts:
     """
 
     def __init__(
-        self, ground: Ground, lives: dict[tuple[str, ...], list[Life]], server: Postgres | None
+        self, ground: Ground, lives: dict[tuple[str, ...], list[Life]], server: "Postgres | None"
     ) -> None:
         self._ground = ground
         self._lives = lives
@@ -49,7 +52,7 @@ class Parts:
 
     @classmethod
     async def begin(
-        cls, ground: Ground, *, workers: int, gateways: int = 1, server: Postgres | None = None
+        cls, ground: Ground, *, workers: int, gateways: int = 1, server: "Postgres | None" = None
     ) -> "Parts":
         """Start all processes."""
         lives: dict[tuple[str, ...], list[Life]] = {}
