@@ -199,9 +199,13 @@ class ConversationQueue:
 
         self._app.task(name=_TASK, queue=_QUEUE)(task)
         looking = asyncio.create_task(self._look_for_dead())
+        current = asyncio.current_task()
+        assert current is not None
         try:
             while True:
                 await self._work(concurrency)
+                if current.cancelling():  # the database went away in the midst of that
+                    return
                 _log.warning("the database of the queue is away; trying again")
                 await asyncio.sleep(_AGAIN_SECONDS)
         finally:
