@@ -69,17 +69,16 @@ class Parts:
             Stuck: they do not come to rest.
         """
         happening = [self._happens(way, life) for way, life in self._aims(ways)]
-        await asyncio.gather(
-            *happening, *(self._ask(room_number) for room_number in range(len(self._ground.rooms)))
-        )
+        asking = [self._ask(room_number) for room_number in range(len(self._ground.rooms))]
+        told = " and ".join(ways)
         try:
-            await self._ground.settled(" and ".join(ways))
-        except Stuck:
-            for same in self._lives.values():
-                for life in same:
-                    life.tell_where()
-            await asyncio.sleep(1.0)
-            raise
+            await asyncio.gather(*happening, *asking)
+            await self._ground.settled(told)
+        except (Stuck, AssertionError) as error:  # they do not rest, or one does not end
+            report = self._ground.report
+            report.stuck = report.stuck or f"after {told}: {error}"
+            await self._tell_where()
+            raise Stuck(report.stuck) from error
 
     async def end(self) -> None:
         """End all of them politely, and look at everything."""
@@ -89,6 +88,17 @@ class Parts:
             with suppress(asyncio.CancelledError):
                 await task
         await self._ground.end(*(life for same in self._lives.values() for life in same))
+
+    async def _tell_where(self) -> None:
+        """Let all write into the log what they do, and kill them."""
+        lives = [life for same in self._lives.values() for life in same]
+        for task in self._keeping:
+            task.cancel()
+        for life in lives:
+            life.tell_where()
+        await asyncio.sleep(1.0)
+        for life in lives:
+            life.kill()
 
     async def _keep(self, command: tuple[str, ...], number: int) -> None:
         """Start a process again whenever it ends, until cancelled."""

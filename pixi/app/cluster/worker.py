@@ -21,6 +21,9 @@ _log = logging.getLogger("pixi.queue")
 DRAIN_SECONDS = 5.0
 """How long replies may be finished that people see being written, when a worker is told to end."""
 
+LEAVE_SECONDS = 10.0
+"""How long a worker waits, after that, to give its conversations back: the database may be away."""
+
 _OTHERS = 5  # times that a conversation is left to other workers, since its persona is not here
 _OTHERS_SECONDS = 2.0
 _GATEWAY_SECONDS = 3.0  # in which a gateway says that it will hear a click
@@ -68,7 +71,9 @@ class Worker:
                 self._ends = True
                 working.cancel()  # no more are begun
                 await self._service.engine.drain(DRAIN_SECONDS)
-                await asyncio.wait([working])
+                await asyncio.wait([working], timeout=LEAVE_SECONDS)
+                if not working.done():
+                    _log.warning("the database is away; other workers take up what was begun here")
 
     async def answer(self, conversation: str, times: int = 0) -> None:
         """Answer a conversation; returns when nothing is left to be done there, or others are to do it.
