@@ -113,7 +113,13 @@ def pytest_runtest_logfinish(nodeid: str) -> None:
 
 
 _LONGEST = ("tests/soak/", "tests/kill/", "tests/end_to_end/")
-_HOUSES = ("tests/app/studio/", "tests/page/", "tests/channels/http/", "tests/companion/")
+_HOUSES = (
+    "tests/app/cluster/",
+    "tests/app/studio/",
+    "tests/channels/http/",
+    "tests/companion/",
+    "tests/page/",
+)
 _LARGEST = ("tests/test_architecture", "tests/channels/http/test_slow_readers")
 _TOGETHER = {
     "SDKs": (
@@ -122,7 +128,15 @@ _TOGETHER = {
         *("tests/engine/", "tests/core/", "tests/conformance/", "tests/toolbox/", "tests/personas/"),
         "tests/store/",
     ),
-    "MCP": ("tests/mcp/", "tests/cli/test_mcp", "tests/addons/test_mcp", "tests/app/test_mcp"),
+    "MCP": (
+        *("tests/mcp/", "tests/cli/test_mcp", "tests/addons/test_mcp", "tests/app/test_mcp"),
+        *(
+            "tests/app/cluster/",
+            "tests/app/test_tracing",
+            "tests/app/test_metrics",
+            "tests/app/test_monitoring",
+        ),
+    ),
 }
 """What imports the same large packages, or leaves as much memory behind, is run by one process each."""
 
