@@ -132,7 +132,7 @@ def process_gauges(*, version: str, draining: bool, lag: float, longest_lag: flo
 
 
 class _Spread:
-    """How often a number fell into each bucket, and the sum of all."""
+    """The count of numbers in each bucket, and the sum of all."""
 
     __slots__ = ("counts", "total")
 

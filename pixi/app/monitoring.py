@@ -23,16 +23,16 @@ _log = logging.getLogger("pixi.app")
 
 
 class Monitored(Protocol):
-    """What tells of itself: a `BotService`, or a `GatewayService`."""
+    """A service that can be watched: a `BotService`, or a `GatewayService`."""
 
     @property
     def settings(self) -> "Settings":
-        """What holds now."""
+        """The settings of now."""
         ...
 
     @property
     def metrics(self) -> "Exposition":
-        """What Prometheus is told."""
+        """The figures for Prometheus."""
         ...
 
     async def unready(self) -> str:
@@ -95,7 +95,7 @@ async def monitoring_port(service: Monitored) -> AsyncGenerator[None, None]:
 
 
 def _is_address(host: str) -> bool:
-    """Whether a `Host` header names an address and no other computer's name."""
+    """Return whether a `Host` header names an address and no other computer's name."""
     name = host if host.endswith("]") else host.rpartition(":")[0] or host
     if name == "localhost":
         return True

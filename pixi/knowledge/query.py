@@ -15,6 +15,46 @@ from pixi.text.terms import Analysis, grams, is_corrigible, normalise, pieces, r
 if TYPE_CHECKING:
     import tantivy
 
+# Of the vocabulary, with which mistakes are corrected.
+
+_LONG = 8
+"""From so many letters on a word may hold two mistakes."""
+
+_WORDS_LOOKED_AT = 200
+_CANDIDATES = 3
+_HEAP = 15_000_000
+
+# Of a query.
+
+LONGEST = 4_000
+"""Characters of a query that are read; the rest of a pasted page would only blur it."""
+
+_WORDS = 64
+_GRAMS = 160
+"""Terms that are looked up at most: those that the fewest passages hold."""
+
+_PAIRS = 24
+"""Pairs of neighbours that are looked for at most."""
+
+_CORRECTED = 24
+"""Unknown words that are corrected at most."""
+
+_VARIANT = 0.5
+"""What a run of characters weighs that was made of an unknown one by undoing a mistake."""
+
+# Of ranking.
+
+_TITLE = 0.3
+_GRAM = 0.15
+"""What a term counts in the title, and a piece of a word, beside a word in the text."""
+
+_NEAR = 0.1
+_SLOP = 3
+"""What it counts that two neighbours of the query stand at most three words apart."""
+
+_LOOKED_AT = 50
+"""Passages, of the best, in which that is looked for."""
+
 
 class IndexDamaged(PixiError):
     """The folder holds no index that can be used: broken, of another make, or of another version of Pixi.
@@ -56,14 +96,6 @@ def _is_of_the_library(error: BaseException) -> bool:
 
 def _brief(error: BaseException) -> str:
     return " ".join(str(error).split())[:200]
-
-
-_LONG = 8
-"""From so many letters on a word may hold two mistakes."""
-
-_WORDS_LOOKED_AT = 200
-_CANDIDATES = 3
-_HEAP = 15_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,23 +206,6 @@ class WordIndex:
 
 def _digits(word: str) -> str:
     return "".join(filter(str.isdigit, word))
-
-
-LONGEST = 4_000
-"""Characters of a query that are read; the rest of a pasted page would only blur it."""
-
-_WORDS = 64
-_GRAMS = 160
-"""Terms that are looked up at most: those that the fewest passages hold."""
-
-_PAIRS = 24
-"""Pairs of neighbours that are looked for at most."""
-
-_CORRECTED = 24
-"""Unknown words that are corrected at most."""
-
-_VARIANT = 0.5
-"""What a run of characters weighs that was made of an unknown one by undoing a mistake."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -380,18 +395,6 @@ def _replaced(text: str, corrections: Sequence[tuple[int, int, str]]) -> str:
         parts += [text[done:start], right]
         done = end
     return "".join((*parts, text[done:]))
-
-
-_TITLE = 0.3
-_GRAM = 0.15
-"""What a term counts in the title, and a piece of a word, beside a word in the text."""
-
-_NEAR = 0.1
-_SLOP = 3
-"""What it counts that two neighbours of the query stand at most three words apart."""
-
-_LOOKED_AT = 50
-"""Passages, of the best, in which that is looked for."""
 
 
 @dataclass(frozen=True, slots=True)

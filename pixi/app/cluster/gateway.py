@@ -1,6 +1,7 @@
 """A gateway: hears Discord, decides whom messages are for, records them, and has workers answer."""
 
 import asyncio
+import logging
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -18,7 +19,7 @@ from pixi.app.models import chosen_models
 from pixi.app.personas import PersonaSet, read_personas
 from pixi.channels.discord.backend import ALL_ADDRESSES, BotStatus
 from pixi.channels.discord.bot import Bot
-from pixi.channels.discord.outgoing.approvals import SharedQuestion
+from pixi.channels.discord.outgoing.approvals import Approvals, SharedQuestion
 from pixi.core.channel import Channel, OpenChannel
 from pixi.core.errors import ConfigError, Reporter, StoreError
 from pixi.core.message import Message
@@ -32,6 +33,8 @@ from pixi.store.kept import ChannelConfig
 from pixi.store.opening import open_store
 from pixi.store.postgres.address import read_address, store_error
 from pixi.store.store import Store
+
+_log = logging.getLogger("pixi.queue")
 
 _DAY = 86_400.0
 _CLAIM_SECONDS = 10.0  # in which the gateway before this one may end
@@ -74,7 +77,7 @@ class GatewayService:
 
     @property
     def rules(self) -> Rules:
-        """What the operator decided."""
+        """The rules of `[discord]`."""
         return self.settings.discord
 
     @property
@@ -98,7 +101,7 @@ class GatewayService:
         return self._store
 
     def sees(self, channel: str) -> bool:
-        """Whether the settings say that the model of a channel can be shown pictures."""
+        """Return whether the settings say that the model of a channel sees pictures."""
         return chosen_models(self.settings).get(self.place(channel).model, self.settings.model).vision
 
     # Talking.
@@ -123,29 +126,41 @@ class GatewayService:
         """
 
         async def heed(signal: Signal, text: str) -> None:
-            if signal == "forgot":
-                bot.forget(text)
-            elif signal == "look" and not text:  # signals may have been missed, of who was forgotten too
-                bot.forget(None)
-            elif signal == "asked" and bot.approvals is not None:
-                shared = msgspec.json.decode(text, type=SharedQuestion)
-                click = asyncio.create_task(bot.approvals.expect(shared))
-                try:
-                    await self._queue.signal_all("expected", shared.token)
-                    said = await click
-                finally:
-                    click.cancel()
-                if said != "nobody":
-                    await self._queue.signal_all("said", f"{shared.token} {said}")
+            match signal:
+                case "forgot":
+                    bot.forget(text)
+                case "places":
+                    self._places = dict(await self._store.places())
+                case "look" if not text:  # signals may have been missed, of who was forgotten too
+                    bot.forget(None)
+                    self._places = dict(await self._store.places())
+                case "asked" if bot.approvals is not None:
+                    await self._expect(text, bot.approvals)
 
         self._bot = bot
         async with self._queue.hearing(heed):
             yield
 
+    async def _expect(self, text: str, approvals: Approvals) -> None:
+        """Hear the click on a worker's question, and tell what was clicked."""
+        try:
+            shared = msgspec.json.decode(text, type=SharedQuestion)
+        except msgspec.MsgspecError as error:
+            _log.warning("a worker's question is not understood; is it of another version? %s", error)
+            return
+        click = asyncio.create_task(approvals.expect(shared))
+        try:
+            await self._queue.signal_all("expected", shared.token)
+            said = await click
+        finally:
+            click.cancel()
+        if said != "nobody":
+            await self._queue.signal_all("said", f"{shared.token} {said}")
+
     # What people chose for a channel.
 
     def place(self, channel: str) -> ChannelConfig:
-        """What holds there; the default place where nobody chose."""
+        """Return the choices for a channel; the defaults where nobody chose."""
         return self._places.get(channel, ChannelConfig())
 
     async def set_place(self, channel: str, place: ChannelConfig) -> None:
@@ -176,7 +191,7 @@ class GatewayService:
         return "" if self._bot is not None and self._bot.connected else "Discord is not connected."
 
     async def status(self, payer: UsageScope) -> BotStatus:
-        """How the bot is doing, and what is left for whoever asks."""
+        """Return the state of the bot, and the budget that is left for the person who asks."""
         bill = await self._ledger.bill()
         return BotStatus(
             version("pixi-persona"),

@@ -92,7 +92,7 @@ class ConversationQueue:
 
     @property
     def address(self) -> Address:
-        """Where its tables lie, beside those of the store."""
+        """The database and the schema of its tables, which are those of the store."""
         return self._address
 
     @asynccontextmanager

@@ -92,7 +92,7 @@ class RunningGateway(NamedTuple):
 
 @dataclass(frozen=True)
 class ClusterState:
-    """What a database knows of all parts.
+    """The state of all parts, as their database knows it.
 
     Attributes:
         waiting: conversations on the queue that no worker has.
@@ -118,7 +118,7 @@ class ClusterState:
 
     @cached_property
     def versions(self) -> Mapping[str, int]:
-        """How many connections each version of Pixi has."""
+        """The number of connections of each version of Pixi."""
         versions = [label.split(" ")[1] for label in self.labels]
         return {version: versions.count(version) for version in sorted(set(versions))}
 

@@ -40,7 +40,7 @@ async def make_tables(app: App) -> None:
 
 
 class QueueTables(NamedTuple):
-    """How the tables differ from those that the procrastinate here makes.
+    """The differences between the tables and those that the procrastinate here makes.
 
     Attributes:
         missing: functions that it calls, and that are not there: it cannot work.

@@ -22,6 +22,7 @@ from pixi.core.channel import Channel
 from pixi.core.errors import StoreError
 from pixi.engine import Engine
 from pixi.settings import Settings
+from pixi.store.kept import ChannelConfig
 from pixi.store.opening import open_store
 from pixi.testing import ScriptedModel
 from tests.app.cluster.house import TALK, House, working
@@ -189,6 +190,19 @@ async def test_a_gateway_that_may_have_missed_a_signal_keeps_nobodys_last_words(
         )
         await until(lambda: told)
     assert told == [None]
+
+
+async def test_a_gateway_goes_by_what_was_chosen_elsewhere_and_passes_over_an_unknown_question(
+    queue: ConversationQueue, house: House, caplog: pytest.LogCaptureFixture
+) -> None:
+    gateway = GatewayService(Settings(), mock.Mock(spec=PersonaSet), house.store, queue, {})
+    chosen = ChannelConfig(model="fast")
+    async with gateway.heeding(mock.Mock(spec=Bot, approvals=mock.Mock())):
+        await queue.signal_all("asked", '{"of": "another version"}')
+        await until(lambda: "is not understood; is it of another version?" in caplog.text)
+        await house.store.set_place("discord:1:2:", chosen)
+        await queue.signal_all("places")
+        await until(lambda: gateway.place("discord:1:2:") == chosen)
 
 
 async def test_a_conversation_that_cannot_be_looked_at_keeps_no_other_from_it() -> None:
