@@ -80,10 +80,10 @@ def test_compose_names_files_and_variables_that_there_are() -> None:
 
 
 @pytest.mark.parametrize("profile", ["ollama", "postgres"])
-def test_the_variables_of_a_profile_are_settings(profile: str) -> None:
+def test_the_variables_of_a_profile_are_settings(profile: str, tmp_path: Path) -> None:
     block = read("env.example").partition(f"--profile {profile}`")[2].partition("\n\n")[0]
     given = dict(re.findall(r"^# (PIXI_\w+)=(\S+)$", block, re.MULTILINE))
-    assert load(environ=given).sources.keys() == {
+    assert load(environ=given, folder=tmp_path).sources.keys() == {
         name.removeprefix("PIXI_").lower().replace("__", ".") for name in given
     }
 
