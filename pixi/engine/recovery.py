@@ -116,12 +116,14 @@ class _LeftTurn:
         """
         await self._settle_acts()
         await self._perform_commands()
-        again = self._comes_again()
-        given_up = self._was_cut and not again and bool(self._lines())
+        cut = self._cut
+        again = tuple(message.id for message in cut if self._comes_again(message))
+        given_up = len(again) < len(cut) and bool(self._lines())
         excused = given_up and await self._excuse()
         lines = self._lines()
-        ids = tuple(message.id for message in again)
-        await self._store.end_turn(self._turn.id, lines, "cancelled", 0, Usage(), again=ids if lines else ())
+        await self._store.end_turn(
+            self._turn.id, lines, "cancelled", 0, Usage(), again=again if lines else ()
+        )
         if given_up and not excused:
             self._tell()
 
@@ -304,22 +306,23 @@ class _LeftTurn:
     # How it ends.
 
     @property
-    def _was_cut(self) -> bool:
-        """Whether the model had not written all of it, and somebody still waits."""
+    def _cut(self) -> list[Message]:
+        """The messages that are unanswered since the model had not written all of it."""
+        if self._turn.mark is not None:
+            return []
         asked = [replace(message, again=False) for message in self._addressed]
-        return self._turn.mark is None and bool(unanswered(asked, self._acted, cut=True))
+        left = {message.id for message in unanswered(asked, self._acted, cut=True)}
+        return [message for message in self._addressed if message.id in left]
 
     @property
     def _acted(self) -> list[int]:
         """The numbers of the messages that delivered acts named; 0 for none."""
         return [effect.target for effect in self._turn.effects if effect.outcome == "done"]
 
-    def _comes_again(self) -> list[Message]:
-        """The messages for which the persona is asked to go on, once."""
-        if not self._was_cut or self._channel is None or not self._patient:
-            return []
-        left = unanswered(self._addressed, self._acted, cut=True)
-        return [message for message in left if message.sent_at >= self._young_since]
+    def _comes_again(self, message: Message) -> bool:
+        """Return True if the persona is asked to go on with a message: once, while it is young."""
+        is_wanted = not message.again and message.sent_at >= self._young_since
+        return is_wanted and self._channel is not None and self._patient
 
     async def _excuse(self) -> bool:
         """Say a word in character to those who wait for the rest; False where there is none."""

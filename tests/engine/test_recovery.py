@@ -632,6 +632,22 @@ async def test_it_is_asked_to_go_on_once(store: SqliteStore, sorry: tuple[str, .
         assert ("Failed" in here.kinds()) is not bool(sorry)  # one word, in character if there is one
 
 
+async def test_who_is_given_up_gets_a_word_also_where_others_come_again(store: SqliteStore) -> None:
+    first, second = message("count to two", "m1"), replace(message("hello", "m2"), author=Author("2", "Mo"))
+    turn = await a_turn(store, first)
+    await planned(store, turn, ("send", "one"))
+    await posted(store, turn, 1, "one", 0)
+    await store.end_turn(turn, (UserLine("x"),), "cancelled", 0, Usage(), again=("m1",))
+    await store.receive(second)
+    turn = await begun(store, CONVERSATION, 0, "Pixi", ("m1", "m2"))
+    await store.audit_begin(Deed(CONVERSATION, "", turn, "Pixi", "2", "order", "{}", ""))
+    persona = replace(PIXI, when_broken=("sorry",))
+    async with scene(ScriptedModel("[SEND: hi]"), persona=persona, store=store) as here:
+        await resume(here)
+        assert here.channel.sent == ["sorry", "hi"]
+        assert "count to two" not in here.history()[-1].text
+
+
 async def test_a_word_that_was_said_before_the_process_ended_is_not_said_again(store: SqliteStore) -> None:
     said = message("count to three", "m1")
     turn = await cut_twice(store, said)
