@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.async_api import BrowserContext, Page, async_playwright, expect
+from playwright.async_api import BrowserContext, Page, Route, async_playwright, expect
 
 from pixi.app import open_service
 from pixi.app.service import BotService
@@ -162,3 +162,17 @@ async def at_page(server: str, address: str, **options: Any) -> AsyncIterator[Pa
         page = await context.new_page()
         await page.goto(address)
         yield page
+
+
+async def intercept_once(page: Page, pattern: str, handle: Callable[[Route], Any]) -> None:
+    """Give the first request for such an address to `handle`; let the others pass.
+
+    Not by `times=1`: a request that is made while Chromium takes the interception away hangs for ever.
+    """
+    seen: list[Route] = []
+
+    async def handle_first(route: Route) -> None:
+        seen.append(route)
+        await (handle(route) if len(seen) == 1 else route.continue_())
+
+    await page.route(pattern, handle_first)

@@ -12,7 +12,7 @@ import aiohttp
 import pytest
 from playwright.async_api import BrowserContext, Locator, Page, Route, expect
 
-from tests.page.browsing import Here, at_page, browsing, needs_chromium, serving_pages
+from tests.page.browsing import Here, at_page, browsing, intercept_once, needs_chromium, serving_pages
 from tests.servers.scripted_openai import Until, finish, stream
 
 MOST_BYTES = 60_000
@@ -143,7 +143,7 @@ async def test_what_is_sent_again_as_its_answer_was_lost_is_said_once(tmp_path: 
             await route.fetch()
             await route.abort()
 
-        await page.route("**/api/chat", lose, times=1)
+        await intercept_once(page, "**/api/chat", lose)
         await say(page, "hi")
         await expect(page.locator("[data-fate=failed]")).to_have_count(1)
         await page.get_by_role("button", name="Try again").click()
@@ -158,7 +158,7 @@ async def test_an_edit_that_failed_stays_one(tmp_path: Path) -> None:
         await say(page, "hi")
         await expect(words(page)).to_have_text(["hi", "one"])
         await page.get_by_role("button", name="Edit").click()
-        await page.route("**/api/chat", lambda route: route.abort(), times=1)
+        await intercept_once(page, "**/api/chat", lambda route: route.abort())
         await say(page, "hello")
         await expect(page.get_by_role("alert")).to_contain_text("cannot be reached")
         await page.get_by_role("textbox", name="Message").focus()
@@ -177,7 +177,7 @@ async def test_a_talk_that_was_left_is_not_shown_in_the_next(tmp_path: Path) -> 
             await go_on.wait()
             await route.fulfill(response=answer)
 
-        await page.route("**/api/chat", late, times=1)
+        await intercept_once(page, "**/api/chat", late)
         await say(page, "hi")
         await held.wait()
         await page.get_by_role("textbox", name="Message").fill("/new")
@@ -202,8 +202,27 @@ async def test_a_talk_that_could_not_be_loaded_is_asked_for_again(tmp_path: Path
     async with talking(tmp_path, "[SEND: one]") as (_, _, page):
         await say(page, "hi")
         await expect(words(page)).to_have_text(["hi", "one"])
-        await page.route("**/messages?*", lambda route: route.abort(), times=1)
+        await intercept_once(page, "**/messages?*", lambda route: route.abort())
         await page.reload()
+        await expect(words(page)).to_have_text(["hi", "one"])
+
+
+@pytest.mark.nightly
+async def test_a_server_that_does_not_answer_is_asked_again(tmp_path: Path) -> None:
+    async with talking(tmp_path, "[SEND: one]") as (_, _, page):
+        await say(page, "hi")
+        await expect(words(page)).to_have_text(["hi", "one"])
+        asked = asyncio.Event()
+
+        async def never(_: Route) -> None:
+            asked.set()
+
+        await page.clock.install()
+        await intercept_once(page, "**/messages?*", never)
+        await page.reload()
+        await asked.wait()
+        await expect(page.locator(".said")).to_have_count(0)
+        await page.clock.fast_forward("00:45")
         await expect(words(page)).to_have_text(["hi", "one"])
 
 

@@ -1,5 +1,7 @@
 // Requests to the server that this page came from, and the streams of events that it answers with.
 
+const LONGEST_ANSWER = 30_000; // milliseconds: a question that has no answer by then is as good as lost
+
 /** What the server refused, in its own words (RFC 9457). */
 export class Problem extends Error {
   /**
@@ -73,11 +75,13 @@ export async function request(method, path, options = {}) {
  * @param {string} path
  * @param {unknown} [body] sent as JSON
  * @param {Record<string, string>} [more] headers
+ * @param {AbortSignal} [signal] gives up
  * @returns {Promise<any>} what the JSON answer holds; null for an empty one
  * @throws {Problem}
  */
-async function exchanged(method, path, body, more = {}) {
+async function exchanged(method, path, body, more = {}, signal) {
   const answer = await request(method, path, {
+    signal,
     headers: body === undefined ? more : { "Content-Type": "application/json", ...more },
     body: body === undefined ? undefined : JSON.stringify(body),
   });
@@ -85,7 +89,15 @@ async function exchanged(method, path, body, more = {}) {
 }
 
 /** @param {string} path */
-export const get = (path) => exchanged("GET", path);
+export async function get(path) {
+  const silent = new AbortController();
+  const timer = setTimeout(() => silent.abort(new Problem(0, "offline", "")), LONGEST_ANSWER);
+  try {
+    return await exchanged("GET", path, undefined, {}, silent.signal);
+  } finally {
+    clearTimeout(timer);
+  }
+}
 /** @param {string} path @param {unknown} [body] @param {Record<string, string>} [more] */
 export const post = (path, body = {}, more = {}) => exchanged("POST", path, body, more);
 /** @param {string} path @param {unknown} [body] */
