@@ -11,6 +11,7 @@ end.
 import argparse
 import asyncio
 import math
+import shutil
 import sys
 import tempfile
 import time
@@ -38,6 +39,9 @@ async def run(folder: Path, options: argparse.Namespace, store: str, server: "Po
                 await in_parts(ground, options, server)
             else:
                 await (together if options.processes > 1 else alone)(ground, options)
+        if options.keep and not ground.report.clean:
+            shutil.copytree(folder, options.keep, dirs_exist_ok=True)
+            (options.keep / "rooms.txt").write_text(ground.told(), encoding="utf-8")
         return ground.report
 
 
@@ -130,6 +134,7 @@ def main() -> int:
         "--crashes", action="store_true", help="crash the database too; with --store postgres"
     )
     parser.add_argument("--store", default="sqlite", help="sqlite, postgres, or the URL of a server")
+    parser.add_argument("--keep", type=Path, help="if something was wrong, leave log, store and talks there")
     options = parser.parse_args()
     if options.crashes and options.store != "postgres":
         parser.error("--crashes needs a server of its own: --store postgres")

@@ -6,12 +6,15 @@ import random
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 from pathlib import Path
+
+from discord.utils import snowflake_time
 
 from pixi.core.reading import read_again
 from pixi.testing.discord import FakeChannel, LoopbackDiscord
 from tests.kill.life import Life, Nursery, Records, open_records
-from tests.kill.questions import SORRY, Report, reply_to, wanted
+from tests.kill.questions import SORRY, Report, Wanted, reply_to, wanted
 from tests.servers.scripted_openai import Reply, ScriptedOpenAI, Seen
 from tests.waiting import LIMIT
 
@@ -103,6 +106,7 @@ class Ground:
         self._round = 0
         self._round_of: dict[str, int] = {}
         self._may_be_told: set[str] = set()  # of these a notice is enough
+        self._requests: list[tuple[datetime, list[Wanted]]] = []
         guilds = [discord.guild("Pancake House", shard=shard, of=shards) for shard in range(shards)]
         self.rooms = [guild.channel(f"room-{number}") for guild in guilds for number in range(ROOMS)]
         self._people = [discord.person(f"Person {number}") for number in range(PEOPLE)]
@@ -113,6 +117,7 @@ class Ground:
             self.when_asked(seen)
         questions = wanted(seen.json()["messages"])
         self._may_be_told |= {each.name for each in questions if each.again}
+        self._requests.append((datetime.now(UTC), questions))
         return reply_to(seen, questions)
 
     async def ask(self, room: FakeChannel, person: int, how: str = "") -> None:
@@ -168,6 +173,16 @@ class Ground:
     def said_about(self, name: str) -> list[str]:
         """Return what was said to a question."""
         return [text for text in self.posts(self.asked[name]) if text.startswith(f"{name} ")]
+
+    def told(self) -> str:
+        """Return all that was said in the rooms, and asked of the model, in order of time."""
+        said = [
+            (snowflake_time(each.id), f"{room.name} {each.author.name}: {each.content}")
+            for room in self.rooms
+            for each in room.messages
+        ]
+        asked = [(at, f"model: {questions}") for at, questions in self._requests]
+        return "\n".join(f"{at:%H:%M:%S.%f} {text}" for at, text in sorted([*said, *asked]))
 
     async def end(self, *lives: Life) -> None:
         """End the processes politely, and look at everything."""
