@@ -11,6 +11,7 @@ end.
 import argparse
 import asyncio
 import math
+import re
 import shutil
 import sys
 import tempfile
@@ -23,7 +24,7 @@ from uuid import uuid4
 
 from tests.kill.ground import Ground, Stuck, open_ground
 from tests.kill.parts import CRASH, WAYS, Parts
-from tests.kill.questions import Report
+from tests.kill.questions import SORRY, Report
 from tests.kill.rounds import POINTS, SIGNALS, Rounds
 from tests.kill.together import Together
 
@@ -39,9 +40,10 @@ async def run(folder: Path, options: argparse.Namespace, store: str, server: "Po
                 await in_parts(ground, options, server)
             else:
                 await (together if options.processes > 1 else alone)(ground, options)
-        if options.keep and not ground.report.clean:
-            shutil.copytree(folder, options.keep, dirs_exist_ok=True)
-            (options.keep / "rooms.txt").write_text(ground.told(), encoding="utf-8")
+        if not ground.report.clean:
+            (folder / "rooms.txt").write_text(ground.told(), encoding="utf-8")
+            if options.keep:
+                shutil.copytree(folder, options.keep, dirs_exist_ok=True)
         return ground.report
 
 
@@ -140,14 +142,29 @@ def main() -> int:
         parser.error("--crashes needs a server of its own: --store postgres")
     with tempfile.TemporaryDirectory() as folder, store_of(options.store) as (store, server):
         report = asyncio.run(run(Path(folder), options, store, server))
-        log = (Path(folder) / "log.txt").read_text(encoding="utf-8")
-    print(f"seed {options.seed}: {report}")
-    if report.clean:
-        return 0
-    for what in ("lost", "half", "twice", "untrue", "unknown"):
-        print(*(f"  {what}: {each}" for each in getattr(report, what)[:20]), sep="\n")
-    print(f"The end of the log:\n{log[-6_000:]}")
-    return 1
+        print(f"seed {options.seed}: {report}")
+        if report.clean:
+            return 0
+        tell(report, Path(folder))
+        return 1
+
+
+def tell(report: Report, folder: Path) -> None:
+    """Print what was wrong, what was said of it in the rooms and asked of the model, and the log."""
+    found = [
+        (what, each)
+        for what in ("lost", "half", "twice", "untrue", "unknown")
+        for each in getattr(report, what)
+    ]
+    for what, each in found[:20]:
+        print(f"  {what}: {each}")
+    names = set(re.findall(r"\bq\d+\b", " ".join(each for _, each in found[:20])))
+    for line in (folder / "rooms.txt").read_text(encoding="utf-8").splitlines():
+        if SORRY in line or not names.isdisjoint(re.findall(r"\bq\d+\b", line)):
+            print(line[:600])
+    log = (folder / "log.txt").read_text(encoding="utf-8")
+    bad = [line[:600] for line in log.splitlines() if not re.search('"level": "(info|debug)"', line)]
+    print("Warnings and errors of the log:", *bad[-40:], f"Its end:\n{log[-4_000:]}", sep="\n")
 
 
 if __name__ == "__main__":
