@@ -104,6 +104,10 @@ kill: $(READY_TO_DEVELOP) ## kill the bot over and over: each question answered 
 chaos: $(READY_TO_DEVELOP) ## kill, end, pause gateways, workers and PostgreSQL for an hour while people ask; MINUTES=2 for less
 	@exec $(PY) -m tests.kill --workers 4 --gateways 2 --at-once 3 --crashes --store postgres --minutes $(MINUTES) $(ARGS)
 
+.PHONY: cluster
+cluster: $(READY_TO_DEVELOP) ## run the bot in parts on this machine, with PostgreSQL and people who write, and show who does what
+	@exec $(PY) -m tests.cluster $(ARGS)
+
 .PHONY: soak
 soak: $(READY_TO_DEVELOP) ## let the bot live among people for an hour, and see that nothing grows; MINUTES=2 for less
 	@exec $(PY) -m tests.soak --minutes $(MINUTES) $(ARGS)
