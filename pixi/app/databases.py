@@ -75,12 +75,12 @@ class DatabasePool:
 
     @property
     def databases(self) -> Mapping[str, "DirectoryDatabase"]:
-        """Those that are open, by name."""
+        """The open databases, by name."""
         return self._open
 
     @property
     def agent(self) -> "RetrievalAgent":
-        """Who reads entries out. There is one once a database is open, if there is to be one."""
+        """The agent that reads entries out. There is one once a database is open, if there is to be one."""
         assert self._agent is not None
         return self._agent
 
@@ -347,7 +347,7 @@ def _cache() -> Path:
 
 
 EACH_SECONDS = 3.0
-"""How long a database may go on reading while somebody waits for a list. What it has read by then is kept."""
+"""Time for a database to go on reading while somebody waits for a list. What it has read by then is kept."""
 
 ALL_SECONDS = 12.0
 """The same for all of them together."""
@@ -355,7 +355,7 @@ ALL_SECONDS = 12.0
 
 @dataclass(frozen=True, slots=True)
 class DatabaseState:
-    """What is known of a database after a short look.
+    """State of a database, after a short look.
 
     Attributes:
         ref: its name and its folder.
@@ -381,7 +381,7 @@ class DatabaseState:
 
     @property
     def state(self) -> str:
-        """How far it was read, in a word or a few."""
+        """Progress of reading, in a word or a few."""
         if self.trouble:
             return "broken"
         if self.waiting is None:
@@ -391,7 +391,7 @@ class DatabaseState:
         return "ready" if self.files else "empty"
 
     def to_json(self) -> dict[str, Any]:
-        """All of it as plain data."""
+        """Return the state as plain data."""
         return {
             "name": self.ref.name,
             "title": self.title,

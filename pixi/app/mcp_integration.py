@@ -85,7 +85,7 @@ def _refuse_others(title: str, its: McpSettings, keys: tuple[str, ...], home: st
 
 
 _GRACE_SECONDS = 1.0
-"""How long a start waits for servers: those that are quick are there for the first message, others join."""
+"""Time that a start waits for servers: quick ones are there for the first message, others join."""
 
 _MOST_LINES = 100  # told of the tools of one server: the words of some are another each time
 
@@ -134,7 +134,7 @@ class McpIntegration:
 
     @property
     def servers(self) -> Mapping[str, McpServer]:
-        """Those that the settings name, as they are now."""
+        """The servers that the settings name now."""
         return self._servers
 
     async def close(self) -> None:
@@ -199,7 +199,7 @@ async def _settled(servers: Iterable[McpServer]) -> None:
 
 
 SECONDS = 60.0
-"""How long a server may take to start and list its tools."""
+"""Time for a server to start and list its tools."""
 
 _MOST_DIFF_LINES = 2_000  # of what differs in one tool; more than what is kept of it can have in earnest
 

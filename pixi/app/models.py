@@ -199,7 +199,7 @@ async def open_model(
 
 
 class _Opening:
-    """How models are opened; see `open_model`."""
+    """Opens models; see `open_model`."""
 
     def __init__(
         self, turn_seconds: float, progress: Reporter, breakers: Breakers, remark: Reporter, *, native: bool
@@ -369,7 +369,7 @@ class ModelPool:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """All that may be chosen, the default first."""
+        """Models to choose from, the default first."""
         return tuple(self._chosen)
 
     @property
@@ -379,7 +379,7 @@ class ModelPool:
 
     @property
     def answers(self) -> bool:
-        """Whether the default model may be asked now, or one that stands in for it.
+        """True if the default model may be asked now, or one that stands in for it.
 
         That is one which runs here, or whose server's breaker lets a request through.
         """
@@ -391,7 +391,7 @@ class ModelPool:
 
     @property
     def failing(self) -> dict[str, bool]:
-        """Whether each server that was asked is known to fail, by host and port."""
+        """Known state of each server that was asked, by host and port: True if it fails."""
         return self._breakers.open
 
     def get(self, name: str) -> Model:

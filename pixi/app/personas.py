@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class PersonaSet:
-    """Who there is.
+    """A set of personas.
 
     Attributes:
         personas: by the names of their files, without the ending.
@@ -99,7 +99,7 @@ def read_personas(settings: Settings, before: PersonaSet | None = None) -> Perso
 def fitting(
     persona_set: PersonaSet, check: Callable[[Persona], None], before: PersonaSet | None = None
 ) -> PersonaSet:
-    """Those of a set who could answer.
+    """Return those of a set who could answer.
 
     Args:
         persona_set: as it was read.

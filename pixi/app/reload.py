@@ -94,12 +94,12 @@ class Reloadable(Protocol):
 
     @property
     def settings(self) -> Settings:
-        """What holds now."""
+        """The settings that hold now."""
         ...
 
     @property
     def persona_set(self) -> PersonaSet:
-        """Who there is now."""
+        """The personas there are now."""
         ...
 
     async def extend(self, settings: Settings) -> None:

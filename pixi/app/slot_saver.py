@@ -25,7 +25,7 @@ def slots_of(store_url: str) -> SavedSlots | None:
 
 
 class SlotSaver:
-    """What is saved of the talks in a store. Made by `saved_slot`.
+    """Saves the model's state of the talks in a store. Made by `saved_slot`.
 
     Args:
         slots: the files; None: nothing is kept.

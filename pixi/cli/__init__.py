@@ -22,7 +22,7 @@ def main() -> int:
 
 
 def _shut_quietly() -> None:
-    """From here on nothing is worth a word: neither a second Ctrl-C nor output that nobody reads."""
+    """Shut down in silence: neither a second Ctrl-C nor output that nobody reads is worth a word."""
     import os
     import signal
 

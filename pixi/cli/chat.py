@@ -91,7 +91,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 @dataclass(frozen=True, slots=True)
 class ChatChoice:
-    """Who answers, on what: settings above all others, and the name of a further model; "": `[model]`."""
+    """Choice of persona and model: settings above all others, and a further model's name; "": `[model]`."""
 
     overrides: Mapping[str, str | None]
     further: str = ""

@@ -146,7 +146,7 @@ def passed_over(each: "DatabaseState") -> str:
 
 
 def _problems(each: "DatabaseState") -> Iterator[str]:
-    """One line for each."""
+    """Return a line for each."""
     from pixi.core.untrusted import display_line
 
     if each.trouble:

@@ -52,7 +52,7 @@ SUBCOMMANDS = (
 
 
 class Subcommand(Protocol):
-    """What a module of a subcommand holds. It imports what is heavy inside `run`."""
+    """Interface of a subcommand's module. It imports what is heavy inside `run`."""
 
     HELP: str
 
@@ -69,7 +69,7 @@ class _Parser(argparse.ArgumentParser):
     """An argument parser whose errors are two lines: what is wrong, and where the help is."""
 
     def _print_message(self, message: str, file: "SupportsWrite[str] | None" = None) -> None:
-        """As argparse does it, but a closed pipe or a full disk is not passed over."""
+        """Print as argparse does, but do not pass over a closed pipe or a full disk."""
         if message and file is not None:
             file.write(message)
 

@@ -1,4 +1,4 @@
-"""What a bot tells its operator while it runs: log lines, and its figures where a signal asks for them."""
+"""Output of a running bot for its operator: log lines, and its figures where a signal asks for them."""
 
 import asyncio
 import json

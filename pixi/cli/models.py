@@ -75,7 +75,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Here:
-    """What is to be listed: servers, files, and what this machine can do."""
+    """The list to show: servers, files, and what this machine can do."""
 
     servers: "tuple[FoundServer, ...]"
     bundled: Path | None

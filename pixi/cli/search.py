@@ -17,7 +17,7 @@ HELP = "search a database, as a model would"
 _MOST = 100
 
 EMBEDDING_SECONDS = 20.0
-"""How long somebody waits at most for vectors of what was read, where an embedding model is set."""
+"""Longest wait for vectors of what was read, where an embedding model is set."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -80,7 +80,7 @@ async def embedded(database: "DirectoryDatabase") -> str:
 
 
 def _print(database: "DirectoryDatabase", query: str, found: "Found") -> None:
-    """Each hit with its place, and its snippet below with the words of the query set off."""
+    """Print each hit with its place, and its snippet below with the words of the query set off."""
     from rich.console import Console
     from rich.padding import Padding
     from rich.text import Text

@@ -43,7 +43,7 @@ _PAGES = """\
 """
 
 _DRAIN_SECONDS = 5.0
-"""How long replies may be finished that people see being written, when the server is told to end."""
+"""Time to finish replies that people see being written, when the server is told to end."""
 
 _log = logging.getLogger("pixi.http")
 

@@ -1,4 +1,4 @@
-"""What subcommands do with the store: find a person, and enter what a model used without an engine."""
+"""Access of subcommands to the store: find a person, and enter what a model used without an engine."""
 
 import time
 from collections.abc import AsyncGenerator, AsyncIterator

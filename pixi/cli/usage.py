@@ -71,7 +71,7 @@ def print_usage(
 
 
 def _unpriced(total: UsageEntry) -> str:
-    """Of what the price is not known, and where it would be told."""
+    """Name what has no known price, and where to set the price."""
     if not total.usage.searches:
         return "tokens have no known price: see [prices]"
     return "tokens or web searches have no known price: see [prices], and `price` of [web_search]"
@@ -146,7 +146,7 @@ def _table(rows: Sequence[UsageEntry], total: UsageEntry, by: Part, *, wide: boo
 
 
 def _sorted(rows: Sequence[UsageEntry], by: Part) -> tuple[list[UsageEntry], int]:
-    """Those to be shown, and how many are not: days in order, of others first what costs most."""
+    """Return rows to show, and how many are not: days in order, of others first what costs most."""
     used = [row for row in rows if not row.is_nothing]
     if by == "day":
         return used, 0

@@ -41,7 +41,7 @@ _WORD = re.compile(r"(?:https?://|geo:)[^\s<>\"'\x00-\x1f]{1,2000}", re.IGNORECA
 
 @dataclass(frozen=True, slots=True)
 class MapLink:
-    """What a link to a map means.
+    """Meaning of a link to a map.
 
     Attributes:
         url: the link.

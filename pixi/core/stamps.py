@@ -41,7 +41,7 @@ _MONTHS = (
 
 @dataclass(frozen=True, slots=True)
 class Reminder:
-    """What a persona knows of a person now: facts of one line, a stranger's words.
+    """A persona's knowledge of a person now: facts of one line, a stranger's words.
 
     Attributes:
         source: who tells that, e.g. an addon; "": the persona remembers it.
@@ -54,7 +54,7 @@ class Reminder:
 
 @dataclass(frozen=True, slots=True)
 class Citation:
-    """What a document says on what was asked: a stranger's words, and their place for people."""
+    """A document's words on a question, a stranger's, and their place for people."""
 
     source: str
     text: str
@@ -203,7 +203,7 @@ def without_additions(text: str) -> str:
 
 
 def told_id(person: str) -> str:
-    """By what a stamped line tells who is meant. A name stands before it, in quotation marks."""
+    """Return the mark that names a person in a stamped line. A name stands before it, in quotation marks."""
     return f"(id {prompt_name(person)})"
 
 
@@ -266,7 +266,7 @@ class LineFitter:
         return estimate(self.stamped(messages, reminders=reminders)) <= self.tokens
 
     def _with_less_overheard(self, messages: Sequence[Message]) -> list[Message]:
-        """Without the oldest that are overheard; of the latest of these, what there is room for."""
+        """Drop the oldest overheard messages; keep of the latest what there is room for."""
         overheard = [message for message in messages if not message.addressed]
         if len(overheard) in (0, len(messages)):
             return list(messages)
@@ -284,7 +284,7 @@ class LineFitter:
         return with_part(most) if most >= _LEAST else left(gone)
 
     def _with_fewer_pictures(self, messages: list[Message]) -> list[Message]:
-        """Without the oldest pictures: as many as must go, or those that take more than half of the room."""
+        """Drop the oldest pictures: as many as must go, or those that take more than half of the room."""
         pictures = sum(len(message.images) for message in messages)
         gone = _first(pictures, lambda gone: self._fits(_without_pictures(messages, gone)))
         less = _without_pictures(messages, gone)
@@ -293,7 +293,7 @@ class LineFitter:
         return _without_pictures(messages, max(0, pictures - int(self.tokens / (2 * TOKENS_PER_IMAGE))))
 
     def _cut(self, messages: list[Message]) -> list[Message]:
-        """Without the middle of the longest; and without the oldest, where they are too many for that."""
+        """Cut the middle of the longest; drop the oldest, where they are too many for that."""
         short = [_cut_to(message, _LEAST) for message in messages]
         gone = _first(len(messages) - 1, lambda gone: self._fits(short[gone:]))
         left = messages[gone:]
@@ -313,7 +313,7 @@ def _first(end: int, holds: Callable[[int], bool]) -> int:
 
 
 def _without(messages: Iterable[Message], gone: Sequence[Message]) -> list[Message]:
-    """Without these; who replies to one of them quotes it."""
+    """Remove messages; replies to one of them quote it."""
     ids = {message.id for message in gone}
     return [
         replace(
@@ -326,12 +326,12 @@ def _without(messages: Iterable[Message], gone: Sequence[Message]) -> list[Messa
 
 
 def _with_nothing_quoted(message: Message) -> Message:
-    """Without the words of what it rests on: whom it replies to is still told."""
+    """Remove the words that the message quotes: whom it replies to is still told."""
     return replace(message, quoted=tuple(replace(one, text="") for one in message.quoted))
 
 
 def _without_pictures(messages: Iterable[Message], gone: int) -> list[Message]:
-    """Without so many pictures, the oldest ones; it is told where there were some."""
+    """Remove so many pictures, the oldest ones; it is told where there were some."""
     left = []
     for message in messages:
         fewer = min(gone, len(message.images))
@@ -342,7 +342,7 @@ def _without_pictures(messages: Iterable[Message], gone: int) -> list[Message]:
 
 
 def _cut_to(message: Message, characters: int) -> Message:
-    """With so many characters of its text, those at its beginning and its end."""
+    """Keep so many characters of its text, those at its beginning and its end."""
     text = message.text
     if len(text) <= characters + _GAP:
         return message

@@ -1,4 +1,4 @@
-"""One turn, sans-IO: what to ask the model, what its reply means, and what of it joins the history."""
+"""A turn, sans-IO: what to ask the model, what its reply means, and what of it joins the history."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -36,7 +36,7 @@ _ESCAPED_BREAK = re.compile(r"(?<!\\)((?:\\\\)*)\\u2060")
 
 
 class Round:
-    """One request to the model and all that came of it.
+    """A request to the model and all that came of it.
 
     Args:
         reading: of the reply.
@@ -140,13 +140,13 @@ class Turn:
     )
 
     finish: Literal["stop", "length", "limit"]
-    """How the last reply ended."""
+    """End of the last reply."""
     steps: int
     """Requests made so far."""
     usage: Usage
     """Tokens of all requests so far."""
     ends: list[Finished]
-    """What each of them came to that was heard out: it tells who wrote."""
+    """Outcome of each reply that was heard out: it tells who wrote."""
     _reading: ReplyReading  # of the last round, from the first request on
 
     def __init__(

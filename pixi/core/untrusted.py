@@ -27,7 +27,7 @@ _STRUCTURE = re.compile(
 
 _UNFIT = frozenset({"Cc", "Cs", "Co", "Cn", "Zl", "Zp"})
 _TURNS = frozenset("\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\ufeff")
-"""What turns the direction of writing, and makes a line look like another. Joiners stay: words need them."""
+"""Marks that turn the direction of writing, and make lines look alike. Joiners stay: words need them."""
 
 
 _CONTROL_CHARACTERS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")

@@ -1,4 +1,4 @@
-"""What a persona can use: the registered commands and tools that it names, and which tools it is offered now.
+"""Capabilities of a persona: its commands and tools, and the tools that it is offered now.
 
 `capabilities_of` chooses what a persona has, once. Where that are more tools than a prompt should hold, a
 `ToolSelector` chooses for each turn those that the talk is about.
@@ -206,7 +206,7 @@ def _told(kind: str, name: str, known: Iterable[str]) -> str:
 def not_named(
     persona: Persona, commands: Iterable[str], tools: Iterable[Tool]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Of registered commands and tools, list the names of those that the persona goes without."""
+    """List the names of registered commands and tools that the persona goes without."""
     return (
         () if persona.commands is None else tuple(name for name in commands if name not in persona.commands),
         tuple(
@@ -223,14 +223,14 @@ def _is_unset(name: str, known: Iterable[str]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ToolRoom:
-    """How much room there is for tools: a number of them, and a model's context in tokens."""
+    """Room for tools: a number of them, and a model's context in tokens."""
 
     tools: int
     context_tokens: int
 
     @property
     def foreign_tokens(self) -> int:
-        """For the tools of MCP servers."""
+        """Tokens for the tools of MCP servers."""
         return int(self.context_tokens * _SHARE)
 
     def holds(self, stock: "_Stock") -> bool:

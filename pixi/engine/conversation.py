@@ -43,7 +43,7 @@ _log = logging.getLogger("pixi.engine")
 T = TypeVar("T")
 
 OVERHEARD = 20
-"""How many overheard messages, the latest ones, a user line tells of."""
+"""Overheard messages, the latest ones, that a user line tells of."""
 
 _TOO_MANY = "Too many messages wait for an answer here. Please ask again later."
 
@@ -122,22 +122,22 @@ class LiveConversation:
 
     @property
     def idle(self) -> bool:
-        """Whether nothing is being done, and nothing is on its way."""
+        """True if nothing is being done, and nothing is on its way."""
         return self._task is None and not (self._arriving or self._pauses or self._lock.locked())
 
     @property
     def compaction(self) -> HistoryCompaction:
-        """What keeps its summary."""
+        """The keeper of its summary."""
         return self._compaction
 
     @property
     def talking(self) -> bool:
-        """Whether a reply is under way, or waits for its turn."""
+        """True if a reply is under way, or waits for its turn."""
         return self._task is not None
 
     @property
     def waiting(self) -> bool:
-        """Whether it is `talking`, and no turn was begun yet."""
+        """True if it is `talking`, and no turn was begun yet."""
         return self.talking and (self._runner is None or self._runner.turn is None)
 
     # What comes in.
@@ -234,7 +234,7 @@ class LiveConversation:
 
     @property
     def _is_full(self) -> bool:
-        """Whether more messages wait than are answered at all."""
+        """True if more messages wait than are answered at all."""
         return len(self._inbox.addressed) >= self._shared.settings.waiting_messages
 
     def _is_too_much(self, recorded: Message) -> bool:
@@ -444,7 +444,7 @@ class LiveConversation:
 
     @property
     def _resting(self) -> bool:
-        """Whether messages are only recorded."""
+        """True if messages are only recorded."""
         return self._closed or self._shared.draining
 
     def _see_to_it(self) -> None:
@@ -646,7 +646,7 @@ class LiveConversation:
         self._inbox.pass_over(OVERHEARD)
 
     def _holds(self, message_id: str) -> bool:
-        """Whether a message is here already, to be answered or being answered."""
+        """True if a message is here already, to be answered or being answered."""
         inboxes = (self._inbox, self._refused, *((self._runner.inbox,) if self._runner else ()))
         return any(inbox.find(message_id) for inbox in inboxes)
 
@@ -690,7 +690,7 @@ class LiveConversation:
 
 
 class Conversations:
-    """All conversations of an engine. Idle ones, but for the `keep` used last, are read again when needed."""
+    """Conversations of an engine. Idle ones, but for the `keep` used last, are read again when needed."""
 
     __slots__ = ("_keep", "_live", "_sessions", "_shared")
 
@@ -702,12 +702,12 @@ class Conversations:
 
     @property
     def talking(self) -> int:
-        """In how many a reply is under way."""
+        """Conversations in which a reply is under way."""
         return sum(live.talking for live in self._live.values())
 
     @property
     def waiting(self) -> int:
-        """In how many messages wait to be answered, and no turn was begun yet."""
+        """Conversations in which messages wait to be answered, and no turn was begun yet."""
         return sum(live.waiting for live in self._live.values())
 
     @property
@@ -717,7 +717,7 @@ class Conversations:
 
     @property
     def draining(self) -> bool:
-        """Whether messages are only recorded."""
+        """True if messages are only recorded."""
         return self._shared.draining
 
     def at(self, name: str) -> LiveConversation:

@@ -1,4 +1,4 @@
-"""What a call of a tool works with, and whether it may be carried out.
+"""Context of a tool's call, and the checks before it is carried out.
 
 A call acts through its `ToolContext`: in order behind what was said before, and for as long as it runs.
 Before it begins, `ToolGuards` look at rights, condition, arguments and rate, and then ask a person, where it
@@ -35,12 +35,12 @@ _LONGEST_VALUE = 400  # characters of an argument that a person is shown
 _LONGEST_ARGUMENTS = 1_500
 
 Held = Callable[[], AbstractContextManager[None]]
-"""While it is entered, the turn's time stands still."""
+"""Makes a context in which the turn's time stands still."""
 
 
 @dataclass(frozen=True, slots=True)
 class ToolRunConfig:
-    """How the tools of one turn are run.
+    """Parts and limits for the tools of one turn.
 
     Attributes:
         turn: its number in the store.

@@ -48,7 +48,7 @@ class Give(Protocol):
     """Takes a call's answer."""
 
     def __call__(self, call: ToolCall, text: str, images: tuple[Image, ...] = ()) -> None:
-        """For each call at most once."""
+        """Take it, at most once for each call."""
         ...
 
 
@@ -269,7 +269,7 @@ class ToolRounds:
 
 @dataclass(frozen=True, slots=True)
 class _ToolRun:
-    """One call that may be carried out: its tool, bound to the arguments, and what it is run with."""
+    """A call that may be carried out: its tool, bound to the arguments, and what it is run with."""
 
     tool: Tool
     bound: BoundCall

@@ -1,4 +1,4 @@
-"""What a command or a tool can do in a turn: each outward act is recorded before and after it is done.
+"""Actions of commands and tools in a turn: each outward act is recorded before and after it is done.
 
 What became of an act is put on record together with the next one, which waits for both, or with the turn's
 end; so an act that is done is told of at once, and nothing is posted behind one that may be lost.
@@ -53,7 +53,7 @@ AGAIN_SECONDS = 8.0  # platforms show the sign for some ten seconds
 _END_SECONDS = 0.5
 
 _LOST = frozenset({LifeState.HOLDING, LifeState.STOPPING, LifeState.WITHDRAWING, LifeState.DONE})
-"""In these an act of which nobody knows whether it happened is left open."""
+"""States in which an act of which nobody knows whether it happened is left open."""
 
 _MOST_PARTS = 10  # of one message
 # Reasons to show that something is written.
@@ -349,17 +349,17 @@ class TurnActions:
 
     @property
     def done(self) -> int:
-        """How many acts were carried out."""
+        """Number of acts that were carried out."""
         return self.effects.total()
 
     @property
     def said(self) -> bool:
-        """Whether anything was begun that people see."""
+        """True if anything was begun that people see."""
         return self._sequence > self._first
 
     @property
     def under_way(self) -> bool:
-        """Whether an act was begun and has not ended."""
+        """True if an act was begun and has not ended."""
         return self._under_way > 0
 
     def change(self) -> None:
@@ -661,7 +661,7 @@ class TypingSign:
         self._refused = channel.acts_by_events  # a message that opens is seen
 
     def begin(self, reason: str) -> None:
-        """There is a reason to show it."""
+        """Add a reason to show it."""
         shown = bool(self._reasons)
         self._reasons |= {reason}
         if not shown:

@@ -46,7 +46,7 @@ from pixi.mcp.wire import MOST_BYTES, ConnectionLog
 
 
 class McpConnectionLost(PixiError):
-    """There is no connection, or no more. The text says why, as a part of a sentence."""
+    """A connection is missing or gone. The text says why, as a part of a sentence."""
 
 
 FAULTS = (
@@ -63,7 +63,7 @@ FAULTS = (
     anyio.ClosedResourceError,
     anyio.EndOfStream,
 )
-"""What the SDK raises where a server is away, or is none."""
+"""Errors of the SDK where a server is away, or is none."""
 
 
 def in_words(error: BaseException, wire: ConnectionLog) -> str:
@@ -210,7 +210,7 @@ _ANSWER: TypeAdapter[CallToolResult | InputRequiredResult] = TypeAdapter(CallToo
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """What a server lists: its tools, and in a line each what is odd about the list."""
+    """A server's list: its tools, and in a line each what is odd about the list."""
 
     tools: tuple[ForeignTool, ...]
     remarks: tuple[str, ...] = ()
@@ -273,7 +273,7 @@ class McpConnection:
 
     @property
     def name(self) -> str:
-        """Of the server."""
+        """Name of the server."""
         return self._name
 
     @property

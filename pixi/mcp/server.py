@@ -1,4 +1,4 @@
-"""One MCP server as long as it is wanted: started, listed, called, restarted when it dies."""
+"""An MCP server as long as it is wanted: started, listed, called, restarted when it dies."""
 
 import asyncio
 import importlib
@@ -39,7 +39,7 @@ _MOST_LINES = 50  # told of one server at all: the words of some are another eac
 
 @dataclass(frozen=True, slots=True)
 class McpTimeouts:
-    """How long things may take, in seconds.
+    """Timeouts and pauses, in seconds.
 
     Attributes:
         start: to be connected; a program may have to be fetched first.

@@ -1,4 +1,4 @@
-"""How an MCP server is reached: over the pipes of a program, or over the network."""
+"""Transports to an MCP server: over the pipes of a program, or over the network."""
 
 import asyncio
 import re
@@ -57,7 +57,7 @@ class _TooLong:
 
 
 class _Stream:
-    """What both ends have in common: they are closed with the program, not before."""
+    """Common part of both ends: they are closed with the program, not before."""
 
     async def aclose(self) -> None:
         """Leave it: the program is ended by whoever runs it."""

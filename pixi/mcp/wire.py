@@ -1,4 +1,4 @@
-"""What comes from an MCP server, sieved: what answers us goes on, and no flood of the rest does harm."""
+"""Messages from an MCP server, sieved: what answers us goes on, and no flood of the rest does harm."""
 
 import asyncio
 import re
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from mcp.shared._stream_protocols import ReadStream, WriteStream
 
 MOST_BYTES = 8 * 2**20
-"""Of one message. Pictures and pages are smaller; what is larger is refused, in words."""
+"""Limit of one message. Pictures and pages are smaller; what is larger is refused, in words."""
 
 LARGE = 256 * 1024
 """Bytes of a message: what is longer is read in a thread."""
@@ -34,7 +34,7 @@ _WANTED = frozenset(
         "notifications/tools/list_changed",
     }
 )
-"""What is listened to, of all that a server may tell unasked."""
+"""Notifications that are heeded, of all that a server may tell unasked."""
 
 _MOST_UNASKED = 2_000  # in a second, of what answers nothing: then it is made to wait
 _MOST_RUBBISH = 1_000  # lines in a row that are no message: then nothing good will come
@@ -44,7 +44,7 @@ _MOST_OWED = 100  # requests of the server that wait to be answered, as it reads
 
 
 class ConnectionLog:
-    """What is known of one connection, beside what the SDK knows.
+    """State of one connection, beside what the SDK knows.
 
     Attributes:
         ended: set once nothing more will come.

@@ -1,4 +1,4 @@
-"""One reply, pushed: bytes to events to deltas in the call in which they arrive, under the deadlines."""
+"""A reply, pushed: bytes to events to deltas in the call in which they arrive, under the deadlines."""
 
 import asyncio
 import contextvars

@@ -1,4 +1,4 @@
-"""Where the bundled model's weights are: installed, in the user's cache, or still to be fetched with pip."""
+"""The bundled model's weights: installed, in the user's cache, or still to be fetched with pip."""
 
 import asyncio
 import contextlib

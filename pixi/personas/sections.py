@@ -21,7 +21,7 @@ _FENCE = re.compile(r" {0,3}(`{3,}(?=[^`]*$)|~{3,})(.*)")
 
 @dataclass(frozen=True, slots=True)
 class SourceLine:
-    """One line of the file. `in_code` is true inside a code fence and on the fence itself."""
+    """A line of the file. `in_code` is true inside a code fence and on the fence itself."""
 
     number: int
     text: str
@@ -127,7 +127,7 @@ _ALMOST = 75  # how alike, out of 100, a name in small letters must be to count 
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """One exchange as it stands in the file. `said_on` is its first line."""
+    """An exchange as it stands in the file. `said_on` is its first line."""
 
     said_on: int
     said: str

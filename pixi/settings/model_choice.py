@@ -1,4 +1,4 @@
-"""Which models the settings mean: what runs here, what it costs, whose key opens it, who stands in."""
+"""Models that the settings mean: what runs here, what it costs, whose key opens it, who stands in."""
 
 import dataclasses
 import json

@@ -1,4 +1,4 @@
-"""What was given, and where: the settings file, `.env` and the environment; and writing into the file."""
+"""Values and their places: the settings file, `.env` and the environment; and writing into the file."""
 
 import codecs
 import errno
@@ -45,7 +45,7 @@ _MODEL = re.compile(r"^[ \t]*\[[ \t]*model[ \t]*\][ \t]*(?:#[^\r\n]*)?(?:\r?\n|\
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """One value under a key such as `model.name`; a key of the file's top level has no dot.
+    """A value under a key such as `model.name`; a key of the file's top level has no dot.
 
     Attributes:
         source: where it stands, short: `pixi.toml`, `PIXI_MODEL__NAME`.

@@ -1,4 +1,4 @@
-"""What a model gives a tool: mended where it is plain what was meant, else refused in words it can act on."""
+"""Arguments of a tool: mended where it is plain what was meant, else refused in words a model can act on."""
 
 import json
 import math
@@ -118,7 +118,7 @@ def mended(arguments: Mapping[str, Any], schema: Schema, nullable: Collection[st
 
 
 def _unwrapped(arguments: Mapping[str, Any], schema: Schema) -> Mapping[str, Any]:
-    """Without an object round all of it, which some models write."""
+    """Unwrap an object round all of it, which some models write."""
     match list(arguments.items()):
         case [(str(name), value)] if name in _WRAPPINGS and name not in schema.get("properties", {}):
             inner = _parsed(value) if isinstance(value, str) else value

@@ -30,7 +30,7 @@ _MARK = 7  # characters of `_` and a mark
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """What a tool takes.
+    """Parameters of a tool.
 
     Attributes:
         schema: as a model sees it: references are written out, and that null is allowed is not told.
@@ -191,7 +191,7 @@ def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def safe_names(names: Iterable[str], *, before: str = "") -> dict[str, str]:
-    """For each name one of letters a to z, digits, `_` and `-`, all different, with `before` in front.
+    """Give each name one of letters a to z, digits, `_` and `-`, all different, with `before` in front.
 
     A name that is such a one stays. What is Latin in another stays, accents dropped; one in another script is
     called after the script. Which name each gets follows from the names alone, not from their order.

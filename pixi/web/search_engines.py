@@ -35,7 +35,7 @@ class Result:
 
 
 class SearchEngine(Protocol):
-    """Whoever is asked."""
+    """A search engine."""
 
     @property
     def name(self) -> str:
@@ -78,7 +78,7 @@ _REGIONS = dict(each.split("=") for each in _SPOKEN.split())
 
 
 class _SentAway(SearchError):
-    """It was asked too often, and wants to be left alone."""
+    """The engine was asked too often, and wants to be left alone."""
 
     def __init__(self) -> None:
         super().__init__(

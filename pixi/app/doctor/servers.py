@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from pixi.settings import McpSettings, ModelSettings, Settings, WikiSettings
 
 LISTING_SECONDS = 10.0
-"""How long a server may take to list its models."""
+"""Time for a server to list its models."""
 
 MCP_SECONDS = 60.0
-"""How long an MCP server may take to start and list its tools; a program may have to be fetched first."""
+"""Time for an MCP server to start and list its tools; a program may have to be fetched first."""
 
 _WIKI_SECONDS = 20.0
 _SEARCHED = "pancakes"
-"""What a search server of one's own is asked for. DuckDuckGo is left alone."""
+"""Query to a search server of one's own. DuckDuckGo is left alone."""
 
 _MOST_GUILDS = 20  # that are named, in which something is missing
 _LONGEST_NAME = 60
@@ -36,7 +36,7 @@ NOT_SET_UP = "not set up; `pixi-persona discord` needs DISCORD_TOKEN in the envi
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One line of the report: `ok subject — text`, or `fail …` where `text` names the mend."""
+    """A line of the report: `ok subject — text`, or `fail …` where `text` names the mend."""
 
     ok: bool
     subject: str

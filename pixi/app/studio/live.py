@@ -27,11 +27,11 @@ _BARE = {
     "state": ("state",),
     "turn_end": ("finish", "model", "steps", "usage", "cost", "seconds", "first_visible", "limits"),
 }
-"""What is told of a turn whose words are hidden: these events, and of each no more than this."""
+"""Events that are told of a turn whose words are hidden, and their fields."""
 
 
 class EventsQuery(Struct):
-    """Which events.
+    """A choice of events.
 
     Attributes:
         conversation: only the turns of this one, from the last ones that are kept on.
@@ -71,7 +71,7 @@ class LiveRow(Struct):
 
 
 class LiveTalks(Struct):
-    """Such talks, the latest first."""
+    """Talks, the latest first."""
 
     talks: list[LiveRow]
 
@@ -160,7 +160,7 @@ _DRAFTS = "/api/spots/drafts"
 
 
 class DraftDecision(Struct, forbid_unknown_fields=True):
-    """What is told to whoever submitted a draft."""
+    """The operator's word to whoever submitted a draft."""
 
     reason: Annotated[str, Meta(max_length=2_000)] = ""
 
@@ -186,7 +186,7 @@ class QuestionRow(Struct):
 
 
 class QueueShown(Struct):
-    """What waits. `drafts`: the companion is there, and tells of its drafts at `/api/studio/queue/drafts`."""
+    """The queue. `drafts`: the companion is there, and tells of its drafts at `/api/studio/queue/drafts`."""
 
     questions: list[QuestionRow]
     drafts: bool

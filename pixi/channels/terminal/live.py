@@ -151,7 +151,7 @@ class LiveTerminal(Channel):
         return Abilities(draws=self._screen.colours)
 
     async def rights(self, person: str) -> Rights:
-        """Whoever sits here governs the program."""
+        """Grant all: who sits here governs the program."""
         here = person == self._seat.author.id
         return Rights(manager=here, operator=here)
 
@@ -178,7 +178,7 @@ class LiveTerminal(Channel):
     async def send(
         self, text: str, *, nonce: str, answers: str | None = None, reply_to: str | None = None
     ) -> str | None:
-        """Nothing to do: the event shows it."""
+        """Do nothing: the event shows it."""
         return None
 
     async def react(self, message_id: str, emoji: str, *, nonce: str) -> None:

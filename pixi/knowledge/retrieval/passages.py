@@ -107,7 +107,7 @@ def sentences_of(entries: Sequence[Entry]) -> list[Sentence]:
 
 @dataclass(frozen=True, slots=True)
 class PromptPart:
-    """What a helper reads at once.
+    """A part that a helper reads at once.
 
     Attributes:
         numbers: of its sentences, from 0, rising; a sentence has the same number in every part.
@@ -169,7 +169,7 @@ _EMPTY = estimate(UserLine("")) - 1
 
 
 MOST_CHARACTERS = 1_000_000
-"""That are looked at for one question: half a second's work, and as much as a helper is given to read."""
+"""Limit for one question: half a second's work, and as much as a helper is given to read."""
 
 _LEAST = 0.34  # of what a question asks for; with less a passage is about something else
 _LEAST_OF_RUNS = 0.45  # the same where words are not parted: runs of characters meet by chance more often

@@ -1,4 +1,4 @@
-"""What the dialects have in common: how an API is asked, and how the events of its streams become deltas.
+"""Base of the dialects: requests to an API, and deltas from the events of its streams.
 
 A `Dialect` belongs to one model. It writes requests, and makes a `ReplyReader` for each reply. Neither
 waits for anything, nor opens anything: the door (`pixi.models.server_model`) sends and receives.
@@ -174,7 +174,7 @@ def _without_halves(text: str) -> str:
 
 
 class Dialect(ABC):
-    """How the API of a server is spoken with one of its models. What it keeps is that model's.
+    """The dialect of a server's API for one of its models. What it keeps is that model's.
 
     Attributes:
         name: of the API, as the settings have it.
@@ -239,7 +239,7 @@ _decode_listing = msgspec.json.Decoder(_Listing).decode
 
 
 class ProviderState(LRU[str, _T]):
-    """What a provider wants back beside the calls that it asked for: signed thoughts, its own searches.
+    """State that a provider wants back beside the calls: signed thoughts, its own searches.
 
     A history has no room for such things, they are one provider's alone; so they are kept here, by the ids of
     the calls, for as long as a reply is likely to need them. A call whose state is lost goes without.

@@ -1,4 +1,4 @@
-"""What the bodies of requests have in common, whatever the API: style, lines, and turns that alternate."""
+"""Bodies of requests, whatever the API: style, lines, and turns that alternate."""
 
 import base64
 import enum
@@ -32,7 +32,7 @@ _BEFORE = "(The talk began before this.)"
 
 
 class Quirk(enum.Enum):
-    """What a server turned out not to take, or to want otherwise."""
+    """A form that a server turned out not to take, or to want otherwise."""
 
     NO_USAGE = "it refuses stream_options"
     NO_PROGRESS = "it refuses return_progress"
@@ -51,7 +51,7 @@ class Quirk(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """How requests to one model of one server are written.
+    """Style of requests to one model of one server.
 
     Attributes:
         model: the model's id there.
@@ -190,7 +190,7 @@ def encoded(fields: JsonObject) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """What one side says until the other speaks: never nothing, and no text of it is empty.
+    """Words of one side until the other speaks: never none, and no text of it is empty.
 
     Of calls and results there are only those that belong together: the results stand first on the side
     that follows the calls. Any others are told in words.

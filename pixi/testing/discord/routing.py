@@ -297,7 +297,7 @@ class ApiAnswer:
 
 @dataclass(frozen=True, slots=True)
 class ApiRoute:
-    """What is at a path. `open`: no bot's token is asked for."""
+    """A route. `open`: no bot's token is asked for."""
 
     method: str
     template: str
