@@ -11,7 +11,6 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Protocol
 
 from pixi.core.llm import TOKENS_PER_IMAGE, UserLine, estimate, shortened
 from pixi.core.message import Author, Message, Quoted
@@ -62,23 +61,23 @@ class Citation:
 
 def stamp(
     messages: Sequence[Message],
+    reminders: Sequence[Reminder | Citation] = (),
     *,
     local_time: datetime,
     small: bool,
     group: bool,
-    reminders: Sequence[Reminder | Citation] = (),
     broke_off: bool = False,
 ) -> UserLine:
     """Return the new user line: what was written since the last reply, with who and when, and the pictures.
 
     Args:
         messages: in order, at least one.
+        reminders: what comes to mind: facts of those who wrote the messages, left out where `small`; and
+            what documents say.
         local_time: when the line is made, in the time zone to be told.
         small: only the texts, of those messages that are meant for the persona where any is, below what
             documents say.
         group: several people may talk here: each message gets its author's name and id.
-        reminders: what comes to mind: facts of those who wrote the messages, left out where `small`; and
-            what documents say.
         broke_off: the program ended in the midst of the reply to the messages that come due again, and what
             was said of it stands at the end of the history: the persona is to go on from there. Else it is
             to answer them.
@@ -222,14 +221,6 @@ _LEAST = 200  # characters of a message, before the oldest of those that are ans
 _GAP = 40  # characters: what a gap takes itself, so that there is no use in a smaller one
 
 
-class Stamped(Protocol):
-    """Makes the line of messages: see `pixi.core.stamps.stamp`."""
-
-    def __call__(self, messages: Sequence[Message], *, reminders: Sequence[Reminder | Citation]) -> UserLine:
-        """Return the line."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class LineFitter:
     """Makes lines that fit.
@@ -240,7 +231,7 @@ class LineFitter:
         tokens: the most that a line may have, by estimate.
     """
 
-    stamped: Stamped
+    stamped: Callable[[Sequence[Message], Sequence[Reminder | Citation]], UserLine]
     reminders: Sequence[Reminder | Citation]
     tokens: float
 
@@ -251,19 +242,19 @@ class LineFitter:
         oldest first; what messages quote; what comes to mind; pictures; the middle of the longest messages.
         """
         messages = [recalled(message) for message in messages]  # what is not shown is not what is too long
-        line = self.stamped(messages, reminders=self.reminders)
+        line = self.stamped(messages, self.reminders)
         if estimate(line) <= self.tokens:
             return line
         meant = self._with_less_overheard(messages)
         bare = [_with_nothing_quoted(message) for message in meant]
         for told, reminders in ((meant, self.reminders), (bare, self.reminders), (bare, ())):
             if self._fits(told, reminders):
-                return self.stamped(told, reminders=reminders)
-        line = self.stamped(self._cut(self._with_fewer_pictures(bare)), reminders=())
+                return self.stamped(told, reminders)
+        line = self.stamped(self._cut(self._with_fewer_pictures(bare)), ())
         return line if estimate(line) <= self.tokens else shortened(line, self.tokens)
 
     def _fits(self, messages: Sequence[Message], reminders: Sequence[Reminder | Citation] = ()) -> bool:
-        return estimate(self.stamped(messages, reminders=reminders)) <= self.tokens
+        return estimate(self.stamped(messages, reminders)) <= self.tokens
 
     def _with_less_overheard(self, messages: Sequence[Message]) -> list[Message]:
         """Drop the oldest overheard messages; keep of the latest what there is room for."""

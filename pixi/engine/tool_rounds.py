@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Any, Protocol
+from typing import Any
 
 from pixi.core.errors import ChannelError, OutcomeUnknown, OverQuota, PixiError, StoreError, ToolError
 from pixi.core.events import ToolAnswered, ToolCalled, TurnEvent
@@ -44,12 +44,8 @@ _Question = tuple[str, str]
 """A tool's name and its arguments: alike, whatever the order of those and the blanks between them."""
 
 
-class Give(Protocol):
-    """Takes a call's answer."""
-
-    def __call__(self, call: ToolCall, text: str, images: tuple[Image, ...] = ()) -> None:
-        """Take it, at most once for each call."""
-        ...
+Give = Callable[[ToolCall, str, tuple[Image, ...]], None]
+"""Takes a call's answer, at most once for each call."""
 
 
 @dataclass(frozen=True, slots=True)
