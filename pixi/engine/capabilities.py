@@ -5,7 +5,6 @@
 """
 
 import logging
-from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING
 from pixi.core.errors import ConfigError
 from pixi.core.grammar import command_grammar
 from pixi.core.llm import AssistantLine, Line, ToolSchema, UserLine, estimate_tools
+from pixi.core.lru import LRU
 from pixi.core.message import Abilities
 from pixi.core.persona import Persona
 from pixi.core.prompt import CommandHelp
@@ -251,7 +251,7 @@ class ToolSelector:
         self._stock: _Stock | None = None
         self._index: ToolIndex | None = None
         self._indexed: _Stock | None = None
-        self._offered: OrderedDict[str, frozenset[str]] = OrderedDict()
+        self._offered: LRU[str, frozenset[str]] = LRU(_REMEMBERED)
         self._was_told = False
 
     def schemas(
@@ -281,14 +281,14 @@ class ToolSelector:
         scores = index.scores([(asked, 1.0), *((text, _EARLIER) for text in _said(lines))])
         chosen = frozenset([*stock.named, *_best(stock.own, scores), *stock.own][: room.tools])
         if len(stock.named) + len(stock.own) < room.tools:
-            before = self._offered.get(conversation, frozenset())
+            before = self._offered.get(conversation) or frozenset()
             called = [name for name in dict.fromkeys(_called(lines)) if name in stock.foreign]
             wanted = [*called[: room.tools // 2], *_telling(stock.foreign, fit)]
             kept = [name for name in stock.foreign if name in before]
             if not before.issuperset(wanted):
                 kept = [*wanted, *_best(stock.foreign, scores), *kept]
             chosen |= stock.within([*kept, *stock.of_each()], room.tools - len(chosen), room.foreign_tokens)
-        self._remember(conversation, chosen)
+        self._offered.put(conversation, chosen)
         return tuple(tool.schema for name, tool in stock.tools.items() if name in chosen)
 
     def tokens(self, capabilities: Capabilities, room: ToolRoom) -> int:
@@ -314,12 +314,6 @@ class ToolSelector:
             self._index.take(tool.schema for tool in stock.tools.values())
             self._indexed = stock
         return self._index
-
-    def _remember(self, conversation: str, chosen: frozenset[str]) -> None:
-        self._offered[conversation] = chosen
-        self._offered.move_to_end(conversation)
-        if len(self._offered) > _REMEMBERED:
-            self._offered.popitem(last=False)
 
     def _tell(self, tools: int, most: int) -> None:
         if not self._was_told:

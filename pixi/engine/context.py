@@ -5,7 +5,6 @@
 """
 
 import math
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -18,6 +17,7 @@ from pixi.core.channel import OpenQuestion
 from pixi.core.errors import PixiError
 from pixi.core.events import TurnReport
 from pixi.core.llm import Line, ToolSchema, UserLine
+from pixi.core.lru import LRU
 from pixi.core.message import Abilities, Message
 from pixi.core.persona import Pace, PaceSetting, Persona
 from pixi.core.prompt import prefix, stamp
@@ -277,7 +277,7 @@ class PersonaSessions:
     def __init__(self, resolver: PersonaResolver, shared: EngineContext) -> None:
         self._resolver = resolver
         self._shared = shared
-        self._sessions: OrderedDict[tuple[Persona, int, Abilities], PersonaSession] = OrderedDict()
+        self._sessions: LRU[tuple[Persona, int, Abilities], PersonaSession] = LRU(_SESSIONS)
 
     def at(self, conversation: str, abilities: Abilities = NO_ABILITIES) -> PersonaSession:
         """Give the session of a conversation: one for the same role in places of the same abilities.
@@ -286,17 +286,11 @@ class PersonaSessions:
             PixiError: the resolver could not say who speaks.
         """
         role = self._resolver(conversation)
-        key = (
-            role.persona,
-            id(role.model),
-            abilities,
-        )  # a session holds its model, so that the id stays its own
+        key = (role.persona, id(role.model), abilities)  # a session holds its model: the id stays its own
         session = self._sessions.get(key)
         if session is None:
-            session = self._sessions[key] = PersonaSession(role, self._shared, abilities)
-            if len(self._sessions) > _SESSIONS:
-                self._sessions.popitem(last=False)
-        self._sessions.move_to_end(key)
+            session = PersonaSession(role, self._shared, abilities)
+            self._sessions.put(key, session)
         return session
 
 

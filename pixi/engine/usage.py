@@ -7,7 +7,6 @@ reading it anew each time what all turns of all processes used today, so that it
 import asyncio
 import logging
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -17,6 +16,7 @@ from msgspec import structs
 from pixi.core.channel import Channel
 from pixi.core.errors import ChannelError, StoreError, ToolError
 from pixi.core.llm import Finished, Prices, Usage
+from pixi.core.lru import LRU
 from pixi.core.message import Message, Rights
 from pixi.core.spending import (
     KINDS,
@@ -147,7 +147,7 @@ class UsageLedger:
         self._store = store
         self._budgets = budgets
         self._clock = clock
-        self._sums: OrderedDict[_Key, _Sum] = OrderedDict()
+        self._sums: LRU[_Key, _Sum] = LRU(_KEPT)
         self._months: dict[int, tuple[float, float]] = {}  # by day: dollars of the days before, and when read
         self._carried: dict[tuple[int, str], UsageEntry] = {}  # of people who were forgotten
         self._told: set[_Key] = set()
@@ -324,10 +324,10 @@ class UsageLedger:
 
     async def _sum(self, day: int, scope: Scope | None, name: str, *, anew: bool = False) -> _Sum:
         key: _Key = (day, scope, name)
-        known = self._sums.setdefault(key, _Sum())
-        self._sums.move_to_end(key)
-        while len(self._sums) > _KEPT:
-            self._sums.popitem(last=False)
+        known = self._sums.get(key)
+        if known is None:
+            known = _Sum()
+            self._sums.put(key, known)
         now = time.monotonic()
         if anew or now - known.at > FRESH_SECONDS:
             entered = known.entered  # the store carries out in order: what it gives holds this, and no more
