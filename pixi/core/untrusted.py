@@ -1,6 +1,7 @@
 """Makes text that strangers wrote fit for the place where it is shown.
 
-- Everywhere: `clipped` keeps a text to a length, `without_middle` keeps both its ends.
+- Everywhere: `clipped` keeps a text to a length, `without_middle` keeps both its ends, `without_halves` makes
+  of it what UTF-8 can hold.
 - A prompt, where a model must not take the text for another voice: `quoted` marks each line, `prompt_name`
   makes a name fit to stand between quotation marks.
 - A log, where nothing may forge a line and nothing may be lost: `escaped_line`, `escaped_lines` and
@@ -51,6 +52,13 @@ def without_middle(text: str, longest: int, gap: str = "\n[… {} characters lef
         return text
     half = longest // 2
     return f"{text[:half]}{gap.format(len(text) - 2 * half)}{text[len(text) - half :]}"
+
+
+def without_halves(text: str) -> str:
+    """Return the text with surrogate pairs joined, and U+FFFD for half a pair, which has no UTF-8."""
+    if text.isascii():
+        return text
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
 # In a prompt.

@@ -322,7 +322,7 @@ class ToolGuards:
             person=self._acts.message.author.id,
             tool=tool.name,
             does=self._run_config.mask.hide(tool.does),
-            arguments=self._run_config.mask.hide(readable(bound.arguments)),
+            arguments=self._run_config.mask.hide(argument_lines(bound.arguments)),
             nonce=self._acts.next_nonce(),
         )
         channel, clock = self._acts.channel, asyncio.get_running_loop()
@@ -350,7 +350,7 @@ def _named(person: Author) -> str:
     return f'"{prompt_name(person.name) or "somebody"}"'
 
 
-def readable(arguments: Mapping[str, Any]) -> str:
+def argument_lines(arguments: Mapping[str, Any]) -> str:
     """Write arguments as lines that a person can read, and in which nothing passes for another line."""
     lines = []
     for name, value in json.loads(as_json(dict(arguments))).items():

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pixi.core.errors import ToolError
 from pixi.core.llm import ToolCall
-from pixi.core.untrusted import clipped
+from pixi.core.untrusted import clipped, without_halves
 from pixi.toolbox.schema import Schema, Signature
 
 if TYPE_CHECKING:
@@ -67,18 +67,18 @@ def _read(text: str) -> Any:
         RecursionError: it is nested too deeply.
     """
     read = json.loads(text, strict=False, parse_constant=_finite, parse_float=_finite)
-    return _without_halves(read) if "\\ud" in text.lower() else read
+    return _mended(read) if "\\ud" in text.lower() else read
 
 
-def _without_halves(value: Any) -> Any:
-    """Return a value in whose texts half a surrogate pair, which nothing can keep or send, is a U+FFFD."""
+def _mended(value: Any) -> Any:
+    """Return a value whose texts hold no half of a surrogate pair, which nothing can keep or send."""
     match value:
         case str():
-            return value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+            return without_halves(value)
         case list():
-            return [_without_halves(each) for each in value]
+            return [_mended(each) for each in value]
         case dict():
-            return {_without_halves(name): _without_halves(each) for name, each in value.items()}
+            return {without_halves(name): _mended(each) for name, each in value.items()}
     return value
 
 

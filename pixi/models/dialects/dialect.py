@@ -16,6 +16,7 @@ import yarl
 from pixi.core.language import Thought
 from pixi.core.llm import Delta, PromptProgress, Request, Text
 from pixi.core.lru import LRU
+from pixi.core.untrusted import without_halves
 from pixi.models.dialects.prompt import JsonObject, Quirk, Style
 from pixi.models.faults import Complaint, ErrorField, Server, complaint_of
 
@@ -143,13 +144,13 @@ class ReplyReader(ABC, Generic[_E]):
         elif self._thought:
             thought = "".join(self._thought)
             self._thought.clear()
-            self._deltas.append(Thought(_without_halves(thought) if self._has_halves else thought))
+            self._deltas.append(Thought(without_halves(thought) if self._has_halves else thought))
 
     def _joined(self, text: str) -> str:
         """Return a text with its surrogate pairs joined; half a pair at its end waits for the other half."""
         text = self._half + text
         self._half = text[-1] if "\ud800" <= text[-1] <= "\udbff" else ""
-        return _without_halves(text[: len(text) - len(self._half)])
+        return without_halves(text[: len(text) - len(self._half)])
 
     def _read_oddly(self, payload: bytes) -> list[_E]:
         """Read what does not decode at once: UTF-8 or a surrogate pair cut in two, two events in one.
@@ -167,10 +168,6 @@ class ReplyReader(ABC, Generic[_E]):
             return []
         self._has_halves = True
         return [event]
-
-
-def _without_halves(text: str) -> str:
-    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
 class Dialect(ABC):
