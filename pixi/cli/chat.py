@@ -106,11 +106,10 @@ class ChatChoice:
         from pixi.cli.choosing_model import chosen_model
         from pixi.settings import load
 
-        config = Path(arguments.config) if arguments.config else None
-        settings = load(config, overrides=self.overrides)
+        settings = load(arguments.config, overrides=self.overrides)
         if self.further:
             return replace(settings, model=settings.models[self.further])
-        return load(config, overrides={**self.overrides, **chosen_model(settings, asks=asks)})
+        return load(arguments.config, overrides={**self.overrides, **chosen_model(settings, asks=asks)})
 
     def changed(self, wants: "TalkChange", settings: "Settings") -> "ChatChoice":
         """Return what a person chose instead, while they talked by these settings.

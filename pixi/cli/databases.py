@@ -2,7 +2,6 @@
 
 import argparse
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pixi.cli.exits import FAILED, FINE
@@ -42,7 +41,7 @@ def run(arguments: argparse.Namespace) -> int:
     from pixi.cli.running import run_async
     from pixi.settings import load
 
-    settings = load(Path(arguments.config) if arguments.config else None)
+    settings = load(arguments.config)
     return run_async(_list(settings, as_json=arguments.json, check=arguments.check))
 
 

@@ -2,7 +2,6 @@
 
 import argparse
 import getpass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pixi.cli.exits import FINE
@@ -63,7 +62,7 @@ def run(arguments: argparse.Namespace) -> int:
     from pixi.cli.running import run_async
     from pixi.settings import load
 
-    settings = load(Path(arguments.config) if arguments.config else None)
+    settings = load(arguments.config)
     return run_async(_run(settings, arguments))
 
 

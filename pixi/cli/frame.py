@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
 from logging import Formatter, LogRecord
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, NoReturn, Protocol, cast
 
@@ -133,14 +134,12 @@ def run(words: Sequence[str], mask: SecretRedactor | None = None) -> int:
 
 def _teach(mask: SecretRedactor, arguments: argparse.Namespace) -> None:
     """Tell of the secrets that the settings hold, as far as they can be read."""
-    from pathlib import Path
-
     from pixi.settings import load as load_settings
     from pixi.settings.secret import ambient_secrets, secrets_in
 
     mask.learn(secrets_in(getattr(arguments, "base_url", None)) | ambient_secrets())
     with suppress(ConfigError):
-        mask.learn(secrets_in(load_settings(Path(arguments.config) if arguments.config else None)))
+        mask.learn(secrets_in(load_settings(arguments.config)))
 
 
 def _said(error: PixiError | OSError) -> str:
@@ -194,7 +193,11 @@ def _main_parser(*, with_list: bool) -> argparse.ArgumentParser:
 def _add_common(parser: argparse.ArgumentParser, *, default: str | None) -> None:
     """The flags that stand before or after the subcommand's name, as one likes."""
     parser.add_argument(
-        "--config", metavar="FILE", default=default, help="the settings (default: ./pixi.toml, if there)"
+        "--config",
+        metavar="FILE",
+        type=lambda file: Path(file) if file else None,
+        default=default,
+        help="the settings (default: ./pixi.toml, if there)",
     )
     parser.add_argument(
         "--debug", action="store_true", default=default or False, help="show the traceback of an error"

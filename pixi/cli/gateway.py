@@ -6,7 +6,6 @@ import sys
 from collections.abc import Callable, Coroutine
 from hashlib import sha256
 from importlib.util import find_spec
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pixi.cli.discord import NO_MODEL, NO_TOKEN
@@ -86,7 +85,7 @@ def run_part(
     from pixi.settings.secret import secrets_in
     from pixi.store.opening import is_postgres
 
-    config = Path(arguments.config) if arguments.config else None
+    config = arguments.config
     mask = None
 
     def read() -> "Settings":

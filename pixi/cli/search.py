@@ -2,7 +2,6 @@
 
 import argparse
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pixi.core.untrusted import json_line, printable_line
@@ -37,7 +36,7 @@ def run(arguments: argparse.Namespace) -> int:
     from pixi.cli.running import run_async
     from pixi.settings import load
 
-    settings = load(Path(arguments.config) if arguments.config else None)
+    settings = load(arguments.config)
     query = " ".join(arguments.query)
     return run_async(_search(settings, arguments.database, query, arguments.limit, as_json=arguments.json))
 

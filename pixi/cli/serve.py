@@ -78,7 +78,7 @@ def run(arguments: argparse.Namespace) -> int:
     from pixi.settings import load
     from pixi.settings.secret import secrets_in
 
-    config = Path(arguments.config) if arguments.config else None
+    config = arguments.config
     overrides: dict[str, object] = {
         "model.name": arguments.model,
         "model.base_url": arguments.base_url,

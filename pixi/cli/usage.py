@@ -3,7 +3,6 @@
 import argparse
 import time
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pixi.core.spending import (
@@ -212,7 +211,7 @@ def run(arguments: argparse.Namespace) -> int:
     from pixi.cli.running import run_async
     from pixi.settings import load
 
-    settings = load(Path(arguments.config) if arguments.config else None)
+    settings = load(arguments.config)
     return run_async(_show(settings, arguments.days, arguments.by, as_json=arguments.json))
 
 
