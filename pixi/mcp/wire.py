@@ -168,12 +168,23 @@ def _shorten(result: dict[str, Any]) -> None:
             pass
 
 
-class Sieve:
-    """The stream from a server, of which only that goes on which `ConnectionLog` lets pass."""
+class MessageStream:
+    """A stream that is left as a context manager."""
 
-    def __init__(self, inner: "ReadStream[SessionMessage | Exception]", wire: ConnectionLog) -> None:
-        self._inner = inner
-        self._wire = wire
+    async def aclose(self) -> None:
+        """Do nothing: the program is ended by whoever runs it."""
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+
+class IncomingStream(MessageStream):
+    """A stream that can be iterated over."""
 
     async def receive(self) -> SessionMessage | Exception:
         """Return the next message.
@@ -181,6 +192,27 @@ class Sieve:
         Raises:
             anyio.EndOfStream: there will be none.
         """
+        raise NotImplementedError
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> SessionMessage | Exception:
+        try:
+            return await self.receive()
+        except anyio.EndOfStream:
+            raise StopAsyncIteration from None
+
+
+class Sieve(IncomingStream):
+    """The stream from a server, of which only that goes on which `ConnectionLog` lets pass."""
+
+    def __init__(self, inner: "ReadStream[SessionMessage | Exception]", wire: ConnectionLog) -> None:
+        self._inner = inner
+        self._wire = wire
+
+    async def receive(self) -> SessionMessage | Exception:
+        """See `IncomingStream.receive`."""
         while not self._wire.ended.is_set():
             try:
                 item = await self._inner.receive()
@@ -195,25 +227,8 @@ class Sieve:
         """Close it."""
         await self._inner.aclose()
 
-    def __aiter__(self) -> Self:
-        return self
 
-    async def __anext__(self) -> SessionMessage | Exception:
-        try:
-            return await self.receive()
-        except anyio.EndOfStream:
-            raise StopAsyncIteration from None
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.aclose()
-
-
-class NotedStream:
+class NotedStream(MessageStream):
     """The stream to a server, of which `ConnectionLog` takes note."""
 
     def __init__(self, inner: "WriteStream[SessionMessage]", wire: ConnectionLog) -> None:
@@ -228,11 +243,3 @@ class NotedStream:
     async def aclose(self) -> None:
         """Close it."""
         await self._inner.aclose()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.aclose()
