@@ -47,7 +47,7 @@ class GifIntegration:
 
 
 def source_of(settings: GifSettings, web: Web) -> GifSource:
-    """The source that the settings name.
+    """Return the source that the settings name.
 
     Raises:
         ConfigError: it is a service, and there is no key for it.

@@ -85,7 +85,7 @@ class DatabasePool:
         return self._agent
 
     def find(self, name: str) -> DatabaseRef:
-        """The database of a name, open or not; upper and lower case are the same.
+        """Return the database of a name, open or not; upper and lower case are the same.
 
         Raises:
             ConfigError: there is none, or the settings do not allow it; the text names the mend.
@@ -240,7 +240,7 @@ class DatabasePool:
         )
 
     async def _reader(self, settings: Settings, main: "Model | None") -> "Model":
-        """The model that reads: the one that answers, unless the settings name another."""
+        """Return the model that reads: the one that answers, unless the settings name another."""
         if main is not None and settings.helper_model == settings.model:
             return main
         chosen = {_HELPER: settings.helper_model}
@@ -292,7 +292,7 @@ async def open_library(
 
 
 def database_refs(settings: Settings) -> list[DatabaseRef]:
-    """The databases that the settings allow.
+    """Return the databases that the settings allow.
 
     Raises:
         ConfigError: one that they name is not there, or a folder cannot be read.
@@ -312,7 +312,7 @@ def folders_of(settings: Settings) -> tuple[Path, ...]:
 def open_embedder(
     chosen: EmbeddingSettings, breakers: Breakers | None = None, count: Count | None = None
 ) -> "OpenAIEmbeddings":
-    """The model of meanings that the settings name; nothing is asked of it yet.
+    """Return the model of meanings that the settings name; nothing is asked of it yet.
 
     Raises:
         ConfigError: its address or its key is nothing to ask with.

@@ -77,7 +77,7 @@ def _open_files() -> int | None:
 
 
 def _megabytes() -> int | None:
-    """The memory that is in use."""
+    """Return the memory that is in use."""
     try:
         pages = int(_MEMORY.read_text(encoding="ascii").split()[1])
     except (OSError, ValueError, IndexError):

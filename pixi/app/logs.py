@@ -62,13 +62,13 @@ def trace_of(record: logging.LogRecord) -> str:
 
 
 def _name(key: object) -> str:
-    """The name of a field; one that could stand in code is harmless already."""
+    """Return the name of a field; one that could stand in code is harmless already."""
     name = str(key)
     return name if name.isidentifier() else escaped_line(name)
 
 
 def harmless_value(value: object, mask: SecretRedactor) -> object:
-    """The value as plain data, with every text in it made harmless."""
+    """Return the value as plain data, with every text in it made harmless."""
     if isinstance(value, Mapping):
         return {_name(key): harmless_value(inner, mask) for key, inner in value.items()}
     if isinstance(value, list | tuple | set | frozenset):

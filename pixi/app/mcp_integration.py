@@ -43,7 +43,7 @@ def require_sdk() -> None:
 
 
 def lock_of(settings: Settings) -> LockFile:
-    """The lock file, which lies beside the settings file."""
+    """Return the lock file, which lies beside the settings file."""
     return LockFile((settings.origin or Path(FILE_NAME)).with_name(FILE_NAME))
 
 
@@ -185,7 +185,7 @@ class McpIntegration:
 
 
 def _source(name: str) -> str:
-    """The source of a server's tools: a persona that names it gets them all."""
+    """Return the source of a server's tools: a persona that names it gets them all."""
     return f"mcp:{name}"
 
 
@@ -237,7 +237,7 @@ def _differing(before: str, now: str) -> Iterator[str]:
 
 
 def _spread(schema: str) -> str:
-    """A schema on lines of its own; as it is where it was cut."""
+    """Return a schema on lines of its own; as it is where it was cut."""
     try:
         return json.dumps(json.loads(schema), indent=2, ensure_ascii=False)
     except (ValueError, RecursionError):

@@ -37,7 +37,7 @@ class PersonaSet:
 
 
 def find_persona(settings: Settings) -> Persona:
-    """The persona that the settings name.
+    """Return the persona that the settings name.
 
     Raises:
         ConfigError: there is none of that name, or its file is broken.
@@ -127,7 +127,7 @@ def fitting(
 
 
 def _name_among(known: Mapping[str, Persona], wanted: str) -> str:
-    """The name of a file by it or by the name of the persona; "" if there is none."""
+    """Return the name of a file by it or by the name of the persona; "" if there is none."""
     keys = (wanted.casefold(), Path(wanted).stem.casefold())
     names = (name for name, each in known.items() if name.casefold() in keys or each.name.casefold() in keys)
     return next(names, "")

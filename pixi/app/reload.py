@@ -42,7 +42,7 @@ _NO_SETTINGS = {"origin", "sources"}
 
 
 def changed_keys(before: Settings, after: Settings) -> tuple[str, ...]:
-    """The keys whose values differ; of a further model that came or went, the section."""
+    """Return the keys whose values differ; of a further model that came or went, the section."""
     keys = tuple(_changed(before, after))
     # What the helper has of the main model is not told twice.
     return tuple(

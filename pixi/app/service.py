@@ -233,7 +233,7 @@ class BotService:
         return reply.strip() or None
 
     def model_of(self, conversation: str, /) -> str:
-        """The name of the model that writes in a conversation."""
+        """Return the name of the model that writes in a conversation."""
         return self.role(conversation).model.name
 
     async def resume(self, prefix: str, open_channel: OpenChannel) -> None:

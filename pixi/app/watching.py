@@ -71,7 +71,7 @@ def _places(watched: WatchedPaths) -> tuple[Path, ...]:
 
 
 async def _settled(watched: WatchedPaths) -> Print:
-    """The fingerprint, once it stays the same."""
+    """Return the fingerprint, once it stays the same."""
     last, now = None, _fingerprint(watched)
     while now != last:
         await asyncio.sleep(_QUIET_SECONDS)

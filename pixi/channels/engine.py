@@ -81,7 +81,7 @@ class ChannelEngine(Intake, Protocol):
         ...
 
     async def waiting(self, conversation: str) -> Sequence[Message]:
-        """The messages that wait for an answer, oldest first."""
+        """Return the messages that wait for an answer, oldest first."""
         ...
 
     async def settled(self, conversation: str) -> None:
@@ -100,7 +100,7 @@ class ChannelEngine(Intake, Protocol):
         ...
 
     async def last_asked(self, conversation: str) -> Sequence[Message]:
-        """The messages that `take_back` would take out."""
+        """Return the messages that `take_back` would take out."""
         ...
 
     async def branches(self, conversation: str) -> Sequence[str]:
@@ -120,11 +120,11 @@ class ChannelEngine(Intake, Protocol):
         ...
 
     async def turns(self, conversation: str, limit: int) -> Sequence[TurnRecord]:
-        """The last turns of a conversation, oldest first."""
+        """Return the last turns of a conversation, oldest first."""
         ...
 
     async def look_back(self, turn: int) -> LookedBack | None:
-        """A turn that is over, with what stands on record of how it was asked; None: there is none."""
+        """Return a turn that is over, with what stands on record of how it was asked; None: there is none."""
         ...
 
     async def export(self, person: str) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from pixi.cli.exits import INTERRUPTED
 
 
 def main() -> int:
-    """The console script: run the command line of this process and give its exit code.
+    """Run the command line of this process and give its exit code: the console script.
 
     All else is imported inside, so that Ctrl-C is quiet from the first moment on.
     """

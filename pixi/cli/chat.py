@@ -292,7 +292,7 @@ async def _with_first(first: str, lines: AsyncIterable[str]) -> AsyncGenerator[s
 
 
 async def _prompted(lines: AsyncIterable[str]) -> AsyncGenerator[str, None]:
-    """The lines, asked for one by one: for a terminal that can do no more than that."""
+    """Yield the lines, asked for one by one: for a terminal that can do no more than that."""
     print("> ", end="", file=sys.stderr, flush=True)
     async for line in lines:
         yield line
@@ -309,7 +309,7 @@ def _first_words(settings: "Settings", persona: "Persona") -> str:
 
 
 def _model(settings: "Settings") -> str:
-    """The model as a greeting names it; no file's folder and no key is in it."""
+    """Return the model as a greeting names it; no file's folder and no key is in it."""
     from urllib.parse import urlsplit
 
     from pixi.settings.model_choice import server_of
@@ -325,7 +325,7 @@ def _model(settings: "Settings") -> str:
 
 
 def login() -> str:
-    """The name of whoever is logged in here."""
+    """Return the name of whoever is logged in here."""
     import getpass
 
     try:

@@ -255,7 +255,7 @@ def _choose(said: Sequence[str], options: Sequence[ModelOption]) -> ModelOption:
 
 
 def _label(option: ModelOption, width: int) -> "AnyFormattedText":
-    """An option on one line, or on two where the terminal is narrow."""
+    """Return an option on one line, or on two where the terminal is narrow."""
     from wcwidth import wcswidth
 
     room = width - 8  # the list's mark and number

@@ -89,7 +89,7 @@ def _aligned(cells: Sequence[str], widths: Sequence[int]) -> str:
 
 
 def _padded(cells: Sequence[str], widths: Sequence[int]) -> Iterator[str]:
-    """The cells of a row, as wide as their columns; numbers to the right."""
+    """Yield the cells of a row, as wide as their columns; numbers to the right."""
     from rich.cells import cell_len
 
     for place, (cell, width) in enumerate(zip(cells, widths, strict=True)):
@@ -137,7 +137,7 @@ def _about(each: "DatabaseState") -> str:
 
 
 def passed_over(each: "DatabaseState") -> str:
-    """The files that are no documents, in a line; "" where there are none."""
+    """Return the files that are no documents, in a line; "" where there are none."""
     commonest = sorted(each.passed_over.items(), key=lambda kind: -kind[1])
     told = ", ".join(f"{count:,} {suffix or 'without a suffix'}" for suffix, count in commonest[:_KINDS])
     more = ", …" if len(commonest) > _KINDS else ""

@@ -106,7 +106,7 @@ async def _list(tables: "CompanionTables", *, every: bool, limit: int | None) ->
 
 
 def _told(draft: "SpotDraft") -> str:
-    """A draft in lines. Strangers wrote it."""
+    """Return a draft in lines. Strangers wrote it."""
     from pixi.core.untrusted import escaped_line
 
     where = ", ".join(part for part in (draft.city, draft.state, draft.country) if part)

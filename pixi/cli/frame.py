@@ -171,7 +171,7 @@ def _dispatch(words: Sequence[str], arguments: argparse.Namespace, mask: SecretR
 
 
 def load(name: str) -> Subcommand:
-    """The module of a subcommand."""
+    """Return the module of a subcommand."""
     return cast(Subcommand, importlib.import_module(f"pixi.cli.{name}"))
 
 

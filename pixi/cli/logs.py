@@ -180,7 +180,7 @@ class _PeoplesLine:
 
 
 def _short(name: str) -> str:
-    """A logger's name as people want it: `turns` for `pixi.turns`."""
+    """Return a logger's name as people want it: `turns` for `pixi.turns`."""
     return escaped_line(name.removeprefix("pixi.") or name)
 
 

@@ -172,7 +172,7 @@ class Rehearsal:
         return next((room for room in rooms if room.name == name), None) or self._guild.channel(name)
 
     def _meant(self, text: str) -> str:
-        """The text with names after an @ as mentions."""
+        """Return the text with names after an @ as mentions."""
 
         def mention(found: re.Match[str]) -> str:
             name = found[1].casefold()

@@ -50,7 +50,7 @@ async def opened(settings: "Settings") -> "AsyncIterator[Store]":
 
 
 async def find_person(store: "Store", name: str) -> "Known":
-    """The one who is meant.
+    """Return the one who is meant.
 
     Raises:
         PixiError: nothing is kept of anybody of that id or name, or several go by it.

@@ -106,7 +106,7 @@ def chart(days: Sequence[UsageEntry], width: int) -> "Iterator[Text]":
 
 
 def _below(days: Sequence[UsageEntry], wide: int, together: int) -> str:
-    """The first and the last day, and between them how many a bar stands for."""
+    """Return the first and the last day, and between them how many a bar stands for."""
     dates = [date_of(day.day) for day in (days[0], days[-1])]
     form = "%d %b" if dates[0].year == dates[1].year else "%d %b %Y"
     first, last = (f"{each:{form}}".lstrip("0") for each in dates)

@@ -140,7 +140,7 @@ def fitting_spots(spots: Sequence[Spot], search: SpotSearch) -> tuple[Spot, ...]
 
 
 def _distance(spot: Spot, middle: tuple[float, float]) -> float:
-    """Kilometres to a spot; more than any where nobody knows where it is."""
+    """Return kilometres to a spot; more than any where nobody knows where it is."""
     if spot.latitude is None or spot.longitude is None:
         return math.inf
     return round(distance_km(middle, (spot.latitude, spot.longitude)), 2)

@@ -128,7 +128,7 @@ class Archive(Protocol):
         ...
 
     async def posts(self, query: ArchiveQuery, asking: Asker) -> FoundPosts:
-        """Posts of forums that have to do with these words, the best first; `place` names a forum."""
+        """Return posts of forums that have to do with these words, the best first; `place` names a forum."""
         ...
 
     async def read(self, where: str, asking: Asker, *, way: Way, limit: int) -> FoundMessages:

@@ -236,7 +236,7 @@ def _is_reminder(block: list[str]) -> bool:
 
 
 def _said(blocks: Iterable[list[str]], name: str) -> list[_Said] | None:
-    """The messages of a line, without what is quoted of a person; None where it does not tell whose."""
+    """Return a line's messages, without what is quoted of a person; None where it does not tell whose."""
     said: list[_Said] = []
     earlier: list[list[str]] = []
     for head, *words in blocks:

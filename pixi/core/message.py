@@ -265,7 +265,7 @@ class Card:
 
 
 def card_json(card: Card) -> dict[str, Any]:
-    """The JSON form of a card: what it is, and under `fallback` what can be drawn without knowing that."""
+    """Return a card's JSON form, and under `fallback` what can be drawn without knowing its type."""
     fallback = {
         "title": card.title,
         "text": card.text,
@@ -348,7 +348,7 @@ def told_size(size: int) -> str:
 
 
 def why_not_shown(sees: bool) -> str:
-    """Why a picture is only named; `sees`: the model could be shown it."""
+    """Tell why a picture is only named; `sees`: the model could be shown it."""
     return "there are more than can be shown" if sees else "you cannot see pictures here"
 
 

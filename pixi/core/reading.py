@@ -217,7 +217,7 @@ class ReplyReading:
         return events
 
     def close(self) -> list[CommandEvent]:
-        """Return the reply is over; gives what the parser still held, unless a limit was reached before."""
+        """End the reply; gives what the parser still held, unless a limit was reached before."""
         if self.over:
             return []
         events = [event for step in self.closing() for event in step]

@@ -171,7 +171,7 @@ class UsageEntry:
         return not (self.messages or self.writes or self.tokens or self.usage.searches)
 
     def __add__(self, other: "UsageEntry") -> "UsageEntry":
-        """Both together, on the account of the first."""
+        """Add another use, on the account of the first."""
         return replace(
             self,
             messages=self.messages + other.messages,

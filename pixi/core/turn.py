@@ -231,7 +231,7 @@ class Turn:
         return self._sources.all
 
     def request(self) -> Request:
-        """The next question: the one before and a tail. The last that may be has no tools, and no search."""
+        """Return the next question: the one before and a tail. The last one has no tools, and no search."""
         lines = (*self._before, *self._lines())
         self._state = "read"
         self.steps += 1
@@ -266,11 +266,11 @@ class Turn:
         return []
 
     def closing(self) -> Iterator[list[CommandEvent]]:
-        """The stream is over; gives what was still open in steps. What is left of it `end_round` gives."""
+        """Read on what the ended stream left open, in steps. What is left of it `end_round` gives."""
         return self._reading.closing()
 
     def end_round(self) -> list[CommandEvent]:
-        """Return the stream is over; gives what was still open, and prose if it is to be sent."""
+        """End the stream; gives what was still open, and prose if it is to be sent."""
         events = self._close_reply()
         last = self._rounds[-1]
         if last.calls and not self._reading.over:

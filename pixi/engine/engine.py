@@ -198,7 +198,7 @@ class Engine:
         return await self._ledger.bill()
 
     async def turns(self, conversation: str, limit: int) -> tuple[TurnRecord, ...]:
-        """The last turns of a conversation, oldest first.
+        """Return the last turns of a conversation, oldest first.
 
         Raises:
             StoreError: they could not be read.
@@ -207,7 +207,7 @@ class Engine:
         return await self._opened_store.turns(conversation, limit)
 
     async def look_back(self, turn: int) -> LookedBack | None:
-        """A turn that is over, with what stands on record of how it was asked; None: there is none.
+        """Return a turn that is over, with what stands on record of how it was asked; None: there is none.
 
         Raises:
             StoreError: it could not be read.
@@ -269,7 +269,7 @@ class Engine:
             await self._opened_store.withdraw(conversation, message_id)
 
     async def prefix(self, message: Message) -> tuple[Line, ...]:
-        """The lines that a model will be shown before this message: a server can read them beforehand.
+        """Return the lines that a model will be shown before this message: a server can read them beforehand.
 
         Raises:
             StoreError: the conversation could not be read.
@@ -330,7 +330,7 @@ class Engine:
         return await conversations.at(conversation).take_back()
 
     async def branches(self, conversation: str) -> tuple[str, ...]:
-        """The addresses where turns are kept that were taken out of a conversation, oldest first.
+        """Return the addresses where turns are kept that were taken out of a conversation, oldest first.
 
         `turns` tells of them; of those that were forgotten no words are left.
 
@@ -550,7 +550,7 @@ class Engine:
         tell_observers(self.settings.observers, {"event": "forgotten", "conversation": conversation})
 
     async def _ready(self) -> Conversations:
-        """The conversations; opens the store first, where none was given."""
+        """Return the conversations; opens the store first, where none was given."""
         if self._closed:
             raise PixiError("The engine is closed.")
         if self._conversations is None:

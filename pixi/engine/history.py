@@ -39,7 +39,7 @@ class History:
         return self._window is not None or self._recovered is not None
 
     def window(self, session: PersonaSession) -> Conversation | None:
-        """The window in this session; None where it must be read."""
+        """Return the window in this session; None where it must be read."""
         return self._window if self._session is session else None
 
     async def read(

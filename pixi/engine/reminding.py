@@ -166,7 +166,7 @@ def _by_person(chosen: Sequence[Memory], authors: Mapping[str, Author]) -> tuple
 def _chosen(
     known: Mapping[str, Sequence[Memory]], asked: Mapping[str, Sequence[Message]], history: Sequence[Line]
 ) -> list[Memory]:
-    """The facts that fit what their own person says, best first, within the limits."""
+    """Return the facts that fit what their own person says, best first, within the limits."""
     from pixi.text.relevance import most_relevant
 
     found: list[tuple[float, Memory]] = []

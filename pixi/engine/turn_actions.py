@@ -374,7 +374,7 @@ class TurnActions:
         self.touched = True
 
     def next_nonce(self) -> str:
-        """A name on the platform for something that is asked of people, and no act on record.
+        """Return a name on the platform for something that is asked of people, and no act on record.
 
         Raises:
             NotDone: the turn was ended.
@@ -617,12 +617,12 @@ def _is_there(recording: asyncio.Future[None]) -> bool:
 
 
 def _command(performed: Planned | None) -> str:
-    """A command as history will hold it; "" for none."""
+    """Return a command as history will hold it; "" for none."""
     return "" if performed is None else written(performed.name, performed.argument, {performed.name: ()})
 
 
 def nonce_of(turn: int, sequence: int, answered: str) -> str:
-    """The act's name on the platform: the same whenever it is tried again, and at most 25 characters.
+    """Return the act's name on the platform: the same whenever it is tried again, and at most 25 characters.
 
     The message's id is part of it: turns are counted anew in a new database, messages are not.
     """
@@ -630,7 +630,7 @@ def nonce_of(turn: int, sequence: int, answered: str) -> str:
 
 
 def typing_seconds(text: str, pace: Pace) -> float:
-    """Seconds from the first thought of a message to its posting; 0 where there is no pace to keep."""
+    """Return seconds from the first thought of a message to its posting; 0 where there is no pace to keep."""
     if pace == "off":
         return 0.0
     most, speed = _MOST_SECONDS[pace], _LETTERS_PER_SECOND[pace]

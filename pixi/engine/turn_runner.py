@@ -579,7 +579,7 @@ class TurnRunner:
 
 
 def _stand_in(ends: Sequence[Finished]) -> str | None:
-    """The model that wrote last in place of the one that was asked; None where that one wrote it all."""
+    """Return the model that wrote last in place of the asked one; None where that one wrote it all."""
     return next((end.model for end in reversed(ends) if end.model), None)
 
 
@@ -632,7 +632,7 @@ def _one_of(lines: Sequence[str], number: int) -> str:
 
 
 def _numbered(heard: Inbox) -> dict[int, str]:
-    """The messages that a persona is most likely to name."""
+    """Return the messages that a persona is most likely to name."""
     quoted = {each.number: each.id for message in heard.messages for each in message.quoted if each.number}
     return quoted | {message.number: message.id for message in heard.messages if message.number}
 

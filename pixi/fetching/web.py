@@ -174,7 +174,7 @@ async def _body(response: ClientResponse, most: int, *, cut: bool) -> bytes:
 
 
 def reason_of(error: Exception) -> str:
-    """Why a server could not be reached, in words: the texts of libraries may hold whole addresses."""
+    """Tell why a server could not be reached, in words: the texts of libraries may hold whole addresses."""
     match error:
         case ClientConnectorDNSError():
             return "there is no host of that name"

@@ -67,7 +67,7 @@ FAULTS = (
 
 
 def in_words(error: BaseException, wire: ConnectionLog) -> str:
-    """Why it did not work, in one line that names no class and no file of ours."""
+    """Tell why it did not work, in one line that names no class and no file of ours."""
     error = innermost(error)
     match error:
         case NotStarted():

@@ -179,7 +179,7 @@ class McpServer:
             pause = min(2 * pause, self._patience.longest_pause)
 
     async def _consent(self) -> None:
-        """Return once it may be run."""
+        """Wait until it may be run."""
         while (refusal := await self._refusal()) is not None:
             self._become(Waiting(refusal))
             self._tell_once(refusal)

@@ -127,7 +127,7 @@ def read_text(path: Path, what: str) -> str:
 
 
 def settings_file(config: Path | None, variables: Mapping[str, Variable], folder: Path) -> Path | None:
-    """The file to read: the one asked for, `PIXI_CONFIG`, or `pixi.toml` of the folder if it is there."""
+    """Return the file to read: the one asked for, `PIXI_CONFIG`, or the folder's `pixi.toml` if there."""
     if config is not None:
         return folder / config.expanduser()
     if "PIXI_CONFIG" in variables:

@@ -108,7 +108,7 @@ def checked(signature: Signature, arguments: Mapping[str, Any]) -> "dict[str, An
 
 
 def mended(arguments: Mapping[str, Any], schema: Schema, nullable: Collection[str] = ()) -> dict[str, Any]:
-    """The arguments as they plainly were meant; null, but for those that take it, is as good as left out."""
+    """Return arguments as they were meant; null, but for those that take it, is as good as left out."""
     required = schema.get("required", ())
     return {
         name: shaped(value, schema.get("properties", {}).get(name, {}))

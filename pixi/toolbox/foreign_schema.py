@@ -177,7 +177,7 @@ class Flattening:
         return Facts(said, within, facts.again)
 
     def _merged(self, said: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
-        """Both hold; where they disagree on a keyword, the first.
+        """Merge two that both hold; where they disagree on a keyword, the first.
 
         Raises:
             TooLarge: too many names were looked at. A long list that is repeated costs as often as it is.

@@ -347,7 +347,7 @@ class _Service(ABC):
 
     @abstractmethod
     def _search(self, words: str, language: str) -> str:
-        """The address of a search."""
+        """Return the address of a search."""
 
     @abstractmethod
     def _read(self, answer: Any) -> Iterator[FoundGif]:

@@ -303,7 +303,7 @@ class Wiki:
         return whole
 
     async def _read(self, known: Iterable[WikiPageInfo]) -> tuple[WikiPage, ...]:
-        """Pages, side by side; those that are kept and did not change are not read again."""
+        """Return pages, side by side; those that are kept and did not change are not read again."""
         known = list(known)
         tasks = [asyncio.create_task(self._page(each)) for each in known]
         try:

@@ -63,7 +63,7 @@ def check_in(body: bytes) -> str:
 
 
 def wall_of(error: WebError) -> str:
-    """Why a server refused, to be read behind its host's name."""
+    """Tell why a server refused, to be read behind its host's name."""
     check = check_in(error.body)
     if check:
         return _checked_by(check)
@@ -343,7 +343,7 @@ def _visible(text: str) -> str:
 
 
 def _rest_of(error: Json, answer: Fetched) -> float | None:
-    """Seconds that a wiki wants to rest for, where that is what an error says."""
+    """Return seconds that a wiki wants to rest for, where that is what an error says."""
     if error.get("code") not in ("maxlag", "ratelimited"):
         return None
     lag = error.get("lag")

@@ -100,7 +100,7 @@ async def check_embedding_model(settings: "Settings") -> AsyncIterator[Finding]:
 
 
 async def _models_found(subject: str, model: "ModelSettings") -> AsyncIterator[Finding]:
-    """A model, then those that are asked in its place, by their numbers."""
+    """Yield a model, then those that are asked in its place, by their numbers."""
     yield await _model_found(subject, model)
     for number, stand_in in enumerate(model.fallback, start=1):
         yield await _model_found(f"{subject}.fallback {number}", stand_in)
@@ -254,7 +254,7 @@ async def _mcp_found(
 
 
 def _left_out(server: "ToolServer", found: "ComparedTools", its: "McpSettings") -> list[str]:
-    """Why which tools cannot be offered: tried with a toolbox of its own."""
+    """Tell why which tools cannot be offered: tried with a toolbox of its own."""
     from pixi.addons.mcp import register
     from pixi.toolbox.tools import Toolbox
 
@@ -315,7 +315,7 @@ def _by_the_model(settings: "Settings") -> str:
 
 
 def _ddgs() -> str:
-    """The library's version.
+    """Return the library's version.
 
     Raises:
         ConfigError: it is not there.

@@ -219,7 +219,7 @@ def queue_routes(service: "BotService") -> Sequence[AddonRoute]:
 
 
 def _of_operators(route: AddonRoute) -> AddonRoute:
-    """A route of the companion as one of the studio, where operators decide and name nobody else."""
+    """Return a route of the companion as one of the studio, where operators decide and name nobody else."""
     path, decides = _QUEUE + route.path.removeprefix("/api/spots"), route.request
     if route.method == "GET" or decides is None:
         return replace(route, path=path, scope="operate")

@@ -137,7 +137,7 @@ def routes(service: "BotService") -> Sequence[AddonRoute]:
 
 
 async def _known(service: "BotService", caller: Caller) -> Known:
-    """The person whose id is in the path: a name is not enough here."""
+    """Return the person whose id is in the path: a name is not enough here."""
     wanted = caller.path["id"]
     found = next((each for each in await service.store.people(wanted) if each.id == wanted), None)
     if found is None:
@@ -206,7 +206,7 @@ def _addresses(kept: dict[str, Any]) -> set[str]:
 
 
 def _counted(talk: dict[str, Any]) -> dict[str, Any]:
-    """A talk of an export without its words."""
+    """Return a talk of an export without its words."""
     return {
         "address": talk["address"],
         **{part: len(talk[part]) for part in ("messages", "answers", "quoted_by_others")},

@@ -243,7 +243,7 @@ def _told(path: Path) -> Iterator[None]:
 
 
 def _bare(line: str) -> str:
-    """A line without its end."""
+    """Return a line without its end."""
     return line.rstrip("\r\n")
 
 

@@ -219,7 +219,7 @@ def routes(service: "BotService") -> Sequence[AddonRoute]:
 
 
 async def _known(service: "BotService", caller: Caller) -> ListedTalk:
-    """The talk that a path names."""
+    """Return the talk that a path names."""
     found = await service.store.listed_talk(caller.path["address"])
     if found is None:
         raise RouteError(404, "No such talk", "Nothing was said in a talk of that address.")
@@ -227,7 +227,7 @@ async def _known(service: "BotService", caller: Caller) -> ListedTalk:
 
 
 async def _whole(service: "BotService", caller: Caller) -> ListedTalk:
-    """The same, and no branch."""
+    """Return the same, and no branch."""
     found = await _known(service, caller)
     if trunk(found.address) != found.address:
         raise RouteError(422, "A branch", "This was taken out of a talk: change that talk, and it follows.")

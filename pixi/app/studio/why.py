@@ -351,7 +351,7 @@ def _found(
 
 
 def _commands(made: RebuiltRequest) -> Iterator[CommandEnded]:
-    """The commands that the history of the turn holds, in order."""
+    """Yield the commands that the history of the turn holds, in order."""
     names = made.session.capabilities.names
     for line in made.looked_back.record.lines:
         if isinstance(line, AssistantLine):

@@ -47,7 +47,7 @@ _SITS_HERE = "terminal:"
 
 
 def card_lines(card: Card) -> list[str]:
-    """A card as plain lines: the title, and what is below it indented. Nothing in it drives a terminal."""
+    """Return a card as plain lines: title first, the rest indented. Nothing in it drives a terminal."""
     return [printable_line(card.title), *(f"  {line}".rstrip() for line in _below(card))]
 
 

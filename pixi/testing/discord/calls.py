@@ -100,7 +100,7 @@ def fault(code: int) -> RefusedCall:
 
 
 def unauthorized() -> RefusedCall:
-    """Return the token is missing or wrong."""
+    """Refuse a token that is missing or wrong."""
     return RefusedCall(401, 0, "401: Unauthorized")
 
 

@@ -86,7 +86,7 @@ class SocketWire(Protocol):
     """Turns an event into what one websocket message holds."""
 
     def pack(self, data: bytes) -> bytes | str:
-        """Return text is sent as text, bytes as a binary message."""
+        """Return text to be sent as text, bytes as a binary message."""
         ...
 
 
@@ -122,7 +122,7 @@ class ZstdStream:
         self._begun = False
 
     def pack(self, data: bytes) -> bytes:
-        """Return the frame goes on: no block is the last one."""
+        """Pack a frame that goes on: no block is the last one."""
         parts = [] if self._begun else [self._HEADER]
         self._begun = True
         for start in range(0, len(data), self._BLOCK):

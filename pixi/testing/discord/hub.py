@@ -172,7 +172,7 @@ class Hub:
                     session.line.send(raw)
 
     def chosen(self, shard: int | None) -> list[GatewaySession]:
-        """Sessions of one shard, or all."""
+        """Return sessions of one shard, or all."""
         return [one for one in self.sessions.values() if shard is None or one.shard == shard]
 
     def live(self) -> list[GatewaySession]:

@@ -50,7 +50,7 @@ FileGiven = Upload | tuple[str, str, bytes]
 
 
 def uploads(files: Iterable[FileGiven]) -> list[Upload]:
-    """Files however a test names them."""
+    """Return files however a test names them."""
     return [one if isinstance(one, Upload) else Upload(*one) for one in files]
 
 

@@ -256,7 +256,7 @@ def allowed_of(fields: Json, form: Form) -> Allowed:
 
 
 def files_of(call: ApiCall, fields: Json, form: Form) -> list[Upload]:
-    """Files that came along, described by `attachments` where that names them."""
+    """Return files that came along, described by `attachments` where that names them."""
     if len(call.uploads) > MOST_FILES:
         form.wrong(("attachments",), "BASE_TYPE_MAX_LENGTH", "Must be 10 or fewer in length.")
     described = {str(one.get("id")): one for one in fields.get("attachments") or []}
