@@ -434,7 +434,7 @@ async def inspect(ref: "DatabaseRef", seconds: float, progress: Callable[[str], 
             await database.ready()
         finished = True
     except TimeoutError:
-        pass  # what it has read by now is what can be told
+        pass  # told is what it has read by now
     except ConfigError as error:
         trouble = str(error)
     finally:

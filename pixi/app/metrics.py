@@ -298,7 +298,7 @@ class Metrics(Exposition):
             ),
         }
 
-    # What is counted.
+    # Counters.
 
     def _turn_start(self, form: Form) -> None:
         self._spreads["pixi_wait_seconds"][()].add(form["waited"])

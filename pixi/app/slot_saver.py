@@ -66,7 +66,7 @@ class SlotSaver:
         with suppress(StoreError):  # then nobody can tell whether it may be kept
             await self._look()
             await model.save_slot(self._slots, self._talk)
-            await self._look()  # what another process forgot while the file was written
+            await self._look()  # another process may have forgotten it meanwhile
             return
         await asyncio.to_thread(self._slots.drop)
 

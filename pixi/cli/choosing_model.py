@@ -32,7 +32,7 @@ _NO_TALKERS = (
     "minilm",
     "bge-",
 )  # in names of models that only do something else
-_CLOUD = ("-cloud", ":cloud")  # how Ollama's names end of models that run elsewhere
+_CLOUD = ("-cloud", ":cloud")  # endings of Ollama's names of models that run elsewhere
 _MEGABIT_BYTES = 125_000  # a second
 _USUAL_MEGABITS = 50
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rich.text import Text as StyledText
 
 _FRAME_SECONDS = 1 / 20
-_FLASH_SECONDS = 0.35  # how long a command shines once it was carried out
+_FLASH_SECONDS = 0.35  # for which a command shines once it was carried out
 _ROWS = 24  # of the screen, at most
 _COLUMNS = 104
 _FEWEST_COLUMNS = 44

@@ -51,7 +51,7 @@ _LONGEST_PART = 4_000  # characters of one line: what somebody pasted is not wha
 _REASONING = re.compile(r"<think>.*?(?:</think>|\Z)", re.DOTALL)
 
 
-# What is remembered of turns that fell out of the window: what a helper is told of them, and what it said.
+# Memory of turns that fell out of the window: what a helper is told of them, and its summary.
 #
 # All of it is strangers' text: of people, and of a model that read what they wrote. So every line of theirs
 # is quoted, in what the helper is told and where its summary stands in the persona's prompt.

@@ -239,7 +239,7 @@ def _table() -> dict[tuple[LifeState, LifeEvent], LifeState]:
     on(_E.BEGUN, {_S.WAITING}, _S.UNSEEN)
     on(_E.PERFORMED, {_S.WAITING}, _S.DONE)
 
-    # What people do.
+    # People's acts.
     unseen_but_free = {_S.UNSEEN, _S.READY}
     under_way = {_S.SEEN, _S.ASKING, _S.FINISHING}
     on(_E.NEWER, unseen_but_free, _S.RESTARTING)
@@ -261,7 +261,7 @@ def _table() -> dict[tuple[LifeState, LifeEvent], LifeState]:
     on(_E.LEAVE, {_S.UNSEEN, _S.LOOKED_UP, _S.READY, _S.RESTARTING}, _S.REQUEUEING)
     on(_E.LEAVE, {_S.REQUEUEING})
 
-    # What the reply does.
+    # The reply.
     on(_E.LOOKED_UP, {_S.UNSEEN}, _S.LOOKED_UP)
     on(_E.LOOKED_UP, {_S.LOOKED_UP, _S.SEEN, _S.HOLDING})
     on(_E.ACTED, {_S.UNSEEN, _S.LOOKED_UP}, _S.SEEN)
@@ -275,7 +275,7 @@ def _table() -> dict[tuple[LifeState, LifeEvent], LifeState]:
     on(_E.WRITTEN, ENDING | {_S.HOLDING})
     on(_E.PERFORMED, _REASONS, _S.DONE)
 
-    # What goes wrong.
+    # Faults.
     on(_E.BROKE, {_S.UNSEEN, _S.LOOKED_UP})
     on(_E.BROKE, {_S.SEEN}, _S.FAILING)
     on(_E.BROKE, ENDING | {_S.HOLDING})

@@ -16,7 +16,7 @@ import unicodedata
 
 _LONGEST_NAME = 60
 
-# What a model may take for the end of a name that stands in quotation marks.
+# Marks that a model may take for the end of a name in quotation marks.
 _QUOTATION_MARKS = str.maketrans(dict.fromkeys('"＂“”„‟〝〞″', "'"))
 
 _STRUCTURE = re.compile(

@@ -161,7 +161,7 @@ def _refuse(event: str) -> NoReturn:
     raise PermissionError(f"reading a file may not do this: {event}")
 
 
-# What the Linux kernel refuses, even when the machine code of the process is a stranger's.
+# Refused by the Linux kernel, even when the machine code of the process is a stranger's.
 #
 # Two doors of the kernel, each used where it is there. **Landlock** lets the process open nothing but the
 # folders that are named to it, and those to read; newer kernels also keep it from TCP ports, and from signals

@@ -33,12 +33,12 @@ WEB_SEARCH = "web_search"
 NO_ABILITIES = Abilities()
 """The abilities of a place of which nothing is known."""
 
-_DATABASE = "database"  # how the sources of a database's tools begin
+_DATABASE = "database"  # beginning of the sources of a database's tools
 _SERVER = "mcp"  # the same of the tools of MCP servers, by the hundred
 
 _SHARE = 0.3  # of the model's context, for tools that others serve
 _LINES = 6  # the last ones of the talk, which tell what it is about
-_EARLIER = 0.4  # what those count, beside what is answered now
+_EARLIER = 0.4  # weight of earlier words, beside what is answered now
 _LONGEST_LINE = 800  # characters
 _SURE = 8  # that fit best have to be there, else it is chosen anew
 _ENOUGH = 0.4  # that a tool must fit to have to be there: about a word that few others have

@@ -25,7 +25,7 @@ from pixi.toolbox.commands import CameToNothing, Command, CommandRegistry
 from pixi.toolbox.context import Context, Draft
 from pixi.toolbox.foreign import foreign, give_up, look_at, within
 
-_ACT_SECONDS = 30.0  # how long an act that was begun may take to end when the turn is over
+_ACT_SECONDS = 30.0  # for an act that was begun to end when the turn is over
 _STOP_SECONDS = 2.0  # the same, when somebody waits for the stop
 _AT_ONCE = 4
 """Commands for which something is done ahead at the same time; others begin when they are performed."""
@@ -177,7 +177,7 @@ class CommandExecutor:
         """True if anything that was put is still to be performed."""
         return self._worker is not None
 
-    # What is left out.
+    # Dropping.
 
     def keep_open(self) -> None:
         """Finish what people see opening or being performed, and drop what comes after."""

@@ -186,7 +186,7 @@ class TurnActions:
         self._under_way = 0  # acts
         self._recording: list[asyncio.Future[None]] = []  # what is being put on record: no act is done before
         self._outcomes: list[asyncio.Future[None]] = []  # of acts, the same; but the end does not wait
-        # What is to be shown, behind what is to be recorded before.
+        # Events to show, behind the records that come before them.
         self._held: list[Callable[[], None] | asyncio.Future[None]] = []
         self._messages = 0
         self._reactions = 0
@@ -201,7 +201,7 @@ class TurnActions:
         """The place, as far as it decides what may be said there."""
         return self.channel.venue
 
-    # What commands and tools do.
+    # Acts of commands and tools.
 
     async def send(self, text: str, *, to: int = 0) -> None:
         """Say something. Nothing happens for text that is empty or blank.
@@ -329,7 +329,7 @@ class TurnActions:
         """Enter what another model used for whoever is answered."""
         self.usage.count(model, usage, prices)
 
-    # What the turn tells.
+    # Events of the turn.
 
     def show(self, event: TurnEvent) -> None:
         """Show people, and whoever looks on, what happens, once what it was held for is on record."""

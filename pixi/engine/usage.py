@@ -226,7 +226,7 @@ class UsageLedger:
         known.included = entered
         return changed
 
-    # What is used up.
+    # Limits.
 
     async def over(self, payer: UsageScope, kinds: Iterable[Kind]) -> QuotaExceeded | None:
         """Give the first quota that is used up for somebody where they are, the widest first; None: none is.

@@ -25,7 +25,7 @@ _CLOSED_4 = tuple(
             "10.0.0.0/8",  # private
             "100.64.0.0/10",  # behind a carrier's NAT; a cloud's metadata too
             "127.0.0.0/8",  # loopback
-            "168.63.129.16/32",  # what serves the machines of a cloud, though it looks public
+            "168.63.129.16/32",  # serves the machines of a cloud, though it looks public
             "169.254.0.0/16",  # link-local; the metadata of most clouds
             "172.16.0.0/12",  # private
             "192.0.0.0/24",  # protocol assignments; a cloud's metadata too

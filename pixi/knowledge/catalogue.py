@@ -192,7 +192,7 @@ class Catalogue:
         """Close it. Calling it twice does no harm."""
         self._db.close()
 
-    # What is known.
+    # Reading.
 
     def version(self) -> int:
         """Return the version of the tables; 0: there are none."""
@@ -297,7 +297,7 @@ class Catalogue:
         )
         return [(ScannedFile(path, size, mtime), bytes(hash_)) for path, size, mtime, hash_ in rows]
 
-    # What changes.
+    # Changing.
 
     def record(self, reads: Sequence[Read], gone: Sequence[str] = (), **notes: str | int) -> dict[int, Entry]:
         """Write what was read, in one transaction, and note of what the index is to be told.

@@ -15,7 +15,7 @@ from pixi.text.terms import Analysis, grams, is_corrigible, normalise, pieces, r
 if TYPE_CHECKING:
     import tantivy
 
-# Of the vocabulary, with which mistakes are corrected.
+# The vocabulary, with which mistakes are corrected.
 
 _LONG = 8
 """Letters from which on a word may hold two mistakes."""
@@ -24,7 +24,7 @@ _WORDS_LOOKED_AT = 200
 _CANDIDATES = 3
 _HEAP = 15_000_000
 
-# Of a query.
+# The query.
 
 LONGEST = 4_000
 """Characters of a query that are read; the rest of a pasted page would only blur it."""
@@ -42,7 +42,7 @@ _CORRECTED = 24
 _VARIANT = 0.5
 """Weight of a run of characters that was made of an unknown one by undoing a mistake."""
 
-# Of ranking.
+# Ranking.
 
 _TITLE = 0.3
 _GRAM = 0.15

@@ -162,7 +162,7 @@ class McpServer:
                 f"MCP server {self._name} cannot be used any more: {type(error).__name__}. Start anew."
             )
 
-    # What the one task does.
+    # Run by the one task.
 
     async def _live(self) -> None:
         loop, pause = asyncio.get_running_loop(), self._patience.first_pause

@@ -27,7 +27,7 @@ LONGEST_READING = 3_600.0
 _LAST_WORDS_SECONDS = 1.0
 # A timer that goes off so late tells that nothing went on here: what the server sent was not read either.
 _STOOD_STILL_SECONDS = 0.25
-# How much longer than expected reading may take: something else may want the processor, too.
+# Allowance for slow reading: something else may want the processor, too.
 _MARGIN = 2.0
 # A first answer that took longer tells how fast a silent server reads. A faster one tells nothing: it may
 # have had nearly all of its prompt in its cache.
@@ -125,7 +125,7 @@ class FirstWait:
         self.asked_at = self._since = self._loop.time()
         self._done = -1  # tokens that are known to be read; -1: nothing was told
         self._begun: tuple[float, int] | None = None  # the first sign of this attempt: when, and tokens
-        self._left_at = -1  # what was read when an attempt was broken off
+        self._left_at = -1  # tokens read when an attempt was broken off
         self.seconds = deadlines.first or (NEAR_SECONDS if near else FAR_SECONDS)
         self._grow(tokens)
 

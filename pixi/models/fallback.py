@@ -111,7 +111,7 @@ class FallbackModel(PushedModel):
         self._seconds = seconds
         self._clock = clock
         self._told = told
-        self._speaker = self._members[0]  # who answered last
+        self._speaker = self._members[0]  # answered last
 
     @property
     def first(self) -> Model:

@@ -37,7 +37,7 @@ _STATUS_OF_WORD = {
     "timeout_error": 504,
     "overloaded_error": 529,
 }
-_SHORTEST_SECRET = 6  # what is shorter is no secret, and would be found inside other words
+_SHORTEST_SECRET = 6  # a shorter text is no secret, and would be found inside other words
 _LONGEST_QUOTE = 300
 _LONGEST_ERROR = 64 * 1024  # bytes
 _UNKNOWN_MODEL = re.compile(

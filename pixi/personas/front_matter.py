@@ -332,7 +332,7 @@ def _checked(entries: Iterator[FrontMatterEntry], faults: list[LintError]) -> di
                 faults.append(LintError(entry.line, text))
             else:
                 by_key[entry.key] = entry
-    except LintError as fault:  # what stands below it cannot be read
+    except LintError as fault:  # the rest below it cannot be read
         faults.append(fault)
     return by_key
 

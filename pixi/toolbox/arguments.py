@@ -175,7 +175,7 @@ def _choice(value: str, choices: Sequence[Any]) -> Any:
     return alike[0] if len(alike) == 1 else value
 
 
-# What is wrong, in words.
+# Faults in words.
 
 
 def _refusal(signature: Signature, error: "ValidationError") -> str:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 ToolFunction = Callable[..., Awaitable[Any]]
 Schema = Mapping[str, Any]
 """A JSON Schema."""
-_NAME = re.compile(r"[A-Za-z_][\w-]{0,63}", re.ASCII)  # what every server takes
+_NAME = re.compile(r"[A-Za-z_][\w-]{0,63}", re.ASCII)  # every server takes these
 _SECTION = re.compile(r"(Args|Arguments|Parameters|Raises):")
 _ARGUMENT = re.compile(r"(\w+)\s*(?:\([^)]*\))?:\s*(.*)")
 LONGEST_NAME = 64

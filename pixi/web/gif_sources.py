@@ -30,8 +30,8 @@ MOST_BYTES = 8_000_000
 """Limit of one picture: every server of Discord takes so much."""
 _MOST_FILES = 10_000
 _DEEPEST = 4
-_ALMOST = 80.0  # of 100: how alike words are of which one is another form of the other
-_LEAST = 0.5  # how much of the words a picture must say, or of its own words they
+_ALMOST = 80.0  # of 100: likeness of two forms of a word
+_LEAST = 0.5  # share of the words that a picture must say, or of its own words they
 _AS_GOOD = 0.95  # of the best: such are chosen from as well
 _BEHIND = re.compile(r"[\s_.\-(]*\d{0,4}\)?$")
 """The number that tells `cat 2.gif` from `cat.gif`."""

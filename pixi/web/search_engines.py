@@ -62,7 +62,7 @@ def result_from(title: object, url: object, snippet: object) -> Result | None:
 _DUCKDUCKGO_SECONDS = 8  # for a search; the library ends by itself then
 _AT_ONCE = 2
 _REST_SECONDS = 60.0  # after it sent us away: whoever goes on asking is sent away for longer
-_TOO_OFTEN = frozenset({202, 403, 418, 429})  # how it answers whoever comes too often
+_TOO_OFTEN = frozenset({202, 403, 418, 429})  # its answers to those who come too often
 _PUZZLE = "anomaly-modal"  # the mark of the page with which it asks for a person
 _EVERYWHERE = "wt-wt"
 _SPOKEN = (

@@ -37,7 +37,7 @@ from pixi.web.wiki_api import (
 
 MOST_MEANINGS = 20
 
-# What stands on a page and is not part of what it says.
+# Parts of a page that are not its text.
 _JUNK = (
     ".mw-editsection, .navbox, .noprint, .toc, #toc, .mw-empty-elt, sup.reference, .mw-cite-backlink, "
     ".metadata, .sistersitebox, .mw-jump-link, .catlinks, style, script"

@@ -37,7 +37,7 @@ _LOOK_AGAIN_SECONDS = 30.0  # where no api was found
 _LONGEST_INFO = 200  # characters of what a wiki says
 _LINK = re.compile(rb"<link\b[^<>]{0,500}\brel=[\"']?EditURI\b[^<>]{0,500}>", re.I)
 _HREF = re.compile(rb"\bhref=[\"']?([^\"'\s>]{1,1000})", re.I)
-_NOT_HERE = frozenset({"404", "page"})  # what is told where there is no api, but may be one elsewhere
+_NOT_HERE = frozenset({"404", "page"})  # codes where there is no api, but may be one elsewhere
 _NEEDS_LOGIN = frozenset({"readapidenied", "permissiondenied", "mustbeloggedin", "notloggedin"})
 _LEFT_ALONE = frozenset({429, 503})  # of HTTP: to be asked again later
 _OFF = b"API is not enabled"
@@ -46,7 +46,7 @@ Fields = Mapping[str, str | int]
 _LONGEST_TITLE = 255
 _LONGEST_SNIPPET = 300
 _TAG = re.compile(r"<[^<>]{0,200}>")
-_LEADS = ("normalized", "converted", "redirects")  # how a title may lead to another, in this order
+_LEADS = ("normalized", "converted", "redirects")  # ways from a title to another, in this order
 
 
 def is_page(body: bytes) -> bool:

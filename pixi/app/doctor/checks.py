@@ -319,7 +319,7 @@ async def _month_found(settings: "Settings") -> Finding:
 async def _used(settings: "Settings", today: int) -> UsageEntry:
     from pixi.store.opening import open_existing
 
-    store = await open_existing(settings.store.url, lambda _: None)  # what is wrong with it, `store` tells
+    store = await open_existing(settings.store.url, lambda _: None)  # its faults are told by `store`
     if store is None:
         return UsageEntry()
     try:

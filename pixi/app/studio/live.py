@@ -153,7 +153,7 @@ _QUEUE = "/api/studio/queue"
 _DRAFTS = "/api/spots/drafts"
 
 
-# What waits for somebody's yes: drafts of the companion, and questions that personas ask people.
+# The queue: drafts of the companion, and questions that personas ask people.
 #
 # A question is the asked person's to answer, and nobody else's: it is shown here, and answered where it was
 # asked. Drafts are decided by the companion's own routes, where that addon is there.

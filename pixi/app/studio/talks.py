@@ -375,7 +375,7 @@ def _said(message: Message) -> SaidRow:
     )
 
 
-# Who speaks there.
+# The persona of a place.
 
 
 def _place(service: "BotService", address: str) -> PlaceShown:

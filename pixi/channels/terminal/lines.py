@@ -34,13 +34,13 @@ _WORDS: Mapping[str, tuple[str, str, str]] = {
 _OF_A_SOURCE = re.compile(r"(search|query)_(.+)_(?:database|wiki)")
 _LONGEST = 80  # characters of an argument
 _MOST_ARGUMENTS = 4
-_SHORT_SECONDS = 1.0  # what does not take longer is not worth a word
+_SHORT_SECONDS = 1.0  # shorter waits are not worth a word
 CHUNK_BYTES = 65_536
 _TAKEN = Failed(TAKEN_OVER)
 OWN_SECONDS = 30.0
 """Time that lines wait for the end of a reply that another window of the talk is writing."""
-_LOOK_SECONDS = 1.0  # how often it is looked whether another window has the talk
-_SOON_SECONDS = 1.0  # what does not take longer is not worth a word
+_LOOK_SECONDS = 1.0  # between looks whether another window has the talk
+_SOON_SECONDS = 1.0  # shorter waits are not worth a word
 _HELD = "a reply is being written in another window of this talk"
 _SITS_HERE = "terminal:"
 """Begins the id of whoever sits at a terminal."""

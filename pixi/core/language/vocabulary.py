@@ -89,7 +89,7 @@ _NO_SLIPS: Final = frozenset(
         "THING",
     ]
 )
-# What stands before nearly all commands.
+# The usual text before commands.
 _BEFORE: Final = ("", "\n", " ", "\n\n")
 _PEOPLE: Final = ("User", "Human")
 

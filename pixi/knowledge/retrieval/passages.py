@@ -175,7 +175,7 @@ _LEAST = 0.34  # of what a question asks for; with less a passage is about somet
 _LEAST_OF_RUNS = 0.45  # the same where words are not parted: runs of characters meet by chance more often
 _PASSAGE = 320  # characters that a passage is filled up to
 _SAMPLE = 400  # sentences that tell the language
-_CHANCE = 0.2  # what a run of characters counts that stands nowhere: mostly it is parts of two words
+_CHANCE = 0.2  # weight of a run of characters that stands nowhere: mostly it is parts of two words
 
 _Rated = tuple[float, SourceSpan]
 

@@ -236,7 +236,7 @@ class FakeChannel:
         self.thread_members[user.id] = time.time()
         writing.joined_thread(self.world, self, user)
 
-    # What people do.
+    # People's acts.
 
     async def say(
         self,
@@ -314,7 +314,7 @@ class FakeChannel:
         self.typings.append(Typing(person, time.monotonic()))
         writing.start_typing(self.world, self, person)
 
-    # What its owners do.
+    # Its owners' acts.
 
     def webhook(self, name: str = "Captain Hook") -> Webhook:
         """Return a webhook that is not the bot's."""

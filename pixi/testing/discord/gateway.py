@@ -230,7 +230,7 @@ class GatewayConnection:
         self._sent: deque[float] = deque()
         self._watch: asyncio.TimerHandle | None = None
 
-    # What the hub asks of a line.
+    # Called by the hub.
 
     def send(self, data: bytes) -> None:
         """Put something on the wire, in order."""

@@ -402,7 +402,7 @@ def _match(template: list[str], parts: list[str]) -> dict[str, str] | None:
     return ids
 
 
-# What most routes begin with.
+# The begin of most routes.
 
 
 def visible(world: World, call: ApiCall) -> FakeChannel:
