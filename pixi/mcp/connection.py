@@ -74,12 +74,10 @@ def in_words(error: BaseException, wire: ConnectionLog) -> str:
             return str(error)
         case MCPError() if is_closed(error):
             return wire.remark or "it closed the connection"
-        case MCPError() if error.code == REQUEST_TIMEOUT:
+        case _ if _timed_out(error):
             return _with(wire.remark, "it does not answer")
         case MCPError():
             return _with(wire.remark, f"it answers {one_line_of(error.message)!r}; is it an MCP server?")
-        case TimeoutError():
-            return _with(wire.remark, "it does not answer")
         case ValidationError():
             return f"it sends what the protocol does not allow: {_first(error)}"
         case httpx2.HTTPStatusError():
@@ -105,6 +103,10 @@ def innermost(error: BaseException) -> BaseException:
 def is_closed(error: MCPError) -> bool:
     """Return True if the connection ended. Servers use the same number for faults of their own."""
     return error.code == CONNECTION_CLOSED and error.message == "Connection closed"
+
+
+def _timed_out(error: BaseException) -> bool:
+    return isinstance(error, TimeoutError) or (isinstance(error, MCPError) and error.code == REQUEST_TIMEOUT)
 
 
 def _with(remark: str, said: str) -> str:
@@ -385,9 +387,7 @@ class McpConnection:
             case MCPError() if is_closed(error):
                 self._wire.end()
                 return f"{self._name} ended before it answered; it is being restarted. Try again in a moment."
-            case TimeoutError():
-                return f"{self._name} did not answer within {seconds:g} seconds."
-            case MCPError() if error.code == REQUEST_TIMEOUT:
+            case _ if _timed_out(error):
                 return f"{self._name} did not answer within {seconds:g} seconds."
             case MCPError() if error.message == "Session terminated":  # it was started anew
                 self._wire.end("it has forgotten us")
