@@ -17,7 +17,7 @@ from pixi.toolbox.context import Context
 from pixi.toolbox.results import NOTHING_FOUND
 
 RESULTS = 8
-"""How many entries a search gives unless more are asked for."""
+"""Entries that a search gives unless more are asked for."""
 
 _MOST_RESULTS = 20
 _MOST_ENTRIES = 8  # read for one question

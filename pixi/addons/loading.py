@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class AddonSource:
-    """Where an addon comes from: `name` for people, and how its `setup` is got at."""
+    """The source of an addon: `name` for people, and the way to its `setup`."""
 
     name: str
     find: Callable[[], object]
@@ -102,7 +102,7 @@ def load_addons(
 
 @dataclass(frozen=True, slots=True)
 class AddonContents:
-    """What an addon registered, by name."""
+    """Content of an addon, by name."""
 
     addon: str
     commands: tuple[str, ...]

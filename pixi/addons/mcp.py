@@ -40,7 +40,7 @@ _PASSED_OVER = (
     "$dynamicRef",
     "$recursiveRef",
 )
-"""What is left to the server: checking it here has no bound."""
+"""Keywords left to the server: checking them here has no bound."""
 
 Rule = Callable[["Validator", Any, Any, Mapping[str, Any]], Iterable["ValidationError"] | None]
 
@@ -178,7 +178,7 @@ _AT_ONCE = 20  # schemas that are written anew in a thread, before others get th
 _MOST_LEFT_OUT = 20  # that are named one by one
 
 Written = Mapping[str, AdaptedSchema | UnusableSchema]
-"""What became of the schemas of tools, by the server's names."""
+"""Adapted schemas of tools, by the server's names."""
 
 
 def source_of(server: str) -> str:

@@ -1,4 +1,4 @@
-"""What a persona remembers of people, as tools: remember, recall, forget. Each reaches their own alone."""
+"""Memory of people, as tools: remember, recall, forget. Each reaches their own alone."""
 
 import asyncio
 import re
@@ -173,7 +173,7 @@ async def drop(
 
 @dataclass(frozen=True, slots=True)
 class _Scope:
-    """What those who ask may reach.
+    """Memories in reach of those who ask.
 
     Attributes:
         whose: of whom, for the model.
@@ -283,7 +283,7 @@ async def _came_back(store: Store, context: Context, scope: _Scope, memories: Se
 
 
 def _listed(memories: Sequence[Memory], *, named: bool = False) -> str:
-    """Each with its number and day on one line, and its words quoted on the next."""
+    """List memories: number and day on one line, the words quoted on the next."""
     rows: list[str] = []
     for memory in memories:
         day = (_EPOCH + timedelta(seconds=memory.told)).date().isoformat()
@@ -293,7 +293,7 @@ def _listed(memories: Sequence[Memory], *, named: bool = False) -> str:
 
 
 def _elsewhere(scope: _Scope) -> str:
-    """That a manager does not see all. To the person themselves nothing is said: others listen."""
+    """Tell a manager that they do not see all. The person themselves is told nothing: others listen."""
     hidden = len(scope.hidden)
     return f"\n{hidden} told in private channels may not be told here." if hidden and not scope.own else ""
 

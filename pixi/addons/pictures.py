@@ -25,7 +25,7 @@ PATIENCE = 6.0
 """Seconds that the commands behind one may be held up by it."""
 
 CHOICES = 5
-"""So many of what was found are chosen from, that the same words do not always bring the same picture."""
+"""Number of hits that one is chosen from, so that the same words do not always bring the same picture."""
 
 _TRIES = 3  # files that may turn out to be no pictures
 _LONGEST_WORDS = 200

@@ -15,7 +15,7 @@ SOURCE = "server_history"
 """The source of the tools: a persona that names it gets them all."""
 
 PER_PERSON = Rate(30, 300.0)
-"""How often one person may have one of them used."""
+"""Rate limit of these tools for one person."""
 
 _MOST = 25  # messages in one result
 _MOST_POSTS = 8

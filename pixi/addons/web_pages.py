@@ -34,7 +34,7 @@ _SAYS_NOTHING = "The page does not seem to say it. Leave `question` out to read 
 
 @dataclass(frozen=True, slots=True)
 class ReadLimits:
-    """How much a model is given.
+    """Limits of reading for a model.
 
     Attributes:
         characters: of a page, at once.

@@ -28,7 +28,7 @@ _LONGEST_QUERY = 400  # characters
 
 
 class SearchBackend(Protocol):
-    """How the web is searched."""
+    """A way to search the web."""
 
     @property
     def name(self) -> str:

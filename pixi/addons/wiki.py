@@ -25,7 +25,7 @@ from pixi.web.wiki import MOST_PAGES, Wiki, WikiPage, WikiPages
 from pixi.web.wiki_api import WikiError, asked_title
 
 RESULTS = 6
-"""How many pages a search gives unless more are asked for."""
+"""Pages that a search gives unless more are asked for."""
 
 _MOST_RESULTS = 20
 _PAGES = 2  # read for a question that names none

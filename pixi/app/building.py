@@ -253,7 +253,7 @@ async def _open_bot(
     library: "DatabasePool",
     integrations: "Integrations",
 ) -> "BotService":
-    """The service, with those of the personas who can answer in it."""
+    """Return the service, with those of the personas who can answer in it."""
     from importlib.metadata import version
 
     from pixi.app.service import BotService

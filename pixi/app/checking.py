@@ -90,7 +90,7 @@ def with_missing(found: Found, missing: Sequence[LintWarning], settings: Setting
 
 
 def _unset_commands(found: LoadedPersona, settings: Settings) -> Iterator[LintWarning]:
-    """A remark for each command that the persona names and that a setting would bring."""
+    """Yield a remark for each command that the persona names and that a setting would bring."""
     is_set = {"gif": settings.gifs.engine != "off", "sticker": settings.discord.stickers}
     for name, setting in BY_SETTING.items():
         if name in (found.persona.commands or ()) and not is_set[name]:
@@ -99,7 +99,7 @@ def _unset_commands(found: LoadedPersona, settings: Settings) -> Iterator[LintWa
 
 
 def placed(path: Path, remarks: Sequence[LintWarning]) -> list[str]:
-    """Remarks as lines that name their places: `personas/wren.md:3: …`."""
+    """Return remarks as lines that name their places: `personas/wren.md:3: …`."""
     return [f"{shown(path)}:{remark.line}: {remark.text}" for remark in remarks]
 
 

@@ -11,7 +11,7 @@ from pixi.settings import GifSettings, Settings
 from pixi.web.gif_sources import GIPHY, KLIPY, GifFolder, GifSource, Giphy, Klipy
 
 BASES = {"klipy": KLIPY, "giphy": GIPHY}
-"""Where the services are."""
+"""Addresses of the services."""
 
 
 class GifIntegration:
@@ -47,7 +47,7 @@ class GifIntegration:
 
 
 def source_of(settings: GifSettings, web: Web) -> GifSource:
-    """The source that the settings name.
+    """Return the source that the settings name.
 
     Raises:
         ConfigError: it is a service, and there is no key for it.
@@ -77,4 +77,4 @@ class StickerIntegration:
             self._registered = True
 
     async def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: nothing is open."""

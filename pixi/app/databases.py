@@ -75,17 +75,17 @@ class DatabasePool:
 
     @property
     def databases(self) -> Mapping[str, "DirectoryDatabase"]:
-        """Those that are open, by name."""
+        """The open databases, by name."""
         return self._open
 
     @property
     def agent(self) -> "RetrievalAgent":
-        """Who reads entries out. There is one once a database is open, if there is to be one."""
+        """The agent that reads entries out. There is one once a database is open, if there is to be one."""
         assert self._agent is not None
         return self._agent
 
     def find(self, name: str) -> DatabaseRef:
-        """The database of a name, open or not; upper and lower case are the same.
+        """Return the database of a name, open or not; upper and lower case are the same.
 
         Raises:
             ConfigError: there is none, or the settings do not allow it; the text names the mend.
@@ -240,7 +240,7 @@ class DatabasePool:
         )
 
     async def _reader(self, settings: Settings, main: "Model | None") -> "Model":
-        """The model that reads: the one that answers, unless the settings name another."""
+        """Return the model that reads: the one that answers, unless the settings name another."""
         if main is not None and settings.helper_model == settings.model:
             return main
         chosen = {_HELPER: settings.helper_model}
@@ -292,7 +292,7 @@ async def open_library(
 
 
 def database_refs(settings: Settings) -> list[DatabaseRef]:
-    """The databases that the settings allow.
+    """Return the databases that the settings allow.
 
     Raises:
         ConfigError: one that they name is not there, or a folder cannot be read.
@@ -312,7 +312,7 @@ def folders_of(settings: Settings) -> tuple[Path, ...]:
 def open_embedder(
     chosen: EmbeddingSettings, breakers: Breakers | None = None, count: Count | None = None
 ) -> "OpenAIEmbeddings":
-    """The model of meanings that the settings name; nothing is asked of it yet.
+    """Return the model of meanings that the settings name; nothing is asked of it yet.
 
     Raises:
         ConfigError: its address or its key is nothing to ask with.
@@ -347,7 +347,7 @@ def _cache() -> Path:
 
 
 EACH_SECONDS = 3.0
-"""How long a database may go on reading while somebody waits for a list. What it has read by then is kept."""
+"""Time for a database to go on reading while somebody waits for a list. What it has read by then is kept."""
 
 ALL_SECONDS = 12.0
 """The same for all of them together."""
@@ -355,7 +355,7 @@ ALL_SECONDS = 12.0
 
 @dataclass(frozen=True, slots=True)
 class DatabaseState:
-    """What is known of a database after a short look.
+    """State of a database, after a short look.
 
     Attributes:
         ref: its name and its folder.
@@ -381,7 +381,7 @@ class DatabaseState:
 
     @property
     def state(self) -> str:
-        """How far it was read, in a word or a few."""
+        """Progress of reading, in a word or a few."""
         if self.trouble:
             return "broken"
         if self.waiting is None:
@@ -391,7 +391,7 @@ class DatabaseState:
         return "ready" if self.files else "empty"
 
     def to_json(self) -> dict[str, Any]:
-        """All of it as plain data."""
+        """Return the state as plain data."""
         return {
             "name": self.ref.name,
             "title": self.title,
@@ -434,7 +434,7 @@ async def inspect(ref: "DatabaseRef", seconds: float, progress: Callable[[str], 
             await database.ready()
         finished = True
     except TimeoutError:
-        pass  # what it has read by now is what can be told
+        pass  # told is what it has read by now
     except ConfigError as error:
         trouble = str(error)
     finally:

@@ -1,4 +1,4 @@
-"""How a program that runs for long is doing, in figures, and whether its loop stalls."""
+"""Health of a program that runs for long, in figures, and a watch for stalls of its loop."""
 
 import asyncio
 import logging
@@ -69,7 +69,7 @@ def vitals_of(engine: "Engine", pulse: "LoopMonitor", *, version: str, up_second
 
 
 def _open_files() -> int | None:
-    """How many files and sockets are open."""
+    """Count the open files and sockets."""
     try:
         return len(os.listdir(_FILES)) - 1  # the one that is open for looking
     except OSError:
@@ -77,7 +77,7 @@ def _open_files() -> int | None:
 
 
 def _megabytes() -> int | None:
-    """The memory that is in use."""
+    """Return the memory that is in use."""
     try:
         pages = int(_MEMORY.read_text(encoding="ascii").split()[1])
     except (OSError, ValueError, IndexError):
@@ -88,7 +88,7 @@ def _megabytes() -> int | None:
 _log = logging.getLogger("pixi.app")
 
 STILL_SECONDS = 1.0
-"""How long nothing may go on before it is told of."""
+"""Seconds of standstill from which it is told of."""
 
 _PAUSE = 0.5  # between two looks
 _UNKNOWN = "; what held it up let nobody look, or the whole process was stopped"
@@ -97,7 +97,7 @@ _PACKAGES = (sysconfig.get_path("purelib"), sysconfig.get_path("platlib"))
 
 
 class LoopMonitor:
-    """How quickly the loop gets to what is to be done now.
+    """Measures how quickly the loop gets to what is to be done now.
 
     Attributes:
         lag: seconds that the last sign of life took, or takes so far.
@@ -194,7 +194,7 @@ def _outermost_first(frame: FrameType | None) -> list[FrameType]:
 
 
 def _culprit(frames: list[FrameType]) -> FrameType:
-    """Whose code it is: what we called, if it is neither ours nor Python's; else what is ours."""
+    """Return the frame to blame: what we called, if it is neither ours nor Python's; else what is ours."""
     last_own = max((number for number, frame in enumerate(frames) if _is_own(frame)), default=-1)
     called = [frame for frame in frames[last_own + 1 :] if not _is_pythons(frame)]
     if called and last_own >= 0:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class IntegrationContext:
-    """What an integration is given.
+    """Context that an integration is given.
 
     Attributes:
         addon: takes commands and tools.
@@ -38,7 +38,7 @@ class IntegrationContext:
 
 
 class Integration(Protocol):
-    """One way out of the chat."""
+    """A way out of the chat."""
 
     async def apply(self, settings: Settings) -> None:
         """Bring tools and commands in line with the settings; called at the start, and when they changed.
@@ -65,7 +65,7 @@ _MODULES: Mapping[str, tuple[str, Callable[[Settings], bool]]] = {
     "StickerIntegration": ("command_integrations", lambda settings: settings.discord.stickers),
     "HistoryIntegration": ("tool_integrations", lambda settings: settings.discord.read_history),
 }
-"""By the name of an `Integration`: its module, and whether the settings want it."""
+"""Module of each `Integration` by name, and a test whether the settings want it."""
 
 _COMMANDS = "command_integrations"
 """The module of those that bring commands alone. Any model can write commands, without tools too; and as no
@@ -73,7 +73,7 @@ command is ever taken away, they count from the next start."""
 
 
 class Integrations:
-    """What personas can reach beyond the chat.
+    """The reach of personas beyond the chat.
 
     Args:
         context: what they are given.

@@ -1,4 +1,4 @@
-"""What happens in the service right now, for pages that look on: kept for a while, followed by many.
+"""Events in the service right now, for pages that look on: kept for a while, followed by many.
 
 All that is published has a kind. `turn` is what happens in turns, see `pixi.channels.observing`, with the
 words of those who talk; `talk` is told of the same talks without a word: that a turn began or ended. Parts of
@@ -23,16 +23,16 @@ from pixi.core.masking import SecretRedactor, hidden_in
 Form = dict[str, Any]
 
 KEPT_SECONDS = 600.0
-"""How long the words of a talk are kept here in which nothing happens."""
+"""Seconds for which the words of a talk in which nothing happens are kept here."""
 
 KEPT_TURNS = 5
-"""Of one talk, the latest."""
+"""Latest turns of one talk."""
 
 MOST_CHARACTERS = 200_000
-"""Of one turn that are kept; what comes after is handed to followers alone."""
+"""Limit of one turn; what comes after is handed to followers alone."""
 
 MOST_TALKS = 200
-"""How many are listed; the words of a quarter of them are kept."""
+"""Limit of the list; the words of a quarter of them are kept."""
 
 MOST_WAITING = 2_000
 """Events that wait for one follower. A reply of 500 words has some 700."""
@@ -168,7 +168,7 @@ class LiveHub:
 
     @property
     def followed(self) -> bool:
-        """Whether somebody looks on."""
+        """True if somebody looks on."""
         return bool(self._followers)
 
     def text_of(self, conversation: str, turn: int) -> list[str]:

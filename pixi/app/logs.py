@@ -37,12 +37,12 @@ def form_of(record: logging.LogRecord, mask: SecretRedactor) -> dict[str, Any]:
 
 
 def time_of(created: float) -> str:
-    """When something was logged, as JSON has it."""
+    """Return the time of a log record, in its JSON form."""
     return datetime.fromtimestamp(created).astimezone().isoformat(timespec="milliseconds")
 
 
 def message_of(record: logging.LogRecord) -> str:
-    """What is told; of an exception also its name and text, in the same line."""
+    """Return the message; of an exception also its name and text, in the same line."""
     try:
         told = record.getMessage()
     except (TypeError, ValueError, KeyError):  # somebody's text and values do not fit
@@ -55,20 +55,20 @@ def message_of(record: logging.LogRecord) -> str:
 
 
 def trace_of(record: logging.LogRecord) -> str:
-    """Its traceback; "" where there is none."""
+    """Return the traceback; "" where there is none."""
     if not record.exc_info or record.exc_info[1] is None:
         return ""
     return logging.Formatter().formatException(record.exc_info)
 
 
 def _name(key: object) -> str:
-    """The name of a field; one that could stand in code is harmless already."""
+    """Return the name of a field; one that could stand in code is harmless already."""
     name = str(key)
     return name if name.isidentifier() else escaped_line(name)
 
 
 def harmless_value(value: object, mask: SecretRedactor) -> object:
-    """The value as plain data, with every text in it made harmless."""
+    """Return the value as plain data, with every text in it made harmless."""
     if isinstance(value, Mapping):
         return {_name(key): harmless_value(inner, mask) for key, inner in value.items()}
     if isinstance(value, list | tuple | set | frozenset):

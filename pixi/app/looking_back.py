@@ -123,7 +123,7 @@ def rebuilt(session: PersonaSession, looked_back: LookedBack) -> RebuiltRequest:
 
 
 def _changed(made: RebuiltRequest, framing: Framing) -> frozenset[str]:
-    """The parts that are not as they were sent."""
+    """Return the parts that are not as they were sent."""
     said = [made.said] if made.said else []
     parts = {
         "prefix": digest_of(made.prefix) == framing.prefix,
@@ -137,7 +137,7 @@ def _changed(made: RebuiltRequest, framing: Framing) -> frozenset[str]:
 def _offered(
     session: PersonaSession, framing: Framing | None
 ) -> tuple[tuple[ToolSchema, ...], tuple[str, ...]]:
-    """The tools that were offered, as they are now, and the names of those that are there no more."""
+    """Return the tools that were offered, as they are now, and the names of those that are there no more."""
     capabilities = session.capabilities
     if framing is None:
         return (capabilities.schemas if session.role.model.traits.tools else ()), ()
@@ -154,7 +154,7 @@ def _answered(looked_back: LookedBack) -> Message:
 
 
 def _by_turn(lines: Sequence[Line], past: Iterable[PastTurn]) -> tuple[PastTurn, ...]:
-    """The lines of a window by turns, each of which begins with a user line."""
+    """Return the lines of a window by turns, each of which begins with a user line."""
     starts = [number for number, line in enumerate(lines) if isinstance(line, UserLine)]
     ends = [*starts[1:], len(lines)][: len(starts)]
     ids = [turn.id for turn in past if isinstance(next(iter(turn.lines), None), UserLine)]

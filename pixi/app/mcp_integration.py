@@ -43,7 +43,7 @@ def require_sdk() -> None:
 
 
 def lock_of(settings: Settings) -> LockFile:
-    """The lock file, which lies beside the settings file."""
+    """Return the lock file, which lies beside the settings file."""
     return LockFile((settings.origin or Path(FILE_NAME)).with_name(FILE_NAME))
 
 
@@ -85,7 +85,7 @@ def _refuse_others(title: str, its: McpSettings, keys: tuple[str, ...], home: st
 
 
 _GRACE_SECONDS = 1.0
-"""How long a start waits for servers: those that are quick are there for the first message, others join."""
+"""Time that a start waits for servers: quick ones are there for the first message, others join."""
 
 _MOST_LINES = 100  # told of the tools of one server: the words of some are another each time
 
@@ -134,7 +134,7 @@ class McpIntegration:
 
     @property
     def servers(self) -> Mapping[str, McpServer]:
-        """Those that the settings name, as they are now."""
+        """The servers that the settings name now."""
         return self._servers
 
     async def close(self) -> None:
@@ -185,7 +185,7 @@ class McpIntegration:
 
 
 def _source(name: str) -> str:
-    """The source of a server's tools: a persona that names it gets them all."""
+    """Return the source of a server's tools: a persona that names it gets them all."""
     return f"mcp:{name}"
 
 
@@ -199,7 +199,7 @@ async def _settled(servers: Iterable[McpServer]) -> None:
 
 
 SECONDS = 60.0
-"""How long a server may take to start and list its tools."""
+"""Time for a server to start and list its tools."""
 
 _MOST_DIFF_LINES = 2_000  # of what differs in one tool; more than what is kept of it can have in earnest
 
@@ -237,7 +237,7 @@ def _differing(before: str, now: str) -> Iterator[str]:
 
 
 def _spread(schema: str) -> str:
-    """A schema on lines of its own; as it is where it was cut."""
+    """Return a schema on lines of its own; as it is where it was cut."""
     try:
         return json.dumps(json.loads(schema), indent=2, ensure_ascii=False)
     except (ValueError, RecursionError):

@@ -111,12 +111,12 @@ FIGURES = {
 
 
 OF_GATEWAYS = frozenset({"pixi_messages_recorded", "pixi_discord_requests"})
-"""What gateways count."""
+"""Metrics of gateways."""
 
 OF_TURNS = frozenset(
     name for name, each in FIGURES.items() if each.kind != "gauge" and name != "pixi_messages_recorded"
 )
-"""What is counted where turns are."""
+"""Metrics of processes that run turns."""
 
 
 def process_gauges(*, version: str, draining: bool, lag: float, longest_lag: float) -> dict[str, Values]:
@@ -266,7 +266,7 @@ class Metrics(Exposition):
 
     @property
     def begun(self) -> bool:
-        """Whether turns are counted."""
+        """True if turns are counted."""
         return self.observe in self._engine.settings.observers
 
     def begin(self) -> None:
@@ -298,7 +298,7 @@ class Metrics(Exposition):
             ),
         }
 
-    # What is counted.
+    # Counters.
 
     def _turn_start(self, form: Form) -> None:
         self._spreads["pixi_wait_seconds"][()].add(form["waited"])

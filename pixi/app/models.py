@@ -65,7 +65,7 @@ def door_to(
     retries: "Retries | None" = None,
     breakers: "Breakers | None" = None,
 ) -> "ServerModel":
-    """The door to a model at a server.
+    """Return the door to a model at a server.
 
     Args:
         chosen: the model's settings.
@@ -130,7 +130,7 @@ def _base_url(chosen: ModelSettings, api: Api) -> str:
 
 
 def _body_fields(chosen: ModelSettings, *, native: bool) -> dict[str, object]:
-    """The fields that are added to each request: how the model samples, and `extra_body`.
+    """Return the fields that are added to each request: how the model samples, and `extra_body`.
 
     Raises:
         ConfigError: it is to sample in a way that its server's API has no words for.
@@ -199,7 +199,7 @@ async def open_model(
 
 
 class _Opening:
-    """How models are opened; see `open_model`."""
+    """Opens models; see `open_model`."""
 
     def __init__(
         self, turn_seconds: float, progress: Reporter, breakers: Breakers, remark: Reporter, *, native: bool
@@ -211,7 +211,7 @@ class _Opening:
         self._native = native
 
     async def all_of(self, first: ModelSettings, *others: ModelSettings) -> "Model":
-        """The models of a list, as one.
+        """Return the models of a list, as one.
 
         The window fits the smallest context of those at servers. One that runs here is given what it can
         hold: a small model that is there for the worst case takes nothing from the others.
@@ -294,7 +294,7 @@ class _Opening:
 
 
 def _file_of(chosen: ModelSettings) -> Path | None:
-    """The file of a model that runs here; None: the bundled one."""
+    """Return the file of a model that runs here; None: the bundled one."""
     return None if chosen.name == "local" else Path(chosen.name)
 
 
@@ -316,7 +316,7 @@ def _check_runtime(chosen: tuple[ModelSettings, ...]) -> None:
 
 
 async def _only_model(server: "ServerModel") -> str:
-    """The one model that a server lists, where the settings name none. `server` is closed.
+    """Return the one model that a server lists, where the settings name none. `server` is closed.
 
     Raises:
         ConfigError: it lists none or several.
@@ -369,7 +369,7 @@ class ModelPool:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """All that may be chosen, the default first."""
+        """Models to choose from, the default first."""
         return tuple(self._chosen)
 
     @property
@@ -379,7 +379,7 @@ class ModelPool:
 
     @property
     def answers(self) -> bool:
-        """Whether the default model may be asked now, or one that stands in for it.
+        """True if the default model may be asked now, or one that stands in for it.
 
         That is one which runs here, or whose server's breaker lets a request through.
         """
@@ -391,11 +391,11 @@ class ModelPool:
 
     @property
     def failing(self) -> dict[str, bool]:
-        """Whether each server that was asked is known to fail, by host and port."""
+        """Known state of each server that was asked, by host and port: True if it fails."""
         return self._breakers.open
 
     def get(self, name: str) -> Model:
-        """The model of that name if it is open, else the default."""
+        """Return the model of that name if it is open, else the default."""
         return self._open.get(name) or self.default
 
     async def open_default(self) -> None:
@@ -460,7 +460,7 @@ class ModelPool:
         await asyncio.gather(*self._retired, return_exceptions=True)
 
     def _place_of(self, chosen: ModelSettings) -> str:
-        """The host and port of a model's server, by which its breaker is known."""
+        """Return the host and port of a model's server, by which its breaker is known."""
         import yarl
 
         url = yarl.URL(_base_url(chosen, api_of(chosen, native=self._native)).strip())
@@ -498,5 +498,5 @@ class ModelPool:
 
 
 def chosen_models(settings: Settings) -> dict[str, ModelSettings]:
-    """The models of the settings by name: `[model]`, then each `[models.NAME]`."""
+    """Return the models of the settings by name: `[model]`, then each `[models.NAME]`."""
     return {DEFAULT_MODEL: settings.model, **settings.models}

@@ -11,37 +11,19 @@ import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from ipaddress import ip_address
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from pixi.settings.rules import cannot_listen, url_of
 
 if TYPE_CHECKING:
-    from pixi.app.metrics import Exposition
-    from pixi.settings import Settings
+    from pixi.app.cluster.gateway import GatewayService
+    from pixi.app.service import BotService
 
 _log = logging.getLogger("pixi.app")
 
 
-class Monitored(Protocol):
-    """A service that can be watched: a `BotService`, or a `GatewayService`."""
-
-    @property
-    def settings(self) -> "Settings":
-        """The settings of now."""
-        ...
-
-    @property
-    def metrics(self) -> "Exposition":
-        """The figures for Prometheus."""
-        ...
-
-    async def unready(self) -> str:
-        """Say in a line why nothing new can be done just now; "" where it can."""
-        ...
-
-
 @asynccontextmanager
-async def monitoring_port(service: Monitored) -> AsyncGenerator[None, None]:
+async def monitoring_port(service: "BotService | GatewayService") -> AsyncGenerator[None, None]:
     """Open the port of `[monitoring]`, if there is one, until the block is left. From then on turns count.
 
     Raises:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class PersonaSet:
-    """Who there is.
+    """A set of personas.
 
     Attributes:
         personas: by the names of their files, without the ending.
@@ -37,7 +37,7 @@ class PersonaSet:
 
 
 def find_persona(settings: Settings) -> Persona:
-    """The persona that the settings name.
+    """Return the persona that the settings name.
 
     Raises:
         ConfigError: there is none of that name, or its file is broken.
@@ -99,7 +99,7 @@ def read_personas(settings: Settings, before: PersonaSet | None = None) -> Perso
 def fitting(
     persona_set: PersonaSet, check: Callable[[Persona], None], before: PersonaSet | None = None
 ) -> PersonaSet:
-    """Those of a set who could answer.
+    """Return those of a set who could answer.
 
     Args:
         persona_set: as it was read.
@@ -127,7 +127,7 @@ def fitting(
 
 
 def _name_among(known: Mapping[str, Persona], wanted: str) -> str:
-    """The name of a file by it or by the name of the persona; "" if there is none."""
+    """Return the name of a file by it or by the name of the persona; "" if there is none."""
     keys = (wanted.casefold(), Path(wanted).stem.casefold())
     names = (name for name, each in known.items() if name.casefold() in keys or each.name.casefold() in keys)
     return next(names, "")

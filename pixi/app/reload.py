@@ -3,17 +3,21 @@
 import asyncio
 import dataclasses
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING
 
-from pixi.app.personas import PersonaSet, folders_of, read_personas
+from pixi.app.personas import folders_of, read_personas
 from pixi.app.watching import WatchedPaths, changes
 from pixi.core.errors import ConfigError, PixiError
 from pixi.core.persona import Persona
 from pixi.settings import EmbeddingSettings, GifSettings, HttpSettings, MonitoringSettings, Settings
 from pixi.settings.sources import FILE_NAME
+
+if TYPE_CHECKING:
+    from pixi.app.cluster.gateway import GatewayService
+    from pixi.app.service import BotService
 
 NEED_RESTART = frozenset(
     {
@@ -38,7 +42,7 @@ _NO_SETTINGS = {"origin", "sources"}
 
 
 def changed_keys(before: Settings, after: Settings) -> tuple[str, ...]:
-    """The keys whose values differ; of a further model that came or went, the section."""
+    """Return the keys whose values differ; of a further model that came or went, the section."""
     keys = tuple(_changed(before, after))
     # What the helper has of the main model is not told twice.
     return tuple(
@@ -83,38 +87,6 @@ def changed_personas(before: Mapping[str, Persona], after: Mapping[str, Persona]
 _log = logging.getLogger("pixi.settings")
 
 
-class Reloadable(Protocol):
-    """What goes by settings and personas: a `BotService`, or a `GatewayService`.
-
-    Attributes:
-        look: reads them again, and gives why nothing changed, or ""; None: nobody watches the files.
-    """
-
-    look: Callable[[], Awaitable[str]] | None
-
-    @property
-    def settings(self) -> Settings:
-        """What holds now."""
-        ...
-
-    @property
-    def persona_set(self) -> PersonaSet:
-        """Who there is now."""
-        ...
-
-    async def extend(self, settings: Settings) -> None:
-        """Reach what new settings want reached, so that personas can name it."""
-        ...
-
-    async def admit(self, persona_set: PersonaSet, before: PersonaSet | None = None) -> PersonaSet:
-        """Give those of a set who could answer here."""
-        ...
-
-    async def change(self, settings: Settings, persona_set: PersonaSet) -> None:
-        """Go by new settings and personas from now on."""
-        ...
-
-
 class SettingsReloader:
     """Keeps a service to what its files say.
 
@@ -124,7 +96,9 @@ class SettingsReloader:
         folder: where the settings file and `.env` are looked for.
     """
 
-    def __init__(self, service: Reloadable, read: Callable[[], Settings], folder: Path) -> None:
+    def __init__(
+        self, service: "BotService | GatewayService", read: Callable[[], Settings], folder: Path
+    ) -> None:
         self._service = service
         self._read = read
         self._folder = folder
@@ -198,7 +172,7 @@ class SettingsReloader:
 
 @asynccontextmanager
 async def reloading(
-    service: Reloadable, read: Callable[[], Settings], folder: Path | None = None
+    service: "BotService | GatewayService", read: Callable[[], Settings], folder: Path | None = None
 ) -> AsyncGenerator[None, None]:
     """Keep a service to what its files say, as long as the block lasts; see `SettingsReloader`."""
     it = SettingsReloader(service, read, folder or Path())

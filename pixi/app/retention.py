@@ -1,4 +1,4 @@
-"""What is kept how long: old words and forgotten people leave the store, the memory and files beside it."""
+"""Retention: old words and forgotten people leave the store, the memory and files beside it."""
 
 import asyncio
 import logging
@@ -41,7 +41,7 @@ def forget_typed() -> None:
 _log = logging.getLogger("pixi.store")
 
 LOOK_SECONDS = 1.0
-"""How long what another process had forgotten may stay in memory."""
+"""Time for which words that another process had forgotten may stay in memory."""
 
 _DAY = 86_400.0
 _AGAIN_SECONDS = 3_600.0
@@ -95,7 +95,7 @@ async def _evict(engine: "Engine", follow: Callable[[int], Awaitable[None]]) -> 
 
 
 async def _forget_daily(store: "Store", keep_days: Callable[[], int | None]) -> None:
-    """At the start, and then once a day: more often while that does not work."""
+    """Forget at the start, and then once a day: more often while that does not work."""
     while True:
         wait = _DAY
         if (days := keep_days()) is not None:

@@ -1,4 +1,4 @@
-"""What stands behind Discord and HTTP: the engine, the store, the personas and the models, as one service."""
+"""The service behind Discord and HTTP: the engine, the store, the personas and the models."""
 
 import asyncio
 import time
@@ -100,12 +100,12 @@ class BotService:
 
     @property
     def rules(self) -> Rules:
-        """What the operator decided."""
+        """The operator's rules."""
         return self._settings.discord
 
     @property
     def settings(self) -> Settings:
-        """All that the operator decided."""
+        """The operator's settings."""
         return self._settings
 
     @property
@@ -115,7 +115,7 @@ class BotService:
 
     @property
     def personas(self) -> Mapping[str, Persona]:
-        """All there are, by the names of their files."""
+        """The personas, by the names of their files."""
         return self.persona_set.personas
 
     @property
@@ -130,7 +130,7 @@ class BotService:
 
     @property
     def up_seconds(self) -> float:
-        """How long it has stood."""
+        """Seconds since the start."""
         return time.monotonic() - self._began
 
     @property
@@ -139,11 +139,11 @@ class BotService:
         return self._models.default
 
     def sees(self, channel: str) -> bool:
-        """Whether the model that writes in that channel can be shown pictures."""
+        """Tell whether the model that writes in that channel can be shown pictures."""
         return self._models.get(self.place(channel).model).traits.vision
 
     def role(self, conversation: str) -> Role:
-        """Who speaks in a conversation, and on which model.
+        """Return the persona of a conversation, and its model.
 
         The default persona stands in for one whose file is gone. Elsewhere than on Discord
         its name stands last in the address.
@@ -156,7 +156,7 @@ class BotService:
         return Role(persona, self._models.get(self.place(self.chosen_at(conversation)).model))
 
     async def admit(self, persona_set: PersonaSet, before: PersonaSet | None = None) -> PersonaSet:
-        """Those of a set who could answer here, once the databases that they name are open.
+        """Return those of a set who could answer here, once the databases that they name are open.
 
         Args:
             before: who there was until now: a persona that could not answer stays as it was.
@@ -233,7 +233,7 @@ class BotService:
         return reply.strip() or None
 
     def model_of(self, conversation: str, /) -> str:
-        """The name of the model that writes in a conversation."""
+        """Return the name of the model that writes in a conversation."""
         return self.role(conversation).model.name
 
     async def resume(self, prefix: str, open_channel: OpenChannel) -> None:
@@ -277,7 +277,7 @@ class BotService:
         return str(ConversationAddress(address.bot, address.channel))
 
     def place(self, channel: str) -> ChannelConfig:
-        """What holds there; the default place where nobody chose."""
+        """Return the settings of a channel; the default ones where nobody chose."""
         return self._places.get(channel, ChannelConfig())
 
     async def set_place(self, channel: str, place: ChannelConfig) -> None:
@@ -311,7 +311,7 @@ class BotService:
         return f"The ${bill.month_dollars:,.2f} of this month are spent: raise month_dollars to go on."
 
     async def status(self, payer: UsageScope) -> BotStatus:
-        """How the program is doing, and what is left for whoever asks."""
+        """Return the state of the program, and what is left for whoever asks."""
         today = await self._store.tally(ALL_ADDRESSES, time.time() - _DAY)
         bill = await self.engine.bill()
         return BotStatus(

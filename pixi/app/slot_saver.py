@@ -25,7 +25,7 @@ def slots_of(store_url: str) -> SavedSlots | None:
 
 
 class SlotSaver:
-    """What is saved of the talks in a store. Made by `saved_slot`.
+    """Saves the model's state of the talks in a store. Made by `saved_slot`.
 
     Args:
         slots: the files; None: nothing is kept.
@@ -66,7 +66,7 @@ class SlotSaver:
         with suppress(StoreError):  # then nobody can tell whether it may be kept
             await self._look()
             await model.save_slot(self._slots, self._talk)
-            await self._look()  # what another process forgot while the file was written
+            await self._look()  # another process may have forgotten it meanwhile
             return
         await asyncio.to_thread(self._slots.drop)
 

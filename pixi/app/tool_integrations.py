@@ -141,7 +141,7 @@ class SearchIntegration:
 
 
 def _price(wanted: WebSearchSettings) -> float | None:
-    """Of one search by the tool. Nobody pays for DuckDuckGo, nor for a server of one's own."""
+    """Return the price of one search. Nobody pays for DuckDuckGo, nor for a server of one's own."""
     if wanted.engine == "native":
         return 0.0  # the tool asks DuckDuckGo then
     return 0.0 if wanted.price is None and wanted.engine != "mcp" else wanted.price

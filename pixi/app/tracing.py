@@ -136,7 +136,7 @@ class _Trace:
         self.request: Span | None = None  # of the request that is under way
         self.commands: dict[int, Span] = {}  # of all commands, by their numbers
         self.tools: dict[str, Span] = {}  # of calls under way, by their ids
-        self.said: list[str] = []  # what the model wrote in this request, where words are wanted
+        self.said: list[str] = []  # the model's text in this request, where words are wanted
         self.over = False  # the turn is begun again: it ends as soon as the model's stream does
 
 

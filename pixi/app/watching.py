@@ -9,17 +9,17 @@ from pathlib import Path
 import watchfiles
 
 _QUIET_SECONDS = 0.2
-"""How long nothing may happen before a change is told: editors write in several steps."""
+"""Quiet time before a change is told: editors write in several steps."""
 
 _LOOK_SECONDS = 2.0
-"""How often to look where the system tells nothing, as with folders of another machine."""
+"""Interval of looking where the system tells nothing, as with folders of another machine."""
 
 Print = Mapping[Path, tuple[int, int, int]]
 
 
 @dataclass(frozen=True, slots=True)
 class WatchedPaths:
-    """What is watched: files, there or not, folders of Markdown files, names of the folders in a parent."""
+    """Paths to watch: files, there or not, folders of Markdown files, names of folders in a parent."""
 
     files: tuple[Path, ...] = ()
     folders: tuple[Path, ...] = ()
@@ -71,7 +71,7 @@ def _places(watched: WatchedPaths) -> tuple[Path, ...]:
 
 
 async def _settled(watched: WatchedPaths) -> Print:
-    """The fingerprint, once it stays the same."""
+    """Return the fingerprint, once it stays the same."""
     last, now = None, _fingerprint(watched)
     while now != last:
         await asyncio.sleep(_QUIET_SECONDS)

@@ -1,1 +1,1 @@
-"""Where people are: each channel turns its world into `Message` and performs acts. None knows the engine."""
+"""Channels to people: each turns its world into `Message` and performs acts. None knows the engine."""

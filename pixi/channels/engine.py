@@ -1,4 +1,4 @@
-"""What channels ask of the engine, which they do not know: one door for terminals, Discord and HTTP."""
+"""Protocols of the engine for channels, which do not know it: for terminals, Discord and HTTP."""
 
 from collections.abc import Sequence
 from typing import Any, Protocol
@@ -52,16 +52,16 @@ class ChannelEngine(Intake, Protocol):
 
     @property
     def model(self) -> Model:
-        """Who writes."""
+        """The model that writes."""
         ...
 
     @property
     def persona(self) -> Persona:
-        """Who they are."""
+        """The persona that answers."""
         ...
 
     async def owned_elsewhere(self, conversation: str) -> bool:
-        """Whether another window or program has the conversation, be it idle or not."""
+        """Tell whether another window or program has the conversation, be it idle or not."""
         ...
 
     async def own(self, conversation: str, *, seconds: float = 0.0) -> None:
@@ -81,7 +81,7 @@ class ChannelEngine(Intake, Protocol):
         ...
 
     async def waiting(self, conversation: str) -> Sequence[Message]:
-        """The messages that wait for an answer, oldest first."""
+        """Return the messages that wait for an answer, oldest first."""
         ...
 
     async def settled(self, conversation: str) -> None:
@@ -100,7 +100,7 @@ class ChannelEngine(Intake, Protocol):
         ...
 
     async def last_asked(self, conversation: str) -> Sequence[Message]:
-        """The messages that `take_back` would take out."""
+        """Return the messages that `take_back` would take out."""
         ...
 
     async def branches(self, conversation: str) -> Sequence[str]:
@@ -112,21 +112,21 @@ class ChannelEngine(Intake, Protocol):
         ...
 
     async def shares(self, payer: UsageScope) -> Sequence[QuotaUsage]:
-        """What was used today of all that is limited for somebody where they are."""
+        """Return today's use of all limits of somebody where they are."""
         ...
 
     async def bill(self) -> UsageReport:
-        """What was used today and in this month."""
+        """Return the use of today and of this month."""
         ...
 
     async def turns(self, conversation: str, limit: int) -> Sequence[TurnRecord]:
-        """The last turns of a conversation, oldest first."""
+        """Return the last turns of a conversation, oldest first."""
         ...
 
     async def look_back(self, turn: int) -> LookedBack | None:
-        """A turn that is over, with what stands on record of how it was asked; None: there is none."""
+        """Return a turn that is over, with what stands on record of how it was asked; None: there is none."""
         ...
 
     async def export(self, person: str) -> dict[str, Any]:
-        """All that is kept of a person, as plain data."""
+        """Export the data of a person, as plain data."""
         ...

@@ -39,7 +39,7 @@ class GatheringChannel(Channel):
         return None
 
     async def sent_before(self, text: str, *, nonce: str, after: str) -> str | None:
-        """Only what was kept last is known. Raises `ChannelForgot` for what an earlier process said."""
+        """Look up what was kept last. Raises `ChannelForgot` for what an earlier process said."""
         if nonce != self._nonce:
             raise ChannelForgot("what was said earlier cannot be looked at.")
         return nonce

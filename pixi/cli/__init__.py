@@ -6,7 +6,7 @@ from pixi.cli.exits import INTERRUPTED
 
 
 def main() -> int:
-    """The console script: run the command line of this process and give its exit code.
+    """Run the command line of this process and give its exit code: the console script.
 
     All else is imported inside, so that Ctrl-C is quiet from the first moment on.
     """
@@ -22,7 +22,7 @@ def main() -> int:
 
 
 def _shut_quietly() -> None:
-    """From here on nothing is worth a word: neither a second Ctrl-C nor output that nobody reads."""
+    """Shut down in silence: neither a second Ctrl-C nor output that nobody reads is worth a word."""
     import os
     import signal
 

@@ -3,7 +3,6 @@
 import argparse
 from collections.abc import Sequence
 from datetime import datetime
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pixi.core.untrusted import escaped_line, json_line
@@ -36,7 +35,7 @@ def run(arguments: argparse.Namespace) -> int:
     from pixi.cli.running import run_async
     from pixi.settings import load
 
-    settings = load(Path(arguments.config) if arguments.config else None)
+    settings = load(arguments.config)
     return run_async(_list(settings.store.url, arguments.limit, as_json=arguments.json))
 
 

@@ -91,7 +91,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 @dataclass(frozen=True, slots=True)
 class ChatChoice:
-    """Who answers, on what: settings above all others, and the name of a further model; "": `[model]`."""
+    """Choice of persona and model: settings above all others, and a further model's name; "": `[model]`."""
 
     overrides: Mapping[str, str | None]
     further: str = ""
@@ -106,11 +106,10 @@ class ChatChoice:
         from pixi.cli.choosing_model import chosen_model
         from pixi.settings import load
 
-        config = Path(arguments.config) if arguments.config else None
-        settings = load(config, overrides=self.overrides)
+        settings = load(arguments.config, overrides=self.overrides)
         if self.further:
             return replace(settings, model=settings.models[self.further])
-        return load(config, overrides={**self.overrides, **chosen_model(settings, asks=asks)})
+        return load(arguments.config, overrides={**self.overrides, **chosen_model(settings, asks=asks)})
 
     def changed(self, wants: "TalkChange", settings: "Settings") -> "ChatChoice":
         """Return what a person chose instead, while they talked by these settings.
@@ -293,7 +292,7 @@ async def _with_first(first: str, lines: AsyncIterable[str]) -> AsyncGenerator[s
 
 
 async def _prompted(lines: AsyncIterable[str]) -> AsyncGenerator[str, None]:
-    """The lines, asked for one by one: for a terminal that can do no more than that."""
+    """Yield the lines, asked for one by one: for a terminal that can do no more than that."""
     print("> ", end="", file=sys.stderr, flush=True)
     async for line in lines:
         yield line
@@ -310,7 +309,7 @@ def _first_words(settings: "Settings", persona: "Persona") -> str:
 
 
 def _model(settings: "Settings") -> str:
-    """The model as a greeting names it; no file's folder and no key is in it."""
+    """Return the model as a greeting names it; no file's folder and no key is in it."""
     from urllib.parse import urlsplit
 
     from pixi.settings.model_choice import server_of
@@ -326,7 +325,7 @@ def _model(settings: "Settings") -> str:
 
 
 def login() -> str:
-    """The name of whoever is logged in here."""
+    """Return the name of whoever is logged in here."""
     import getpass
 
     try:

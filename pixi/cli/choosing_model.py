@@ -32,7 +32,7 @@ _NO_TALKERS = (
     "minilm",
     "bge-",
 )  # in names of models that only do something else
-_CLOUD = ("-cloud", ":cloud")  # how Ollama's names end of models that run elsewhere
+_CLOUD = ("-cloud", ":cloud")  # endings of Ollama's names of models that run elsewhere
 _MEGABIT_BYTES = 125_000  # a second
 _USUAL_MEGABITS = 50
 
@@ -255,7 +255,7 @@ def _choose(said: Sequence[str], options: Sequence[ModelOption]) -> ModelOption:
 
 
 def _label(option: ModelOption, width: int) -> "AnyFormattedText":
-    """An option on one line, or on two where the terminal is narrow."""
+    """Return an option on one line, or on two where the terminal is narrow."""
     from wcwidth import wcswidth
 
     room = width - 8  # the list's mark and number

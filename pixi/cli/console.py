@@ -1,4 +1,4 @@
-"""What subcommands show on the console: lines without secrets, and a spinner while something takes long."""
+"""Output of subcommands: lines without secrets, and a spinner while something takes long."""
 
 import re
 import sys

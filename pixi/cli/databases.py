@@ -2,7 +2,6 @@
 
 import argparse
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pixi.cli.exits import FAILED, FINE
@@ -42,7 +41,7 @@ def run(arguments: argparse.Namespace) -> int:
     from pixi.cli.running import run_async
     from pixi.settings import load
 
-    settings = load(Path(arguments.config) if arguments.config else None)
+    settings = load(arguments.config)
     return run_async(_list(settings, as_json=arguments.json, check=arguments.check))
 
 
@@ -90,7 +89,7 @@ def _aligned(cells: Sequence[str], widths: Sequence[int]) -> str:
 
 
 def _padded(cells: Sequence[str], widths: Sequence[int]) -> Iterator[str]:
-    """The cells of a row, as wide as their columns; numbers to the right."""
+    """Yield the cells of a row, as wide as their columns; numbers to the right."""
     from rich.cells import cell_len
 
     for place, (cell, width) in enumerate(zip(cells, widths, strict=True)):
@@ -138,7 +137,7 @@ def _about(each: "DatabaseState") -> str:
 
 
 def passed_over(each: "DatabaseState") -> str:
-    """The files that are no documents, in a line; "" where there are none."""
+    """Return the files that are no documents, in a line; "" where there are none."""
     commonest = sorted(each.passed_over.items(), key=lambda kind: -kind[1])
     told = ", ".join(f"{count:,} {suffix or 'without a suffix'}" for suffix, count in commonest[:_KINDS])
     more = ", …" if len(commonest) > _KINDS else ""
@@ -146,7 +145,7 @@ def passed_over(each: "DatabaseState") -> str:
 
 
 def _problems(each: "DatabaseState") -> Iterator[str]:
-    """One line for each."""
+    """Return a line for each."""
     from pixi.core.untrusted import display_line
 
     if each.trouble:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rich.text import Text as StyledText
 
 _FRAME_SECONDS = 1 / 20
-_FLASH_SECONDS = 0.35  # how long a command shines once it was carried out
+_FLASH_SECONDS = 0.35  # for which a command shines once it was carried out
 _ROWS = 24  # of the screen, at most
 _COLUMNS = 104
 _FEWEST_COLUMNS = 44
@@ -146,7 +146,7 @@ def draw(stage: DemoState, console: "Console") -> "RenderableType":
 
 
 def _head(stage: DemoState, columns: int) -> "StyledText":
-    """The first row: what this is, and how far it is."""
+    """Return the first row: what this is, and how far it is."""
     from rich.text import Text as Styled
 
     now = asyncio.get_running_loop().time()
@@ -172,7 +172,7 @@ def _caption(stage: DemoState, columns: int, console: "Console") -> "list[Styled
 
 
 def _stream_rows(stage: DemoState, columns: int, console: "Console") -> "list[StyledText]":
-    """The stream: a command is dim while it is written, and lit once it was carried out."""
+    """Return the stream: a command is dim while it is written, and lit once it was carried out."""
     from rich.text import Text as Styled
 
     now = asyncio.get_running_loop().time()
@@ -195,7 +195,7 @@ def _stream_rows(stage: DemoState, columns: int, console: "Console") -> "list[St
 
 
 def _chat_rows(stage: DemoState, columns: int, console: "Console") -> "list[StyledText]":
-    """The chat: names, messages with their reactions, and what tools do."""
+    """Return the chat: names, messages with their reactions, and what tools do."""
     from rich.text import Text as Styled
 
     rows: list[Styled] = []
@@ -213,7 +213,7 @@ def _chat_rows(stage: DemoState, columns: int, console: "Console") -> "list[Styl
 def _hung(
     head: str, text: "StyledText", columns: int, console: "Console", *, style: str = "green"
 ) -> "list[StyledText]":
-    """The text in rows, the first behind a head, the others indented below it."""
+    """Return the text in rows, the first behind a head, the others indented below it."""
     from rich.text import Text as Styled
 
     wrapped = text.wrap(console, columns - len(head))

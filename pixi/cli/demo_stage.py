@@ -39,7 +39,7 @@ _COMMAND = re.compile(r"\[(?P<name>[A-Z]+): [^\]]*\]?|<tool-call(?:[^/]|/(?!tool
 
 
 class Scene(NamedTuple):
-    """What a person says, the replies of the model round by round, and what there is to see.
+    """A scene: a person's message, the replies of the model round by round, and what there is to see.
 
     `seconds` is how long the scene takes, with the time to read it.
     """
@@ -93,7 +93,7 @@ SCENES = (
 
 @dataclass
 class DemoState:
-    """What there is to see now.
+    """The visible state of the demo.
 
     Attributes:
         stream: what the model wrote in this scene.

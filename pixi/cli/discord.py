@@ -12,6 +12,7 @@ from pixi.core.errors import ConfigError
 
 if TYPE_CHECKING:
     from pixi.channels.discord.gateway.client import Shards
+    from pixi.core.masking import SecretRedactor
     from pixi.settings import Settings
 
 HELP = "bring the personas to Discord"
@@ -70,37 +71,20 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Stay on Discord until a signal ends it, which is a good end."""
-    from pixi.cli.choosing_model import at_terminal, chosen_model
-    from pixi.cli.logs import set_up
+    from pixi.cli.choosing_model import at_terminal
     from pixi.cli.running import run_async, run_logged
-    from pixi.settings import load
-    from pixi.settings.secret import secrets_in
 
-    config = Path(arguments.config) if arguments.config else None
+    def check(settings: "Settings") -> None:
+        if settings.discord.token is None and not arguments.rehearse:
+            there = at_terminal() or settings.model_is_set
+            raise ConfigError(NO_TOKEN, *([] if there else [NO_MODEL]))
+
     overrides: dict[str, object] = {
         "model.name": arguments.model,
         "model.base_url": arguments.base_url,
         "persona.default": arguments.persona,
     }
-
-    def read() -> "Settings":
-        settings = load(config, overrides=overrides)
-        if mask is not None:
-            mask.learn(secrets_in(settings))
-        if not settings.model_is_set:
-            raise ConfigError(NO_MODEL)
-        return settings
-
-    mask = None
-    settings = load(config, overrides=overrides)
-    token, asks = settings.discord.token, at_terminal()
-    if token is None and not arguments.rehearse:
-        raise ConfigError(NO_TOKEN, *([] if asks or settings.model_is_set else [NO_MODEL]))
-    overrides |= chosen_model(settings, asks=asks)
-    settings = read()
-    as_json = arguments.json_logs or not sys.stderr.isatty()
-    mask = set_up(sys.stderr, as_json=as_json, debug=arguments.debug)
-    mask.learn(secrets_in(settings))
+    settings, read, as_json = settings_and_log(arguments, overrides, check, asks=True)
     addons = [Path(file) for file in arguments.addon]
     if arguments.rehearse:
         from pixi.cli.chat import login
@@ -109,6 +93,7 @@ def run(arguments: argparse.Namespace) -> int:
         for name in ("", "pixi"):
             logging.getLogger(name).setLevel(logging.WARNING)  # what happens is seen in the chat
         return run_async(rehearse(settings, addons, login()))
+    token = settings.discord.token
     assert token is not None
     return run_logged(_stay(settings, read, token.reveal(), addons, arguments.shards), _log, as_json=as_json)
 
@@ -152,6 +137,55 @@ def _shards(text: str | None) -> "Shards | None":
     from pixi.channels.discord.gateway.client import Shards
 
     return Shards.parse(text)
+
+
+def settings_and_log(
+    arguments: argparse.Namespace,
+    overrides: dict[str, object],
+    check: Callable[["Settings"], None],
+    *,
+    asks: bool = False,
+    needs_model: bool = True,
+) -> tuple["Settings", Callable[[], "Settings"], bool]:
+    """Read the settings of a program that serves, and begin its log.
+
+    Return the settings, a function that reads them again, and whether the log is JSON.
+
+    Args:
+        arguments: of the command line.
+        overrides: settings that it gives; a model that a person chose is added.
+        check: raises `ConfigError` for settings that are not fit, before a person is asked.
+        asks: a person at the terminal is asked for a model where none is set.
+        needs_model: a model must be set.
+
+    Raises:
+        ConfigError: the settings cannot hold, or are not fit.
+        KeyboardInterrupt: the person who was asked leaves.
+    """
+    from pixi.cli.choosing_model import at_terminal, chosen_model
+    from pixi.cli.logs import set_up
+    from pixi.settings import load
+    from pixi.settings.secret import secrets_in
+
+    mask: SecretRedactor | None = None
+
+    def read() -> "Settings":
+        settings = load(arguments.config, overrides=overrides)
+        if mask is not None:
+            mask.learn(secrets_in(settings))
+        if needs_model and not settings.model_is_set:
+            raise ConfigError(NO_MODEL)
+        return settings
+
+    settings = load(arguments.config, overrides=overrides) if asks else read()
+    check(settings)
+    if asks:
+        overrides |= chosen_model(settings, asks=at_terminal())
+        settings = read()
+    as_json = arguments.json_logs or not sys.stderr.isatty()
+    mask = set_up(sys.stderr, as_json=as_json, debug=arguments.debug)
+    mask.learn(secrets_in(settings))
+    return settings, read, as_json
 
 
 def told_once() -> Callable[[str], None]:

@@ -19,8 +19,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Print a line for each finding as it is made; 1 if one of them failed."""
     from pixi.cli.running import run_async
 
-    config = Path(arguments.config) if arguments.config else None
-    return run_async(_report(config, cluster=arguments.cluster))
+    return run_async(_report(arguments.config, cluster=arguments.cluster))
 
 
 async def _report(config: Path | None, *, cluster: bool) -> int:

@@ -2,7 +2,6 @@
 
 import argparse
 import getpass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pixi.cli.exits import FINE
@@ -63,7 +62,7 @@ def run(arguments: argparse.Namespace) -> int:
     from pixi.cli.running import run_async
     from pixi.settings import load
 
-    settings = load(Path(arguments.config) if arguments.config else None)
+    settings = load(arguments.config)
     return run_async(_run(settings, arguments))
 
 
@@ -107,7 +106,7 @@ async def _list(tables: "CompanionTables", *, every: bool, limit: int | None) ->
 
 
 def _told(draft: "SpotDraft") -> str:
-    """A draft in lines. Strangers wrote it."""
+    """Return a draft in lines. Strangers wrote it."""
     from pixi.core.untrusted import escaped_line
 
     where = ", ".join(part for part in (draft.city, draft.state, draft.country) if part)

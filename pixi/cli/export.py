@@ -35,7 +35,7 @@ def run(arguments: argparse.Namespace) -> int:
     from pixi.cli.running import run_async
     from pixi.settings import load
 
-    settings = load(Path(arguments.config) if arguments.config else None)
+    settings = load(arguments.config)
     output = None if arguments.output is None else Path(arguments.output).expanduser()
     return run_async(_export(settings, arguments.user, output))
 

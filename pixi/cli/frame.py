@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
 from logging import Formatter, LogRecord
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, NoReturn, Protocol, cast
 
@@ -52,7 +53,7 @@ SUBCOMMANDS = (
 
 
 class Subcommand(Protocol):
-    """What a module of a subcommand holds. It imports what is heavy inside `run`."""
+    """Interface of a subcommand's module. It imports what is heavy inside `run`."""
 
     HELP: str
 
@@ -69,7 +70,7 @@ class _Parser(argparse.ArgumentParser):
     """An argument parser whose errors are two lines: what is wrong, and where the help is."""
 
     def _print_message(self, message: str, file: "SupportsWrite[str] | None" = None) -> None:
-        """As argparse does it, but a closed pipe or a full disk is not passed over."""
+        """Print as argparse does, but do not pass over a closed pipe or a full disk."""
         if message and file is not None:
             file.write(message)
 
@@ -133,14 +134,12 @@ def run(words: Sequence[str], mask: SecretRedactor | None = None) -> int:
 
 def _teach(mask: SecretRedactor, arguments: argparse.Namespace) -> None:
     """Tell of the secrets that the settings hold, as far as they can be read."""
-    from pathlib import Path
-
     from pixi.settings import load as load_settings
     from pixi.settings.secret import ambient_secrets, secrets_in
 
     mask.learn(secrets_in(getattr(arguments, "base_url", None)) | ambient_secrets())
     with suppress(ConfigError):
-        mask.learn(secrets_in(load_settings(Path(arguments.config) if arguments.config else None)))
+        mask.learn(secrets_in(load_settings(arguments.config)))
 
 
 def _said(error: PixiError | OSError) -> str:
@@ -172,7 +171,7 @@ def _dispatch(words: Sequence[str], arguments: argparse.Namespace, mask: SecretR
 
 
 def load(name: str) -> Subcommand:
-    """The module of a subcommand."""
+    """Return the module of a subcommand."""
     return cast(Subcommand, importlib.import_module(f"pixi.cli.{name}"))
 
 
@@ -194,7 +193,11 @@ def _main_parser(*, with_list: bool) -> argparse.ArgumentParser:
 def _add_common(parser: argparse.ArgumentParser, *, default: str | None) -> None:
     """The flags that stand before or after the subcommand's name, as one likes."""
     parser.add_argument(
-        "--config", metavar="FILE", default=default, help="the settings (default: ./pixi.toml, if there)"
+        "--config",
+        metavar="FILE",
+        type=lambda file: Path(file) if file else None,
+        default=default,
+        help="the settings (default: ./pixi.toml, if there)",
     )
     parser.add_argument(
         "--debug", action="store_true", default=default or False, help="show the traceback of an error"

@@ -2,14 +2,12 @@
 
 import argparse
 import logging
-import sys
 from collections.abc import Callable, Coroutine
 from hashlib import sha256
 from importlib.util import find_spec
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pixi.cli.discord import NO_MODEL, NO_TOKEN
+from pixi.cli.discord import NO_TOKEN, settings_and_log
 from pixi.cli.exits import FINE
 from pixi.core.errors import ConfigError
 
@@ -67,7 +65,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def run_part(
-    arguments: argparse.Namespace, overrides: dict[str, object], stay: Stay, *, asks_model: bool = False
+    arguments: argparse.Namespace, overrides: dict[str, object], stay: Stay, *, needs_model: bool = False
 ) -> int:
     """Run a part of a bot until a signal ends it, which is a good end.
 
@@ -75,39 +73,27 @@ def run_part(
         arguments: of the command line.
         overrides: settings that it gives.
         stay: runs the part.
-        asks_model: whether a model must be set.
+        needs_model: a model must be set.
 
     Raises:
         ConfigError: something is missing that the part needs.
     """
-    from pixi.cli.logs import set_up
     from pixi.cli.running import run_logged
-    from pixi.settings import load
-    from pixi.settings.secret import secrets_in
+
+    settings, read, as_json = settings_and_log(arguments, overrides, _check, needs_model=needs_model)
+    assert settings.discord.token is not None
+    return run_logged(stay(settings, read, settings.discord.token.reveal()), _log, as_json=as_json)
+
+
+def _check(settings: "Settings") -> None:
     from pixi.store.opening import is_postgres
 
-    config = Path(arguments.config) if arguments.config else None
-    mask = None
-
-    def read() -> "Settings":
-        settings = load(config, overrides=overrides)
-        if mask is not None:
-            mask.learn(secrets_in(settings))
-        if asks_model and not settings.model_is_set:
-            raise ConfigError(NO_MODEL)
-        return settings
-
-    settings = read()
     if settings.discord.token is None:
         raise ConfigError(NO_TOKEN)
     if not is_postgres(settings.store.url):
         raise ConfigError(_NO_POSTGRES)
     if not all(map(find_spec, ("procrastinate", "psycopg", "psycopg_pool"))):
         raise ConfigError(_NO_EXTRA)
-    as_json = arguments.json_logs or not sys.stderr.isatty()
-    mask = set_up(sys.stderr, as_json=as_json, debug=arguments.debug)
-    mask.learn(secrets_in(settings))
-    return run_logged(stay(settings, read, settings.discord.token.reveal()), _log, as_json=as_json)
 
 
 async def _stay(settings: "Settings", read: Callable[[], "Settings"], token: str, shards: str | None) -> int:

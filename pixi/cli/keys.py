@@ -5,7 +5,6 @@ import secrets
 import time
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pixi.cli.exits import FAILED, FINE
@@ -74,7 +73,7 @@ def run(arguments: argparse.Namespace) -> int:
     from pixi.cli.running import run_async
     from pixi.settings import load
 
-    settings = load(Path(arguments.config) if arguments.config else None)
+    settings = load(arguments.config)
     if arguments.action == "add":
         _check_kind(arguments)
         return run_async(_add(settings, arguments))

@@ -1,4 +1,4 @@
-"""What a bot tells its operator while it runs: log lines, and its figures where a signal asks for them."""
+"""Output of a running bot for its operator: log lines, and its figures where a signal asks for them."""
 
 import asyncio
 import json
@@ -180,7 +180,7 @@ class _PeoplesLine:
 
 
 def _short(name: str) -> str:
-    """A logger's name as people want it: `turns` for `pixi.turns`."""
+    """Return a logger's name as people want it: `turns` for `pixi.turns`."""
     return escaped_line(name.removeprefix("pixi.") or name)
 
 

@@ -2,7 +2,6 @@
 
 import argparse
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pixi.cli.exits import FINE
@@ -53,7 +52,7 @@ def run(arguments: argparse.Namespace) -> int:
         from pixi.app.serving.server import resolve
 
         endpoint = resolve(*arguments.http)
-    settings = load(Path(arguments.config) if arguments.config else None)
+    settings = load(arguments.config)
     return run_async(_serve(settings, endpoint, arguments.user), serves=True)
 
 

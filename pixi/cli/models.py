@@ -65,9 +65,14 @@ def run(arguments: argparse.Namespace) -> int:
         case "try":
             from pixi.cli.models_try import attempt
 
-            config = Path(arguments.config) if arguments.config else None
             return run_async(
-                attempt(config, arguments.name, arguments.base_url, arguments.persona, as_json=arguments.json)
+                attempt(
+                    arguments.config,
+                    arguments.name,
+                    arguments.base_url,
+                    arguments.persona,
+                    as_json=arguments.json,
+                )
             )
         case _:
             return run_async(_list(as_json=arguments.json, again=arguments.speed))
@@ -75,7 +80,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Here:
-    """What is to be listed: servers, files, and what this machine can do."""
+    """The list to show: servers, files, and what this machine can do."""
 
     servers: "tuple[FoundServer, ...]"
     bundled: Path | None

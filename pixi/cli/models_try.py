@@ -64,7 +64,7 @@ class WatchedModel:
 
     @property
     def traits(self) -> Traits:
-        """What the prompt must know of it."""
+        """Traits of the model, for the prompt."""
         return self.model.traits
 
     async def stream(self, request: Request) -> AsyncGenerator[Delta, None]:
@@ -91,7 +91,7 @@ class WatchedModel:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of one line.
+    """Outcome of one line.
 
     Attributes:
         events: what was done: notes, messages, reactions.

@@ -3,7 +3,6 @@
 import argparse
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pixi.core.errors import ConfigError, ToolError
@@ -38,7 +37,7 @@ def run(arguments: argparse.Namespace) -> int:
     from pixi.cli.running import run_async
     from pixi.settings import load
 
-    settings = load(Path(arguments.config) if arguments.config else None)
+    settings = load(arguments.config)
     question = " ".join(arguments.question)
     return run_async(answer(settings, arguments.database, question, arguments.ids, arguments.json))
 

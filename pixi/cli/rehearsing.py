@@ -38,7 +38,7 @@ _QUIET_SECONDS = 0.3  # after which a reply that was posted by somebody else tha
 
 
 class Rehearsal:
-    """What is typed becomes what people do; what the bot does is told.
+    """Turns typed lines into what people do, and tells what the bot does.
 
     Args:
         discord: where it takes place.
@@ -61,7 +61,7 @@ class Rehearsal:
 
     @property
     def prompt(self) -> str:
-        """What stands before the line."""
+        """The prompt of the line."""
         return f"{self._speaker.name} in {_place(self._room)} › "
 
     async def enter(self, line: str) -> bool:
@@ -172,7 +172,7 @@ class Rehearsal:
         return next((room for room in rooms if room.name == name), None) or self._guild.channel(name)
 
     def _meant(self, text: str) -> str:
-        """The text with names after an @ as mentions."""
+        """Return the text with names after an @ as mentions."""
 
         def mention(found: re.Match[str]) -> str:
             name = found[1].casefold()

@@ -13,7 +13,7 @@ from pixi.cli.exits import FAILED, FINE, SIGNALLED, USAGE
 from pixi.core.errors import ConfigError, PixiError
 
 _SWITCH_SECONDS = 0.00005
-"""How long the store's thread and the loop wait for each other to let go of the interpreter.
+"""Time that the store's thread and the loop wait for each other to let go of the interpreter.
 
 A hundredth of Python's default. So long, and no longer, the loop stands still while a conversation is read.
 """

@@ -2,7 +2,6 @@
 
 import argparse
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pixi.core.untrusted import json_line, printable_line
@@ -17,7 +16,7 @@ HELP = "search a database, as a model would"
 _MOST = 100
 
 EMBEDDING_SECONDS = 20.0
-"""How long somebody waits at most for vectors of what was read, where an embedding model is set."""
+"""Longest wait for vectors of what was read, where an embedding model is set."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -37,7 +36,7 @@ def run(arguments: argparse.Namespace) -> int:
     from pixi.cli.running import run_async
     from pixi.settings import load
 
-    settings = load(Path(arguments.config) if arguments.config else None)
+    settings = load(arguments.config)
     query = " ".join(arguments.query)
     return run_async(_search(settings, arguments.database, query, arguments.limit, as_json=arguments.json))
 
@@ -80,7 +79,7 @@ async def embedded(database: "DirectoryDatabase") -> str:
 
 
 def _print(database: "DirectoryDatabase", query: str, found: "Found") -> None:
-    """Each hit with its place, and its snippet below with the words of the query set off."""
+    """Print each hit with its place, and its snippet below with the words of the query set off."""
     from rich.console import Console
     from rich.padding import Padding
     from rich.text import Text

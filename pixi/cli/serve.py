@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pixi.cli.discord import NO_MODEL, told_once
+from pixi.cli.discord import settings_and_log, told_once
 from pixi.cli.exits import FINE
 from pixi.core.errors import ConfigError
 
@@ -43,7 +43,7 @@ _PAGES = """\
 """
 
 _DRAIN_SECONDS = 5.0
-"""How long replies may be finished that people see being written, when the server is told to end."""
+"""Time to finish replies that people see being written, when the server is told to end."""
 
 _log = logging.getLogger("pixi.http")
 
@@ -72,13 +72,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Serve until a signal ends it, which is a good end."""
-    from pixi.cli.choosing_model import at_terminal, chosen_model
-    from pixi.cli.logs import set_up
     from pixi.cli.running import run_logged
-    from pixi.settings import load
-    from pixi.settings.secret import secrets_in
 
-    config = Path(arguments.config) if arguments.config else None
+    def check(settings: "Settings") -> None:
+        if arguments.only == "discord" and settings.discord.token is None:
+            raise ConfigError(_NO_TOKEN)
+
     overrides: dict[str, object] = {
         "model.name": arguments.model,
         "model.base_url": arguments.base_url,
@@ -86,24 +85,7 @@ def run(arguments: argparse.Namespace) -> int:
         "http.host": arguments.host,
         "http.port": arguments.port,
     }
-
-    def read() -> "Settings":
-        settings = load(config, overrides=overrides)
-        if mask is not None:
-            mask.learn(secrets_in(settings))
-        if not settings.model_is_set:
-            raise ConfigError(NO_MODEL)
-        return settings
-
-    mask = None
-    settings = load(config, overrides=overrides)
-    if arguments.only == "discord" and settings.discord.token is None:
-        raise ConfigError(_NO_TOKEN)
-    overrides |= chosen_model(settings, asks=at_terminal())
-    settings = read()
-    as_json = arguments.json_logs or not sys.stderr.isatty()
-    mask = set_up(sys.stderr, as_json=as_json, debug=arguments.debug)
-    mask.learn(secrets_in(settings))
+    settings, read, as_json = settings_and_log(arguments, overrides, check, asks=True)
     addons = [Path(file) for file in arguments.addon]
     return run_logged(_stay(settings, read, addons, arguments.only), _log, as_json=as_json)
 

@@ -5,7 +5,6 @@ import shutil
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pixi.cli.exits import FINE
@@ -61,7 +60,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     _check_url("FROM", arguments.source)
     _check_url("TO", arguments.target)
-    settings = load(Path(arguments.config) if arguments.config else None)
+    settings = load(arguments.config)
     printer = Printer([settings, arguments.source, arguments.target])
     schemas = _addon_tables(settings)
     try:

@@ -1,4 +1,4 @@
-"""What subcommands do with the store: find a person, and enter what a model used without an engine."""
+"""Access of subcommands to the store: find a person, and enter what a model used without an engine."""
 
 import time
 from collections.abc import AsyncGenerator, AsyncIterator
@@ -50,7 +50,7 @@ async def opened(settings: "Settings") -> "AsyncIterator[Store]":
 
 
 async def find_person(store: "Store", name: str) -> "Known":
-    """The one who is meant.
+    """Return the one who is meant.
 
     Raises:
         PixiError: nothing is kept of anybody of that id or name, or several go by it.

@@ -3,7 +3,6 @@
 import argparse
 import time
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pixi.core.spending import (
@@ -71,7 +70,7 @@ def print_usage(
 
 
 def _unpriced(total: UsageEntry) -> str:
-    """Of what the price is not known, and where it would be told."""
+    """Name what has no known price, and where to set the price."""
     if not total.usage.searches:
         return "tokens have no known price: see [prices]"
     return "tokens or web searches have no known price: see [prices], and `price` of [web_search]"
@@ -107,7 +106,7 @@ def chart(days: Sequence[UsageEntry], width: int) -> "Iterator[Text]":
 
 
 def _below(days: Sequence[UsageEntry], wide: int, together: int) -> str:
-    """The first and the last day, and between them how many a bar stands for."""
+    """Return the first and the last day, and between them how many a bar stands for."""
     dates = [date_of(day.day) for day in (days[0], days[-1])]
     form = "%d %b" if dates[0].year == dates[1].year else "%d %b %Y"
     first, last = (f"{each:{form}}".lstrip("0") for each in dates)
@@ -146,7 +145,7 @@ def _table(rows: Sequence[UsageEntry], total: UsageEntry, by: Part, *, wide: boo
 
 
 def _sorted(rows: Sequence[UsageEntry], by: Part) -> tuple[list[UsageEntry], int]:
-    """Those to be shown, and how many are not: days in order, of others first what costs most."""
+    """Return rows to show, and how many are not: days in order, of others first what costs most."""
     used = [row for row in rows if not row.is_nothing]
     if by == "day":
         return used, 0
@@ -212,7 +211,7 @@ def run(arguments: argparse.Namespace) -> int:
     from pixi.cli.running import run_async
     from pixi.settings import load
 
-    settings = load(Path(arguments.config) if arguments.config else None)
+    settings = load(arguments.config)
     return run_async(_show(settings, arguments.days, arguments.by, as_json=arguments.json))
 
 

@@ -91,4 +91,4 @@ def run(arguments: argparse.Namespace) -> int:
                     await worker.run(concurrency=arguments.concurrency)
         return FINE
 
-    return run_part(arguments, overrides, stay, asks_model=True)
+    return run_part(arguments, overrides, stay, needs_model=True)

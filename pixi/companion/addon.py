@@ -46,7 +46,7 @@ _TEXTS |= {"_id": LONGEST_NAME, "imageUrl": LONGEST_LINK}
 
 @dataclass(frozen=True, slots=True)
 class SpotsAndTricks:
-    """What stands in a file."""
+    """Content of a file."""
 
     spots: tuple[Spot, ...]
     tricks: tuple[Trick, ...]

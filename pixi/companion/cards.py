@@ -25,7 +25,7 @@ _LONGEST_LINE = 200
 
 
 class SpotData(msgspec.Struct):
-    """Of `spot_card`, and each in the list of `spots_list`. `deepLink`: "" where the app has none."""
+    """Data of `spot_card`, and of each in `spots_list`. `deepLink`: "" where the app has none."""
 
     _id: str
     name: str
@@ -37,7 +37,7 @@ class SpotData(msgspec.Struct):
 
 
 class TricklistData(msgspec.Struct):
-    """Of `tricklist_card`."""
+    """Data of `tricklist_card`."""
 
     _id: str
     name: str
@@ -46,7 +46,7 @@ class TricklistData(msgspec.Struct):
 
 
 class TrickData(msgspec.Struct):
-    """Of `trick_card`."""
+    """Data of `trick_card`."""
 
     _id: str
     name: str
@@ -56,7 +56,7 @@ class TrickData(msgspec.Struct):
 
 
 class DraftData(msgspec.Struct):
-    """Of `spot_draft_confirmation`."""
+    """Data of `spot_draft_confirmation`."""
 
     _id: str
     name: str

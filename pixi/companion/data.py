@@ -1,4 +1,4 @@
-"""What a companion knows and may change: spots, tricks, lists of tricks, and drafts of new spots.
+"""Data of a companion: spots, tricks, lists of tricks, and drafts of new spots.
 
 `CompanionData` is the port between the companion's tools and wherever its host keeps these things. There is
 no way to delete anything through it.
@@ -20,11 +20,11 @@ Status = Literal["pending_approval", "approved", "rejected"]
 
 KINDS: tuple[Kind, ...] = get_args(Kind)
 MOST_TRICKS = 50
-"""In one list."""
+"""Limit of one list."""
 MOST_FOUND = 50
-"""Of one search."""
+"""Limit of one search."""
 MOST_DRAFTS = 500
-"""In one list of them."""
+"""Limit of one list of drafts."""
 LONGEST_NAME, LONGEST_TEXT, LONGEST_LINK = 100, 2_000, 2_000
 """Characters of a name or place, of a description or reason, and of an address."""
 FARTHEST_KM = 20_000.0
@@ -53,7 +53,7 @@ class CompanionError(PixiError):
 
 
 class NotFound(CompanionError):
-    """There is nothing of that id, or it belongs to somebody else."""
+    """Nothing has that id, or it belongs to somebody else."""
 
 
 class AlreadyDecided(CompanionError):
@@ -65,7 +65,7 @@ class KeyReused(CompanionError):
 
 
 class Unavailable(CompanionError):
-    """Where the data is kept does not answer, or answers nonsense. It may help to try again later."""
+    """The service that keeps the data does not answer, or answers nonsense. Try again later."""
 
 
 class Uncertain(CompanionError):
@@ -149,7 +149,7 @@ class SpotDraft(Struct, frozen=True, rename=JSON_NAMES):
 
 @dataclass(frozen=True, slots=True)
 class SpotSearch:
-    """What spots are wanted. The nearest come first where there are coordinates, else what fits best.
+    """A search for spots. The nearest come first where there are coordinates, else what fits best.
 
     Attributes:
         words: of the name, the place or the description, maybe misspelt; "": any.
@@ -245,7 +245,7 @@ class TrickMatch(Struct, frozen=True, rename=JSON_NAMES):
 
 
 class CompanionData(Protocol):
-    """Where the things are kept. Every method raises `CompanionError` alone.
+    """The place where the things are kept. Every method raises `CompanionError` alone.
 
     People are named by the ids of authors, e.g. `discord:7`. A write with the same `key` again changes
     nothing, and gives what the first one made. Where a write is not answered it is `Uncertain`.
@@ -268,7 +268,7 @@ class CompanionData(Protocol):
         ...
 
     async def match_tricks(self, names: Sequence[str], category: str = "") -> tuple[TrickMatch, ...]:
-        """For each of up to 50 names the trick that is meant, if that is sure."""
+        """Return for each of up to 50 names the trick that is meant, if that is sure."""
         ...
 
     async def tricklists(self, person: str, name: str = "") -> tuple[Tricklist, ...]:

@@ -41,7 +41,7 @@ _WORD = re.compile(r"(?:https?://|geo:)[^\s<>\"'\x00-\x1f]{1,2000}", re.IGNORECA
 
 @dataclass(frozen=True, slots=True)
 class MapLink:
-    """What a link to a map means.
+    """Meaning of a link to a map.
 
     Attributes:
         url: the link.
@@ -243,7 +243,7 @@ def _checked(link: MapLink) -> MapLink:
 
 
 def _pair(text: str) -> tuple[float, float] | None:
-    """Coordinates that a text is, in degrees or in degrees, minutes and seconds."""
+    """Return coordinates that a text is, in degrees or in degrees, minutes and seconds."""
     if found := _PAIR.fullmatch(text):
         return float(found[1]), float(found[2])
     if found := _DEGREES.fullmatch(text):

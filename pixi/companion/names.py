@@ -25,7 +25,7 @@ _KEPT = 0.55  # of the best score, that something else must have to be shown bes
 _MOST_WORDS = 20  # of a query, that are looked for
 _SIGNS = {code: " " for code in range(128) if not chr(code).isalnum()}
 _WEIGHTS_OF_SPOT = (1.0, 0.9, 0.9, 0.9, 0.5, 0.4)
-"""How much a word counts in the name, the three of the place, the kind, and the description."""
+"""Weights of the name, the three of the place, the kind, and the description."""
 _RADIUS_KM = 6_371.0088
 
 
@@ -140,7 +140,7 @@ def fitting_spots(spots: Sequence[Spot], search: SpotSearch) -> tuple[Spot, ...]
 
 
 def _distance(spot: Spot, middle: tuple[float, float]) -> float:
-    """Kilometres to a spot; more than any where nobody knows where it is."""
+    """Return kilometres to a spot; more than any where nobody knows where it is."""
     if spot.latitude is None or spot.longitude is None:
         return math.inf
     return round(distance_km(middle, (spot.latitude, spot.longitude)), 2)

@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 
 class PlaceJson(Struct, kw_only=True):
-    """Where something is, and what it is like. Coordinates in degrees."""
+    """A place and its kind. Coordinates in degrees."""
 
     city: str = ""
     state: str = ""
@@ -42,13 +42,13 @@ class PlaceJson(Struct, kw_only=True):
 
 
 class SpotsJson(Struct):
-    """What a search found, what fits best first."""
+    """Spots of a search, the best fit first."""
 
     spots: list[Spot]
 
 
 class TricksJson(Struct):
-    """What a search found, what fits best first."""
+    """Tricks of a search, the best fit first."""
 
     tricks: list[Trick]
 
@@ -61,7 +61,7 @@ class NamesJson(Struct):
 
 
 class MatchesJson(Struct):
-    """One for each name, in their order."""
+    """Matches, one for each name, in their order."""
 
     matches: list[TrickMatch]
 
@@ -98,14 +98,14 @@ class DraftsJson(Struct):
 
 
 class RefusalJson(Struct):
-    """What a host app says where it refuses: of RFC 9457, what is read."""
+    """A host app's refusal: of RFC 9457, what is read."""
 
     title: str = ""
     detail: str = ""
 
 
 class DecisionJson(Struct):
-    """Who decides, and why."""
+    """Decider and reason."""
 
     decidedBy: str
     reason: str = ""
@@ -146,7 +146,7 @@ ROUTES: tuple[tuple[str, str, str, Query, Any, Any], ...] = (
     ("POST", "/api/users/{userId}/tricklists", "Make a list", {}, NewTricklistJson, Tricklist),
     ("GET", "/api/users/{userId}/tricklists/{id}", "Get a list", {}, None, Tricklist),
 )
-"""What a host app offers: method, path, what it does, query, and the types of body and answer."""
+"""Routes that a host app offers: method, path, what it does, query, and the types of body and answer."""
 
 
 def description() -> dict[str, Any]:
@@ -207,7 +207,7 @@ class DraftRequest(PlaceJson, forbid_unknown_fields=True, kw_only=True):
 
 
 class DraftsQuery(msgspec.Struct):
-    """Which drafts: of a status, `pending_approval` where nothing is said, or `all`.
+    """A choice of drafts: of a status, `pending_approval` where nothing is said, or `all`.
 
     `limit`, 1 to 500; with `after`, the `_id` of a draft, those that came behind it.
     """
@@ -218,7 +218,7 @@ class DraftsQuery(msgspec.Struct):
 
 
 class Decision(msgspec.Struct, forbid_unknown_fields=True):
-    """Who decides (`userId`, needs the scope `chat:on-behalf`), and what is told to whoever submitted it."""
+    """A decision by `userId` (needs the scope `chat:on-behalf`), and its reason for whoever submitted it."""
 
     reason: str = ""
     userId: str | None = None

@@ -46,7 +46,7 @@ _DRAFT = (
     " submitted_via, created_at, decided_by, decided_at, why, spot_id"
 )
 _WEIGHTS_OF_TRICK = (1.0, 0.5, 0.5, 0.3)
-"""In the name, the category, the difficulty, and the description."""
+"""Weights of name, category, difficulty, and description."""
 _FIRST_VERSION = (
     """CREATE TABLE companion_spots (
         id {text} PRIMARY KEY,

@@ -46,7 +46,7 @@ _MOST_NEAREST = 3
 
 @dataclass(frozen=True, slots=True)
 class Companion:
-    """What the tools work with.
+    """Parts that the tools work with.
 
     Attributes:
         data: where everything is kept.

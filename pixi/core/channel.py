@@ -10,16 +10,16 @@ from pixi.core.events import TurnEvent, Verdict
 from pixi.core.message import Abilities, Author, Card, Picture, Rights, Venue
 
 Way = Literal["around", "before", "after"]
-"""Which messages are meant: those round one, those before it, or those after it."""
+"""Direction of reading: messages round one, before it, or after it."""
 _BETWEEN_TWO = Venue()
 _WORDS_ALONE = Abilities()
 TAKEN_OVER = "This talk goes on in another window."
-"""What a channel is shown as `Failed` where another process took its conversation over."""
+"""Text of `Failed` on a channel whose conversation another process took over."""
 
 
 @dataclass(frozen=True, slots=True)
 class Asker:
-    """Who wants to know, and at which message.
+    """The people a reply is for, and the message it answers.
 
     Attributes:
         people: ids of the authors whose messages are answered; only what all of them may read is told.
@@ -32,7 +32,7 @@ class Asker:
 
 @dataclass(frozen=True, slots=True)
 class ArchiveQuery:
-    """What is looked for.
+    """A search of the archive.
 
     Attributes:
         words: in any language; "" for whatever the author wrote.
@@ -112,7 +112,7 @@ class FoundPosts:
 
 
 class Archive(Protocol):
-    """What was written around a channel before.
+    """The past messages around a channel.
 
     Nothing is told that one of those who ask may not read at that moment, or that somebody may not read who
     reads the channel in which they ask. A place that they may not read, and one that does not exist, are
@@ -128,7 +128,7 @@ class Archive(Protocol):
         ...
 
     async def posts(self, query: ArchiveQuery, asking: Asker) -> FoundPosts:
-        """Posts of forums that have to do with these words, the best first; `place` names a forum."""
+        """Return posts of forums that have to do with these words, the best first; `place` names a forum."""
         ...
 
     async def read(self, where: str, asking: Asker, *, way: Way, limit: int) -> FoundMessages:
@@ -142,7 +142,7 @@ class Archive(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What a person is asked before a tool does something.
+    """A question to a person before a tool acts.
 
     Attributes:
         person: id of the author who must say yes; nobody else's answer counts.

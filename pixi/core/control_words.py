@@ -15,7 +15,7 @@ _LLAMA_CPP: Final = "https://github.com/ggml-org/llama.cpp/blob/master"
 _WIDE: Final = {"<": "<＜", ">": ">＞", "[": "[［", "]": "]］", "|": "|｜", "｜": "|｜", "/": "/／"}
 _FIRST: Final = "<>[]◁"
 _NAME: Final = r"[\w.:/▁-]{1,64}?"
-# What may be a control word in a template's source: `<tool_call>`, `[TOOL_CALLS]`, `<|im_end|>`, `<<SYS>>`.
+# Candidates for control words in a template's source: `<tool_call>`, `[TOOL_CALLS]`, `<|im_end|>`, `<<SYS>>`.
 _IN_TEMPLATE: Final = re.compile(r"<<?[^\s<>'\"{}()%,]{1,60}>>?|\[/?(?:[A-Z][A-Z_]{2,40}|\|\w{1,40}\|)\]")
 _OURS: Final = re.compile(
     rf"\s|…|\A\[/?\w+:|\A\[/?(?:{'|'.join(map(re.escape, BUILT_IN))})\]", re.IGNORECASE

@@ -51,7 +51,7 @@ _LONGEST_PART = 4_000  # characters of one line: what somebody pasted is not wha
 _REASONING = re.compile(r"<think>.*?(?:</think>|\Z)", re.DOTALL)
 
 
-# What is remembered of turns that fell out of the window: what a helper is told of them, and what it said.
+# Memory of turns that fell out of the window: what a helper is told of them, and its summary.
 #
 # All of it is strangers' text: of people, and of a model that read what they wrote. So every line of theirs
 # is quoted, in what the helper is told and where its summary stands in the persona's prompt.
@@ -117,7 +117,7 @@ def as_summary(reply: str, tokens: int) -> str:
 
 
 def _beginning(text: str, tokens: int) -> str:
-    """As much of a text as fits."""
+    """Return as much of a text as fits."""
     while text and (size := estimate_text(text)) > tokens:
         text = text[: len(text) * max(tokens, 0) // size]
     return text
@@ -141,7 +141,7 @@ class PastTurn:
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """Where the window stands, which is kept in the store: who reads it again has the same window.
+    """Position of the window, kept in the store: every reader of it gets the same window.
 
     Attributes:
         context_tokens: what the model can hold for which it stands there, prompt and reply together.
@@ -284,7 +284,7 @@ class Conversation:
         return max(0.0, self._bounds.context_tokens * (1 - free) - self._prefix * self._bounds.factor)
 
     def _cut(self, room: float) -> None:
-        """If not all of it fits, let old notes go and then turns, and more than that, so that it lasts."""
+        """Drop old notes, then old turns, if not all fits; more than needed, so that it lasts."""
         if self._total * self._bounds.factor <= room:
             return
         gone, noted = self._next_cut(room)

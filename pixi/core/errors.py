@@ -74,7 +74,7 @@ class StoreError(PixiError):
 
 
 class StoreOutdated(StoreError):
-    """What somebody holds in memory is no longer so: another process changed it. It is to be read again."""
+    """A value held in memory is outdated: another process changed it. Read it again."""
 
 
 class OverQuota(StoreError):

@@ -1,4 +1,4 @@
-"""What happens in a turn, as plain data with one JSON form that every face shows.
+"""Events of a turn, as plain data with one JSON form that every face shows.
 
 What stands in the chat has an id: the same while a message is being written and once it is delivered, and
 the same when it is read again from the record, see `act_id`. `Numbering` adds the turn, and counts the events
@@ -13,9 +13,9 @@ from pixi.core.message import Card, Picture, card_json
 
 Finish = Literal["stop", "length", "cancelled", "error", "limit"]
 Verdict = Literal["yes", "no", "nobody"]
-"""What came of a question to a person; `nobody`: they did not answer in time, or cannot be asked here."""
+"""Answer of a person to a question; `nobody`: none came in time, or nobody can be asked here."""
 Makes = Literal["message", "note", "reaction"]
-"""What a command makes of its argument, if it is one of these: its event is `Sent`, `Noted` or `Reacted`."""
+"""Result of a command that has an event of its own: `Sent`, `Noted` or `Reacted`."""
 
 
 def act_id(turn: int, sequence: int, command: int | None = None, *, first: bool = True) -> str:
@@ -128,7 +128,7 @@ class ToolCalled:
 
 @dataclass(frozen=True, slots=True)
 class Progressed:
-    """How far a tool or a command is, in a short line for people. What comes next takes its place."""
+    """Progress of a tool or a command, in a short line for people. The next takes its place."""
 
     text: str
 
@@ -164,7 +164,7 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """What came of a question to a person."""
+    """The verdict on a question to a person."""
 
     id: str
     verdict: Verdict
@@ -172,7 +172,7 @@ class Answered:
 
 @dataclass(frozen=True, slots=True)
 class Sourced:
-    """Where the turn has from what it says: pages of the web. Strangers' words, made harmless."""
+    """Sources of the turn: pages of the web. Strangers' words, made harmless."""
 
     sources: tuple[Cited, ...]
 
@@ -203,7 +203,7 @@ class PersonSaid:
 
 @dataclass(frozen=True, slots=True)
 class TalkChanged:
-    """What was said before is not as it was: turns were set aside, put back, or forgotten."""
+    """The past of the talk changed: turns were set aside, put back, or forgotten."""
 
 
 @dataclass(frozen=True, slots=True)

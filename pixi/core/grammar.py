@@ -187,7 +187,7 @@ def _tokens(text: str) -> float:
 
 
 def _plain(text: str) -> str:
-    """Without marks of Markdown, and without what has a meaning in the command language."""
+    """Remove marks of Markdown, and characters of the command language."""
     plain = _LEFT_OUT.sub(lambda mark: mark["kept"] or (" " if mark[0].isspace() else ""), text)
     return " ".join(plain.translate(_QUOTES).split())
 

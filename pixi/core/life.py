@@ -24,12 +24,12 @@ from pixi.core.message import Message
 
 
 class LifeState(Enum):
-    """Where a turn is."""
+    """State of a turn."""
 
     __hash__ = object.__hash__  # Enum's own is a function in Python, and is called for each piece of a reply
 
     WAITING = auto()
-    """For more messages, for a budget, for the right to write here. Nothing is on record, nobody is asked."""
+    """Waits for messages, a budget, or the right to write here. Nothing is on record, nobody is asked."""
     UNSEEN = auto()
     """The model is asked. Nobody has seen anything, and nothing was changed."""
     LOOKED_UP = auto()
@@ -65,7 +65,7 @@ class LifeState(Enum):
 
 
 class LifeEvent(Enum):
-    """What happens to a turn."""
+    """Event in a turn's life."""
 
     __hash__ = object.__hash__  # as above
 
@@ -114,7 +114,7 @@ class LifeEvent(Enum):
 
 
 class Reason(Enum):
-    """How a turn ended."""
+    """Reason for the end of a turn."""
 
     ANSWERED = auto()
     RESTARTED = auto()
@@ -130,7 +130,7 @@ class Reason(Enum):
 
 
 class Fate(Enum):
-    """What becomes of the messages of a turn that ended."""
+    """Fate of the messages of a turn that ended."""
 
     ANSWERED = auto()
     """They were answered, if only by silence or by a notice."""
@@ -149,7 +149,7 @@ class ImpossibleEvent(Exception):
 _S, _E = LifeState, LifeEvent
 
 UNSEEN_STATES: Final = frozenset({_S.WAITING, _S.UNSEEN, _S.LOOKED_UP, _S.READY})
-"""In these nobody has seen anything: the turn can be as if it had not been."""
+"""States in which nobody has seen anything: the turn can be as if it had not been."""
 ENDING: Final = frozenset(
     {
         _S.RESTARTING,
@@ -162,7 +162,7 @@ ENDING: Final = frozenset(
         _S.FAILING,
     }
 )
-"""In these the model writes no more, and no new command is begun that nobody sees coming."""
+"""States in which the model writes no more, and no new command is begun that nobody sees coming."""
 LIVE: Final = frozenset(_S) - ENDING - {_S.DONE}
 
 _REASONS: Final[Mapping[LifeState, Reason]] = {
@@ -178,10 +178,10 @@ _REASONS: Final[Mapping[LifeState, Reason]] = {
     _S.EXCEEDING: Reason.LIMIT,
     _S.FAILING: Reason.FAILED,
 }
-"""How a turn ended in which all was performed, by the state that it was in."""
+"""Reason for the end of a turn in which all was performed, by its state."""
 
 _LAST_EVENTS: Final[Mapping[LifeEvent, Reason]] = {_E.LEAVE: Reason.LEFT, _E.TAKEN: Reason.TAKEN}
-"""How a turn ended that an event ended at once."""
+"""Reason for the end of a turn that an event ended at once."""
 
 _TOLD_LATE: Final = (
     _E.WRITTEN,
@@ -193,7 +193,7 @@ _TOLD_LATE: Final = (
     _E.LOST,
     _E.TAKEN,
 )
-"""What a turn that was ended at once may still hear of itself; `TAKEN` also where its end could not be put on
+"""Events that a turn may still get after it was ended at once; `TAKEN` also where its end could not be put on
 record."""
 
 _FROM_WAITING: Final[Mapping[LifeEvent, Reason]] = {
@@ -203,7 +203,7 @@ _FROM_WAITING: Final[Mapping[LifeEvent, Reason]] = {
     _E.PERFORMED: Reason.REQUEUED,
     _E.FAILED: Reason.FAILED,
 }
-"""How a turn ended that was never begun: `PERFORMED` says that nothing was left to be answered."""
+"""Reason for the end of a turn that was never begun: `PERFORMED`, where nothing was left to be answered."""
 
 FATES: Final[Mapping[Reason, Fate]] = {
     Reason.ANSWERED: Fate.ANSWERED,
@@ -224,7 +224,7 @@ def _table() -> dict[tuple[LifeState, LifeEvent], LifeState]:
     next_: dict[tuple[LifeState, LifeEvent], LifeState] = {}
 
     def on(event: LifeEvent, states: Iterable[LifeState], follows: LifeState | None = None) -> None:
-        """In these states the event leads to that one; None: it is ignored."""
+        """Let the event lead from these states to that one; None: it is ignored."""
         for state in states:
             next_[state, event] = follows or state
 
@@ -239,7 +239,7 @@ def _table() -> dict[tuple[LifeState, LifeEvent], LifeState]:
     on(_E.BEGUN, {_S.WAITING}, _S.UNSEEN)
     on(_E.PERFORMED, {_S.WAITING}, _S.DONE)
 
-    # What people do.
+    # People's acts.
     unseen_but_free = {_S.UNSEEN, _S.READY}
     under_way = {_S.SEEN, _S.ASKING, _S.FINISHING}
     on(_E.NEWER, unseen_but_free, _S.RESTARTING)
@@ -261,7 +261,7 @@ def _table() -> dict[tuple[LifeState, LifeEvent], LifeState]:
     on(_E.LEAVE, {_S.UNSEEN, _S.LOOKED_UP, _S.READY, _S.RESTARTING}, _S.REQUEUEING)
     on(_E.LEAVE, {_S.REQUEUEING})
 
-    # What the reply does.
+    # The reply.
     on(_E.LOOKED_UP, {_S.UNSEEN}, _S.LOOKED_UP)
     on(_E.LOOKED_UP, {_S.LOOKED_UP, _S.SEEN, _S.HOLDING})
     on(_E.ACTED, {_S.UNSEEN, _S.LOOKED_UP}, _S.SEEN)
@@ -275,7 +275,7 @@ def _table() -> dict[tuple[LifeState, LifeEvent], LifeState]:
     on(_E.WRITTEN, ENDING | {_S.HOLDING})
     on(_E.PERFORMED, _REASONS, _S.DONE)
 
-    # What goes wrong.
+    # Faults.
     on(_E.BROKE, {_S.UNSEEN, _S.LOOKED_UP})
     on(_E.BROKE, {_S.SEEN}, _S.FAILING)
     on(_E.BROKE, ENDING | {_S.HOLDING})

@@ -1,4 +1,4 @@
-"""What passes between us and a model: prompt lines, requests, a reply's deltas, and the pages it cites."""
+"""Values between Pixi and a model: prompt lines, requests, a reply's deltas, and the pages it cites."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,14 +14,14 @@ from pixi.core.untrusted import prompt_name, without_middle
 Repeats = Literal["free", "few", "none"]
 """See `Request`."""
 ToolMode = Literal["auto", "native", "text", "off"]
-"""How a model is offered tools: in fields of its API, in words of the prompt, or not at all."""
+"""Form in which a model is offered tools: fields of its API, words of the prompt, or none."""
 _ASCII_CHARACTERS_PER_TOKEN = 3.5  # English prose has some 4.3, commands and code fewer
 _OTHER_TOKENS_PER_CHARACTER = 0.8  # Chinese has some 0.7, Cyrillic 0.4, emoji up to 3
 _TOKENS_PER_LINE = 6  # what a chat template puts round a line
 TOKENS_PER_IMAGE = 1_000
 """Some take fewer, few take more."""
 MOST_SOURCES = 8
-"""Of one turn: who looks further looks for themselves."""
+"""Limit for one turn: those who want more look for themselves."""
 _TRACE = "From the web: "
 _LONGEST_ADDRESS = 500  # one that is cut leads nowhere
 _ADDRESS = re.compile(r"https?://[^\s<>\"'`\\|\[\]{}();]+", re.IGNORECASE)
@@ -49,7 +49,7 @@ class SystemLine:
 
 @dataclass(frozen=True, slots=True)
 class UserLine:
-    """What people wrote since the last reply, stamped once with who and when."""
+    """The people's messages since the last reply, stamped once with who and when."""
 
     text: str
     images: tuple[Image, ...] = ()
@@ -57,7 +57,7 @@ class UserLine:
 
 @dataclass(frozen=True, slots=True)
 class AssistantLine:
-    """What the persona did, as clean commands, and the tools it asked for in that round."""
+    """The persona's actions, as clean commands, and the tools it asked for in that round."""
 
     text: str
     calls: tuple[ToolCall, ...] = ()
@@ -103,7 +103,7 @@ class Usage(Struct, frozen=True, gc=False):
 
 
 class Prices(Struct, frozen=True, gc=False):
-    """What a model costs, in dollars for a million tokens. `cached` is the price of a cached prompt token.
+    """Prices of a model, in dollars for a million tokens. `cached`: of a cached prompt token.
 
     `search`: dollars for one search of the web.
     """
@@ -123,7 +123,7 @@ class Prices(Struct, frozen=True, gc=False):
 
 
 FREE = Prices(0.0, 0.0, 0.0)
-"""Of a model that runs here."""
+"""Prices of a model that runs here."""
 
 
 class Finished(Struct, frozen=True, gc=False):
@@ -176,7 +176,7 @@ class ToolSchema:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One question to a model: the lines, the tools it may call, and the grammar of the reply.
+    """A question to a model: the lines, the tools it may call, and the grammar of the reply.
 
     `grammar` is GBNF for the command language, which has no room for calls: the door to a model leaves it
     out where it offers the tools, or where the server takes none.
@@ -229,7 +229,7 @@ def estimate_text(text: str) -> int:
 
 
 def shortened(said: UserLine, tokens: float) -> UserLine:
-    """Its beginning and its end, which hold who speaks and what is asked, within so many tokens."""
+    """Keep its beginning and its end, which hold who speaks and what is asked, within so many tokens."""
     images = said.images[: max(0, int(tokens) // (2 * TOKENS_PER_IMAGE))]
     rest = tokens - _TOKENS_PER_LINE - TOKENS_PER_IMAGE * len(images) - 16  # 16: the words in the gap
     share = min(1.0, max(rest, 0) / estimate_text(said.text))
@@ -242,7 +242,7 @@ def shortened(said: UserLine, tokens: float) -> UserLine:
 
 
 class Sources:
-    """Those of one turn, each once, in the order in which they were cited."""
+    """The pages cited in one turn, each once, in the order of citation."""
 
     __slots__ = ("_known",)
 
@@ -250,7 +250,7 @@ class Sources:
         self._known: dict[str, Cited] = {}
 
     def take(self, cited: Cited) -> Cited | None:
-        """One more; gives it as it may be shown, None for one that is known, too much, or no page's."""
+        """Add a page; return its presentable form, None for one that is known, too much, or no page's."""
         url = _address(cited.url)
         if url is None or url in self._known or len(self._known) >= MOST_SOURCES:
             return None
@@ -259,7 +259,7 @@ class Sources:
 
     @property
     def all(self) -> tuple[Cited, ...]:
-        """All of them."""
+        """The cited pages."""
         return tuple(self._known.values())
 
 

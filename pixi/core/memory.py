@@ -1,4 +1,4 @@
-"""What a persona remembers of people: facts, where they may be told again, and how a person is forgotten."""
+"""Memory of people: facts, where they may be told again, and how a person is forgotten."""
 
 import re
 import unicodedata
@@ -40,7 +40,7 @@ _REMINDER = re.compile(
 _TELLING = re.compile(r"\w{6,}|(?=\w*\d)\w{3,}")  # long words, and those with a number in them
 _SHORTEST = 3  # characters of such a word
 PartKind = Literal["stamp", "words", "memory", "notice", "document", "summary"]
-"""Of a part: `stamp` is Pixi's own line, `words` are what people wrote, the others came to mind."""
+"""Kind of a part: `stamp` is Pixi's own line, `words` are what people wrote, the others came to mind."""
 _TIME = re.compile(r"[A-Z][a-z]+day \d{1,2} [A-Z][a-z]+ \d{4}, \d\d:\d\d")
 _HEADS: tuple[tuple[PartKind, re.Pattern[str]], ...] = (
     ("summary", re.compile(r"you remember of what was said here before:")),
@@ -153,7 +153,7 @@ def _is_a_slip(word: str, other: str) -> bool:
 
 @dataclass(slots=True)
 class _Said:
-    """One message in a stamped line, with the earlier ones that are quoted above it."""
+    """A message in a stamped line, with the earlier ones that are quoted above it."""
 
     who: str
     pictures: int
@@ -236,7 +236,7 @@ def _is_reminder(block: list[str]) -> bool:
 
 
 def _said(blocks: Iterable[list[str]], name: str) -> list[_Said] | None:
-    """The messages of a line, without what is quoted of a person; None where it does not tell whose."""
+    """Return a line's messages, without what is quoted of a person; None where it does not tell whose."""
     said: list[_Said] = []
     earlier: list[list[str]] = []
     for head, *words in blocks:
@@ -284,7 +284,7 @@ class LinePart:
 
     @property
     def facts(self) -> tuple[str, ...]:
-        """Of what came to mind: each piece, without the marks of quotation."""
+        """The facts that came to mind, without the marks of quotation."""
         if found := _CITED.fullmatch(self.text):
             return (found["text"],)
         return tuple(row[1:].strip() for row in self.text.split("\n") if row.startswith(">"))

@@ -11,7 +11,7 @@ from pixi.core.untrusted import clipped
 
 @dataclass(frozen=True, slots=True)
 class Author:
-    """Who wrote a message. `id` is the platform's, `name` is what others see; both are strangers' words."""
+    """Author of a message. `id` is the platform's, `name` is what others see; both are strangers' words."""
 
     id: str
     name: str
@@ -45,7 +45,7 @@ class Quoted:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One message, as a channel hands it to the engine.
+    """A message, as a channel hands it to the engine.
 
     Attributes:
         id: unique within the platform; the same id is never answered twice.
@@ -99,7 +99,7 @@ class Venue:
 
 @dataclass(frozen=True, slots=True)
 class Rights:
-    """What a person may do in a place, by what the platform and the settings say at this moment.
+    """Rights of a person in a place, by the platform and the settings at this moment.
 
     Attributes:
         manager: manages the guild (Discord: Manage Server), or is an operator.
@@ -111,7 +111,7 @@ class Rights:
 
 
 Need = Literal["stickers", "archive"]
-"""What a command or a tool may need of a place."""
+"""Need of a command or a tool that a place must meet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +145,7 @@ class Picture:
 
 @dataclass(frozen=True, slots=True)
 class Abilities:
-    """What a place can do besides showing words, reactions and cards.
+    """Abilities of a place besides showing words, reactions and cards.
 
     Attributes:
         draws: pictures are drawn there from their files; elsewhere the link of one is enough.
@@ -191,7 +191,7 @@ _ADDRESS = re.compile(r"https?://[^\s<>\"\x00-\x20]{1,2000}", re.IGNORECASE)
 
 
 Data = Mapping[str, Any] | Sequence[Any]
-"""Of a card: what can be told as a JSON object or a JSON list."""
+"""Data of a card: a JSON object or a JSON list."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,7 +204,7 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """What a tool may return besides text: an embed on Discord, drawn in the terminal.
+    """A card that a tool may return besides text: an embed on Discord, drawn in the terminal.
 
     Everything in it may be a stranger's words: whoever draws it sees that nothing in it acts.
 
@@ -265,7 +265,7 @@ class Card:
 
 
 def card_json(card: Card) -> dict[str, Any]:
-    """The JSON form of a card: what it is, and under `fallback` what can be drawn without knowing that."""
+    """Return a card's JSON form, and under `fallback` what can be drawn without knowing its type."""
     fallback = {
         "title": card.title,
         "text": card.text,
@@ -320,7 +320,7 @@ _NAMED = re.compile(r'(?:^|\n)\[(picture|file) "(.*?)"(:\]|[,;\]])')
 
 @dataclass(frozen=True, slots=True)
 class Attached:
-    """What a message carries.
+    """The attachments of a message.
 
     Attributes:
         text: follows the message's own words; "" where there is nothing to be told. A stranger's words.
@@ -348,7 +348,7 @@ def told_size(size: int) -> str:
 
 
 def why_not_shown(sees: bool) -> str:
-    """Why a picture is only named; `sees`: the model could be shown it."""
+    """Tell why a picture is only named; `sees`: the model could be shown it."""
     return "there are more than can be shown" if sees else "you cannot see pictures here"
 
 

@@ -6,18 +6,18 @@ from typing import Literal
 
 Pace = Literal["off", "brisk", "human"]
 PaceSetting = Literal["persona", "off", "brisk", "human"]
-"""How fast messages follow each other: as the persona says, or one pace for all."""
+"""Pace of messages: the persona's own, or one for all."""
 
 _TO_LEFT = " ar arc azb ckb dv fa glk he iw ji ks lrc mzn nqo ps pnb prs sd syr ug ur yi "
 _SCRIPTS_TO_LEFT = " adlm arab hebr mand nkoo rohg samr syrc thaa "
 
 PLACEHOLDERS = ("user", "char")
-"""What may stand between double braces in a persona's texts: who is answered, and its own name."""
+"""Names allowed between double braces in a persona's texts: who is answered, and its own name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """One exchange that shows the persona's habits: what somebody says, and the raw reply to it."""
+    """An exchange that shows the persona's habits: what somebody says, and the raw reply to it."""
 
     said: str
     reply: str
@@ -72,7 +72,7 @@ class Persona:
 
     @property
     def direction(self) -> Literal["ltr", "rtl"]:
-        """In which direction its language is written."""
+        """Direction of writing of its language."""
         language, *parts = self.language.lower().replace("_", "-").split("-")
         script = next((part for part in parts if len(part) == 4 and part.isalpha()), "")
         to_left = f" {script} " in _SCRIPTS_TO_LEFT if script else f" {language} " in _TO_LEFT

@@ -1,4 +1,4 @@
-"""What a model is told: the static prefix of a conversation, and each new user line, stamped once."""
+"""The prompt of a model: the static prefix of a conversation, and each new user line, stamped once."""
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence

@@ -46,7 +46,7 @@ PROVIDERS = (
     # https://docs.x.ai/developers/introduction
     KnownProvider("xAI", "XAI_API_KEY", "https://api.x.ai/v1", "grok-4.3"),
 )
-"""In the order in which they are offered."""
+"""Order in which they are offered."""
 
 
 def providers_with_key(variables: Mapping[str, str]) -> tuple[KnownProvider, ...]:

@@ -1,4 +1,4 @@
-"""One reply while it is read: its commands as they come, its prose, its calls, and its limits."""
+"""A reply while it is read: its commands as they come, its prose, its calls, and its limits."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -24,7 +24,7 @@ from pixi.core.llm import AssistantLine, Line
 from pixi.core.spending import Limits
 
 SILENCE = "[SEND]"
-"""What stands where nothing was said: chat templates want a line there, and the language has this one."""
+"""Line of a turn in which nothing was said: chat templates want one, and the language has this one."""
 
 _HARMLESS = re.compile(r"[^\[\]【】［］`\\<]*")  # nothing in it that the command language could stumble over
 _CODE = re.compile(r"(```.*?```|`[^`\n]+`)", re.DOTALL)
@@ -90,10 +90,10 @@ def _escaped_outside_code(text: str) -> str:
 
 
 CommandEvent = CommandStarted | CommandText | CommandEnded
-"""What is to be shown and performed, of all that a reply holds."""
+"""Events of a reply that are shown and performed."""
 
 ProsePolicy = Literal["auto", "send", "drop"]
-"""What becomes of text outside commands: `auto` sends it as one message if the turn had no command at
+"""Treatment of text outside commands: `auto` sends it as one message if the turn had no command at
 all, `send` sends each stretch of it as a message, `drop` none."""
 
 
@@ -152,7 +152,7 @@ class ReplyReading:
     closed: bool
     """The reply is over, though its stream may go on."""
     over: bool
-    """It was over a limit."""
+    """True if it was over a limit."""
     limit: str
     """The name of that limit; "": it lies outside of the reply's text, or there was none."""
 
@@ -217,7 +217,7 @@ class ReplyReading:
         return events
 
     def close(self) -> list[CommandEvent]:
-        """Return the reply is over; gives what the parser still held, unless a limit was reached before."""
+        """End the reply; gives what the parser still held, unless a limit was reached before."""
         if self.over:
             return []
         events = [event for step in self.closing() for event in step]

@@ -30,7 +30,7 @@ class RouteError(PixiError):
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who asks.
+    """The caller of a route.
 
     Attributes:
         person: id of the author, as of somebody who talks, e.g. `web:app:7`.
@@ -54,7 +54,7 @@ Follow = Callable[[Caller, Any], AsyncGenerator[Mapping[str, Any], None]]
 
 @dataclass(frozen=True, slots=True)
 class RouteWrites:
-    """What a route changes, as it stands on record: the same request again is not another.
+    """Record of a change made through a route: the same request again is not another.
 
     Attributes:
         name: under which it stands there: that of the tool that does the same, where there is one.
@@ -70,7 +70,7 @@ class RouteWrites:
 
 @dataclass(frozen=True, slots=True)
 class AddonRoute:
-    """One way in.
+    """A route of an addon.
 
     Attributes:
         method: of HTTP.

@@ -1,4 +1,4 @@
-"""What may be used and what was used, by day and for whom: values alone, without a clock."""
+"""Limits and records of use, by day and for whom: values alone, without a clock."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -10,7 +10,7 @@ from msgspec import structs
 from pixi.core.llm import Finished, Prices, Request, Usage, estimate_all, estimate_tools
 
 TOOL_SECONDS = 20.0
-"""How long a tool or a command may take where nobody set it."""
+"""Time limit of a tool or a command where nobody set one."""
 
 _ANSWER_SHARE, _ANSWER_SECONDS = 1 / 3, 60.0
 
@@ -64,10 +64,10 @@ class Limits:
 
 DAY_SECONDS = 86_400
 CHARACTERS_PER_TOKEN = 3
-"""Of a reply that nobody counted."""
+"""Estimate for a reply that nobody counted."""
 
 SEARCH = "web search"
-"""What the names of the ways to search the web begin with; each is recorded under its own."""
+"""Beginning of the names of the ways to search the web; each is recorded under its own."""
 
 _FIRST_DAY = date(1970, 1, 1).toordinal()
 
@@ -75,16 +75,16 @@ Count = Callable[[str, Usage, Prices | None], None]
 """Takes what a call of a model used: the model's name, the tokens, and what they cost (None: not known)."""
 
 Part = Literal["day", "person", "channel", "guild", "model"]
-"""By what use can be added up."""
+"""Dimension by which use is added up."""
 
 Scope = Literal["person", "channel", "guild"]
-"""Whose use of a day is limited."""
+"""Scope of a daily limit."""
 
 SCOPES: tuple[Scope, ...] = ("guild", "channel", "person")
 """The widest first."""
 
 Kind = Literal["messages", "tokens", "writes"]
-"""What of it is."""
+"""Kind of limited use."""
 
 KINDS: tuple[Kind, ...] = ("messages", "tokens", "writes")
 
@@ -112,7 +112,7 @@ def next_month(day: int) -> date:
 
 @dataclass(frozen=True, slots=True)
 class UsageScope:
-    """On whose account something is used: whoever asked, and where; "" for nobody and nowhere.
+    """Account of a use: whoever asked, and where; "" for nobody and nowhere.
 
     Attributes:
         person: id of the author.
@@ -125,7 +125,7 @@ class UsageScope:
     guild: str = ""
 
     def name(self, scope: Scope) -> str:
-        """Of the one that a scope is about."""
+        """Return the id in a scope."""
         if scope == "person":
             return self.person
         if scope == "channel":
@@ -135,7 +135,7 @@ class UsageScope:
 
 @dataclass(frozen=True, slots=True)
 class UsageEntry:
-    """What was used on a day, by somebody somewhere on a model; or a sum of such.
+    """Use on a day, by somebody somewhere on a model; or a sum of such.
 
     Attributes:
         day: counted from 1970, in UTC.
@@ -171,7 +171,7 @@ class UsageEntry:
         return not (self.messages or self.writes or self.tokens or self.usage.searches)
 
     def __add__(self, other: "UsageEntry") -> "UsageEntry":
-        """Both together, on the account of the first."""
+        """Add another use, on the account of the first."""
         return replace(
             self,
             messages=self.messages + other.messages,
@@ -204,7 +204,7 @@ class UsageEntry:
 
 @dataclass(frozen=True, slots=True)
 class Allowance:
-    """How much a person, a channel or a guild may use in a day; None: as much as they like."""
+    """Daily limits of a person, a channel or a guild; None: as much as they like."""
 
     messages: int | None = None
     tokens: int | None = None
@@ -226,7 +226,7 @@ class Allowance:
 
 @dataclass(frozen=True, slots=True)
 class Budgets:
-    """How much may be used.
+    """The limits of use.
 
     Attributes:
         person, channel, guild: in a day, by each of them.
@@ -249,7 +249,7 @@ class Budgets:
 
 @dataclass(frozen=True, slots=True)
 class QuotaUsage:
-    """How much of what may be used in a day was used: by whom, of what, and how much there is."""
+    """Use of a daily limit: by whom, of what, and how much there is."""
 
     scope: Scope
     kind: Kind
@@ -259,7 +259,7 @@ class QuotaUsage:
 
 @dataclass(frozen=True, slots=True)
 class UsageReport:
-    """What everybody used today and in this month, and how many dollars a month may cost (None: any).
+    """Use by everybody today and in this month, and the dollars that a month may cost (None: any).
 
     `searches`: of the month, each way of searching the web by itself.
     """

@@ -11,7 +11,6 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Protocol
 
 from pixi.core.llm import TOKENS_PER_IMAGE, UserLine, estimate, shortened
 from pixi.core.message import Author, Message, Quoted
@@ -41,7 +40,7 @@ _MONTHS = (
 
 @dataclass(frozen=True, slots=True)
 class Reminder:
-    """What a persona knows of a person now: facts of one line, a stranger's words.
+    """A persona's knowledge of a person now: facts of one line, a stranger's words.
 
     Attributes:
         source: who tells that, e.g. an addon; "": the persona remembers it.
@@ -54,7 +53,7 @@ class Reminder:
 
 @dataclass(frozen=True, slots=True)
 class Citation:
-    """What a document says on what was asked: a stranger's words, and their place for people."""
+    """A document's words on a question, a stranger's, and their place for people."""
 
     source: str
     text: str
@@ -62,23 +61,23 @@ class Citation:
 
 def stamp(
     messages: Sequence[Message],
+    reminders: Sequence[Reminder | Citation] = (),
     *,
     local_time: datetime,
     small: bool,
     group: bool,
-    reminders: Sequence[Reminder | Citation] = (),
     broke_off: bool = False,
 ) -> UserLine:
     """Return the new user line: what was written since the last reply, with who and when, and the pictures.
 
     Args:
         messages: in order, at least one.
+        reminders: what comes to mind: facts of those who wrote the messages, left out where `small`; and
+            what documents say.
         local_time: when the line is made, in the time zone to be told.
         small: only the texts, of those messages that are meant for the persona where any is, below what
             documents say.
         group: several people may talk here: each message gets its author's name and id.
-        reminders: what comes to mind: facts of those who wrote the messages, left out where `small`; and
-            what documents say.
         broke_off: the program ended in the midst of the reply to the messages that come due again, and what
             was said of it stands at the end of the history: the persona is to go on from there. Else it is
             to answer them.
@@ -203,7 +202,7 @@ def without_additions(text: str) -> str:
 
 
 def told_id(person: str) -> str:
-    """By what a stamped line tells who is meant. A name stands before it, in quotation marks."""
+    """Return the mark that names a person in a stamped line. A name stands before it, in quotation marks."""
     return f"(id {prompt_name(person)})"
 
 
@@ -222,14 +221,6 @@ _LEAST = 200  # characters of a message, before the oldest of those that are ans
 _GAP = 40  # characters: what a gap takes itself, so that there is no use in a smaller one
 
 
-class Stamped(Protocol):
-    """Makes the line of messages: see `pixi.core.stamps.stamp`."""
-
-    def __call__(self, messages: Sequence[Message], *, reminders: Sequence[Reminder | Citation]) -> UserLine:
-        """Return the line."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class LineFitter:
     """Makes lines that fit.
@@ -240,7 +231,7 @@ class LineFitter:
         tokens: the most that a line may have, by estimate.
     """
 
-    stamped: Stamped
+    stamped: Callable[[Sequence[Message], Sequence[Reminder | Citation]], UserLine]
     reminders: Sequence[Reminder | Citation]
     tokens: float
 
@@ -251,22 +242,22 @@ class LineFitter:
         oldest first; what messages quote; what comes to mind; pictures; the middle of the longest messages.
         """
         messages = [recalled(message) for message in messages]  # what is not shown is not what is too long
-        line = self.stamped(messages, reminders=self.reminders)
+        line = self.stamped(messages, self.reminders)
         if estimate(line) <= self.tokens:
             return line
         meant = self._with_less_overheard(messages)
         bare = [_with_nothing_quoted(message) for message in meant]
         for told, reminders in ((meant, self.reminders), (bare, self.reminders), (bare, ())):
             if self._fits(told, reminders):
-                return self.stamped(told, reminders=reminders)
-        line = self.stamped(self._cut(self._with_fewer_pictures(bare)), reminders=())
+                return self.stamped(told, reminders)
+        line = self.stamped(self._cut(self._with_fewer_pictures(bare)), ())
         return line if estimate(line) <= self.tokens else shortened(line, self.tokens)
 
     def _fits(self, messages: Sequence[Message], reminders: Sequence[Reminder | Citation] = ()) -> bool:
-        return estimate(self.stamped(messages, reminders=reminders)) <= self.tokens
+        return estimate(self.stamped(messages, reminders)) <= self.tokens
 
     def _with_less_overheard(self, messages: Sequence[Message]) -> list[Message]:
-        """Without the oldest that are overheard; of the latest of these, what there is room for."""
+        """Drop the oldest overheard messages; keep of the latest what there is room for."""
         overheard = [message for message in messages if not message.addressed]
         if len(overheard) in (0, len(messages)):
             return list(messages)
@@ -284,7 +275,7 @@ class LineFitter:
         return with_part(most) if most >= _LEAST else left(gone)
 
     def _with_fewer_pictures(self, messages: list[Message]) -> list[Message]:
-        """Without the oldest pictures: as many as must go, or those that take more than half of the room."""
+        """Drop the oldest pictures: as many as must go, or those that take more than half of the room."""
         pictures = sum(len(message.images) for message in messages)
         gone = _first(pictures, lambda gone: self._fits(_without_pictures(messages, gone)))
         less = _without_pictures(messages, gone)
@@ -293,7 +284,7 @@ class LineFitter:
         return _without_pictures(messages, max(0, pictures - int(self.tokens / (2 * TOKENS_PER_IMAGE))))
 
     def _cut(self, messages: list[Message]) -> list[Message]:
-        """Without the middle of the longest; and without the oldest, where they are too many for that."""
+        """Cut the middle of the longest; drop the oldest, where they are too many for that."""
         short = [_cut_to(message, _LEAST) for message in messages]
         gone = _first(len(messages) - 1, lambda gone: self._fits(short[gone:]))
         left = messages[gone:]
@@ -313,7 +304,7 @@ def _first(end: int, holds: Callable[[int], bool]) -> int:
 
 
 def _without(messages: Iterable[Message], gone: Sequence[Message]) -> list[Message]:
-    """Without these; who replies to one of them quotes it."""
+    """Remove messages; replies to one of them quote it."""
     ids = {message.id for message in gone}
     return [
         replace(
@@ -326,12 +317,12 @@ def _without(messages: Iterable[Message], gone: Sequence[Message]) -> list[Messa
 
 
 def _with_nothing_quoted(message: Message) -> Message:
-    """Without the words of what it rests on: whom it replies to is still told."""
+    """Remove the words that the message quotes: whom it replies to is still told."""
     return replace(message, quoted=tuple(replace(one, text="") for one in message.quoted))
 
 
 def _without_pictures(messages: Iterable[Message], gone: int) -> list[Message]:
-    """Without so many pictures, the oldest ones; it is told where there were some."""
+    """Remove so many pictures, the oldest ones; it is told where there were some."""
     left = []
     for message in messages:
         fewer = min(gone, len(message.images))
@@ -342,7 +333,7 @@ def _without_pictures(messages: Iterable[Message], gone: int) -> list[Message]:
 
 
 def _cut_to(message: Message, characters: int) -> Message:
-    """With so many characters of its text, those at its beginning and its end."""
+    """Keep so many characters of its text, those at its beginning and its end."""
     text = message.text
     if len(text) <= characters + _GAP:
         return message

@@ -1,4 +1,4 @@
-"""One turn, sans-IO: what to ask the model, what its reply means, and what of it joins the history."""
+"""A turn, sans-IO: what to ask the model, what its reply means, and what of it joins the history."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -36,7 +36,7 @@ _ESCAPED_BREAK = re.compile(r"(?<!\\)((?:\\\\)*)\\u2060")
 
 
 class Round:
-    """One request to the model and all that came of it.
+    """A request to the model and all that came of it.
 
     Args:
         reading: of the reply.
@@ -140,13 +140,13 @@ class Turn:
     )
 
     finish: Literal["stop", "length", "limit"]
-    """How the last reply ended."""
+    """End of the last reply."""
     steps: int
     """Requests made so far."""
     usage: Usage
     """Tokens of all requests so far."""
     ends: list[Finished]
-    """What each of them came to that was heard out: it tells who wrote."""
+    """Outcome of each reply that was heard out: it tells who wrote."""
     _reading: ReplyReading  # of the last round, from the first request on
 
     def __init__(
@@ -231,7 +231,7 @@ class Turn:
         return self._sources.all
 
     def request(self) -> Request:
-        """The next question: the one before and a tail. The last that may be has no tools, and no search."""
+        """Return the next question: the one before and a tail. The last one has no tools, and no search."""
         lines = (*self._before, *self._lines())
         self._state = "read"
         self.steps += 1
@@ -266,11 +266,11 @@ class Turn:
         return []
 
     def closing(self) -> Iterator[list[CommandEvent]]:
-        """The stream is over; gives what was still open in steps. What is left of it `end_round` gives."""
+        """Read on what the ended stream left open, in steps. What is left of it `end_round` gives."""
         return self._reading.closing()
 
     def end_round(self) -> list[CommandEvent]:
-        """Return the stream is over; gives what was still open, and prose if it is to be sent."""
+        """End the stream; gives what was still open, and prose if it is to be sent."""
         events = self._close_reply()
         last = self._rounds[-1]
         if last.calls and not self._reading.over:

@@ -1,6 +1,7 @@
 """Makes text that strangers wrote fit for the place where it is shown.
 
-- Everywhere: `clipped` keeps a text to a length, `without_middle` keeps both its ends.
+- Everywhere: `clipped` keeps a text to a length, `without_middle` keeps both its ends, `without_halves` makes
+  of it what UTF-8 can hold.
 - A prompt, where a model must not take the text for another voice: `quoted` marks each line, `prompt_name`
   makes a name fit to stand between quotation marks.
 - A log, where nothing may forge a line and nothing may be lost: `escaped_line`, `escaped_lines` and
@@ -15,7 +16,7 @@ import unicodedata
 
 _LONGEST_NAME = 60
 
-# What a model may take for the end of a name that stands in quotation marks.
+# Marks that a model may take for the end of a name in quotation marks.
 _QUOTATION_MARKS = str.maketrans(dict.fromkeys('"＂“”„‟〝〞″', "'"))
 
 _STRUCTURE = re.compile(
@@ -27,7 +28,7 @@ _STRUCTURE = re.compile(
 
 _UNFIT = frozenset({"Cc", "Cs", "Co", "Cn", "Zl", "Zp"})
 _TURNS = frozenset("\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\ufeff")
-"""What turns the direction of writing, and makes a line look like another. Joiners stay: words need them."""
+"""Marks that turn the direction of writing, and make lines look alike. Joiners stay: words need them."""
 
 
 _CONTROL_CHARACTERS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
@@ -51,6 +52,13 @@ def without_middle(text: str, longest: int, gap: str = "\n[… {} characters lef
         return text
     half = longest // 2
     return f"{text[:half]}{gap.format(len(text) - 2 * half)}{text[len(text) - half :]}"
+
+
+def without_halves(text: str) -> str:
+    """Return the text with surrogate pairs joined, and U+FFFD for half a pair, which has no UTF-8."""
+    if text.isascii():
+        return text
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
 # In a prompt.

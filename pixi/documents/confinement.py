@@ -1,4 +1,4 @@
-"""What a process that reads strangers' files may not do, whatever the files make of its libraries.
+"""Fences round a process that reads strangers' files, whatever the files make of its libraries.
 
 Three fences, one behind the other: limits that the system sets to a process (memory, time, size of files),
 what the Linux kernel refuses (below), and what Python itself refuses. The last one alone stands
@@ -36,7 +36,7 @@ _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 
 
 class Confinement(msgspec.Struct, array_like=True, frozen=True):
-    """What the kernel refuses a process that reads.
+    """Limits of the kernel for a process that reads.
 
     Attributes:
         landlock: the version of Landlock's interface that keeps files, ports and processes from it; 0: none.
@@ -98,7 +98,7 @@ def _is_in(place: str, folder: str) -> bool:
 
 
 def allow_computing(seconds: float) -> None:
-    """From now on, so many seconds of computing and a few; then the system ends the process.
+    """Allow so many seconds of computing from now on, and a few; then the system ends the process.
 
     It ends what hangs where nobody can tell it to any more: the process that asked is gone.
     """
@@ -161,7 +161,7 @@ def _refuse(event: str) -> NoReturn:
     raise PermissionError(f"reading a file may not do this: {event}")
 
 
-# What the Linux kernel refuses, even when the machine code of the process is a stranger's.
+# Refused by the Linux kernel, even when the machine code of the process is a stranger's.
 #
 # Two doors of the kernel, each used where it is there. **Landlock** lets the process open nothing but the
 # folders that are named to it, and those to read; newer kernels also keep it from TCP ports, and from signals
@@ -208,7 +208,7 @@ _ASK_VERSION = 1
 _PATH_BENEATH = 1
 _READ_FILE, _READ_DIR = 1 << 2, 1 << 3
 _FILE_RIGHTS = {1: 13, 2: 14, 3: 15, 5: 16}
-"""By version, how many rights over files it knows; the last are to move, to truncate, to control a device."""
+"""Number of rights over files by version; the last are to move, to truncate, to control a device."""
 _NETWORK_SINCE, _BIND_AND_CONNECT = 4, 0b11
 _SCOPES_SINCE, _ABSTRACT_SOCKETS_AND_SIGNALS = 6, 0b11
 
@@ -261,7 +261,7 @@ def _call(libc: "CDLL", number: int, *arguments: bytes | int | None) -> int:
 # arguments.
 
 _ARCHITECTURES = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}
-"""By the name that the system gives it: the column in the tables below, and the kernel's own name."""
+"""Column in the tables below, and the kernel's own name, by the system's name."""
 
 CALLS: dict[str, tuple[int | None, int | None]] = {
     # what was handed over is read, and answered

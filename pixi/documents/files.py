@@ -22,7 +22,7 @@ BROKEN = (
     TypeError,
     ValueError,
 )
-"""What libraries raise over a file that is not what it says it is. Anything else ends the process."""
+"""Errors that libraries raise over a file that is not of its kind. Any other ends the process."""
 MARKDOWN = frozenset({".md", ".markdown"})
 PLAIN = frozenset({".txt", ".text"})
 RESTRUCTURED = frozenset({".rst", ".rest"})
@@ -35,9 +35,9 @@ WORD = frozenset({".docx"})
 EPUB = frozenset({".epub"})
 ZST = frozenset({".zst", ".json.zst", ".jsonl.zst", ".ndjson.zst"})
 FETCHED = ".fetched"
-"""Of a page that was fetched, see `formats/fetched.py`. No database holds one."""
+"""Suffix of a page that was fetched, see `formats/fetched.py`. No database holds one."""
 SUFFIXES = MARKDOWN | PLAIN | RESTRUCTURED | HTML | JSON | JSON_LINES | TABLES | PDF | WORD | EPUB | ZST
-"""What can be read: lower-case, with the dot. Every one of two parts ends like one of a single part."""
+"""Suffixes that can be read: lower-case, with the dot. One of two parts ends like one of a single part."""
 _NOT_FILES = {
     stat.S_IFDIR: "a folder, though its name is that of a file; rename it",
     stat.S_IFLNK: "a symbolic link; put the file itself in its place",
@@ -83,7 +83,7 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """What a reader makes of a file, or of one record of it.
+    """A document: a file, or one record of it.
 
     Attributes:
         key: names the record within its file, unchanged by edits elsewhere in it; "" where the file is one
@@ -99,7 +99,7 @@ class Document:
 
 @dataclass(frozen=True, slots=True)
 class FileLimits:
-    """What a file may cost before it is set aside.
+    """Limits of a file; beyond them it is set aside.
 
     Attributes:
         seconds: for one file, on the clock.
@@ -173,7 +173,7 @@ def suffix_of(name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Original:
-    """What a reader reads.
+    """A file for a reader.
 
     Attributes:
         file: the bytes; it can be sought.

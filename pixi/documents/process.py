@@ -1,4 +1,4 @@
-"""One process that reads, as seen from here: started, asked, watched, ended."""
+"""A process that reads, as seen from here: started, asked, watched, ended."""
 
 import asyncio
 import contextlib
@@ -43,7 +43,7 @@ _ENVIRONMENT = frozenset(
         *("PYTHONUSERBASE", "SYSTEMROOT", "USERPROFILE"),
     }
 )
-"""What Python needs to find its libraries. No key or token goes to where strangers' files are read."""
+"""Variables for Python to find its libraries. No key or token goes to where strangers' files are read."""
 
 
 class ProcessLost(Exception):
@@ -61,7 +61,7 @@ class ProcessLost(Exception):
 
 
 _Opened = tuple[dict[int, SetAside], list[int]]
-"""Which files could not be opened, by number; and the descriptors of the others, which are to be closed."""
+"""Files that could not be opened, by number; and the descriptors of the others, which are to be closed."""
 
 
 class FileOpener:
@@ -163,7 +163,7 @@ class ReadingProcess:
 
     @property
     def pid(self) -> int:
-        """Its number."""
+        """Process number."""
         return self._process.pid
 
     @property
@@ -310,7 +310,7 @@ def _close_all(files: Sequence[int]) -> None:
 
 
 class _Nonsense(Exception):
-    """What a process said is not what one of ours would say."""
+    """A process sent words that none of ours would send."""
 
 
 class _Answers:

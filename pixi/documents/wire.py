@@ -1,4 +1,4 @@
-"""What goes through the pipes to and from a process that reads: frames of typed messages, never pickles.
+"""Frames of typed messages, never pickles, for the pipes to and from a process that reads.
 
 A frame is four bytes of length, the highest first, and so many bytes of MessagePack. Where a process can be
 handed files that are open (everywhere but on Windows), it is asked through a socket: a frame holds the names
@@ -110,7 +110,7 @@ LENGTH = struct.Struct(">I")
 LONGEST_FRAME = 8 * 1024 * 1024
 PIECE_CHARACTERS = 131_072
 MOST_FILES = 64
-"""In one frame: all of them are open in the process that is asked."""
+"""Limit of one frame: all of them are open in the process that is asked."""
 HANDS_OVER = sys.platform != "win32"
 """True where a process can be handed files that are open."""
 _OVERHEAD = 48  # what a document or a section costs on the wire besides its texts, about

@@ -109,7 +109,7 @@ class Outbox:
 
 
 class WorkerInput:
-    """What this process is asked, as it comes in at its standard input."""
+    """Requests to this process, as they come in at its standard input."""
 
     def __init__(self) -> None:
         # One of the two, see `wire.py`.
@@ -172,7 +172,7 @@ def main() -> None:
 
 
 def _listen(asking: WorkerInput, asked: "queue.SimpleQueue[list[tuple[bytes, int | None]]]") -> None:
-    """In a thread of its own: while a file is read, the end of the one who asked ends this process too."""
+    """Listen in a thread: while a file is read, the end of the one who asked ends this process too."""
     while True:
         asked.put(asking.files())
 

@@ -1,11 +1,10 @@
-"""What a persona can use: the registered commands and tools that it names, and which tools it is offered now.
+"""Capabilities of a persona: its commands and tools, and the tools that it is offered now.
 
 `capabilities_of` chooses what a persona has, once. Where that are more tools than a prompt should hold, a
 `ToolSelector` chooses for each turn those that the talk is about.
 """
 
 import logging
-from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING
 from pixi.core.errors import ConfigError
 from pixi.core.grammar import command_grammar
 from pixi.core.llm import AssistantLine, Line, ToolSchema, UserLine, estimate_tools
+from pixi.core.lru import LRU
 from pixi.core.message import Abilities
 from pixi.core.persona import Persona
 from pixi.core.prompt import CommandHelp
@@ -33,12 +33,12 @@ WEB_SEARCH = "web_search"
 NO_ABILITIES = Abilities()
 """The abilities of a place of which nothing is known."""
 
-_DATABASE = "database"  # how the sources of a database's tools begin
+_DATABASE = "database"  # beginning of the sources of a database's tools
 _SERVER = "mcp"  # the same of the tools of MCP servers, by the hundred
 
 _SHARE = 0.3  # of the model's context, for tools that others serve
 _LINES = 6  # the last ones of the talk, which tell what it is about
-_EARLIER = 0.4  # what those count, beside what is answered now
+_EARLIER = 0.4  # weight of earlier words, beside what is answered now
 _LONGEST_LINE = 800  # characters
 _SURE = 8  # that fit best have to be there, else it is chosen anew
 _ENOUGH = 0.4  # that a tool must fit to have to be there: about a word that few others have
@@ -206,7 +206,7 @@ def _told(kind: str, name: str, known: Iterable[str]) -> str:
 def not_named(
     persona: Persona, commands: Iterable[str], tools: Iterable[Tool]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Of registered commands and tools, list the names of those that the persona goes without."""
+    """List the names of registered commands and tools that the persona goes without."""
     return (
         () if persona.commands is None else tuple(name for name in commands if name not in persona.commands),
         tuple(
@@ -223,14 +223,14 @@ def _is_unset(name: str, known: Iterable[str]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ToolRoom:
-    """How much room there is for tools: a number of them, and a model's context in tokens."""
+    """Room for tools: a number of them, and a model's context in tokens."""
 
     tools: int
     context_tokens: int
 
     @property
     def foreign_tokens(self) -> int:
-        """For the tools of MCP servers."""
+        """Tokens for the tools of MCP servers."""
         return int(self.context_tokens * _SHARE)
 
     def holds(self, stock: "_Stock") -> bool:
@@ -251,7 +251,7 @@ class ToolSelector:
         self._stock: _Stock | None = None
         self._index: ToolIndex | None = None
         self._indexed: _Stock | None = None
-        self._offered: OrderedDict[str, frozenset[str]] = OrderedDict()
+        self._offered: LRU[str, frozenset[str]] = LRU(_REMEMBERED)
         self._was_told = False
 
     def schemas(
@@ -281,14 +281,14 @@ class ToolSelector:
         scores = index.scores([(asked, 1.0), *((text, _EARLIER) for text in _said(lines))])
         chosen = frozenset([*stock.named, *_best(stock.own, scores), *stock.own][: room.tools])
         if len(stock.named) + len(stock.own) < room.tools:
-            before = self._offered.get(conversation, frozenset())
+            before = self._offered.get(conversation) or frozenset()
             called = [name for name in dict.fromkeys(_called(lines)) if name in stock.foreign]
             wanted = [*called[: room.tools // 2], *_telling(stock.foreign, fit)]
             kept = [name for name in stock.foreign if name in before]
             if not before.issuperset(wanted):
                 kept = [*wanted, *_best(stock.foreign, scores), *kept]
             chosen |= stock.within([*kept, *stock.of_each()], room.tools - len(chosen), room.foreign_tokens)
-        self._remember(conversation, chosen)
+        self._offered.put(conversation, chosen)
         return tuple(tool.schema for name, tool in stock.tools.items() if name in chosen)
 
     def tokens(self, capabilities: Capabilities, room: ToolRoom) -> int:
@@ -314,12 +314,6 @@ class ToolSelector:
             self._index.take(tool.schema for tool in stock.tools.values())
             self._indexed = stock
         return self._index
-
-    def _remember(self, conversation: str, chosen: frozenset[str]) -> None:
-        self._offered[conversation] = chosen
-        self._offered.move_to_end(conversation)
-        if len(self._offered) > _REMEMBERED:
-            self._offered.popitem(last=False)
 
     def _tell(self, tools: int, most: int) -> None:
         if not self._was_told:

@@ -25,7 +25,7 @@ from pixi.toolbox.commands import CameToNothing, Command, CommandRegistry
 from pixi.toolbox.context import Context, Draft
 from pixi.toolbox.foreign import foreign, give_up, look_at, within
 
-_ACT_SECONDS = 30.0  # how long an act that was begun may take to end when the turn is over
+_ACT_SECONDS = 30.0  # for an act that was begun to end when the turn is over
 _STOP_SECONDS = 2.0  # the same, when somebody waits for the stop
 _AT_ONCE = 4
 """Commands for which something is done ahead at the same time; others begin when they are performed."""
@@ -153,31 +153,31 @@ class CommandExecutor:
 
     @property
     def wants_end(self) -> bool:
-        """Whether people see a command opening whose end was not put yet."""
+        """True if people see a command opening whose end was not put yet."""
         return self._begun is not None and not any(type(event) is Planned for event in self._queue)
 
     @property
     def performing(self) -> bool:
-        """Whether a command that people can see is being performed."""
+        """True if a command that people can see is being performed."""
         return self._current is not None and not self._is_private(self._current.name)
 
     @property
     def sees_coming(self) -> bool:
-        """Whether a command that people can see is open, or being performed."""
+        """True if a command that people can see is open, or being performed."""
         return self.performing or (self._begun is not None and not self._is_private(self._begun.name))
 
     @property
     def owes(self) -> bool:
-        """Whether a command that closed, and that people can see, is still to be performed."""
+        """True if a command that closed, and that people can see, is still to be performed."""
         waiting = (event.name for event in self._queue if type(event) is Planned)
         return self.performing or not all(self._is_private(name) for name in waiting)
 
     @property
     def busy(self) -> bool:
-        """Whether anything that was put is still to be performed."""
+        """True if anything that was put is still to be performed."""
         return self._worker is not None
 
-    # What is left out.
+    # Dropping.
 
     def keep_open(self) -> None:
         """Finish what people see opening or being performed, and drop what comes after."""
@@ -199,7 +199,7 @@ class CommandExecutor:
         self._drop(0, recorded=recorded)
 
     def forget(self, since: int) -> None:
-        """Of a stream that is asked for again, drop what is open, and from the record what closed `since`."""
+        """Drop what is open of a stream that is asked for again, and from the record what closed `since`."""
         self._drop(0, recorded=False)
         self._begun = None
         self._actions.ended()
@@ -209,7 +209,7 @@ class CommandExecutor:
 
     @property
     def read(self) -> int:
-        """How many commands closed until now."""
+        """Number of commands that closed until now."""
         return self._read
 
     def hasten(self) -> None:
@@ -269,7 +269,7 @@ class CommandExecutor:
 
     @property
     def _listens(self) -> bool:
-        """Whether what is read is still taken."""
+        """True if the stream is still read."""
         state = self._life.state
         if state in (LifeState.YIELDING, LifeState.DRAINING):
             return self.wants_end
@@ -309,7 +309,7 @@ class CommandExecutor:
         asyncio.ensure_future(work).add_done_callback(self._recorded)
 
     def _only_acts(self, name: str) -> bool:
-        """Whether all that a command does are acts, which wait by themselves until it is on record."""
+        """True if all that a command does are acts, which wait by themselves until it is on record."""
         command = self._commands.get(name)
         return command is not None and command.by_acts
 
@@ -531,7 +531,7 @@ class Prefetch:
                     number += 1
 
     def take(self, number: int) -> asyncio.Task[Any] | None:
-        """What was begun for the command of this number, counted from 0. Whoever takes it ends it."""
+        """Take over the task begun for the command of this number, counted from 0. The taker ends it."""
         return self._begun.pop(number, None)
 
     def end(self, task: asyncio.Task[Any]) -> None:
@@ -545,7 +545,7 @@ class Prefetch:
         self._leaving -= {task}
 
     def drop(self) -> None:
-        """Nothing more of what was begun is wanted."""
+        """Drop all that was begun: it is not wanted any more."""
         for task in (*self._begun.values(), *([self._open] if self._open else ())):
             self.end(task)
         self._begun.clear()

@@ -59,7 +59,7 @@ class Summarizer:
 
     @property
     def resting(self) -> bool:
-        """Whether the helper failed a moment ago."""
+        """True if the helper failed a moment ago."""
         return asyncio.get_running_loop().time() < self._not_before
 
     async def summary(self, fold: Fold, persona: str, tokens: int, count: Count) -> str:
@@ -186,7 +186,7 @@ class HistoryCompaction:
 
     @property
     def busy(self) -> bool:
-        """Whether a summary is being written."""
+        """True if a summary is being written."""
         return self._task is not None
 
     def consider(self, persona: str, tokens: int, window: Conversation, generation: int) -> None:

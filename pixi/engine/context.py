@@ -1,11 +1,10 @@
-"""What conversations share: the settings and parts of an engine, and the personas that speak in it.
+"""Shared parts of conversations: the settings and parts of an engine, and the personas that speak in it.
 
 `EngineContext` holds the parts. A resolver says which `Role` (persona and model) speaks in a conversation;
 `PersonaSessions` gives the `PersonaSession` of that role: its prompt, commands and tools, made once.
 """
 
 import math
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -18,6 +17,7 @@ from pixi.core.channel import OpenQuestion
 from pixi.core.errors import PixiError
 from pixi.core.events import TurnReport
 from pixi.core.llm import Line, ToolSchema, UserLine
+from pixi.core.lru import LRU
 from pixi.core.message import Abilities, Message
 from pixi.core.persona import Pace, PaceSetting, Persona
 from pixi.core.prompt import prefix, stamp
@@ -55,7 +55,7 @@ def local_now() -> datetime:
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """Who speaks in a conversation, and on which model."""
+    """The persona that speaks in a conversation, and its model."""
 
     persona: Persona
     model: Model
@@ -63,7 +63,7 @@ class Role:
 
 @dataclass(slots=True)
 class EngineSettings:
-    """How replies are given. May be changed at any time: turns that begin later go by the change.
+    """Settings for replies. May be changed at any time: turns that begin later go by the change.
 
     Attributes:
         limits: how much one turn may do.
@@ -99,7 +99,7 @@ class EngineSettings:
 
 @dataclass(slots=True)
 class EngineContext:
-    """What all conversations of an engine share. `store` is open.
+    """Parts that all conversations of an engine share. `store` is open.
 
     Attributes:
         clock: the local time, which messages are stamped with.
@@ -188,7 +188,7 @@ class PersonaSession:
 
     @property
     def tool_tokens(self) -> int:
-        """How much of a prompt the tools that are offered take, by estimate."""
+        """Estimate of the tokens that the offered tools take in a prompt."""
         if not self.role.model.traits.tools:
             return 0
         return self._offers.tokens(self.capabilities, self._room)
@@ -205,13 +205,13 @@ class PersonaSession:
 
     @property
     def limits(self) -> Limits:
-        """How much one turn may do: of rounds with tools no more than the persona's file says."""
+        """Limits of one turn: of rounds with tools no more than the persona's file says."""
         limits, own = self.shared.settings.limits, self.role.persona.tool_steps
         return limits if own is None else replace(limits, tool_steps=min(own, limits.tool_steps))
 
     @property
     def summary_tokens(self) -> int:
-        """How long the summary of a talk may be; 0: none is written."""
+        """Length of the summary of a talk, in tokens; 0: none is written."""
         settings, traits = self.shared.settings, self.role.model.traits
         if not settings.summarize or traits.small:  # a long prompt makes a small model babble
             return 0
@@ -219,7 +219,7 @@ class PersonaSession:
 
     @property
     def pace(self) -> Pace:
-        """How fast the messages of the persona follow each other."""
+        """Pace of the persona's messages."""
         pace = self.shared.settings.pace
         return self.role.persona.pace if pace == "persona" else pace
 
@@ -277,7 +277,7 @@ class PersonaSessions:
     def __init__(self, resolver: PersonaResolver, shared: EngineContext) -> None:
         self._resolver = resolver
         self._shared = shared
-        self._sessions: OrderedDict[tuple[Persona, int, Abilities], PersonaSession] = OrderedDict()
+        self._sessions: LRU[tuple[Persona, int, Abilities], PersonaSession] = LRU(_SESSIONS)
 
     def at(self, conversation: str, abilities: Abilities = NO_ABILITIES) -> PersonaSession:
         """Give the session of a conversation: one for the same role in places of the same abilities.
@@ -286,17 +286,11 @@ class PersonaSessions:
             PixiError: the resolver could not say who speaks.
         """
         role = self._resolver(conversation)
-        key = (
-            role.persona,
-            id(role.model),
-            abilities,
-        )  # a session holds its model, so that the id stays its own
+        key = (role.persona, id(role.model), abilities)  # a session holds its model: the id stays its own
         session = self._sessions.get(key)
         if session is None:
-            session = self._sessions[key] = PersonaSession(role, self._shared, abilities)
-            if len(self._sessions) > _SESSIONS:
-                self._sessions.popitem(last=False)
-        self._sessions.move_to_end(key)
+            session = PersonaSession(role, self._shared, abilities)
+            self._sessions.put(key, session)
         return session
 
 

@@ -43,7 +43,7 @@ _log = logging.getLogger("pixi.engine")
 T = TypeVar("T")
 
 OVERHEARD = 20
-"""How many overheard messages, the latest ones, a user line tells of."""
+"""Overheard messages, the latest ones, that a user line tells of."""
 
 _TOO_MANY = "Too many messages wait for an answer here. Please ask again later."
 
@@ -86,15 +86,15 @@ class LiveConversation:
         self._name = name
         self._shared = shared
         self._sessions = sessions
-        # What waits.
+        # Waiting.
         self._inbox = Inbox()  # received and not yet part of a turn
         self._refused = Inbox()  # the first message over the limit, whose author gets a word
         self._told_full = False  # one got a word, and there are still too many
         self._arriving: set[str] = set()  # ids of messages that are being recorded
-        self._overtaken: dict[str, str | None] = {}  # what they say by now; None: they were deleted
+        self._overtaken: dict[str, str | None] = {}  # their text by now; None: they were deleted
         self._elsewhere = False  # another process has recorded a message that came here, too
         self._channel: Channel | None = None  # the one that the last message came by
-        # What is known.
+        # Known.
         self._history = History(name)
         self._lock = asyncio.Lock()  # a turn, a recovery and a reset are never at work at once
         self._compaction = HistoryCompaction(
@@ -105,7 +105,7 @@ class LiveConversation:
             lock=self._lock,
             outdated=self._history.forget,
         )
-        # What is done.
+        # Under way.
         self._task: asyncio.Task[None] | None = None
         self._runner: TurnRunner | None = None  # of the turn under way
         self._left = False  # a turn is open on record, and to be finished
@@ -122,25 +122,25 @@ class LiveConversation:
 
     @property
     def idle(self) -> bool:
-        """Whether nothing is being done, and nothing is on its way."""
+        """True if nothing is being done, and nothing is on its way."""
         return self._task is None and not (self._arriving or self._pauses or self._lock.locked())
 
     @property
     def compaction(self) -> HistoryCompaction:
-        """What keeps its summary."""
+        """The keeper of its summary."""
         return self._compaction
 
     @property
     def talking(self) -> bool:
-        """Whether a reply is under way, or waits for its turn."""
+        """True if a reply is under way, or waits for its turn."""
         return self._task is not None
 
     @property
     def waiting(self) -> bool:
-        """Whether it is `talking`, and no turn was begun yet."""
+        """True if it is `talking`, and no turn was begun yet."""
         return self.talking and (self._runner is None or self._runner.turn is None)
 
-    # What comes in.
+    # Incoming.
 
     async def receive(self, message: Message, channel: Channel) -> None:
         """Record a message, and see that it is answered if it is addressed; a known one is ignored.
@@ -172,7 +172,7 @@ class LiveConversation:
 
     def _hear(self, recorded: Message, arrived: float) -> None:
         """Take a message that is on record; an addressed one is answered."""
-        if self._holds(recorded.id):  # who read the store meanwhile has found it there
+        if self._holds(recorded.id):  # a reader of the store found it there meanwhile
             return
         if recorded.addressed or self._history.is_known:  # else it waits in the store until it is read
             self._inbox.hear(recorded, arrived=arrived)
@@ -226,7 +226,7 @@ class LiveConversation:
         """A message that was edited or deleted while it was being recorded; None where it is deleted."""
         if text is None:
             await self._shared.store.withdraw(self._name, recorded.id)
-            self._leave_out(recorded.id)  # who read the store meanwhile has it as it was
+            self._leave_out(recorded.id)  # a reader of the store has it as it was
             return None
         await self._shared.store.revise(self._name, recorded.id, text)
         self._put_right(recorded.id, text)
@@ -234,7 +234,7 @@ class LiveConversation:
 
     @property
     def _is_full(self) -> bool:
-        """Whether more messages wait than are answered at all."""
+        """True if more messages wait than are answered at all."""
         return len(self._inbox.addressed) >= self._shared.settings.waiting_messages
 
     def _is_too_much(self, recorded: Message) -> bool:
@@ -272,7 +272,7 @@ class LiveConversation:
         await self._shared.store.withdraw(self._name, message_id)
         self._remove(message_id)
 
-    # What is asked.
+    # Questions to the conversation.
 
     async def lines_before(self, message: Message) -> tuple[Line, ...]:
         """Give what a model would be shown before the user line of this message."""
@@ -412,7 +412,7 @@ class LiveConversation:
         self._forget()
         if self._task is None:  # what was only overheard waits in the store, too
             self._inbox.replace(())
-        await self._compaction.cancel()  # what it reads is no longer there
+        await self._compaction.cancel()  # its input is no longer there
 
     async def evict(self, overtaken: Container[int]) -> None:
         """Drop words that were taken out of the store; these turns leave nothing: see `Store.forgotten`."""
@@ -444,7 +444,7 @@ class LiveConversation:
 
     @property
     def _resting(self) -> bool:
-        """Whether messages are only recorded."""
+        """True if messages are only recorded."""
         return self._closed or self._shared.draining
 
     def _see_to_it(self) -> None:
@@ -457,10 +457,10 @@ class LiveConversation:
             while not self._resting and (self._is_due or await self._waits_elsewhere()):
                 self._elsewhere = False  # the window is read again, and with it all that waits
                 await self._once_free(self._take_turn)
-                if self._taken_over:  # whoever did that comes first
+                if self._taken_over:  # the new owner comes first
                     self._taken_over = False
                     await self._pause(_LEASE_PAUSES[1])
-                    await self._still_waits()  # what was answered there does not bring the conversation back
+                    await self._still_waits()  # messages answered there do not bring the conversation back
         finally:
             self._task = None
             self._stopping = False
@@ -620,7 +620,7 @@ class LiveConversation:
         except StoreError:
             return None
 
-    # What is kept in memory.
+    # Memory.
 
     def _session(self, channel: Channel | None) -> PersonaSession:
         return self._sessions.at(self._name, NO_ABILITIES if channel is None else channel.abilities)
@@ -646,7 +646,7 @@ class LiveConversation:
         self._inbox.pass_over(OVERHEARD)
 
     def _holds(self, message_id: str) -> bool:
-        """Whether a message is here already, to be answered or being answered."""
+        """True if a message is here already, to be answered or being answered."""
         inboxes = (self._inbox, self._refused, *((self._runner.inbox,) if self._runner else ()))
         return any(inbox.find(message_id) for inbox in inboxes)
 
@@ -690,7 +690,7 @@ class LiveConversation:
 
 
 class Conversations:
-    """All conversations of an engine. Idle ones, but for the `keep` used last, are read again when needed."""
+    """Conversations of an engine. Idle ones, but for the `keep` used last, are read again when needed."""
 
     __slots__ = ("_keep", "_live", "_sessions", "_shared")
 
@@ -702,12 +702,12 @@ class Conversations:
 
     @property
     def talking(self) -> int:
-        """In how many a reply is under way."""
+        """Conversations in which a reply is under way."""
         return sum(live.talking for live in self._live.values())
 
     @property
     def waiting(self) -> int:
-        """In how many messages wait to be answered, and no turn was begun yet."""
+        """Conversations in which messages wait to be answered, and no turn was begun yet."""
         return sum(live.waiting for live in self._live.values())
 
     @property
@@ -717,7 +717,7 @@ class Conversations:
 
     @property
     def draining(self) -> bool:
-        """Whether messages are only recorded."""
+        """True if messages are only recorded."""
         return self._shared.draining
 
     def at(self, name: str) -> LiveConversation:

@@ -130,7 +130,7 @@ class Engine:
 
     @property
     def persona(self) -> Persona:
-        """Who answers, unless a resolver says otherwise."""
+        """The persona, unless a resolver says otherwise."""
         return self._role.persona
 
     @persona.setter
@@ -140,7 +140,7 @@ class Engine:
 
     @property
     def model(self) -> Model:
-        """Who writes, unless a resolver says otherwise."""
+        """The model, unless a resolver says otherwise."""
         return self._role.model
 
     def check(self, persona: Persona) -> None:
@@ -153,17 +153,17 @@ class Engine:
 
     @property
     def talking(self) -> int:
-        """In how many conversations a reply is under way."""
+        """Conversations in which a reply is under way."""
         return self._conversations.talking if self._conversations else 0
 
     @property
     def waiting_replies(self) -> int:
-        """In how many conversations messages wait to be answered, and no turn was begun yet."""
+        """Conversations in which messages wait to be answered, and no turn was begun yet."""
         return self._conversations.waiting if self._conversations else 0
 
     @property
     def draining(self) -> bool:
-        """Whether messages are only recorded, for the next process; see `drain`."""
+        """True if messages are only recorded, for the next process; see `drain`."""
         return self._conversations is not None and self._conversations.draining
 
     @property
@@ -179,7 +179,7 @@ class Engine:
 
     @property
     def kept(self) -> int:
-        """How many conversations are in memory."""
+        """Conversations in memory."""
         return len(self._conversations.known()) if self._conversations else 0
 
     def count(self, model: str, usage: Usage, prices: Prices | None) -> None:
@@ -188,7 +188,7 @@ class Engine:
             self._ledger.count(model, usage, prices)
 
     async def bill(self) -> UsageReport:
-        """What everybody used today and in this month.
+        """Return everybody's use of today and of this month.
 
         Raises:
             StoreError: it could not be read.
@@ -198,7 +198,7 @@ class Engine:
         return await self._ledger.bill()
 
     async def turns(self, conversation: str, limit: int) -> tuple[TurnRecord, ...]:
-        """The last turns of a conversation, oldest first.
+        """Return the last turns of a conversation, oldest first.
 
         Raises:
             StoreError: they could not be read.
@@ -207,7 +207,7 @@ class Engine:
         return await self._opened_store.turns(conversation, limit)
 
     async def look_back(self, turn: int) -> LookedBack | None:
-        """A turn that is over, with what stands on record of how it was asked; None: there is none.
+        """Return a turn that is over, with what stands on record of how it was asked; None: there is none.
 
         Raises:
             StoreError: it could not be read.
@@ -216,7 +216,7 @@ class Engine:
         return await self._opened_store.look_back(turn)
 
     async def session(self, conversation: str, abilities: Abilities = NO_ABILITIES) -> PersonaSession:
-        """Who speaks in a conversation now, ready to answer, in a place of such abilities.
+        """Return the session of a conversation now, ready to answer, in a place of such abilities.
 
         Raises:
             StoreError: the store could not be opened.
@@ -225,7 +225,7 @@ class Engine:
         return self._sessions.at(conversation, abilities)
 
     async def shares(self, payer: UsageScope) -> tuple[QuotaUsage, ...]:
-        """What was used today of all that is limited for somebody where they are.
+        """Return today's use of all limits of somebody where they are.
 
         Raises:
             StoreError: it could not be read.
@@ -269,7 +269,7 @@ class Engine:
             await self._opened_store.withdraw(conversation, message_id)
 
     async def prefix(self, message: Message) -> tuple[Line, ...]:
-        """The lines that a model will be shown before this message: a server can read them beforehand.
+        """Return the lines that a model will be shown before this message: a server can read them beforehand.
 
         Raises:
             StoreError: the conversation could not be read.
@@ -330,7 +330,7 @@ class Engine:
         return await conversations.at(conversation).take_back()
 
     async def branches(self, conversation: str) -> tuple[str, ...]:
-        """The addresses where turns are kept that were taken out of a conversation, oldest first.
+        """Return the addresses where turns are kept that were taken out of a conversation, oldest first.
 
         `turns` tells of them; of those that were forgotten no words are left.
 
@@ -397,7 +397,7 @@ class Engine:
         return self._revision
 
     async def export(self, person: str) -> dict[str, Any]:
-        """All that is kept of a person, by the id of the author, as plain data.
+        """Export the data of a person, by the id of the author, as plain data.
 
         Raises:
             StoreError: it could not be read.
@@ -470,7 +470,7 @@ class Engine:
     # Conversations that several processes share. Each has one owner at a time.
 
     async def owned_elsewhere(self, conversation: str) -> bool:
-        """Whether another living process owns a conversation, be it under way or at rest.
+        """Tell whether another living process owns a conversation, be it under way or at rest.
 
         Raises:
             StoreError: it could not be found out.
@@ -550,7 +550,7 @@ class Engine:
         tell_observers(self.settings.observers, {"event": "forgotten", "conversation": conversation})
 
     async def _ready(self) -> Conversations:
-        """The conversations; opens the store first, where none was given."""
+        """Return the conversations; opens the store first, where none was given."""
         if self._closed:
             raise PixiError("The engine is closed.")
         if self._conversations is None:

@@ -1,4 +1,4 @@
-"""What a conversation knows of its past: read from the store when needed, kept until it is outdated."""
+"""The past of a conversation: read from the store when needed, kept until it is outdated."""
 
 import asyncio
 from dataclasses import replace
@@ -35,11 +35,11 @@ class History:
 
     @property
     def is_known(self) -> bool:
-        """Whether there is a window, in any session, or what one is made of."""
+        """True if there is a window, in any session, or the turns that one is made of."""
         return self._window is not None or self._recovered is not None
 
     def window(self, session: PersonaSession) -> Conversation | None:
-        """The window in this session; None where it must be read."""
+        """Return the window in this session; None where it must be read."""
         return self._window if self._session is session else None
 
     async def read(

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from pixi.core.message import Message
 
 DELETED = "(this message was deleted)"
-"""What stands in the history for a message that was deleted after a reply to it was seen."""
+"""Text in the history for a message that was deleted after a reply to it was seen."""
 
 
 @dataclass(slots=True)
@@ -36,12 +36,12 @@ class Inbox:
 
     @property
     def wants_answer(self) -> bool:
-        """Whether the persona is meant by any message that is to be answered now."""
+        """True if the persona is meant by any message that is to be answered now."""
         return any(message.addressed and message.author.id not in self.deferred for message in self.messages)
 
     @property
     def goes_on(self) -> bool:
-        """Whether all that is to be answered comes due again: a reply broke off, and is to go on."""
+        """True if all that is to be answered comes due again: a reply broke off, and is to go on."""
         addressed = self.addressed
         return bool(addressed) and all(message.again for message in addressed)
 

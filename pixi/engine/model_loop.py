@@ -30,7 +30,7 @@ _SLOW_SECONDS = 5.0
 
 
 class ModelLoop:
-    """One attempt at a turn. `run` it once; `wake` it when the turn's life ends early.
+    """An attempt at a turn. `run` it once; `wake` it when the turn's life ends early.
 
     Args:
         turn: what is asked and said.
@@ -185,7 +185,7 @@ class ModelLoop:
         return self._limits.seconds if end is None else end - asyncio.get_running_loop().time()
 
     async def _write(self) -> None:
-        """All that stands under the deadline: the talk with the model, and what is done on account of it."""
+        """Do all that stands under the deadline: talk with the model, and do what follows from that."""
         executor = self._executor
         try:
             if self._refusal:
@@ -217,7 +217,7 @@ class ModelLoop:
 
     @property
     def _is_whole(self) -> bool:
-        """Whether the reply was written to its end."""
+        """True if the reply was written to its end."""
         over = self._turn.calls or self._turn.wants_model
         return not over and not self._life.ending
 
@@ -259,7 +259,7 @@ class ModelLoop:
                 await self._heed_budget()  # tools have prices, too
 
     async def _is_asked_again(self, error: ModelError, closed: int) -> bool:
-        """Whether a stream that broke is asked for once more: nothing may have been seen of it.
+        """Tell whether a stream that broke is asked for once more: nothing may have been seen of it.
 
         `closed`: how many commands had before it began.
         """
@@ -355,7 +355,7 @@ class ModelLoop:
         self._executor.put(events)
 
     async def _heed_budget(self) -> None:
-        """Before more is used: what was used until now is on record, and what is used up is heeded.
+        """Record the use until now and heed limits that are used up, before more is used.
 
         A day's limit leaves one more answer, without tools; the month's dollars leave nothing.
         """
@@ -405,7 +405,7 @@ class ModelLoop:
         self._turn.exceed()
 
     def _tell_failure(self, text: str) -> None:
-        """One notice for people, after all that was put before."""
+        """Put one notice for people behind all that was put before."""
         self.failure = text
         self._executor.show(Failed(text))
 

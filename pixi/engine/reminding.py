@@ -1,4 +1,4 @@
-"""What comes to a persona by itself: facts of those whom it answers, and what documents say."""
+"""Reminders of a persona: facts of those whom it answers, and passages of documents."""
 
 import asyncio
 import json
@@ -37,7 +37,7 @@ _LEAST_SCORE = 0.5  # one telling word, even if it is mistyped or a few facts sh
 async def reminders_for(
     session: PersonaSession, messages: Sequence[Message], venue: Venue, history: Sequence[Line]
 ) -> tuple[Reminder, ...]:
-    """What bears on messages that are to be answered, of what their authors told.
+    """Find facts that bear on messages that are to be answered, of what their authors told.
 
     It is found without the model, off the loop. Nothing where the persona cannot recall, the model is
     small, or the store fails: then the answer goes without.
@@ -71,7 +71,7 @@ async def reminders_for(
 
 
 async def citations_for(session: PersonaSession, messages: Sequence[Message]) -> tuple[Citation, ...]:
-    """What the persona's documents say on messages that are to be answered, for a model that calls no tools.
+    """Find passages on messages that are to be answered, for a model that calls no tools.
 
     Of the latest message that brings anything; nothing where no document surely does. No model is asked.
     """
@@ -93,7 +93,7 @@ async def citations_for(session: PersonaSession, messages: Sequence[Message]) ->
 
 @dataclass(frozen=True, slots=True)
 class Noticed:
-    """What an addon tells of a message."""
+    """An addon's notice about a message."""
 
     notice: Notice
     message: Message
@@ -101,12 +101,12 @@ class Noticed:
 
     @property
     def reminder(self) -> Reminder:
-        """As it is told."""
+        """The notice as a reminder."""
         return Reminder(self.message.author, self.facts, self.notice.source)
 
 
 async def notices_for(session: PersonaSession, messages: Sequence[Message]) -> tuple[Noticed, ...]:
-    """What addons tell of messages that are to be answered; see `pixi.toolbox.context`."""
+    """Return addons' notices about messages that are to be answered; see `pixi.toolbox.context`."""
     sources = {tool.source for tool in session.capabilities.tools.values()}
     notices = [each for each in session.shared.toolbox.notices if each.source in sources]
     if not notices or session.role.model.traits.small:
@@ -141,7 +141,7 @@ async def _looked(notice: Notice, message: Message) -> tuple[str, ...]:
 
 
 async def _bounded(what: str, message: Message, ask: Callable[[], Awaitable[T]], otherwise: T) -> T:
-    """What an addon answers; `otherwise` where it takes too long or fails."""
+    """Return an addon's answer; `otherwise` where it takes too long or fails."""
 
     async def asked() -> T:
         with foreign(what):
@@ -166,7 +166,7 @@ def _by_person(chosen: Sequence[Memory], authors: Mapping[str, Author]) -> tuple
 def _chosen(
     known: Mapping[str, Sequence[Memory]], asked: Mapping[str, Sequence[Message]], history: Sequence[Line]
 ) -> list[Memory]:
-    """The facts that fit what their own person says, best first, within the limits."""
+    """Return the facts that fit what their own person says, best first, within the limits."""
     from pixi.text.relevance import most_relevant
 
     found: list[tuple[float, Memory]] = []
@@ -190,7 +190,7 @@ def _chosen(
 
 
 def _stands_in(fact: str, history: Sequence[Line], messages: Sequence[Message]) -> bool:
-    """Whether the model reads the fact anyway: in somebody's words, a result, or a call of its own."""
+    """True if the model reads the fact anyway: in somebody's words, a result, or a call of its own."""
     escaped = json.dumps(fact)[1:-1]
     for line in history:
         if fact in line.text:

@@ -1,4 +1,4 @@
-"""What a call of a tool works with, and whether it may be carried out.
+"""Context of a tool's call, and the checks before it is carried out.
 
 A call acts through its `ToolContext`: in order behind what was said before, and for as long as it runs.
 Before it begins, `ToolGuards` look at rights, condition, arguments and rate, and then ask a person, where it
@@ -35,12 +35,12 @@ _LONGEST_VALUE = 400  # characters of an argument that a person is shown
 _LONGEST_ARGUMENTS = 1_500
 
 Held = Callable[[], AbstractContextManager[None]]
-"""While it is entered, the turn's time stands still."""
+"""Makes a context in which the turn's time stands still."""
 
 
 @dataclass(frozen=True, slots=True)
 class ToolRunConfig:
-    """How the tools of one turn are run.
+    """Parts and limits for the tools of one turn.
 
     Attributes:
         turn: its number in the store.
@@ -322,7 +322,7 @@ class ToolGuards:
             person=self._acts.message.author.id,
             tool=tool.name,
             does=self._run_config.mask.hide(tool.does),
-            arguments=self._run_config.mask.hide(readable(bound.arguments)),
+            arguments=self._run_config.mask.hide(argument_lines(bound.arguments)),
             nonce=self._acts.next_nonce(),
         )
         channel, clock = self._acts.channel, asyncio.get_running_loop()
@@ -350,7 +350,7 @@ def _named(person: Author) -> str:
     return f'"{prompt_name(person.name) or "somebody"}"'
 
 
-def readable(arguments: Mapping[str, Any]) -> str:
+def argument_lines(arguments: Mapping[str, Any]) -> str:
     """Write arguments as lines that a person can read, and in which nothing passes for another line."""
     lines = []
     for name, value in json.loads(as_json(dict(arguments))).items():

@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Any, Protocol
+from typing import Any
 
 from pixi.core.errors import ChannelError, OutcomeUnknown, OverQuota, PixiError, StoreError, ToolError
 from pixi.core.events import ToolAnswered, ToolCalled, TurnEvent
@@ -44,12 +44,8 @@ _Question = tuple[str, str]
 """A tool's name and its arguments: alike, whatever the order of those and the blanks between them."""
 
 
-class Give(Protocol):
-    """Takes a call's answer."""
-
-    def __call__(self, call: ToolCall, text: str, images: tuple[Image, ...] = ()) -> None:
-        """For each call at most once."""
-        ...
+Give = Callable[[ToolCall, str, tuple[Image, ...]], None]
+"""Takes a call's answer, at most once for each call."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,7 +265,7 @@ class ToolRounds:
 
 @dataclass(frozen=True, slots=True)
 class _ToolRun:
-    """One call that may be carried out: its tool, bound to the arguments, and what it is run with."""
+    """A call that may be carried out: its tool, bound to the arguments, and what it is run with."""
 
     tool: Tool
     bound: BoundCall

@@ -1,4 +1,4 @@
-"""What a command or a tool can do in a turn: each outward act is recorded before and after it is done.
+"""Actions of commands and tools in a turn: each outward act is recorded before and after it is done.
 
 What became of an act is put on record together with the next one, which waits for both, or with the turn's
 end; so an act that is done is told of at once, and nothing is posted behind one that may be lost.
@@ -53,7 +53,7 @@ AGAIN_SECONDS = 8.0  # platforms show the sign for some ten seconds
 _END_SECONDS = 0.5
 
 _LOST = frozenset({LifeState.HOLDING, LifeState.STOPPING, LifeState.WITHDRAWING, LifeState.DONE})
-"""In these an act of which nobody knows whether it happened is left open."""
+"""States in which an act of which nobody knows whether it happened is left open."""
 
 _MOST_PARTS = 10  # of one message
 # Reasons to show that something is written.
@@ -186,7 +186,7 @@ class TurnActions:
         self._under_way = 0  # acts
         self._recording: list[asyncio.Future[None]] = []  # what is being put on record: no act is done before
         self._outcomes: list[asyncio.Future[None]] = []  # of acts, the same; but the end does not wait
-        # What is to be shown, behind what is to be recorded before.
+        # Events to show, behind the records that come before them.
         self._held: list[Callable[[], None] | asyncio.Future[None]] = []
         self._messages = 0
         self._reactions = 0
@@ -201,7 +201,7 @@ class TurnActions:
         """The place, as far as it decides what may be said there."""
         return self.channel.venue
 
-    # What commands and tools do.
+    # Acts of commands and tools.
 
     async def send(self, text: str, *, to: int = 0) -> None:
         """Say something. Nothing happens for text that is empty or blank.
@@ -329,7 +329,7 @@ class TurnActions:
         """Enter what another model used for whoever is answered."""
         self.usage.count(model, usage, prices)
 
-    # What the turn tells.
+    # Events of the turn.
 
     def show(self, event: TurnEvent) -> None:
         """Show people, and whoever looks on, what happens, once what it was held for is on record."""
@@ -349,17 +349,17 @@ class TurnActions:
 
     @property
     def done(self) -> int:
-        """How many acts were carried out."""
+        """Number of acts that were carried out."""
         return self.effects.total()
 
     @property
     def said(self) -> bool:
-        """Whether anything was begun that people see."""
+        """True if anything was begun that people see."""
         return self._sequence > self._first
 
     @property
     def under_way(self) -> bool:
-        """Whether an act was begun and has not ended."""
+        """True if an act was begun and has not ended."""
         return self._under_way > 0
 
     def change(self) -> None:
@@ -374,7 +374,7 @@ class TurnActions:
         self.touched = True
 
     def next_nonce(self) -> str:
-        """A name on the platform for something that is asked of people, and no act on record.
+        """Return a name on the platform for something that is asked of people, and no act on record.
 
         Raises:
             NotDone: the turn was ended.
@@ -617,12 +617,12 @@ def _is_there(recording: asyncio.Future[None]) -> bool:
 
 
 def _command(performed: Planned | None) -> str:
-    """A command as history will hold it; "" for none."""
+    """Return a command as history will hold it; "" for none."""
     return "" if performed is None else written(performed.name, performed.argument, {performed.name: ()})
 
 
 def nonce_of(turn: int, sequence: int, answered: str) -> str:
-    """The act's name on the platform: the same whenever it is tried again, and at most 25 characters.
+    """Return the act's name on the platform: the same whenever it is tried again, and at most 25 characters.
 
     The message's id is part of it: turns are counted anew in a new database, messages are not.
     """
@@ -630,7 +630,7 @@ def nonce_of(turn: int, sequence: int, answered: str) -> str:
 
 
 def typing_seconds(text: str, pace: Pace) -> float:
-    """Seconds from the first thought of a message to its posting; 0 where there is no pace to keep."""
+    """Return seconds from the first thought of a message to its posting; 0 where there is no pace to keep."""
     if pace == "off":
         return 0.0
     most, speed = _MOST_SECONDS[pace], _LETTERS_PER_SECOND[pace]
@@ -661,7 +661,7 @@ class TypingSign:
         self._refused = channel.acts_by_events  # a message that opens is seen
 
     def begin(self, reason: str) -> None:
-        """There is a reason to show it."""
+        """Add a reason to show it."""
         shown = bool(self._reasons)
         self._reasons |= {reason}
         if not shown:

@@ -249,7 +249,7 @@ class TurnRunner:
 
     @property
     def is_open(self) -> bool:
-        """Whether the turn, once it was run, is left open on record: see `pixi.engine.recovery`.
+        """True if the turn, once it was run, is left open on record: see `pixi.engine.recovery`.
 
         So is one that was stopped, or whose message was withdrawn, where nobody knows what became of an act.
         """
@@ -302,7 +302,7 @@ class TurnRunner:
             loop.wake()
 
     def report(self, finish: Finish) -> TurnReport | None:
-        """What it came to; None where no turn was put on record."""
+        """Report the turn; None where none was put on record."""
         attempt = self._attempt
         if attempt is None:
             return None
@@ -335,7 +335,7 @@ class TurnRunner:
         return self.inbox.arrivals.get(message, self._began)
 
     async def _used_up(self, channel: Channel) -> QuotaExceeded | None:
-        """What is used up of those who ask. Who may still be answered is; the others wait for a turn."""
+        """Return the used-up limit of those who ask. Who may still be answered is; the others wait."""
         ledger, heard = self._session.shared.ledger, self.inbox
         asking = {message.author.id: message for message in heard.messages if message.addressed}
         over = {person: await refused(ledger, message, channel) for person, message in asking.items()}
@@ -351,7 +351,7 @@ class TurnRunner:
         return payer_of(self.inbox.answered, channel)
 
     async def _only_hear(self) -> None:
-        """Nobody is answered: what they wrote waits as what was merely overheard."""
+        """Answer nobody: their messages wait as if they were merely overheard."""
         ids = tuple(message.id for message in self.inbox.messages if message.addressed)
         if ids:  # else they were withdrawn meanwhile
             conversation = self.inbox.answered.conversation
@@ -409,23 +409,23 @@ class TurnRunner:
 
     @property
     def _is_wanted(self) -> bool:
-        """Whether there is something to put on record: also where it was stopped before it began."""
+        """True if there is something to put on record: also where it was stopped before it began."""
         free = self.life.state is LifeState.WAITING or self.life.reason is Reason.STOPPED
         return free and self.inbox.wants_answer
 
     @property
     def _room(self) -> int:
-        """How many more addressed messages it may answer."""
+        """Room for more addressed messages."""
         most = self._session.shared.settings.gather_messages
         return most - sum(message.addressed for message in self.inbox.messages)
 
     def _nothing_left(self) -> None:
-        """There is nothing to be answered, or nobody is to answer it now."""
+        """End it: nothing is to be answered, or nobody is to answer now."""
         if self.life.state is LifeState.WAITING:
             self.life.on(LifeEvent.PERFORMED)
 
     def _finish(self, attempt: _Attempt) -> Finish:
-        """How an attempt ended, as it is told and put on record."""
+        """Return the end of an attempt, for people and the record."""
         if attempt.loop.failure or self.life.reason is Reason.FAILED:
             return "error"
         return attempt.turn.finish if self.life.reason in (Reason.ANSWERED, Reason.LIMIT) else "cancelled"
@@ -566,7 +566,7 @@ class TurnRunner:
         return _Attempt(number, answered, window.guess(said), turn, actions, executor, loop, refusal, framing)
 
     def _cost(self, ends: Sequence[Finished]) -> float | None:
-        """In dollars, each request by the prices of whoever wrote and searched; None: one is not known."""
+        """Sum it in dollars, by the prices of whoever wrote and searched; None: one is not known."""
         own = self._session.role.model.traits.prices
         total = None if own is None and not ends else 0.0
         for end in ends:
@@ -579,7 +579,7 @@ class TurnRunner:
 
 
 def _stand_in(ends: Sequence[Finished]) -> str | None:
-    """The model that wrote last in place of the one that was asked; None where that one wrote it all."""
+    """Return the model that wrote last in place of the asked one; None where that one wrote it all."""
     return next((end.model for end in reversed(ends) if end.model), None)
 
 
@@ -632,13 +632,13 @@ def _one_of(lines: Sequence[str], number: int) -> str:
 
 
 def _numbered(heard: Inbox) -> dict[int, str]:
-    """The messages that a persona is most likely to name."""
+    """Return the messages that a persona is most likely to name."""
     quoted = {each.number: each.id for message in heard.messages for each in message.quoted if each.number}
     return quoted | {message.number: message.id for message in heard.messages if message.number}
 
 
 def _grammar(session: PersonaSession, reminders: Sequence[Reminder | Citation]) -> str:
-    """What the reply is held to: a small model that is shown what documents say, to their words."""
+    """Return the grammar of a reply: a small model that is shown documents is held to their words."""
     capabilities = session.capabilities
     citations = [one for one in reminders if isinstance(one, Citation)]
     if not (citations and session.role.model.traits.small):

@@ -1,4 +1,4 @@
-"""What is used and what may still be used: the quotas, the ledger of an engine, and the usage of one turn.
+"""Use and limits: the quotas, the ledger of an engine, and the usage of one turn.
 
 A turn counts what it uses in its `TurnUsage`. The `UsageLedger` enters that in the store, and knows without
 reading it anew each time what all turns of all processes used today, so that it can tell what is used up.
@@ -7,7 +7,6 @@ reading it anew each time what all turns of all processes used today, so that it
 import asyncio
 import logging
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -17,6 +16,7 @@ from msgspec import structs
 from pixi.core.channel import Channel
 from pixi.core.errors import ChannelError, StoreError, ToolError
 from pixi.core.llm import Finished, Prices, Usage
+from pixi.core.lru import LRU
 from pixi.core.message import Message, Rights
 from pixi.core.spending import (
     KINDS,
@@ -42,7 +42,7 @@ from pixi.toolbox.foreign import give_up
 _log = logging.getLogger("pixi.engine")
 
 FRESH_SECONDS = 10.0
-"""How old what is known of other processes' use may be."""
+"""Age up to which other processes' use is taken as known."""
 
 _MONTH_SECONDS = 3_600.0  # the same, of the days of the month that are over
 _KEPT = 4_096  # sums; of those above, the one that was not asked for longest is read again
@@ -51,7 +51,7 @@ _CLOSE_SECONDS = 2.0
 _LOOK_SECONDS = 5.0  # for what somebody may do in a channel
 
 NATIVE = way_of_searching("native")
-"""What the searches are called in the ledger that a model's provider made by itself."""
+"""Name in the ledger for the searches that a model's provider made by itself."""
 
 _WHOSE = {"person": "one person", "channel": "one channel", "guild": "one server"}
 _BY_WHOM = {"person": "you have", "channel": "this channel has", "guild": "this server has"}
@@ -102,7 +102,7 @@ _NOTHING = UsageEntry()
 
 @dataclass(slots=True)
 class _Sum:
-    """What a person, a channel, a guild or everybody used on one day.
+    """Use of a person, a channel, a guild or everybody on one day.
 
     Attributes:
         read: what the store said.
@@ -120,11 +120,11 @@ class _Sum:
 
     @property
     def used(self) -> UsageEntry:
-        """What was used by now, as far as it is known here."""
+        """The use by now, as far as it is known here."""
         return self.read + (self.entered - self.included)
 
     def amount(self, kind: Kind) -> int:
-        """How much of what is limited; a message counts from when it begins to be answered."""
+        """Return the use of a limit; a message counts from when it begins to be answered."""
         known = self.read.amount(kind) + self.entered.amount(kind) - self.included.amount(kind)
         return known + (self.held if kind == "messages" else 0)
 
@@ -147,7 +147,7 @@ class UsageLedger:
         self._store = store
         self._budgets = budgets
         self._clock = clock
-        self._sums: OrderedDict[_Key, _Sum] = OrderedDict()
+        self._sums: LRU[_Key, _Sum] = LRU(_KEPT)
         self._months: dict[int, tuple[float, float]] = {}  # by day: dollars of the days before, and when read
         self._carried: dict[tuple[int, str], UsageEntry] = {}  # of people who were forgotten
         self._told: set[_Key] = set()
@@ -226,7 +226,7 @@ class UsageLedger:
         known.included = entered
         return changed
 
-    # What is used up.
+    # Limits.
 
     async def over(self, payer: UsageScope, kinds: Iterable[Kind]) -> QuotaExceeded | None:
         """Give the first quota that is used up for somebody where they are, the widest first; None: none is.
@@ -260,7 +260,7 @@ class UsageLedger:
         return before + (await self._sum(day, None, "")).cost
 
     async def bill(self) -> UsageReport:
-        """What everybody used, of all processes on this store.
+        """Return everybody's use, of all processes on this store.
 
         Raises:
             StoreError: it could not be read.
@@ -273,7 +273,7 @@ class UsageLedger:
         return UsageReport(today, month, self._budgets().month_dollars, searches)
 
     async def shares(self, payer: UsageScope) -> tuple[QuotaUsage, ...]:
-        """What was used today of all that is limited for somebody where they are.
+        """Return today's use of all limits of somebody where they are.
 
         Raises:
             StoreError: it could not be read.
@@ -324,10 +324,10 @@ class UsageLedger:
 
     async def _sum(self, day: int, scope: Scope | None, name: str, *, anew: bool = False) -> _Sum:
         key: _Key = (day, scope, name)
-        known = self._sums.setdefault(key, _Sum())
-        self._sums.move_to_end(key)
-        while len(self._sums) > _KEPT:
-            self._sums.popitem(last=False)
+        known = self._sums.get(key)
+        if known is None:
+            known = _Sum()
+            self._sums.put(key, known)
         now = time.monotonic()
         if anew or now - known.at > FRESH_SECONDS:
             entered = known.entered  # the store carries out in order: what it gives holds this, and no more
@@ -389,7 +389,7 @@ async def _over(
 
 
 class TurnUsage:
-    """What one attempt at a turn uses, for whom, and whether there is more to be used.
+    """The use of one attempt at a turn, for whom, and whether there is more to be used.
 
     Args:
         ledger: takes the usage.

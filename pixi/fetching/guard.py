@@ -25,7 +25,7 @@ _CLOSED_4 = tuple(
             "10.0.0.0/8",  # private
             "100.64.0.0/10",  # behind a carrier's NAT; a cloud's metadata too
             "127.0.0.0/8",  # loopback
-            "168.63.129.16/32",  # what serves the machines of a cloud, though it looks public
+            "168.63.129.16/32",  # serves the machines of a cloud, though it looks public
             "169.254.0.0/16",  # link-local; the metadata of most clouds
             "172.16.0.0/12",  # private
             "192.0.0.0/24",  # protocol assignments; a cloud's metadata too
@@ -42,7 +42,7 @@ _CLOSED_4 = tuple(
     )
 )
 _OPEN_6 = IPv6Network("2000::/3")
-"""All of IPv6 that hosts of the internet have; what is mapped, local or multicast lies outside."""
+"""Range of IPv6 that hosts of the internet have; mapped, local or multicast addresses lie outside."""
 _CLOSED_6 = tuple(
     map(
         IPv6Network,
@@ -55,7 +55,7 @@ _CLOSED_6 = tuple(
     )
 )
 _TRANSLATED = IPv6Network("64:ff9b::/96")
-"""How a network that speaks IPv6 alone reaches the hosts of IPv4."""
+"""Range in which a network that speaks IPv6 alone reaches the hosts of IPv4."""
 _OWN_6 = 56
 """Bits that the addresses of one network of IPv6 share: so much a provider gives a household or a company."""
 Lookup = Callable[[str, int], Awaitable[Sequence[str]]]
@@ -67,7 +67,7 @@ _KEPT_SECONDS = 10.0
 LONGEST = 4_096
 """Characters of an address."""
 PORTS = frozenset({80, 443, 8080, 8443})
-"""Where pages are served. What listens elsewhere is seldom meant for everybody."""
+"""Ports of pages. Services on others are seldom meant for everybody."""
 _BROKEN = re.compile(r"[\x00-\x20\x7f-\x9f\\\u2028\u2029\ud800-\udfff]")
 _AUTHORITY = re.compile(r"[a-z][a-z0-9+.-]*://([^/?#]*)", re.IGNORECASE)
 _HOST_AND_PORT = re.compile(r"(?:\[[0-9a-fA-F:.]+\]|[^\[\]:]+)(?::[0-9]{1,5})?")
@@ -82,7 +82,7 @@ _INNER = (
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """What a server gave.
+    """The answer of a server.
 
     Attributes:
         url: where it came from in the end, after redirects.
@@ -102,7 +102,7 @@ class Fetched:
 
 
 class WebError(PixiError):
-    """It could not be fetched. The text says why, in words that a model can act on, without secrets.
+    """A page could not be fetched. The text says why, in words that a model can act on, without secrets.
 
     Attributes:
         answer: what the server gave with its refusal, of its body the beginning; None where none answered.
@@ -114,7 +114,7 @@ class WebError(PixiError):
 
     @property
     def status(self) -> int:
-        """Of HTTP, where a server refused; 0 where none answered."""
+        """HTTP status where a server refused; 0 where none answered."""
         return self.answer.status if self.answer is not None else 0
 
     @property
@@ -252,7 +252,7 @@ class Gate(AbstractResolver):
         return [self._result(host, *self.way_to(address, port)) for address in found]
 
     async def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: nothing is held."""
 
     def check(self, host: str, addresses: Sequence[str]) -> None:
         """See that all of them are open to everybody: of a name that mixes them, none is dialled.
@@ -297,7 +297,7 @@ class OpenGate(Gate):
     """Lets connections out to any address: for hosts that the operator wrote."""
 
     def check(self, host: str, addresses: Sequence[str]) -> None:
-        """All are allowed."""
+        """Allow all."""
 
     def may_dial(self, address: str, port: int) -> bool:
         """Always."""
@@ -305,7 +305,7 @@ class OpenGate(Gate):
 
 
 def own_address(towards: str) -> str:
-    """By which address this machine would ask there; "" where there is no way. Nothing is sent."""
+    """Return the address by which this machine would ask there; "" where there is no way. Nothing is sent."""
     family = socket.AF_INET6 if ":" in towards else socket.AF_INET
     try:
         with socket.socket(family, socket.SOCK_DGRAM) as asking:

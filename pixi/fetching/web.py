@@ -41,7 +41,7 @@ from pixi.fetching.guard import (
 )
 
 KNOWN = "gzip, deflate"
-"""What is asked for. Nothing else is understood."""
+"""Encodings that are asked for. No other is understood."""
 
 _STEP = 262_144  # bytes that are unpacked at once
 _MEMBERS = 64  # of a gzip file: each of a few bytes would take far longer than it is worth
@@ -109,7 +109,7 @@ _KIND = re.compile(r"[a-z0-9][a-z0-9.+_-]{0,60}/[a-z0-9][a-z0-9.+_-]{0,80}")
 
 
 class Wanted:
-    """What is wanted of a server.
+    """The wanted answer of a server.
 
     Args:
         accept: the types that are asked for.
@@ -174,7 +174,7 @@ async def _body(response: ClientResponse, most: int, *, cut: bool) -> bytes:
 
 
 def reason_of(error: Exception) -> str:
-    """Why a server could not be reached, in words: the texts of libraries may hold whole addresses."""
+    """Tell why a server could not be reached, in words: the texts of libraries may hold whole addresses."""
     match error:
         case ClientConnectorDNSError():
             return "there is no host of that name"
@@ -209,7 +209,7 @@ def _charset(response: ClientResponse) -> str:
 
 
 def _rest(response: ClientResponse) -> float | None:
-    """For how long the server wants to be left alone. It may also name a date, which is not read."""
+    """Return the seconds that the server wants to be left alone. A date instead is not read."""
     told = response.headers.get("Retry-After", "").strip()
     return float(told) if told.isascii() and told.isdecimal() and len(told) < 8 else None
 

@@ -1,4 +1,4 @@
-"""What is known of a folder's files and entries, in an SQLite file of the cache.
+"""The catalogue of a folder's files and entries, in an SQLite file of the cache.
 
 It is the truth that the index follows. A change is written here first, with the ids that the index must
 yet be told of (`dirty`); they are struck out when it was told. So a process may be killed anywhere: the
@@ -98,7 +98,7 @@ _BROKEN = (
     *(sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT),
     *(sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CONSTRAINT, sqlite3.SQLITE_MISMATCH),
 )
-"""What a file of ours may say if it was harmed; the latter where a table's description was, or an index."""
+"""Error codes of SQLite over a harmed file; the latter where a table's description was, or an index."""
 
 _TABLES = """
 CREATE TABLE files (path TEXT PRIMARY KEY, size INT NOT NULL, mtime INT NOT NULL, hash BLOB NOT NULL,
@@ -136,7 +136,7 @@ class ScannedFile:
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """What was read of a file.
+    """The result of reading a file.
 
     Attributes:
         hash: of its content; empty where it is to be tried again.
@@ -192,7 +192,7 @@ class Catalogue:
         """Close it. Calling it twice does no harm."""
         self._db.close()
 
-    # What is known.
+    # Reading.
 
     def version(self) -> int:
         """Return the version of the tables; 0: there are none."""
@@ -297,7 +297,7 @@ class Catalogue:
         )
         return [(ScannedFile(path, size, mtime), bytes(hash_)) for path, size, mtime, hash_ in rows]
 
-    # What changes.
+    # Changing.
 
     def record(self, reads: Sequence[Read], gone: Sequence[str] = (), **notes: str | int) -> dict[int, Entry]:
         """Write what was read, in one transaction, and note of what the index is to be told.
@@ -424,7 +424,7 @@ class Catalogue:
                 self._db.execute("INSERT OR IGNORE INTO dirty VALUES (?)", (number,))
 
     def _show_one(self, twin: bytes) -> None:
-        """Of the entries that say the same, let the index hold one."""
+        """Let the index hold one of the entries that say the same."""
         row = self._db.execute(
             "SELECT id, shown FROM entries WHERE twin = ? ORDER BY shown DESC, id LIMIT 1", (twin,)
         ).fetchone()

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pixi.models.embeddings import OpenAIEmbeddings
 
 _FIRST_SECONDS = 10.0
-"""How long a search waits at most where nothing was read yet."""
+"""Longest wait of a search where nothing was read yet."""
 
 _MOMENT = 2.0
 """The same for what nobody asked for."""
@@ -31,7 +31,7 @@ _MOMENT = 2.0
 
 @dataclass(frozen=True, slots=True)
 class ReadingProgress:
-    """How far reading is.
+    """Progress of reading.
 
     Attributes:
         done, total: files, of those that were new or changed at the last look.
@@ -48,7 +48,7 @@ def _silent(text: str) -> None:
 
 
 class DirectoryDatabase:
-    """One folder and everything below it. Made by `open`; every method is for one event loop.
+    """A folder and everything below it. Made by `open`; every method is for one event loop.
 
     What was read is kept in a cache, which may be deleted at any time: it is made again. Several processes
     may open a folder at once; one of them reads the documents and the others see what it has read.
@@ -61,7 +61,7 @@ class DirectoryDatabase:
         progress: Callable[[str], None],
         embedder: "OpenAIEmbeddings | None",
     ) -> None:
-        """For `open` alone."""
+        """Called by `open` alone."""
         self.name = name
         self.folder = opened.root
         self._about = opened.about
@@ -122,7 +122,7 @@ class DirectoryDatabase:
 
     @property
     def title(self) -> str:
-        """For people: of the folder's description, or its name. One line."""
+        """Title for people: of the folder's description, or its name. One line."""
         return self._about.title
 
     @property

@@ -1,4 +1,4 @@
-"""What a database holds: entries made of sections, each with its place in the file it came from."""
+"""Entries of a database, made of sections, each with its place in the file it came from."""
 
 from dataclasses import dataclass
 
@@ -27,7 +27,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where something stands: what a person needs to find it again.
+    """The place of a text: what a person needs to find it again.
 
     Attributes:
         entry: its id.
@@ -63,7 +63,7 @@ class Hit:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What a search came to.
+    """The result of a search.
 
     Attributes:
         hits: best first, one for each entry.

@@ -60,7 +60,7 @@ _PAUSES = (
     re.compile(r"(?<=[.!?…؟।॥])[\"'”’»)\]]*\s+|(?<=[。!?!?])|\n"),
     re.compile(r"\s+|(?<=[,、,،;;])"),
 )
-"""Where a text may be cut, the best first."""
+"""Pauses at which a text may be cut, the best first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ class Stretch:
 
     @property
     def text(self) -> str:
-        """All of it; parts of different sections are parted by an empty line."""
+        """The whole text; parts of different sections are parted by an empty line."""
         return "\n\n".join(text for text, _ in self.parts)
 
     @property
@@ -165,7 +165,7 @@ _DENSE = LENGTH // 2
 
 @dataclass(frozen=True, slots=True)
 class Excerpt:
-    """What a document says on a question.
+    """A passage of a document on a question.
 
     Attributes:
         source: where it stands.
@@ -214,7 +214,7 @@ class _Word:
 
 @dataclass(frozen=True, slots=True)
 class AskedQuestion:
-    """What somebody asks.
+    """A question.
 
     Attributes:
         words: those that say something.
@@ -231,7 +231,7 @@ class AskedQuestion:
 
     @property
     def weight(self) -> float:
-        """Of all words together."""
+        """The weight of all words together."""
         return sum(word.weight for word in self.words)
 
     def covered(self, terms: frozenset[str]) -> float:

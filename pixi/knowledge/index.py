@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     import tantivy
 
 FORMAT = 4
-"""Of what is written, and of the analysis that made it: raise it when either changes."""
+"""Version of the format, and of the analysis that made it: raise it when either changes."""
 
 _HEAP = 64_000_000
 """Bytes that the writer may fill before it writes a part of the index."""
@@ -66,7 +66,7 @@ class Passage:
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
-    """What the words of a query bring.
+    """Candidates for the words of a query.
 
     Attributes:
         passages: best first.

@@ -41,7 +41,7 @@ _OF = "folder"
 """The file that names the folder of which a cache was made; its time tells when that was last opened."""
 
 _FORGOTTEN_SECONDS = 30 * 24 * 3600.0
-"""How long the cache of a folder that is gone is kept: its disk may only be unplugged."""
+"""Time for which the cache of a folder that is gone is kept: its disk may only be unplugged."""
 
 
 def cache_folder(folder: Path, name: str, cache: Path | None) -> Path:
@@ -168,7 +168,7 @@ _AT_ONCE = 4_000
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """What there is, as of the last change.
+    """State of the index as of the last change.
 
     Attributes:
         index: to be asked; None: another process is making the first one.
@@ -209,7 +209,7 @@ class IndexStore:
 
     @property
     def path(self) -> Path:
-        """Of the catalogue."""
+        """Path of the catalogue."""
         return self._path
 
     @property
@@ -219,7 +219,7 @@ class IndexStore:
 
     @property
     def catalogue(self) -> Catalogue:
-        """To write to."""
+        """Catalogue to write to."""
         assert self._catalogue
         return self._catalogue
 

@@ -15,16 +15,16 @@ from pixi.text.terms import Analysis, grams, is_corrigible, normalise, pieces, r
 if TYPE_CHECKING:
     import tantivy
 
-# Of the vocabulary, with which mistakes are corrected.
+# The vocabulary, with which mistakes are corrected.
 
 _LONG = 8
-"""From so many letters on a word may hold two mistakes."""
+"""Letters from which on a word may hold two mistakes."""
 
 _WORDS_LOOKED_AT = 200
 _CANDIDATES = 3
 _HEAP = 15_000_000
 
-# Of a query.
+# The query.
 
 LONGEST = 4_000
 """Characters of a query that are read; the rest of a pasted page would only blur it."""
@@ -40,17 +40,17 @@ _CORRECTED = 24
 """Unknown words that are corrected at most."""
 
 _VARIANT = 0.5
-"""What a run of characters weighs that was made of an unknown one by undoing a mistake."""
+"""Weight of a run of characters that was made of an unknown one by undoing a mistake."""
 
-# Of ranking.
+# Ranking.
 
 _TITLE = 0.3
 _GRAM = 0.15
-"""What a term counts in the title, and a piece of a word, beside a word in the text."""
+"""Weight of a term in the title, and of a piece of a word, beside a word in the text."""
 
 _NEAR = 0.1
 _SLOP = 3
-"""What it counts that two neighbours of the query stand at most three words apart."""
+"""Weight of two neighbours of the query that stand at most three words apart."""
 
 _LOOKED_AT = 50
 """Passages, of the best, in which that is looked for."""
@@ -210,7 +210,7 @@ def _digits(word: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class FrequencyBound:
-    """In how many passages a term may stand and still be looked up: common ones tell little and cost much.
+    """Bound of the passages that hold a term that is looked up: common ones tell little and cost much.
 
     Attributes:
         share: of the passages.
@@ -230,7 +230,7 @@ class FrequencyBound:
 _COMMON_WORD = FrequencyBound(0.5, 10_000, 0.15)
 _COMMON_GRAM = FrequencyBound(0.2, 2_000, 0.01)
 _COMMON_PAIR = FrequencyBound(1.0, 1_500, 0.005)
-"""Of a pair, the rarer word counts."""
+"""Bound of a pair, by its rarer word."""
 
 
 @dataclass(frozen=True, slots=True)

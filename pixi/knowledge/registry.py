@@ -148,7 +148,7 @@ def _within(pattern: str, databases: str) -> bool:
 
 
 _LONGEST_TOOL = 40
-"""So that `search_…_database` stays below the 64 characters that model servers take."""
+"""Limit that keeps `search_…_database` below the 64 characters that model servers take."""
 
 _ASCII = frozenset("abcdefghijklmnopqrstuvwxyz0123456789")
 _FEW = 2

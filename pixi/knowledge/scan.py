@@ -23,7 +23,7 @@ from pixi.knowledge.registry import SOURCES_FILE, describes, named_by, sources_o
 
 @dataclass(slots=True)
 class Walk:
-    """One walk over a folder. What it came upon besides files is known when it has ended.
+    """A walk over a folder. What it came upon besides files is known when it has ended.
 
     Attributes:
         root: the folder itself, links resolved.
@@ -198,7 +198,7 @@ _FIRST_SECONDS = 0.5
 _SECONDS = 3.0
 _ENTRIES = 1_000
 _CHARACTERS = 16_000_000
-"""What is written in one commit at most: the first soon, so that there is something to find."""
+"""Limits of one commit: the first comes soon, so that there is something to find."""
 
 _RECENT = 2_000_000_000
 """Nanoseconds in which a file may be written twice and keep its time: then its time tells nothing."""
@@ -207,12 +207,12 @@ _AGAIN = 3
 """Looks in a row while files change under the reader's hands."""
 
 _SETTLING_SECONDS = 0.1
-"""Between those."""
+"""Seconds between those."""
 
 
 @dataclass(slots=True)
 class Scan:
-    """One look, and what is known of it while it goes on.
+    """A look at a folder, and what is known of it while it goes on.
 
     Attributes:
         only: the paths that are said to have changed; None: all of the folder is looked at.

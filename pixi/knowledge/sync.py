@@ -20,13 +20,13 @@ from pixi.knowledge.index_store import IndexStore, Threads
 from pixi.knowledge.scan import Scan, readers_tag
 
 _QUIET_SECONDS = 0.15
-"""How long nothing may happen before a change is told: editors write in several steps."""
+"""Quiet time before a change is told: editors write in several steps."""
 
 _BURST_SECONDS = 1.0
-"""How long a change is held back at most, while others follow it."""
+"""Longest time for which a change is held back, while others follow it."""
 
 _LOOK_SECONDS = 2.0
-"""How often to look, at most, where the system tells nothing, as with folders of another machine."""
+"""Least pause between looks where the system tells nothing, as with folders of another machine."""
 
 
 async def changes(folder: Path, pause: Callable[[], float]) -> AsyncGenerator[frozenset[str], None]:
@@ -101,27 +101,27 @@ def _identity(folder: Path) -> tuple[int, int] | None:
 _log = logging.getLogger("pixi.knowledge")
 
 _IDLE_SECONDS = 5.0
-"""After so long without work the reader processes are stopped."""
+"""Time without work after which the reader processes are stopped."""
 
 _TELL_SECONDS = 1.0
-"""How often progress is told."""
+"""Pause between reports of progress."""
 
 _RETRY_SECONDS = 15.0
-"""When to look again at what could not be opened or written."""
+"""Pause before trying again what could not be opened or written."""
 
 _OTHER_SECONDS = 0.5
-"""How often to see what another process has written, and whether it still does."""
+"""Pause before looking again at what another process has written, and whether it still does."""
 
 _MANY = 1_000
 """Changes heard of at once, beyond which the whole folder is looked at."""
 
 _LONGEST_PAUSE = 300.0
 _SHARE = 0.01
-"""Of a core, that looking at a folder may take where nothing happens in it."""
+"""Share of a core for looking at a folder where nothing happens."""
 
 
 class Sync:
-    """Of one folder. Nothing happens before `start`.
+    """Keeps one folder's index up to date. Nothing happens before `start`.
 
     Args:
         root: the folder, links resolved.

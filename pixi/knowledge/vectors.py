@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 WEIGHT = 0.35
-"""Of meaning, beside words."""
+"""Weight of meaning, beside words."""
 
 POOL = 200
 """Passages that meaning alone brings at most."""
@@ -90,7 +90,7 @@ T = TypeVar("T")
 _log = logging.getLogger("pixi.knowledge")
 
 QUERY_SECONDS = 2.0
-"""How long a search waits for the vector of its query; then words must do."""
+"""Longest wait of a search for the vector of its query; then words must do."""
 
 _QUIET_SECONDS = 30.0  # after a query's vector did not come, for so long none is asked for
 _LONGEST_QUERY = 2_000  # characters
@@ -117,7 +117,7 @@ def require_numpy() -> None:
 
 
 class Vectors:
-    """What a model of meanings says of the passages of one database. For one event loop.
+    """Vectors of the passages of one database, by a model of meanings. For one event loop.
 
     Args:
         path: of the file that keeps them.

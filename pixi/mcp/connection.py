@@ -46,7 +46,7 @@ from pixi.mcp.wire import MOST_BYTES, ConnectionLog
 
 
 class McpConnectionLost(PixiError):
-    """There is no connection, or no more. The text says why, as a part of a sentence."""
+    """A connection is missing or gone. The text says why, as a part of a sentence."""
 
 
 FAULTS = (
@@ -63,23 +63,21 @@ FAULTS = (
     anyio.ClosedResourceError,
     anyio.EndOfStream,
 )
-"""What the SDK raises where a server is away, or is none."""
+"""Errors of the SDK where a server is away, or is none."""
 
 
 def in_words(error: BaseException, wire: ConnectionLog) -> str:
-    """Why it did not work, in one line that names no class and no file of ours."""
+    """Tell why it did not work, in one line that names no class and no file of ours."""
     error = innermost(error)
     match error:
         case NotStarted():
             return str(error)
         case MCPError() if is_closed(error):
             return wire.remark or "it closed the connection"
-        case MCPError() if error.code == REQUEST_TIMEOUT:
+        case _ if _timed_out(error):
             return _with(wire.remark, "it does not answer")
         case MCPError():
             return _with(wire.remark, f"it answers {one_line_of(error.message)!r}; is it an MCP server?")
-        case TimeoutError():
-            return _with(wire.remark, "it does not answer")
         case ValidationError():
             return f"it sends what the protocol does not allow: {_first(error)}"
         case httpx2.HTTPStatusError():
@@ -105,6 +103,10 @@ def innermost(error: BaseException) -> BaseException:
 def is_closed(error: MCPError) -> bool:
     """Return True if the connection ended. Servers use the same number for faults of their own."""
     return error.code == CONNECTION_CLOSED and error.message == "Connection closed"
+
+
+def _timed_out(error: BaseException) -> bool:
+    return isinstance(error, TimeoutError) or (isinstance(error, MCPError) and error.code == REQUEST_TIMEOUT)
 
 
 def _with(remark: str, said: str) -> str:
@@ -210,7 +212,7 @@ _ANSWER: TypeAdapter[CallToolResult | InputRequiredResult] = TypeAdapter(CallToo
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """What a server lists: its tools, and in a line each what is odd about the list."""
+    """A server's list: its tools, and in a line each what is odd about the list."""
 
     tools: tuple[ForeignTool, ...]
     remarks: tuple[str, ...] = ()
@@ -273,7 +275,7 @@ class McpConnection:
 
     @property
     def name(self) -> str:
-        """Of the server."""
+        """Name of the server."""
         return self._name
 
     @property
@@ -385,9 +387,7 @@ class McpConnection:
             case MCPError() if is_closed(error):
                 self._wire.end()
                 return f"{self._name} ended before it answered; it is being restarted. Try again in a moment."
-            case TimeoutError():
-                return f"{self._name} did not answer within {seconds:g} seconds."
-            case MCPError() if error.code == REQUEST_TIMEOUT:
+            case _ if _timed_out(error):
                 return f"{self._name} did not answer within {seconds:g} seconds."
             case MCPError() if error.message == "Session terminated":  # it was started anew
                 self._wire.end("it has forgotten us")

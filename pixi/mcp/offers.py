@@ -1,4 +1,4 @@
-"""What an MCP server is and offers, and the lock file: what of that somebody approved."""
+"""MCP servers and their offers, and the lock file: what of that somebody approved."""
 
 import asyncio
 import hashlib
@@ -22,7 +22,7 @@ _HANDED_ON = (
     *("APPDATA", "COMSPEC", "HOMEDRIVE", "HOMEPATH", "LOCALAPPDATA", "PATHEXT", "PROCESSOR_ARCHITECTURE"),
     *("PROGRAMFILES", "SYSTEMDRIVE", "SYSTEMROOT", "TEMP", "USERNAME", "USERPROFILE"),
 )
-"""What a program needs of our environment to run at all, here or on Windows. Keys are not among it."""
+"""Variables that a program needs to run at all, here or on Windows. Keys are not among them."""
 FILE_NAME = "mcp.lock.json"
 _ABOUT = "What each MCP server was approved to run and to offer; see `pixi-persona approve --help`."
 _LONGEST_KEPT = 4_000  # characters of a description and of a schema: enough to show what changed
@@ -59,7 +59,7 @@ class Program:
 
     @property
     def environment(self) -> dict[str, str]:
-        """All that the program's environment holds."""
+        """The whole environment of the program."""
         return {name: os.environ[name] for name in _HANDED_ON if name in os.environ} | dict(self.env)
 
 
@@ -126,7 +126,7 @@ class ForeignTool:
 
 @dataclass(frozen=True, slots=True)
 class CallResult:
-    """What a call gave.
+    """The result of a call.
 
     Attributes:
         parts: texts and pictures, in their order. Pictures are as they came, whatever is in them. What is
@@ -140,7 +140,7 @@ class CallResult:
 
     @property
     def result(self) -> str | list[str | Image]:
-        """As a tool may give it: one text, or where there are pictures, a list."""
+        """The result as a tool may give it: one text, or where there are pictures, a list."""
         if any(isinstance(part, Image) for part in self.parts):
             return list(self.parts)
         return "\n".join(str(part) for part in self.parts)
@@ -172,12 +172,12 @@ class ToolServer(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Starting:
-    """It is being started or reached, for the first time or again."""
+    """The server is being started or reached, for the first time or again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """It can be called.
+    """The server can be called.
 
     Attributes:
         tools: those that may be offered.
@@ -190,14 +190,14 @@ class Ready:
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """It is not started before an operator has seen to it. `why`: a sentence that says how."""
+    """The server is not started before an operator has seen to it. `why`: a sentence that says how."""
 
     why: str
 
 
 @dataclass(frozen=True, slots=True)
 class Broken:
-    """It could not be started, or is gone.
+    """The server could not be started, or is gone.
 
     Attributes:
         why: a part of a sentence.
@@ -210,7 +210,7 @@ class Broken:
 
 @dataclass(frozen=True, slots=True)
 class Closed:
-    """It was closed, for good."""
+    """The server was closed, for good."""
 
 
 State = Starting | Ready | Waiting | Broken | Closed
@@ -227,7 +227,7 @@ class ApprovedTool:
 
 @dataclass(frozen=True, slots=True)
 class ApprovedServer:
-    """What was approved of a server. `mark` and `shown` are of `Where`."""
+    """The approved state of a server. `mark` and `shown` are of `Where`."""
 
     mark: str
     shown: str

@@ -1,4 +1,4 @@
-"""One MCP server as long as it is wanted: started, listed, called, restarted when it dies."""
+"""An MCP server as long as it is wanted: started, listed, called, restarted when it dies."""
 
 import asyncio
 import importlib
@@ -39,7 +39,7 @@ _MOST_LINES = 50  # told of one server at all: the words of some are another eac
 
 @dataclass(frozen=True, slots=True)
 class McpTimeouts:
-    """How long things may take, in seconds.
+    """Timeouts and pauses, in seconds.
 
     Attributes:
         start: to be connected; a program may have to be fetched first.
@@ -162,7 +162,7 @@ class McpServer:
                 f"MCP server {self._name} cannot be used any more: {type(error).__name__}. Start anew."
             )
 
-    # What the one task does.
+    # Run by the one task.
 
     async def _live(self) -> None:
         loop, pause = asyncio.get_running_loop(), self._patience.first_pause
@@ -179,7 +179,7 @@ class McpServer:
             pause = min(2 * pause, self._patience.longest_pause)
 
     async def _consent(self) -> None:
-        """Return once it may be run."""
+        """Wait until it may be run."""
         while (refusal := await self._refusal()) is not None:
             self._become(Waiting(refusal))
             self._tell_once(refusal)

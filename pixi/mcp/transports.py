@@ -1,12 +1,10 @@
-"""How an MCP server is reached: over the pipes of a program, or over the network."""
+"""Transports to an MCP server: over the pipes of a program, or over the network."""
 
 import asyncio
 import re
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Self
 
 import anyio
 import httpx2
@@ -19,7 +17,16 @@ from mcp_types import INTERNAL_ERROR, ErrorData, JSONRPCError, JSONRPCMessage, j
 from pixi.core.untrusted import clipped, prompt_name
 from pixi.mcp.offers import NetworkServer, Program
 from pixi.mcp.process import Running, gone, running
-from pixi.mcp.wire import LARGE, MOST_BYTES, ConnectionLog, NotedStream, Sieve, shallow
+from pixi.mcp.wire import (
+    LARGE,
+    MOST_BYTES,
+    ConnectionLog,
+    IncomingStream,
+    MessageStream,
+    NotedStream,
+    Sieve,
+    shallow,
+)
 
 _CHUNK = 64 * 1024
 _END_BYTES = 512  # of a line that is too long: there its number is looked for
@@ -56,22 +63,7 @@ class _TooLong:
     tail: bytes
 
 
-class _Stream:
-    """What both ends have in common: they are closed with the program, not before."""
-
-    async def aclose(self) -> None:
-        """Leave it: the program is ended by whoever runs it."""
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.aclose()
-
-
-class _Incoming(_Stream):
+class _Incoming(IncomingStream):
     def __init__(self, it: Running, wire: ConnectionLog) -> None:
         assert it.process.stdout is not None
         self._it = it
@@ -92,15 +84,6 @@ class _Incoming(_Stream):
                     return refusal
             elif line.strip():
                 return await _message(line)
-
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> SessionMessage | Exception:
-        try:
-            return await self.receive()
-        except anyio.EndOfStream:
-            raise StopAsyncIteration from None
 
     async def _line(self) -> bytes | _TooLong | None:
         """Return the next line; None at the end."""
@@ -184,7 +167,7 @@ def _parsed(line: bytes) -> JSONRPCMessage:
     return jsonrpc_message_adapter.validate_json(shallow(line), by_name=False)
 
 
-class _Outgoing(_Stream):
+class _Outgoing(MessageStream):
     def __init__(self, it: Running) -> None:
         assert it.process.stdin is not None
         self._input = it.process.stdin

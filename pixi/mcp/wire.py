@@ -1,4 +1,4 @@
-"""What comes from an MCP server, sieved: what answers us goes on, and no flood of the rest does harm."""
+"""Messages from an MCP server, sieved: what answers us goes on, and no flood of the rest does harm."""
 
 import asyncio
 import re
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from mcp.shared._stream_protocols import ReadStream, WriteStream
 
 MOST_BYTES = 8 * 2**20
-"""Of one message. Pictures and pages are smaller; what is larger is refused, in words."""
+"""Limit of one message. Pictures and pages are smaller; what is larger is refused, in words."""
 
 LARGE = 256 * 1024
 """Bytes of a message: what is longer is read in a thread."""
@@ -34,7 +34,7 @@ _WANTED = frozenset(
         "notifications/tools/list_changed",
     }
 )
-"""What is listened to, of all that a server may tell unasked."""
+"""Notifications that are heeded, of all that a server may tell unasked."""
 
 _MOST_UNASKED = 2_000  # in a second, of what answers nothing: then it is made to wait
 _MOST_RUBBISH = 1_000  # lines in a row that are no message: then nothing good will come
@@ -44,7 +44,7 @@ _MOST_OWED = 100  # requests of the server that wait to be answered, as it reads
 
 
 class ConnectionLog:
-    """What is known of one connection, beside what the SDK knows.
+    """State of one connection, beside what the SDK knows.
 
     Attributes:
         ended: set once nothing more will come.
@@ -168,12 +168,23 @@ def _shorten(result: dict[str, Any]) -> None:
             pass
 
 
-class Sieve:
-    """The stream from a server, of which only that goes on which `ConnectionLog` lets pass."""
+class MessageStream:
+    """A stream that is left as a context manager."""
 
-    def __init__(self, inner: "ReadStream[SessionMessage | Exception]", wire: ConnectionLog) -> None:
-        self._inner = inner
-        self._wire = wire
+    async def aclose(self) -> None:
+        """Do nothing: the program is ended by whoever runs it."""
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+
+class IncomingStream(MessageStream):
+    """A stream that can be iterated over."""
 
     async def receive(self) -> SessionMessage | Exception:
         """Return the next message.
@@ -181,6 +192,27 @@ class Sieve:
         Raises:
             anyio.EndOfStream: there will be none.
         """
+        raise NotImplementedError
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> SessionMessage | Exception:
+        try:
+            return await self.receive()
+        except anyio.EndOfStream:
+            raise StopAsyncIteration from None
+
+
+class Sieve(IncomingStream):
+    """The stream from a server, of which only that goes on which `ConnectionLog` lets pass."""
+
+    def __init__(self, inner: "ReadStream[SessionMessage | Exception]", wire: ConnectionLog) -> None:
+        self._inner = inner
+        self._wire = wire
+
+    async def receive(self) -> SessionMessage | Exception:
+        """See `IncomingStream.receive`."""
         while not self._wire.ended.is_set():
             try:
                 item = await self._inner.receive()
@@ -195,25 +227,8 @@ class Sieve:
         """Close it."""
         await self._inner.aclose()
 
-    def __aiter__(self) -> Self:
-        return self
 
-    async def __anext__(self) -> SessionMessage | Exception:
-        try:
-            return await self.receive()
-        except anyio.EndOfStream:
-            raise StopAsyncIteration from None
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.aclose()
-
-
-class NotedStream:
+class NotedStream(MessageStream):
     """The stream to a server, of which `ConnectionLog` takes note."""
 
     def __init__(self, inner: "WriteStream[SessionMessage]", wire: ConnectionLog) -> None:
@@ -228,11 +243,3 @@ class NotedStream:
     async def aclose(self) -> None:
         """Close it."""
         await self._inner.aclose()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.aclose()

@@ -21,7 +21,7 @@ _LONGEST_PAUSE = 600.0  # that a server may ask for; then it is asked again, wha
 
 @dataclass(frozen=True, slots=True)
 class BreakerPolicy:
-    """When a breaker opens, and for how long.
+    """Policy for opening and pausing.
 
     Attributes:
         failures: in a row, after which it opens. A request counts once, however often it was tried.
@@ -109,7 +109,7 @@ class Breaker:
 
     @property
     def refuses(self) -> bool:
-        """Whether a request would be refused now. Between two pauses a probe would be let through."""
+        """True if a request would be refused now. Between two pauses a probe would be let through."""
         return self._probe is not None or (self.is_open and self._clock() < self._open_until)
 
     @contextmanager
@@ -189,7 +189,7 @@ class Breakers:
 
     @property
     def open(self) -> dict[str, bool]:
-        """Whether each server that was asked is known to fail, by host and port."""
+        """Known state of each server that was asked, by host and port: True if it fails."""
         return {place: breaker.is_open for place, breaker in self._breakers.items()}
 
     def of(self, place: str) -> Breaker:

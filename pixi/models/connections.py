@@ -31,7 +31,7 @@ _MOST_HELD = 256 * 1024  # bytes of a body that wait to be taken; above them its
 _HEAD_OF_REPLY = re.compile(rb"HTTP/1\.[01] 200\b.*?\r\n\r\n", re.DOTALL)
 _DECLARED = re.compile(rb"(?<=\r\n)content-length:[ \t]*(\d{1,18})[ \t]*\r\n", re.IGNORECASE)
 _NOTHING: deque[bytes] = deque(maxlen=0)
-# What names of private networks end in: RFC 6762, RFC 8375, ICANN's .internal, what routers and VPNs give.
+# Endings of names of private networks: RFC 6762, RFC 8375, ICANN's .internal, what routers and VPNs give.
 _NEAR_NAMES = (".localhost", ".local", ".internal", ".home.arpa", ".lan", ".home", ".ts.net")
 
 
@@ -117,7 +117,7 @@ class PushedBody:
         self.fault: BaseException | None = None
         self.is_paused = False
         self._content = response.content
-        self._begun = b""  # what came along with the head
+        self._begun = b""  # bytes that came along with the head
         self._connection: _Connection | None = None  # None: nothing comes from there any more
         if type(self._content) is aiohttp.StreamReader:  # else the response has no body
             self._content.__class__ = _Body

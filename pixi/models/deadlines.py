@@ -17,7 +17,7 @@ from typing import Literal
 from pixi.core.llm import PromptProgress
 
 FAR_SECONDS = 30.0
-"""How long a public server may be silent before its first word."""
+"""Longest silence of a public server before its first word."""
 NEAR_SECONDS = 300.0
 """The same for a server on this machine or in a private network, which may compute on a slow processor."""
 LONGEST_READING = 3_600.0
@@ -27,7 +27,7 @@ LONGEST_READING = 3_600.0
 _LAST_WORDS_SECONDS = 1.0
 # A timer that goes off so late tells that nothing went on here: what the server sent was not read either.
 _STOOD_STILL_SECONDS = 0.25
-# How much longer than expected reading may take: something else may want the processor, too.
+# Allowance for slow reading: something else may want the processor, too.
 _MARGIN = 2.0
 # A first answer that took longer tells how fast a silent server reads. A faster one tells nothing: it may
 # have had nearly all of its prompt in its cache.
@@ -38,7 +38,7 @@ _SHORT_PROMPT = 500
 
 @dataclass(frozen=True, slots=True)
 class Deadlines:
-    """How long to wait for content, in seconds. Keep-alive comments and empty pieces are no content.
+    """Deadlines on content, in seconds. Keep-alive comments and empty pieces are no content.
 
     Attributes:
         first: from asking, or from the last sign of progress, to the first content; attempts and pauses
@@ -53,7 +53,7 @@ class Deadlines:
 
 
 class ReadingSpeed:
-    """How fast a model at a server reads prompts, as far as was seen."""
+    """Speed at which a model at a server reads prompts, as far as was seen."""
 
     __slots__ = ("_in_vain", "_seconds_per_token")
 
@@ -115,7 +115,7 @@ class FirstWait:
     asked_at: float
     """The loop's time at which the request was made first."""
     seconds: float
-    """How long the server may be silent now."""
+    """Longest silence of the server now."""
 
     def __init__(self, deadlines: Deadlines, speed: ReadingSpeed, *, near: bool, tokens: int) -> None:
         self._loop = asyncio.get_running_loop()
@@ -125,7 +125,7 @@ class FirstWait:
         self.asked_at = self._since = self._loop.time()
         self._done = -1  # tokens that are known to be read; -1: nothing was told
         self._begun: tuple[float, int] | None = None  # the first sign of this attempt: when, and tokens
-        self._left_at = -1  # what was read when an attempt was broken off
+        self._left_at = -1  # tokens read when an attempt was broken off
         self.seconds = deadlines.first or (NEAR_SECONDS if near else FAR_SECONDS)
         self._grow(tokens)
 

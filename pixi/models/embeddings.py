@@ -233,7 +233,7 @@ class OpenAIEmbeddings:
         )
 
     def _pause_after(self, fault: ModelError, attempt: int, asked_at: float, asking: Permit) -> float | None:
-        """Seconds to wait before the next attempt; None where there is to be none."""
+        """Return seconds to wait before the next attempt; None where there is to be none."""
         if asking.may_be_tried_again:
             left = asked_at + self._seconds - asyncio.get_running_loop().time()
             pause = self._retries.pause_after(fault, attempt, left)

@@ -111,7 +111,7 @@ class FallbackModel(PushedModel):
         self._seconds = seconds
         self._clock = clock
         self._told = told
-        self._speaker = self._members[0]  # who answered last
+        self._speaker = self._members[0]  # answered last
 
     @property
     def first(self) -> Model:
@@ -198,7 +198,7 @@ class FallbackModel(PushedModel):
 
 
 class _Asked:
-    """One request to one of the models. While it reads a long prompt the time does not run.
+    """A request to one of the models. While it reads a long prompt the time does not run.
 
     Attributes:
         ends: the loop's time at which it is to be done, reading apart.

@@ -1,4 +1,4 @@
-"""What went wrong with a model's server: its error bodies, the operator's words, and whether to ask again."""
+"""Faults of a model's server: its error bodies, the operator's words, and whether to ask again."""
 
 import asyncio
 import math
@@ -37,7 +37,7 @@ _STATUS_OF_WORD = {
     "timeout_error": 504,
     "overloaded_error": 529,
 }
-_SHORTEST_SECRET = 6  # what is shorter is no secret, and would be found inside other words
+_SHORTEST_SECRET = 6  # a shorter text is no secret, and would be found inside other words
 _LONGEST_QUOTE = 300
 _LONGEST_ERROR = 64 * 1024  # bytes
 _UNKNOWN_MODEL = re.compile(
@@ -69,7 +69,7 @@ class ErrorField(msgspec.Struct, gc=False):
 
 
 class _Detail(msgspec.Struct, gc=False):
-    """One fault that a validating server found. `loc` is the path to the field."""
+    """A fault that a validating server found. `loc` is the path to the field."""
 
     msg: str = ""
     loc: list[str | int] = msgspec.field(default_factory=list)
@@ -86,7 +86,7 @@ class _ErrorBody(msgspec.Struct, gc=False):
 
 @dataclass(frozen=True, slots=True)
 class Complaint:
-    """What the server said.
+    """A server's complaint.
 
     Attributes:
         status: of HTTP, or the one that an error inside a stream amounts to; 0 where it is not known.
@@ -155,7 +155,7 @@ def _one_line(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Retries:
-    """How often a request is made, and the pauses between in seconds: doubling, with jitter, capped.
+    """Retries of a request, and the pauses between in seconds: doubling, with jitter, capped.
 
     Attributes:
         attempts: requests at most.
@@ -197,7 +197,7 @@ class Retries:
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """Whom a fault is about.
+    """The server of a fault.
 
     Attributes:
         place: host and port, for people.

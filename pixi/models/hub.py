@@ -107,7 +107,7 @@ _KEPT = " What was fetched is kept: the next try goes on from there."
 
 @dataclass(frozen=True, slots=True)
 class HubFile:
-    """What the hub says of a file.
+    """A file of the hub.
 
     Attributes:
         bytes: its size.

@@ -1,4 +1,4 @@
-"""One run of the process in which llama.cpp serves: started, watched, asked, and ended."""
+"""A run of the process in which llama.cpp serves: started, watched, asked, and ended."""
 
 import asyncio
 import contextlib
@@ -22,7 +22,7 @@ _KEPT_BYTES = 16_384
 
 @dataclass(frozen=True, slots=True)
 class ServerSettings:
-    """What the process is told.
+    """Settings of the process.
 
     Attributes:
         path: of the `.gguf` file.
@@ -101,7 +101,7 @@ class LlamaProcess:
 
     @property
     def pid(self) -> int:
-        """Its number."""
+        """Process number."""
         return self._process.pid
 
     @property

@@ -1,4 +1,4 @@
-"""What this machine has for models: its memory, its speed, and the model servers that run on it."""
+"""This machine, for models: its memory, its speed, and the model servers that run on it."""
 
 import asyncio
 import importlib.util
@@ -25,7 +25,7 @@ _TRIAL_SECONDS = 2.0
 _LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 LOOPBACK = "127.0.0.1"
 FINDING_SECONDS = 0.3
-"""How long all servers together may take to answer."""
+"""Time for all servers together to answer."""
 _MOST_BYTES = 1_000_000  # of a listing
 _MOST_MODELS = 200
 _LONGEST_NAME = 200  # characters
@@ -33,7 +33,7 @@ _PIECE = 64 * 1024  # bytes
 
 
 class Trial(msgspec.Struct, frozen=True):
-    """How fast the bundled model was here.
+    """Speed of the bundled model here.
 
     Attributes:
         machine: name, kind and processors of the computer that it was run on.
@@ -175,7 +175,7 @@ KNOWN_SERVERS = (
     KnownServer("Jan", 1337),  # https://www.jan.ai/docs/desktop/api-server
     KnownServer("text-generation-webui", 5000),  # https://github.com/oobabooga/text-generation-webui/wiki
 )
-"""In the order in which they are preferred where several have the model that is wanted."""
+"""Servers in the order in which they are preferred where several have the model that is wanted."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ Take = Callable[[Delta], bool]
 
 @dataclass(frozen=True, slots=True)
 class Traits:
-    """What a prompt must know of the model it is written for.
+    """Traits of a model that its prompt is written for.
 
     Attributes:
         context_tokens: how much the model can hold, prompt and reply together.

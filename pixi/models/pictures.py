@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from PIL import Image as Pillow
 
 FORMATS = ("PNG", "JPEG", "GIF", "WEBP")
-"""What is opened. Pillow knows many more, and most holes in it were in those that nobody sends."""
+"""Formats that are opened. Pillow knows many more, and most holes in it were in those that nobody sends."""
 
 _MOST_PIXELS = 40_000_000  # before scaling: some 160 MB while it is decoded
 _MOST_BYTES = 400_000  # a picture with transparency above this is written as JPEG on white
@@ -109,7 +109,7 @@ def _upright(picture: "Pillow.Image", longest_side: int) -> "Pillow.Image":
 
 
 def _written(picture: "Pillow.Image") -> Image:
-    """As PNG where it has transparency and is small that way, else as JPEG on white."""
+    """Write it as PNG where it has transparency and is small that way, else as JPEG on white."""
     if picture.has_transparency_data:
         picture = picture.convert("RGBA")
         data = _encoded(picture, "PNG", optimize=True)

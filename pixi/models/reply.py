@@ -1,4 +1,4 @@
-"""One reply, pushed: bytes to events to deltas in the call in which they arrive, under the deadlines."""
+"""A reply, pushed: bytes to events to deltas in the call in which they arrive, under the deadlines."""
 
 import asyncio
 import contextvars
@@ -191,7 +191,7 @@ class Reply:
         Raises:
             ModelError: the server said that it failed, broke off, or let a deadline pass.
         """
-        self.close()  # of the part before nothing is wanted any more
+        self.close()  # the part before is not wanted any more
         self._body = PushedBody(response)
         self._response = response
         self._decoder = SSEDecoder()

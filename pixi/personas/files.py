@@ -202,7 +202,7 @@ def _read_text(path: Path) -> str:
 
 
 def _not_a_text_file(mode: int, size: int) -> str:
-    """Why this cannot be a persona's file; "" if it can. A pipe or a device would block or never end."""
+    """Tell why this cannot be a persona's file; "" if it can. A pipe or a device would block or never end."""
     if stat.S_ISDIR(mode):
         return "this is a folder; name a file in it."
     if not stat.S_ISREG(mode):

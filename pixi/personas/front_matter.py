@@ -103,7 +103,7 @@ _MEND = "write each line as `key: text`"
 
 @dataclass(frozen=True, slots=True)
 class FrontMatterEntry:
-    """One key and what stands behind it.
+    """A key and what stands behind it.
 
     Attributes:
         line: where the key stands, counted in the file.
@@ -153,7 +153,7 @@ def find_unfit(text: str) -> re.Match[str] | None:
 
 
 class _Walk:
-    """One walk over the events of the YAML parser."""
+    """A walk over the events of the YAML parser."""
 
     def __init__(self, text: str, first_line: int) -> None:
         self._text = text
@@ -255,7 +255,7 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True)
 class FrontMatter:
-    """What the keys say. The fields are those of `Persona`, with its defaults where a file is silent.
+    """Values of the keys. The fields are those of `Persona`, with its defaults where a file is silent.
 
     `avatar` is as it was written; `lines` tells on which line of the file each key stands.
     """
@@ -332,7 +332,7 @@ def _checked(entries: Iterator[FrontMatterEntry], faults: list[LintError]) -> di
                 faults.append(LintError(entry.line, text))
             else:
                 by_key[entry.key] = entry
-    except LintError as fault:  # what stands below it cannot be read
+    except LintError as fault:  # the rest below it cannot be read
         faults.append(fault)
     return by_key
 
@@ -355,7 +355,7 @@ class _Values:
         self._faults = faults
 
     def lines(self) -> dict[str, int]:
-        """On which line each key stands."""
+        """Return the line on which each key stands."""
         return {key: entry.line for key, entry in self._entries.items()}
 
     def text(self, key: str) -> str:

@@ -21,7 +21,7 @@ _FENCE = re.compile(r" {0,3}(`{3,}(?=[^`]*$)|~{3,})(.*)")
 
 @dataclass(frozen=True, slots=True)
 class SourceLine:
-    """One line of the file. `in_code` is true inside a code fence and on the fence itself."""
+    """A line of the file. `in_code` is true inside a code fence and on the fence itself."""
 
     number: int
     text: str
@@ -120,14 +120,14 @@ _SAID = re.compile(r" {0,3}> ?(.*)")
 _CAPTION = re.compile(r" {0,3}#{1,6}[ \t].*")
 _RULE = re.compile(r" {0,3}(?:(?:-[ \t]*){3,}|(?:\*[ \t]*){3,}|(?:_[ \t]*){3,})")
 _NAME = re.compile(r"[\s>*`-]*[\[【［][\s*]*([^\W\d][\w-]*)[\s*]*[:：\]】］]")
-_DECORATION = " \t\r\n`*_~>-"  # what may stand round a command without being said
+_DECORATION = " \t\r\n`*_~>-"  # characters round a command that are not said
 _ENOUGH = 20  # places in one reply that are told: whoever mends these sees the others
-_ALMOST = 75  # how alike, out of 100, a name in small letters must be to count as a mistyped command
+_ALMOST = 75  # likeness, out of 100, from which a name in small letters counts as a mistyped command
 
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """One exchange as it stands in the file. `said_on` is its first line."""
+    """An exchange as it stands in the file. `said_on` is its first line."""
 
     said_on: int
     said: str

@@ -1,4 +1,4 @@
-"""Which settings there are: a key that nobody knows is an error that names the nearest."""
+"""Known keys of the settings: an unknown one is an error that names the nearest."""
 
 import dataclasses
 import re
@@ -50,7 +50,7 @@ SECTIONS: Mapping[str, type] = {
     "studio": StudioSettings,
     "monitoring": MonitoringSettings,
 }
-"""All but `[prices]`, whose keys are models' names, and `[models.NAME]`, which goes by `model`.
+"""Sections but `[prices]`, whose keys are models' names, and `[models.NAME]`, which goes by `model`.
 Those of `NAMED` stand here with the keys that each of them has."""
 
 _ALL = (*dict.fromkeys((*SECTIONS, MODELS, PRICES, ADDON)),)
@@ -58,7 +58,7 @@ _TOP_LEVEL = ("addons", *_ALL)
 _EXAMPLES = {MODELS: "each further model", "mcp": "each MCP server", "wiki": "each wiki", ADDON: "each addon"}
 
 _FROM_THE_FILE = ("command", "args", "folder")
-"""Of `[mcp.NAME]`: who can set a variable must not choose what is run."""
+"""Keys of `[mcp.NAME]` not to be set by a variable: its author must not choose what is run."""
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}")
 

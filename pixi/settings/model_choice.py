@@ -1,4 +1,4 @@
-"""Which models the settings mean: what runs here, what it costs, whose key opens it, who stands in."""
+"""Models that the settings mean: what runs here, what it costs, whose key opens it, who stands in."""
 
 import dataclasses
 import json
@@ -142,7 +142,7 @@ def with_own_keys(
 
 _KEY = "fallback"
 _SECTIONS = ("model", "helper_model")  # and each `[models.NAME]`, as `model`
-_PATIENCE = ("first_seconds", "gap_seconds")  # how long people are to wait: no matter for which model
+_PATIENCE = ("first_seconds", "gap_seconds")  # people's patience: no matter for which model
 
 
 def is_list_of_models(key: str) -> bool:

@@ -1,4 +1,4 @@
-"""What an operator decides of Discord and of the HTTP server: who may talk, and which origins may ask."""
+"""An operator's rules for Discord and the HTTP server: who may talk, and which origins may ask."""
 
 import re
 import socket
@@ -18,7 +18,7 @@ _USUAL_PORTS = {"http": 80, "https": 443}
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """How the bot behaves. Lists hold Discord's ids; an empty `allowed_…` list allows everybody.
+    """Rules for the bot. Lists hold Discord's ids; an empty `allowed_…` list allows everybody.
 
     Attributes:
         allowed_users: the people who may talk to the bot; empty: everybody.
@@ -155,7 +155,7 @@ def _listed(these: Iterable[int], allowed: tuple[int, ...]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class HttpRules:
-    """How requests are taken, and how a persona is shown.
+    """Rules for requests, and for showing a persona.
 
     Attributes:
         local: whether programs on this machine may talk without a key; set false behind a proxy that does not

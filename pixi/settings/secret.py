@@ -52,7 +52,7 @@ _SHORTEST = 6
 _PASSWORD = re.compile(r"://[^:/@\s]*:(.+)@", re.DOTALL)  # also one that should have been written otherwise
 _PARAMETER = re.compile(r"[?&]([^=&#?]+)=([^&#]+)")
 _SCHEME = re.compile(r"(?:basic|bearer|token) +(?=\S)", re.IGNORECASE)
-"""What stands before the secret itself in a header that lets somebody in."""
+"""Scheme before the secret itself in a header that lets somebody in."""
 
 _NO_SECRET_VARIABLE = re.compile(
     r"PWD|OLDPWD|GOOGLE_APPLICATION_CREDENTIALS"

@@ -14,7 +14,7 @@ from pixi.settings.secret import Discreet, Secret
 from pixi.settings.sources import Given
 
 Sampler = Literal["llama.cpp", "chat", "openai", "responses", "anthropic", "gemini"]
-"""What samples: llama.cpp in a process of ours, or a server by its API. `openai` is OpenAI's own `chat`."""
+"""Samplers: llama.cpp in a process of ours, or a server by its API. `openai` is OpenAI's own `chat`."""
 TITLES: Mapping[Sampler, str] = {
     "llama.cpp": "llama.cpp",
     "chat": "chat completions",
@@ -54,7 +54,7 @@ DEFAULT_MODEL = "default"
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Sampling:
-    """How a model chooses its words. What is not set is the server's choice, or suits the model's size.
+    """Choice of words by a model. What is not set is the server's choice, or suits the model's size.
 
     Attributes:
         top_p: the share of likely words to choose from.
@@ -184,7 +184,7 @@ class PersonaSettings:
 
 @dataclass(frozen=True, slots=True)
 class ReplySettings:
-    """How replies are written and paced.
+    """Style and pace of replies.
 
     Attributes:
         prose: whether text outside every command is sent, dropped, or sent only if the reply has no command.
@@ -230,7 +230,7 @@ class DatabaseSettings:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class StoreSettings(Discreet):
-    """Where talks are kept.
+    """Place where talks are kept.
 
     Attributes:
         url: a file, or a PostgreSQL server as `postgresql://user:password@host:5432/database`.
@@ -243,7 +243,7 @@ class StoreSettings(Discreet):
 
 @dataclass(frozen=True, slots=True)
 class LimitSettings(Limits):
-    """How much one turn may do, and how much may be used in a day and a month.
+    """Limits of one turn, and of use in a day and a month.
 
     Attributes:
         person_messages: how many messages of one person are answered in a day; without it, any number.
@@ -452,7 +452,7 @@ class StudioSettings:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class MonitoringSettings(Discreet):
-    """What operators watch from outside: a port for metrics and health checks, and traces.
+    """Monitoring from outside: a port for metrics and health checks, and traces.
 
     Attributes:
         host: the address at which the port is open; whoever reaches it needs no key.

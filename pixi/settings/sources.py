@@ -1,4 +1,4 @@
-"""What was given, and where: the settings file, `.env` and the environment; and writing into the file."""
+"""Values and their places: the settings file, `.env` and the environment; and writing into the file."""
 
 import codecs
 import errno
@@ -45,7 +45,7 @@ _MODEL = re.compile(r"^[ \t]*\[[ \t]*model[ \t]*\][ \t]*(?:#[^\r\n]*)?(?:\r?\n|\
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """One value under a key such as `model.name`; a key of the file's top level has no dot.
+    """A value under a key such as `model.name`; a key of the file's top level has no dot.
 
     Attributes:
         source: where it stands, short: `pixi.toml`, `PIXI_MODEL__NAME`.
@@ -127,7 +127,7 @@ def read_text(path: Path, what: str) -> str:
 
 
 def settings_file(config: Path | None, variables: Mapping[str, Variable], folder: Path) -> Path | None:
-    """The file to read: the one asked for, `PIXI_CONFIG`, or `pixi.toml` of the folder if it is there."""
+    """Return the file to read: the one asked for, `PIXI_CONFIG`, or the folder's `pixi.toml` if there."""
     if config is not None:
         return folder / config.expanduser()
     if "PIXI_CONFIG" in variables:

@@ -26,7 +26,7 @@ _URLS = {
     "wiki.url": "https://minecraft.wiki",
     "monitoring.traces": "http://localhost:4318",
 }
-"""What must be an address, and one of its kind."""
+"""Keys that must be an address, and one of its kind."""
 
 _CONTACT = "web_pages.contact"
 _MAY_BE_EMPTY = {
@@ -322,13 +322,13 @@ RANGES: Mapping[str, Bounds] = {
     }.items()
     for key, bounds in numbers.items()
 }
-"""By key. Those of `model` hold for each `[models.NAME]` too."""
+"""Ranges by key. Those of `model` hold for each `[models.NAME]` too."""
 
 SNOWFLAKES: Bounds = (1, 2**64 - 1)
-"""What Discord's ids can be."""
+"""Range of Discord's ids."""
 
 DOLLARS: Bounds = (0, 1_000_000)
-"""What a million tokens may cost."""
+"""Range of the price of a million tokens."""
 
 
 T = TypeVar("T")

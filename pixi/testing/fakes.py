@@ -14,7 +14,7 @@ from pixi.core.message import Abilities, Author, Card, Image, Message, Picture, 
 from pixi.models.model import Traits
 
 Step = str | Delta | float | asyncio.Event | ModelError
-"""Of a reply: text, a delta as it is, a pause in seconds, an event to wait for, an error to raise."""
+"""Step of a reply: text, a delta as it is, a pause in seconds, an event to wait for, an error to raise."""
 Reply = str | Sequence[Step]
 Scripted = Reply | Callable[[Request], Reply]
 _SOMEBODY = Author("1", "Mo")
@@ -90,7 +90,7 @@ class ScriptedModel:
             self.streaming -= 1
 
     async def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: nothing is open."""
 
     def _steps(self, reply: Reply) -> Iterator[Delta | float | asyncio.Event | ModelError]:
         """Yield the steps of a reply, its texts cut into pieces."""

@@ -30,8 +30,8 @@ _MOST_TERMS = 200  # of a query
 _MOST_SLIPS = 40  # words of a query that are looked at for typing mistakes
 _FEW = 20  # texts: among fewer, how many hold a word says little
 _SHORTEST_SLIP = 5  # letters of a word that may have one
-_SLIP = 0.7  # what a word with a typing mistake counts
-_RUN = 0.45  # what a run of three characters counts, where a script parts no words
+_SLIP = 0.7  # weight of a word with a typing mistake
+_RUN = 0.45  # weight of a run of three characters, where a script parts no words
 LENGTH = 240
 """Characters, with the dots that say that something was left out."""
 _CONTROLS = dict.fromkeys((*range(32), *range(127, 160), 8232, 8233), " ")

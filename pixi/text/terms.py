@@ -191,7 +191,7 @@ _MIXED = re.compile(
 )
 _SPECIAL = re.compile(f"[{MARKS}{_UNSPACED}{_HAN_KANA}{_HANGUL}]")
 LONGEST_WORD = 60
-"""What is longer is no word but code, and is known by its beginning."""
+"""Length beyond which a word is code, and is known by its beginning."""
 _GRAM = 4
 _NO_STEMMER = ("", "persian")
 """Persian stems were measured to find less than its words do."""
@@ -319,7 +319,7 @@ def terms_of(kind: str, piece: str) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What a text is found by, parted by spaces as the index takes it.
+    """Search terms of a text, parted by spaces as the index takes them.
 
     Attributes:
         words: stems and runs.

@@ -23,7 +23,7 @@ ReadSettings = Callable[[str, type[Any]], Any]
 
 @dataclass(slots=True)
 class AddonExtras:
-    """What addons bring besides commands and tools.
+    """Parts of addons besides commands and tools.
 
     Attributes:
         tables: that they keep in the store, to be opened.
@@ -66,7 +66,7 @@ def _guarded(route: AddonRoute) -> Answer | Follow:
 
 
 class Addon:
-    """What `setup` is given.
+    """The argument of `setup`.
 
     Example:
         def setup(addon):

@@ -1,4 +1,4 @@
-"""What a model gives a tool: mended where it is plain what was meant, else refused in words it can act on."""
+"""Arguments of a tool: mended where it is plain what was meant, else refused in words a model can act on."""
 
 import json
 import math
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pixi.core.errors import ToolError
 from pixi.core.llm import ToolCall
-from pixi.core.untrusted import clipped
+from pixi.core.untrusted import clipped, without_halves
 from pixi.toolbox.schema import Schema, Signature
 
 if TYPE_CHECKING:
@@ -67,18 +67,18 @@ def _read(text: str) -> Any:
         RecursionError: it is nested too deeply.
     """
     read = json.loads(text, strict=False, parse_constant=_finite, parse_float=_finite)
-    return _without_halves(read) if "\\ud" in text.lower() else read
+    return _mended(read) if "\\ud" in text.lower() else read
 
 
-def _without_halves(value: Any) -> Any:
-    """Return a value in whose texts half a surrogate pair, which nothing can keep or send, is a U+FFFD."""
+def _mended(value: Any) -> Any:
+    """Return a value whose texts hold no half of a surrogate pair, which nothing can keep or send."""
     match value:
         case str():
-            return value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+            return without_halves(value)
         case list():
-            return [_without_halves(each) for each in value]
+            return [_mended(each) for each in value]
         case dict():
-            return {_without_halves(name): _without_halves(each) for name, each in value.items()}
+            return {without_halves(name): _mended(each) for name, each in value.items()}
     return value
 
 
@@ -108,7 +108,7 @@ def checked(signature: Signature, arguments: Mapping[str, Any]) -> "dict[str, An
 
 
 def mended(arguments: Mapping[str, Any], schema: Schema, nullable: Collection[str] = ()) -> dict[str, Any]:
-    """The arguments as they plainly were meant; null, but for those that take it, is as good as left out."""
+    """Return arguments as they were meant; null, but for those that take it, is as good as left out."""
     required = schema.get("required", ())
     return {
         name: shaped(value, schema.get("properties", {}).get(name, {}))
@@ -118,7 +118,7 @@ def mended(arguments: Mapping[str, Any], schema: Schema, nullable: Collection[st
 
 
 def _unwrapped(arguments: Mapping[str, Any], schema: Schema) -> Mapping[str, Any]:
-    """Without an object round all of it, which some models write."""
+    """Unwrap an object round all of it, which some models write."""
     match list(arguments.items()):
         case [(str(name), value)] if name in _WRAPPINGS and name not in schema.get("properties", {}):
             inner = _parsed(value) if isinstance(value, str) else value
@@ -175,7 +175,7 @@ def _choice(value: str, choices: Sequence[Any]) -> Any:
     return alike[0] if len(alike) == 1 else value
 
 
-# What is wrong, in words.
+# Faults in words.
 
 
 def _refusal(signature: Signature, error: "ValidationError") -> str:

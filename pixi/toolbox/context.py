@@ -1,4 +1,4 @@
-"""What a command or tool is told first: who asks, where, as which persona; and how it can act."""
+"""Context of a command or tool: who asks, where, as which persona; and how it can act."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -12,7 +12,7 @@ from pixi.core.persona import Persona
 
 
 class Draft:
-    """What is there of an argument by now. One task may wait for it.
+    """An argument as far as it is written by now. One task may wait for it.
 
     Attributes:
         text: so much of it.
@@ -32,7 +32,7 @@ class Draft:
         self._changed.set()
 
     def end(self, argument: str) -> None:
-        """All of it was written: this is it."""
+        """Take the whole argument."""
         self.text, self.whole = argument, True
         self._changed.set()
 
@@ -56,7 +56,7 @@ class Draft:
 
 
 SECONDS = 2.0
-"""How long an answer waits for a notice."""
+"""Time that an answer waits for a notice."""
 
 Look = Callable[[Message], Awaitable[Sequence[str]]]
 """Given a message that is to be answered, gives what the persona should know of it: short lines, or none."""

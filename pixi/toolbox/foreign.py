@@ -51,7 +51,7 @@ class foreign:
 
 _overdue_log = logging.getLogger("pixi.engine")
 
-GRACE_SECONDS = 0.5  # for what was told to end
+GRACE_SECONDS = 0.5  # for a task that was told to end
 
 _T = TypeVar("_T")
 

@@ -53,12 +53,12 @@ _TOLD_BY = {
 
 
 class TooLarge(Exception):
-    """It has more parts than are looked at."""
+    """The schema has more parts than are looked at."""
 
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What a schema says of a value, without references and `allOf`.
+    """Facts of a schema about a value, without references and `allOf`.
 
     Attributes:
         said: by keyword.
@@ -111,7 +111,7 @@ class Flattening:
         self._names_left = _MOST_MERGED
 
     def spend(self) -> None:
-        """One part more.
+        """Count one part more.
 
         Raises:
             TooLarge: it is one too many.
@@ -177,7 +177,7 @@ class Flattening:
         return Facts(said, within, facts.again)
 
     def _merged(self, said: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
-        """Both hold; where they disagree on a keyword, the first.
+        """Merge two that both hold; where they disagree on a keyword, the first.
 
         Raises:
             TooLarge: too many names were looked at. A long list that is repeated costs as often as it is.
@@ -254,7 +254,7 @@ def _is_null(facts: Facts) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """How arguments that follow the new schema become those of the stranger's own.
+    """The way from arguments that follow the new schema to those of the stranger's own.
 
     Attributes:
         names: of an object's properties, the new to the real ones.
@@ -299,10 +299,10 @@ class Shape:
 
 
 MOST_CHARACTERS = 16_000
-"""Of a schema, as JSON: some four thousand tokens, in every request."""
+"""Limit of a schema, as JSON: some four thousand tokens, in every request."""
 
 _LEVELS = ((6, 600), (5, 240), (4, 100), (3, 40), (2, 0))
-"""How deep a schema may go and how long its descriptions may be: the first at which it is short enough."""
+"""Depth of a schema and length of its descriptions: the first at which it is short enough."""
 
 _MOST_PROPERTIES = 100  # of one object
 _MOST_BRANCHES = 50  # that one value may be written in
@@ -514,7 +514,7 @@ class _Writing:
         return {"anyOf": choices} | described, shape
 
     def _described(self, facts: Facts, hints: Sequence[str]) -> Node:
-        """Its description, with what could not be said otherwise behind it."""
+        """Add to its description what could not be said otherwise."""
         told = [each for each in hints if each]
         default = facts.get("default")
         if default is not None and default != "" and (words := shown(default)):
@@ -528,7 +528,7 @@ class _Writing:
 
 
 def _renamed(node: Node, real: str, new: str) -> Node:
-    """With the real name in the description, where it has a new one."""
+    """Put the real name in the description, where it has a new one."""
     if real == new:
         return node
     words = f"“{plain_text(real, LONGEST_VALUE)}”. {node.get('description', '')}".rstrip()

@@ -1,4 +1,4 @@
-"""What a tool gave, as parts that a model can be told and people can be shown."""
+"""Results of tools, as parts that a model can be told and people can be shown."""
 
 import asyncio
 import dataclasses
@@ -16,10 +16,10 @@ from pixi.models.pictures import PictureError, fit_for_model
 Part = str | Image | Card
 
 NOTHING_FOUND = "Nothing was found. Try other words, or fewer."
-"""What a tool that searches tells a model then."""
+"""Answer to a model of a search that finds nothing."""
 
 MOST_PICTURES = 4
-"""Of one result. Each costs a model about a thousand tokens, in every round that follows."""
+"""Limit of one result. Each costs a model about a thousand tokens, in every round that follows."""
 
 _LONGEST_SIDE = 1_024  # pixels
 _MARGIN = 4_096  # characters beyond the limit in which a secret that stands across it is still found

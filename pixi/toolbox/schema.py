@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 ToolFunction = Callable[..., Awaitable[Any]]
 Schema = Mapping[str, Any]
 """A JSON Schema."""
-_NAME = re.compile(r"[A-Za-z_][\w-]{0,63}", re.ASCII)  # what every server takes
+_NAME = re.compile(r"[A-Za-z_][\w-]{0,63}", re.ASCII)  # every server takes these
 _SECTION = re.compile(r"(Args|Arguments|Parameters|Raises):")
 _ARGUMENT = re.compile(r"(\w+)\s*(?:\([^)]*\))?:\s*(.*)")
 LONGEST_NAME = 64
@@ -30,7 +30,7 @@ _MARK = 7  # characters of `_` and a mark
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """What a tool takes.
+    """Parameters of a tool.
 
     Attributes:
         schema: as a model sees it: references are written out, and that null is allowed is not told.
@@ -191,7 +191,7 @@ def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def safe_names(names: Iterable[str], *, before: str = "") -> dict[str, str]:
-    """For each name one of letters a to z, digits, `_` and `-`, all different, with `before` in front.
+    """Give each name one of letters a to z, digits, `_` and `-`, all different, with `before` in front.
 
     A name that is such a one stays. What is Latin in another stays, accents dropped; one in another script is
     called after the script. Which name each gets follows from the names alone, not from their order.

@@ -11,8 +11,8 @@ from pixi.core.llm import ToolSchema
 from pixi.text.terms import FUNCTION_WORDS, grams, language_of, normalise, pieces, stemmer, terms_of
 
 _IN_NAME, _IN_WORDS, _IN_ARGUMENTS = 2.0, 1.0, 0.5
-_ALIKE = 0.8  # what a word counts whose runs of letters are all there, in another form of it or a longer one
-_GLYPH = 0.5  # what a single character counts that may be a part of many words
+_ALIKE = 0.8  # weight of a word whose runs of letters are all there, in another form or a longer word
+_GLYPH = 0.5  # weight of a single character that may be a part of many words
 _LONGEST_WORDS = 400  # characters of a description: what it is for stands first
 _LONGEST_TASK = 2_000  # characters
 _MOST_TASK_TERMS = 400  # of one text of a query

@@ -20,14 +20,14 @@ from pixi.toolbox.schema import ToolFunction, signature_of
 _MOST_TIMES = 10_000
 _KEPT = 10_000  # windows; of those above, the one that was not used for longest is forgotten
 Key = tuple[str, ...]
-"""Whose use is counted, e.g. `("draw", "person", "discord:7")`."""
+"""Key of a count of uses, e.g. `("draw", "person", "discord:7")`."""
 Allowed = Literal["everyone", "managers", "operators"]
 Predicate = Callable[[Context], bool | Awaitable[bool]]
 Asks = Callable[[Context, Mapping[str, Any]], bool]
 EVERYBODY = ("*",)
 """Every persona, in the terms of a tool."""
 LEAST_BYTES = 256
-"""Of a result, however little room is left."""
+"""Least room of a result, however little room is left."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,7 @@ def as_words(seconds: float) -> str:
 
 
 class ToolTerms(TypedDict, total=False):
-    """On which terms a tool may be used; each may be left out.
+    """Terms of use of a tool; each may be left out.
 
     Attributes:
         writes: it changes something in the world: it runs by itself, in its turn, and is put on record.

@@ -1,1 +1,1 @@
-"""What the web offers to tools: pages, searches, wikis and moving pictures, each read into plain values."""
+"""Readers of the web for tools: pages, searches, wikis and moving pictures, each read into plain values."""

@@ -27,24 +27,24 @@ _BEGINNINGS = ((b"GIF87a", "image/gif"), (b"GIF89a", "image/gif"), (b"\x89PNG\r\
 _JPEG, _RIFF, _WEBP = b"\xff\xd8\xff", b"RIFF", b"WEBP"
 ENDINGS = frozenset({".gif", ".webp", ".png", ".jpg", ".jpeg", ".apng"})
 MOST_BYTES = 8_000_000
-"""Of one picture: what every server of Discord takes."""
+"""Limit of one picture: every server of Discord takes so much."""
 _MOST_FILES = 10_000
 _DEEPEST = 4
-_ALMOST = 80.0  # of 100: how alike words are of which one is another form of the other
-_LEAST = 0.5  # how much of the words a picture must say, or of its own words they
+_ALMOST = 80.0  # of 100: likeness of two forms of a word
+_LEAST = 0.5  # share of the words that a picture must say, or of its own words they
 _AS_GOOD = 0.95  # of the best: such are chosen from as well
 _BEHIND = re.compile(r"[\s_.\-(]*\d{0,4}\)?$")
 """The number that tells `cat 2.gif` from `cat.gif`."""
 KLIPY, GIPHY = "https://api.klipy.com", "https://api.giphy.com"
 RESULTS = 8
-"""How many are asked for: the first few are chosen from."""
+"""Pictures that are asked for: the first few are chosen from."""
 _SEARCH_SECONDS = 5.0
 _WARM_SECONDS = 3.0
 _FILE_SECONDS = 5.0
 _MOST_ANSWER_BYTES = 2_000_000
 _MOST_FILE_BYTES = 4_000_000
 _LONGEST_WORDS = 50
-"""What GIPHY takes."""
+"""Longest query for GIPHY."""
 _LONGEST_TITLE = 200
 _REST, _LONGEST_REST = 60.0, 3_600.0  # seconds after it was asked too often
 _KLIPY_FILTERS: Mapping[Rating, str] = MappingProxyType(
@@ -87,7 +87,7 @@ class GifSource(Protocol):
 
     @property
     def service(self) -> str:
-        """Its name, as it wants to be named beside its pictures; "" for a folder."""
+        """Name of the service, as it wants to be named beside its pictures; "" for a folder."""
         ...
 
     async def warm(self) -> None:
@@ -222,7 +222,7 @@ def terms_of(text: str) -> tuple[str, ...]:
 
 
 def _likeness(wanted: Sequence[str], terms: Sequence[str]) -> float:
-    """From 0 to 1: how much of what is wanted a picture says, and how little else."""
+    """Return from 0 to 1 how much of what is wanted a picture says, and how little else."""
     if not wanted or not terms:
         return 0.0
     best = [max(fuzz.ratio(word, term, score_cutoff=_ALMOST) for term in terms) / 100 for word in wanted]
@@ -276,7 +276,7 @@ def _bytes_of(path: Path, folder: Path) -> bytes:
 
 
 class _Service(ABC):
-    """What both have in common. The key stands in addresses, so nothing of an address is ever told.
+    """Common part of both services. The key stands in addresses, so nothing of an address is ever told.
 
     Args:
         web: fetches; closed by whoever opened it.
@@ -347,7 +347,7 @@ class _Service(ABC):
 
     @abstractmethod
     def _search(self, words: str, language: str) -> str:
-        """The address of a search."""
+        """Return the address of a search."""
 
     @abstractmethod
     def _read(self, answer: Any) -> Iterator[FoundGif]:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from protego import Protego
 
 NAME = "pixi-persona"
-"""By which a robots.txt may speak of this program."""
+"""Name of this program in a robots.txt."""
 
 _MOST_BYTES = 512_000  # of one; what comes after is not read, as RFC 9309 allows
 _SECONDS = 5.0
@@ -39,7 +39,7 @@ _FOR_WHOM = re.compile(r"\s*user[- ]?agent[\s:]+(.*)", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class _Rules:
-    """What one site said.
+    """Rules of one site.
 
     Attributes:
         read: None: it said nothing.
@@ -195,7 +195,7 @@ class WebPage:
 
 @dataclass(frozen=True, slots=True)
 class PageLimits:
-    """How pages are fetched.
+    """Limits of fetching pages.
 
     Attributes:
         robots: what a site's robots.txt forbids is not read.

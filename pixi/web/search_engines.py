@@ -35,7 +35,7 @@ class Result:
 
 
 class SearchEngine(Protocol):
-    """Whoever is asked."""
+    """A search engine."""
 
     @property
     def name(self) -> str:
@@ -62,7 +62,7 @@ def result_from(title: object, url: object, snippet: object) -> Result | None:
 _DUCKDUCKGO_SECONDS = 8  # for a search; the library ends by itself then
 _AT_ONCE = 2
 _REST_SECONDS = 60.0  # after it sent us away: whoever goes on asking is sent away for longer
-_TOO_OFTEN = frozenset({202, 403, 418, 429})  # how it answers whoever comes too often
+_TOO_OFTEN = frozenset({202, 403, 418, 429})  # its answers to those who come too often
 _PUZZLE = "anomaly-modal"  # the mark of the page with which it asks for a person
 _EVERYWHERE = "wt-wt"
 _SPOKEN = (
@@ -78,7 +78,7 @@ _REGIONS = dict(each.split("=") for each in _SPOKEN.split())
 
 
 class _SentAway(SearchError):
-    """It was asked too often, and wants to be left alone."""
+    """The engine was asked too often, and wants to be left alone."""
 
     def __init__(self) -> None:
         super().__init__(

@@ -37,7 +37,7 @@ from pixi.web.wiki_api import (
 
 MOST_MEANINGS = 20
 
-# What stands on a page and is not part of what it says.
+# Parts of a page that are not its text.
 _JUNK = (
     ".mw-editsection, .navbox, .noprint, .toc, #toc, .mw-empty-elt, sup.reference, .mw-cite-backlink, "
     ".metadata, .sistersitebox, .mw-jump-link, .catlinks, style, script"
@@ -57,7 +57,7 @@ _QUOTES = re.compile(r"'{2,5}")
 
 @dataclass(frozen=True, slots=True)
 class WikiText:
-    """What a page says.
+    """Text of a page.
 
     Attributes:
         sections: in reading order.
@@ -130,7 +130,7 @@ def _without_comments(text: str) -> str:
 
 
 MOST_PAGES = 5
-"""That are read at once."""
+"""Pages that are read at once."""
 
 _KEPT_SECONDS = 6 * 3_600.0  # a page also changes with the templates in it
 _KEPT_CHARACTERS = 8_000_000
@@ -171,7 +171,7 @@ class WikiPage:
 
 @dataclass(frozen=True, slots=True)
 class WikiPages:
-    """What came of some titles.
+    """Pages of some titles.
 
     Attributes:
         found: in the order in which they were wanted.
@@ -188,7 +188,7 @@ _NO_SUCH_MODULE = frozenset({"badvalue", "unknown_action", "moduledisabled"})
 
 
 class Wiki:
-    """One wiki.
+    """A wiki.
 
     Args:
         web: fetches.
@@ -303,7 +303,7 @@ class Wiki:
         return whole
 
     async def _read(self, known: Iterable[WikiPageInfo]) -> tuple[WikiPage, ...]:
-        """Pages, side by side; those that are kept and did not change are not read again."""
+        """Return pages, side by side; those that are kept and did not change are not read again."""
         known = list(known)
         tasks = [asyncio.create_task(self._page(each)) for each in known]
         try:
@@ -325,7 +325,7 @@ class Wiki:
         return page
 
     async def _text(self, known: WikiPageInfo) -> tuple[Form, WikiText]:
-        """Its text: as HTML, which alone has tables and boxes in words; else as it is to be had."""
+        """Return its text: as HTML, which alone has tables and boxes in words; else as it is to be had."""
         if known.bytes <= _PARSED_BYTES:
             try:
                 return "html", await self._parsed(known)

@@ -37,16 +37,16 @@ _LOOK_AGAIN_SECONDS = 30.0  # where no api was found
 _LONGEST_INFO = 200  # characters of what a wiki says
 _LINK = re.compile(rb"<link\b[^<>]{0,500}\brel=[\"']?EditURI\b[^<>]{0,500}>", re.I)
 _HREF = re.compile(rb"\bhref=[\"']?([^\"'\s>]{1,1000})", re.I)
-_NOT_HERE = frozenset({"404", "page"})  # what is told where there is no api, but may be one elsewhere
+_NOT_HERE = frozenset({"404", "page"})  # codes where there is no api, but may be one elsewhere
 _NEEDS_LOGIN = frozenset({"readapidenied", "permissiondenied", "mustbeloggedin", "notloggedin"})
 _LEFT_ALONE = frozenset({429, 503})  # of HTTP: to be asked again later
 _OFF = b"API is not enabled"
 Fields = Mapping[str, str | int]
-"""What is asked for."""
+"""Fields of a request."""
 _LONGEST_TITLE = 255
 _LONGEST_SNIPPET = 300
 _TAG = re.compile(r"<[^<>]{0,200}>")
-_LEADS = ("normalized", "converted", "redirects")  # how a title may lead to another, in this order
+_LEADS = ("normalized", "converted", "redirects")  # ways from a title to another, in this order
 
 
 def is_page(body: bytes) -> bool:
@@ -63,7 +63,7 @@ def check_in(body: bytes) -> str:
 
 
 def wall_of(error: WebError) -> str:
-    """Why a server refused, to be read behind its host's name."""
+    """Tell why a server refused, to be read behind its host's name."""
     check = check_in(error.body)
     if check:
         return _checked_by(check)
@@ -115,7 +115,7 @@ class WikiError(PixiError):
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """What a wiki says of itself.
+    """A wiki's description of itself.
 
     Attributes:
         api: the address of its api.php.
@@ -321,7 +321,7 @@ class WikiApi:
 
 
 class _Resting(WikiError):
-    """It wants to be left alone for some seconds."""
+    """The wiki wants to be left alone for some seconds."""
 
     def __init__(self, text: str, seconds: float) -> None:
         super().__init__(text, "rests")
@@ -338,12 +338,12 @@ def _error_in(told: Json) -> Json | None:
 
 
 def _visible(text: str) -> str:
-    """On one line, without what a terminal would take for an order."""
+    """Put a text on one line, without what a terminal would take for an order."""
     return " ".join("".join(c if c.isprintable() else " " for c in text).split())
 
 
 def _rest_of(error: Json, answer: Fetched) -> float | None:
-    """Seconds that a wiki wants to rest for, where that is what an error says."""
+    """Return seconds that a wiki wants to rest for, where that is what an error says."""
     if error.get("code") not in ("maxlag", "ratelimited"):
         return None
     lag = error.get("lag")
@@ -377,7 +377,7 @@ class WikiHit:
 
 @dataclass(frozen=True, slots=True)
 class WikiHits:
-    """What a search came to. `suggestion`: what was probably meant, where the wiki says so."""
+    """Results of a search. `suggestion`: what was probably meant, where the wiki says so."""
 
     hits: tuple[WikiHit, ...]
     suggestion: str = ""
@@ -385,7 +385,7 @@ class WikiHits:
 
 @dataclass(frozen=True, slots=True)
 class WikiPageInfo:
-    """What a wiki says of a page before it is read."""
+    """A wiki's description of a page before it is read."""
 
     id: int
     title: str
@@ -400,7 +400,7 @@ def asked_title(text: str) -> str:
 
 
 def leads_in(told: Json) -> dict[str, str]:
-    """To which title each leads that stands for another: written otherwise, or a redirect."""
+    """Return the title to which each leads that stands for another: written otherwise, or a redirect."""
     return {
         str(each.get("from")): str(each.get("to")) for kind in _LEADS for each in objects_in(told.get(kind))
     }
@@ -452,7 +452,7 @@ def content_of(page: Json) -> str:
 
 
 def further_from(told: Json) -> Fields:
-    """With what to ask for the rest of an answer; empty: it is whole."""
+    """Return the fields that ask for the rest of an answer; empty: it is whole."""
     further = told.get("continue")
     return {k: v for k, v in further.items() if isinstance(v, str | int)} if isinstance(further, dict) else {}
 

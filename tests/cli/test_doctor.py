@@ -350,7 +350,7 @@ async def test_addons(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert capsys.readouterr().out == ""
 
 
-def run(config: str | None = None) -> int:
+def run(config: Path | None = None) -> int:
     return doctor_command.run(argparse.Namespace(config=config, cluster=False))
 
 
@@ -429,7 +429,7 @@ def test_the_report_ends_with_1_if_anything_failed(
     assert run() == 1
     told = [line.partition(": ")[0] for line in capsys.readouterr().out.splitlines()]
     assert told == [f"fail settings — pixi.toml, line {number}" for number in (1, 3, 4)]
-    assert run("gone.toml") == 1
+    assert run(Path("gone.toml")) == 1
     assert capsys.readouterr().out.startswith("fail settings — gone.toml: there is no such file")
 
 

@@ -154,7 +154,11 @@ def test_a_usage_error_is_two_lines(words: list[str], said: str, capsys: pytest.
 )
 def test_common_flags_stand_before_or_after_the_command(chosen: Subcommand, words: list[str]) -> None:
     assert run(words) == 7
-    assert (chosen.arguments.config, chosen.arguments.debug, chosen.arguments.flag) == ("x.toml", True, "on")
+    assert (chosen.arguments.config, chosen.arguments.debug, chosen.arguments.flag) == (
+        Path("x.toml"),
+        True,
+        "on",
+    )
 
 
 def test_common_flags_have_defaults(chosen: Subcommand) -> None:

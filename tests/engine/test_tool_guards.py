@@ -17,7 +17,7 @@ from pixi.core.llm import ToolCall
 from pixi.core.message import Author, Image, Rights, Venue
 from pixi.core.spending import Budgets, Limits
 from pixi.engine.context import local_now
-from pixi.engine.tool_guards import ToolRunConfig, readable
+from pixi.engine.tool_guards import ToolRunConfig, argument_lines
 from pixi.engine.tool_rounds import ToolRounds
 from pixi.engine.turn_actions import TurnActions
 from pixi.engine.usage import TurnUsage, UsageLedger
@@ -284,7 +284,7 @@ async def test_what_a_person_is_asked(play: Play) -> None:
 
 
 def test_long_arguments_are_cut_and_said_to_be() -> None:
-    shown = readable({f"name{number}": "x" * 10_000 for number in range(20)})
+    shown = argument_lines({f"name{number}": "x" * 10_000 for number in range(20)})
     assert len(shown) < 1_600
     assert "characters left out)" in shown.splitlines()[0]
     assert shown.endswith('x"'), "the end is shown: there something could be hidden"

@@ -267,7 +267,7 @@ async def _store_trouble(store: "Store") -> str:
 
 
 def _beside_the_store(url: str) -> Iterator[Finding]:
-    """Files that were set aside, and a file that others may read."""
+    """Yield files that were set aside, and a file that others may read."""
     from pixi.store.opening import file_of, is_postgres
     from pixi.store.sqlite.damage import set_aside_before
 
@@ -319,7 +319,7 @@ async def _month_found(settings: "Settings") -> Finding:
 async def _used(settings: "Settings", today: int) -> UsageEntry:
     from pixi.store.opening import open_existing
 
-    store = await open_existing(settings.store.url, lambda _: None)  # what is wrong with it, `store` tells
+    store = await open_existing(settings.store.url, lambda _: None)  # its faults are told by `store`
     if store is None:
         return UsageEntry()
     try:
@@ -338,7 +338,7 @@ def _days(settings: "Settings") -> Iterator[str]:
 
 
 def _unpriced(settings: "Settings") -> list[str]:
-    """Names of models at servers whose price nobody told."""
+    """Return names of models at servers whose price nobody told."""
     from pixi.settings.model_choice import runs_here
 
     models = [settings.model, *settings.models.values(), settings.helper_model]

@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from pixi.settings import McpSettings, ModelSettings, Settings, WikiSettings
 
 LISTING_SECONDS = 10.0
-"""How long a server may take to list its models."""
+"""Time for a server to list its models."""
 
 MCP_SECONDS = 60.0
-"""How long an MCP server may take to start and list its tools; a program may have to be fetched first."""
+"""Time for an MCP server to start and list its tools; a program may have to be fetched first."""
 
 _WIKI_SECONDS = 20.0
 _SEARCHED = "pancakes"
-"""What a search server of one's own is asked for. DuckDuckGo is left alone."""
+"""Query to a search server of one's own. DuckDuckGo is left alone."""
 
 _MOST_GUILDS = 20  # that are named, in which something is missing
 _LONGEST_NAME = 60
@@ -36,7 +36,7 @@ NOT_SET_UP = "not set up; `pixi-persona discord` needs DISCORD_TOKEN in the envi
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One line of the report: `ok subject — text`, or `fail …` where `text` names the mend."""
+    """A line of the report: `ok subject — text`, or `fail …` where `text` names the mend."""
 
     ok: bool
     subject: str
@@ -100,7 +100,7 @@ async def check_embedding_model(settings: "Settings") -> AsyncIterator[Finding]:
 
 
 async def _models_found(subject: str, model: "ModelSettings") -> AsyncIterator[Finding]:
-    """A model, then those that are asked in its place, by their numbers."""
+    """Yield a model, then those that are asked in its place, by their numbers."""
     yield await _model_found(subject, model)
     for number, stand_in in enumerate(model.fallback, start=1):
         yield await _model_found(f"{subject}.fallback {number}", stand_in)
@@ -254,7 +254,7 @@ async def _mcp_found(
 
 
 def _left_out(server: "ToolServer", found: "ComparedTools", its: "McpSettings") -> list[str]:
-    """Why which tools cannot be offered: tried with a toolbox of its own."""
+    """Tell why which tools cannot be offered: tried with a toolbox of its own."""
     from pixi.addons.mcp import register
     from pixi.toolbox.tools import Toolbox
 
@@ -315,7 +315,7 @@ def _by_the_model(settings: "Settings") -> str:
 
 
 def _ddgs() -> str:
-    """The library's version.
+    """Return the library's version.
 
     Raises:
         ConfigError: it is not there.

@@ -1,4 +1,4 @@
-"""What an MCP client is served: talks with personas and their databases, as tools."""
+"""Tools for MCP clients: talks with personas, and their databases."""
 
 import asyncio
 import json
@@ -167,7 +167,7 @@ _READY_SECONDS = 10.0
 
 @dataclass(frozen=True, slots=True)
 class ServedCall:
-    """One call of a client.
+    """A call by a client.
 
     Attributes:
         happens: told in a line what is being done.
@@ -202,7 +202,7 @@ class Offer:
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """All that there is for clients.
+    """Everything offered to clients.
 
     Attributes:
         tools: by name.
@@ -335,7 +335,7 @@ Context = ServerRequestContext[Any, Any]
 
 
 class Handlers:
-    """What an MCP server does.
+    """Handlers of an MCP server.
 
     Args:
         served: what there is.

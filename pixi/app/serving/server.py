@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 class Output:
-    """What writes messages, as far as the SDK asks a file for it.
+    """Writes messages, as far as the SDK asks a file for it.
 
     A thread of its own writes. It is a daemon, so that a client that does not read keeps nobody from leaving.
 
@@ -109,16 +109,16 @@ MOST_SESSIONS = 500
 """Open at once; a client that wants another is told to come later. Each holds some 40 KB."""
 
 IDLE_SECONDS = 900.0
-"""After so long without a request and without an open stream a session ends."""
+"""Time without a request and without an open stream after which a session ends."""
 
 MOST_CONNECTIONS = 256
 """Open at once; more are closed before they say anything. Each takes a file descriptor."""
 
 REQUEST_SECONDS = 15.0
-"""How long a request may take to arrive, from the opening of its connection to its last byte."""
+"""Time for a request to arrive, from the opening of its connection to its last byte."""
 
 ANSWER_SECONDS = 60.0
-"""How long a client may take to receive what was written. An answer is some MB at most."""
+"""Time for a client to receive what was written. An answer is some MB at most."""
 
 _LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 
@@ -133,7 +133,7 @@ _LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Where the server listens.
+    """Address at which the server listens.
 
     Attributes:
         host: as the operator wrote it.

@@ -66,7 +66,7 @@ class DatabaseForm(Struct):
 
 
 class DatabaseList(Struct):
-    """All databases that the settings allow. `folder`: where the operator's own lie."""
+    """The databases that the settings allow. `folder`: where the operator's own lie."""
 
     databases: list[DatabaseForm]
     folder: str

@@ -122,7 +122,7 @@ def tailing(
 
 _HEALTH = "/api/studio/health"
 _CHECK_SECONDS = 120.0
-"""How long one check may take: a server that does not answer, a store of many gigabytes."""
+"""Time for one check: a server may not answer, a store may have many gigabytes."""
 
 
 class FindingForm(Struct):
@@ -134,7 +134,7 @@ class FindingForm(Struct):
 
 
 class DoctorForm(Struct):
-    """What the checks found, as far as they are.
+    """Findings of the checks so far.
 
     Attributes:
         running: they go on.
@@ -151,7 +151,7 @@ class DoctorForm(Struct):
 
 
 class HealthForm(Struct):
-    """All of it, but for the log."""
+    """The state of health, but for the log."""
 
     vitals: Vitals
     doctor: DoctorForm
@@ -159,7 +159,7 @@ class HealthForm(Struct):
 
 
 class LogQuery(Struct):
-    """Which lines of the log: of at least a level, by the begin of the logger's name, with some words."""
+    """A filter of log lines: of at least a level, by the begin of the logger's name, with some words."""
 
     level: Level = "info"
     name: Annotated[str, Meta(max_length=100)] = ""

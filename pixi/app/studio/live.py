@@ -27,11 +27,11 @@ _BARE = {
     "state": ("state",),
     "turn_end": ("finish", "model", "steps", "usage", "cost", "seconds", "first_visible", "limits"),
 }
-"""What is told of a turn whose words are hidden: these events, and of each no more than this."""
+"""Events that are told of a turn whose words are hidden, and their fields."""
 
 
 class EventsQuery(Struct):
-    """Which events.
+    """A choice of events.
 
     Attributes:
         conversation: only the turns of this one, from the last ones that are kept on.
@@ -71,7 +71,7 @@ class LiveRow(Struct):
 
 
 class LiveTalks(Struct):
-    """Such talks, the latest first."""
+    """Talks, the latest first."""
 
     talks: list[LiveRow]
 
@@ -153,14 +153,14 @@ _QUEUE = "/api/studio/queue"
 _DRAFTS = "/api/spots/drafts"
 
 
-# What waits for somebody's yes: drafts of the companion, and questions that personas ask people.
+# The queue: drafts of the companion, and questions that personas ask people.
 #
 # A question is the asked person's to answer, and nobody else's: it is shown here, and answered where it was
 # asked. Drafts are decided by the companion's own routes, where that addon is there.
 
 
 class DraftDecision(Struct, forbid_unknown_fields=True):
-    """What is told to whoever submitted a draft."""
+    """The operator's word to whoever submitted a draft."""
 
     reason: Annotated[str, Meta(max_length=2_000)] = ""
 
@@ -186,7 +186,7 @@ class QuestionRow(Struct):
 
 
 class QueueShown(Struct):
-    """What waits. `drafts`: the companion is there, and tells of its drafts at `/api/studio/queue/drafts`."""
+    """The queue. `drafts`: the companion is there, and tells of its drafts at `/api/studio/queue/drafts`."""
 
     questions: list[QuestionRow]
     drafts: bool
@@ -219,7 +219,7 @@ def queue_routes(service: "BotService") -> Sequence[AddonRoute]:
 
 
 def _of_operators(route: AddonRoute) -> AddonRoute:
-    """A route of the companion as one of the studio, where operators decide and name nobody else."""
+    """Return a route of the companion as one of the studio, where operators decide and name nobody else."""
     path, decides = _QUEUE + route.path.removeprefix("/api/spots"), route.request
     if route.method == "GET" or decides is None:
         return replace(route, path=path, scope="operate")

@@ -55,7 +55,7 @@ class ToolChange(Struct):
 
 
 class McpWaiting(Struct):
-    """What of a server waits for consent.
+    """A server's changes that wait for consent.
 
     Attributes:
         waits: something does.

@@ -36,7 +36,7 @@ _TALKS = 100  # of a person that are listed
 
 
 class PeopleQuery(Struct):
-    """Whom: those in whose id or latest name the search stands. `after`: `next` of the page before."""
+    """A search for people, by id or latest name. `after`: `next` of the page before."""
 
     search: Annotated[str, Meta(max_length=200)] = ""
     after: Annotated[str, Meta(max_length=LONGEST_CURSOR)] = ""
@@ -51,7 +51,7 @@ class PeopleShown(Struct):
 
 
 class ShareRow(Struct):
-    """How much of what may be used in a day was used: by whom, of what, and how much there is."""
+    """Use of a daily limit: by whom, of what, and how much there is."""
 
     scope: str
     kind: str
@@ -60,7 +60,7 @@ class ShareRow(Struct):
 
 
 class PersonShown(Struct):
-    """What is kept of a person.
+    """Data that is kept of a person.
 
     Attributes:
         talks: where they wrote, the latest first.
@@ -84,7 +84,7 @@ class ForgetRequest(Struct, forbid_unknown_fields=True):
 
 
 class ForgottenShown(Struct):
-    """What was done: how many conversations changed, and what somebody has to delete by hand."""
+    """The outcome: how many conversations changed, and what somebody has to delete by hand."""
 
     conversations: int
     left: list[str]
@@ -137,7 +137,7 @@ def routes(service: "BotService") -> Sequence[AddonRoute]:
 
 
 async def _known(service: "BotService", caller: Caller) -> Known:
-    """The person whose id is in the path: a name is not enough here."""
+    """Return the person whose id is in the path: a name is not enough here."""
     wanted = caller.path["id"]
     found = next((each for each in await service.store.people(wanted) if each.id == wanted), None)
     if found is None:
@@ -165,7 +165,7 @@ async def _shown(service: "BotService", known: Known) -> PersonShown:
 
 
 async def _export(service: "BotService", caller: Caller, person: str) -> dict[str, Any]:
-    """All that is kept of a person; of talks in private without the words, unless operators may read them.
+    """Export a person's data; of talks in private without the words, unless operators may read them.
 
     `withheld` tells which these are. Whoever sits at the machine gets them by `pixi-persona export`.
     """
@@ -192,7 +192,7 @@ async def _export(service: "BotService", caller: Caller, person: str) -> dict[st
 
 
 def _addresses(kept: dict[str, Any]) -> set[str]:
-    """Of all talks of which an export tells."""
+    """Return the addresses of all talks in an export."""
     return {
         each[name]
         for part, name in (
@@ -206,7 +206,7 @@ def _addresses(kept: dict[str, Any]) -> set[str]:
 
 
 def _counted(talk: dict[str, Any]) -> dict[str, Any]:
-    """A talk of an export without its words."""
+    """Return a talk of an export without its words."""
     return {
         "address": talk["address"],
         **{part: len(talk[part]) for part in ("messages", "answers", "quoted_by_others")},
@@ -217,7 +217,7 @@ _MEMORIES, _MEMORY = "/api/studio/memories", "/api/studio/memories/{id}"
 
 
 class MemoriesQuery(Struct):
-    """Which facts: of a person (by id), of a persona (by name), in which words stand. `after`: `next`."""
+    """A search for facts: of a person (by id), of a persona (by name), with some words. `after`: `next`."""
 
     person: Annotated[str, Meta(max_length=300)] = ""
     persona: Annotated[str, Meta(max_length=200)] = ""

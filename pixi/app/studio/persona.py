@@ -68,7 +68,7 @@ class OfferedTool(msgspec.Struct):
 
 
 class Prompt(msgspec.Struct):
-    """What the model is told before the talk.
+    """The prompt of a persona before the talk.
 
     Attributes:
         sections: its parts, in order.
@@ -235,7 +235,7 @@ class PersonaEntry(Struct):
 
 
 class PersonaList(Struct):
-    """All files, in the order in which they are found. `folder`: the operator's own."""
+    """The persona files, in the order in which they are found. `folder`: the operator's own."""
 
     personas: list[PersonaEntry]
     folder: str
@@ -270,7 +270,7 @@ class TryRequest(Struct, forbid_unknown_fields=True):
 
 
 class Examined(Struct):
-    """What a text comes to. `prompt` is missing where it is no persona.
+    """The result of reading a text. `prompt` is missing where it is no persona.
 
     Attributes:
         problems: by line; also in `persona`, as the command line tells of them.
@@ -304,7 +304,7 @@ class PersonaSayRequest(Struct, forbid_unknown_fields=True):
 
 
 class DraftTalkQuery(Struct):
-    """Which talk."""
+    """A choice of a talk."""
 
     talk: TalkName
 
@@ -316,7 +316,7 @@ class CommitList(Struct):
 
 
 class CommitDiff(Struct):
-    """What a commit changed in a file, as a unified diff."""
+    """A commit's change to a file, as a unified diff."""
 
     diff: str
 

@@ -87,7 +87,7 @@ def personas_in(settings: Settings, drafts: Mapping[Path, str] = {}) -> list[Fou
 
 
 def name_of(found: Found) -> str:
-    """By which a page names a file: its own name, without the ending."""
+    """Return the name of a file for a page: its own name, without the ending."""
     return shown(Path(found.path.stem))
 
 
@@ -243,7 +243,7 @@ def _told(path: Path) -> Iterator[None]:
 
 
 def _bare(line: str) -> str:
-    """A line without its end."""
+    """Return a line without its end."""
     return line.rstrip("\r\n")
 
 

@@ -24,7 +24,7 @@ _MOST_TALKS = 4
 
 
 class DraftTalk:
-    """One talk: an engine of its own, with commands and tools of the service, and a store in memory.
+    """A talk with an engine of its own, with commands and tools of the service, and a store in memory.
 
     It goes for nobody, so that nothing is remembered of it, and tools that change something are not offered.
 

@@ -25,7 +25,7 @@ _BEGINNING = 120  # characters of a message
 
 
 class AuthorRow(Struct):
-    """Who wrote a message."""
+    """The author of a message."""
 
     id: str
     name: str
@@ -33,7 +33,7 @@ class AuthorRow(Struct):
 
 
 class FoundRow(Struct):
-    """Where words were found: in a message of a turn (0: it waits), by somebody (None: by the persona)."""
+    """A place where words stand: in a message of a turn (0: it waits), by somebody (None: by the persona)."""
 
     turn: int
     by: str | None
@@ -207,7 +207,7 @@ def place_behind(cursor: str) -> tuple[float, str] | None:
 
 
 OPENED = "studio.open"
-"""What the opening of a talk in private is called in the record of what was done."""
+"""Name, in the record of what was done, for the opening of a talk in private."""
 
 _TERMINAL = "terminal:"
 

@@ -43,7 +43,7 @@ _HOSTED = ("discord:", "http:", "mcp:")  # talks whose model the service chooses
 
 
 class TalksQuery(Struct):
-    """Which talks.
+    """A search for talks.
 
     Attributes:
         search: words that all stand in one message, or in the names and the address.
@@ -123,7 +123,7 @@ class PersonaChoice(Struct):
 
 
 class PlaceShown(Struct):
-    """Who speaks in a place, and on which model, as people chose it.
+    """The persona that speaks in a place, and its model, as people chose it.
 
     Attributes:
         personas: names of files, the first speaks unless another is named; empty: the usual ones.
@@ -142,7 +142,7 @@ class PlaceShown(Struct):
 
 
 class PlaceChoice(Struct, forbid_unknown_fields=True):
-    """What is chosen for a place; what is left out stays."""
+    """A choice for a place; what is left out stays."""
 
     personas: Annotated[list[str], Meta(max_length=20)] | None = None
     model: str | None = None
@@ -150,7 +150,7 @@ class PlaceChoice(Struct, forbid_unknown_fields=True):
 
 
 class TurnsQuery(Struct):
-    """Which turns of a talk: the last ones, or the last ones before one."""
+    """A choice of turns: the last ones of a talk, or the last ones before one."""
 
     before: Annotated[int, Meta(ge=1, le=2**53)] | None = None
     limit: Annotated[int, Meta(ge=1, le=200)] = 50
@@ -219,7 +219,7 @@ def routes(service: "BotService") -> Sequence[AddonRoute]:
 
 
 async def _known(service: "BotService", caller: Caller) -> ListedTalk:
-    """The talk that a path names."""
+    """Return the talk that a path names."""
     found = await service.store.listed_talk(caller.path["address"])
     if found is None:
         raise RouteError(404, "No such talk", "Nothing was said in a talk of that address.")
@@ -227,7 +227,7 @@ async def _known(service: "BotService", caller: Caller) -> ListedTalk:
 
 
 async def _whole(service: "BotService", caller: Caller) -> ListedTalk:
-    """The same, and no branch."""
+    """Return the same, and no branch."""
     found = await _known(service, caller)
     if trunk(found.address) != found.address:
         raise RouteError(422, "A branch", "This was taken out of a talk: change that talk, and it follows.")
@@ -375,7 +375,7 @@ def _said(message: Message) -> SaidRow:
     )
 
 
-# Who speaks there.
+# The persona of a place.
 
 
 def _place(service: "BotService", address: str) -> PlaceShown:

@@ -1,4 +1,4 @@
-"""What was used and what it cost, as `pixi-persona usage --json` tells it, and how far budgets are used."""
+"""Use and cost, as `pixi-persona usage --json` tells it, and how far budgets are used."""
 
 import time
 from collections.abc import Sequence
@@ -17,14 +17,14 @@ _MOST_SHARES = 10  # of each limit, whoever used most of it first
 
 
 class UsageQuery(Struct):
-    """Of how many days with today, and by what it is added up."""
+    """A choice of days up to today, and of what they are added up by."""
 
     days: Annotated[int, Meta(ge=1, le=3_660)] = 30
     by: Literal["day", "person", "channel", "guild", "model", "persona"] = "day"
 
 
 class UsedShare(Struct):
-    """How much somebody used today of what is limited: `limit` of `kind` for each of a `scope`."""
+    """Somebody's use of a daily limit today: `limit` of `kind` for each of a `scope`."""
 
     scope: str
     name: str
@@ -34,7 +34,7 @@ class UsedShare(Struct):
 
 
 class MonthShown(Struct):
-    """What the month came to.
+    """Use and cost of the month.
 
     Attributes:
         used: as a row of `usage --json`, without a day.
@@ -48,7 +48,7 @@ class MonthShown(Struct):
 
 
 class UsageShown(Struct):
-    """What was used.
+    """Use over some days.
 
     Attributes:
         days: each day of the time in order, as rows of `usage --json`, those too on which nothing was used.

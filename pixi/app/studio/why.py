@@ -113,7 +113,7 @@ class WhyRequest(Struct):
 
 
 class WhyAct(Struct):
-    """What became of a command, or of an act of a tool.
+    """The outcome of a command, or of an act of a tool.
 
     `command` is as the history holds it, "" where a tool acted, or where it was not delivered; `kind` is of
     the act, "" where there was none, as of a note; `outcome` is `done`, `refused` or `unknown`.
@@ -351,7 +351,7 @@ def _found(
 
 
 def _commands(made: RebuiltRequest) -> Iterator[CommandEnded]:
-    """The commands that the history of the turn holds, in order."""
+    """Yield the commands that the history of the turn holds, in order."""
     names = made.session.capabilities.names
     for line in made.looked_back.record.lines:
         if isinstance(line, AssistantLine):

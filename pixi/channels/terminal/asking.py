@@ -23,7 +23,7 @@ _TYPED_AHEAD = 0.5  # seconds in which what is entered was meant for something e
 
 @dataclass(frozen=True, slots=True)
 class _Form:
-    """What a question looks like.
+    """Form of a question.
 
     Attributes:
         asks: what is told above the line.
@@ -195,7 +195,7 @@ Step = Callable[[ChannelEngine], Awaitable[Sequence[str]]]
 
 
 class UndoCommands:
-    """What can be done with the last messages of a talk. Each is a `Step`, which may raise `StoreError`.
+    """Commands on the last messages of a talk. Each is a `Step`, which may raise `StoreError`.
 
     Args:
         seat: who sits here, and in which talk.

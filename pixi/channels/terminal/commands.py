@@ -43,7 +43,7 @@ COMMANDS: Mapping[str, str] = {
     "export me": "get all that Pixi keeps of you, as a file",
     "quit": "leave",
 }
-"""By the words that are typed."""
+"""Help by the words that are typed."""
 _KEYS = """\
 Enter sends, Alt-Enter breaks the line, Tab completes, the arrow keys bring back what you wrote.
 Ctrl-C stops the reply that is being written; Ctrl-D leaves."""
@@ -60,7 +60,7 @@ ASK_FORGET = (
     "Write /forget me yes to do it."
 )
 LAST_TURNS = 2
-"""How many turns of an earlier talk are shown when it goes on."""
+"""Turns of an earlier talk that are shown when it goes on."""
 _LONGEST = 200  # characters of a message, fact or thought that are shown of it
 _MOST = 6  # of each
 _TITLE_COLUMNS = 10  # columns of what stands at the left
@@ -68,7 +68,7 @@ _TITLE_COLUMNS = 10  # columns of what stands at the left
 
 @dataclass(frozen=True, slots=True)
 class TalkChange:
-    """What a person wants to talk to instead: another persona, another model, or a model yet to be chosen."""
+    """A wish to talk to another persona, to another model, or to a model yet to be chosen."""
 
     of: Literal["persona", "model", "brain"]
     name: str = ""
@@ -76,7 +76,7 @@ class TalkChange:
 
 @dataclass(frozen=True, slots=True)
 class Choices:
-    """What can be chosen in a talk.
+    """The choices in a talk.
 
     Attributes:
         personas: gives one line about each, by the names of their files.
@@ -115,7 +115,7 @@ class CommandCompleter(Completer):
 
 
 class InputHistory(FileHistory):
-    """What the person typed before, in a file."""
+    """The person's earlier input, in a file."""
 
     def forget(self) -> None:
         """Keep nothing of it, in memory or in the file."""

@@ -30,24 +30,24 @@ _WORDS: Mapping[str, tuple[str, str, str]] = {
     "forget": ("forgets “{}”", "forgets something", "what"),
     "search_messages": ("looks for “{}” in what was written here", "looks through what was written", "words"),
 }
-"""By the name of a tool: with what it is given, without, and the names of the argument that tells most."""
+"""Words by the name of a tool: with arguments, without, and the names of the argument that tells most."""
 _OF_A_SOURCE = re.compile(r"(search|query)_(.+)_(?:database|wiki)")
 _LONGEST = 80  # characters of an argument
 _MOST_ARGUMENTS = 4
-_SHORT_SECONDS = 1.0  # what does not take longer is not worth a word
+_SHORT_SECONDS = 1.0  # shorter waits are not worth a word
 CHUNK_BYTES = 65_536
 _TAKEN = Failed(TAKEN_OVER)
 OWN_SECONDS = 30.0
-"""How long lines wait for a reply to end that another window of the talk is writing."""
-_LOOK_SECONDS = 1.0  # how often it is looked whether another window has the talk
-_SOON_SECONDS = 1.0  # what does not take longer is not worth a word
+"""Time that lines wait for the end of a reply that another window of the talk is writing."""
+_LOOK_SECONDS = 1.0  # between looks whether another window has the talk
+_SOON_SECONDS = 1.0  # shorter waits are not worth a word
 _HELD = "a reply is being written in another window of this talk"
 _SITS_HERE = "terminal:"
 """Begins the id of whoever sits at a terminal."""
 
 
 def card_lines(card: Card) -> list[str]:
-    """A card as plain lines: the title, and what is below it indented. Nothing in it drives a terminal."""
+    """Return a card as plain lines: title first, the rest indented. Nothing in it drives a terminal."""
     return [printable_line(card.title), *(f"  {line}".rstrip() for line in _below(card))]
 
 
@@ -208,7 +208,7 @@ def _decoded(line: bytes, number: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class TerminalUser:
-    """Who sits at the terminal, and in which conversation."""
+    """The person at the terminal, and their conversation."""
 
     conversation: str
     author: Author
@@ -273,12 +273,12 @@ class LinesChannel(Channel):
     _told: asyncio.TimerHandle | None = None  # when it is told next how far the prompt is read
 
     async def rights(self, person: str) -> Rights:
-        """Whoever started the program governs it."""
+        """Grant all: who started the program governs it."""
         here = sits_at_terminal(person)
         return Rights(manager=here, operator=here)
 
     async def approve(self, question: Question, *, seconds: float) -> Verdict:
-        """Nobody can be asked through a pipe; what would have been asked is told."""
+        """Answer that nobody can be asked through a pipe, and show the question."""
         tool = printable_line(question.tool)
         self.tell(f"{tool} wants somebody's yes, and can ask only where somebody sits at the terminal.")
         return "nobody"
@@ -307,7 +307,7 @@ class LinesChannel(Channel):
         return None
 
     async def sent_before(self, text: str, *, nonce: str, after: str) -> str | None:
-        """Only what was printed last is known. Raises `ChannelForgot` for what an earlier process printed."""
+        """Look up what was printed last. Raises `ChannelForgot` for what an earlier process printed."""
         if nonce != self._printed:
             raise ChannelForgot("what was printed earlier cannot be looked at.")
         return nonce

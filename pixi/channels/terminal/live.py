@@ -57,8 +57,8 @@ UNPRICED = "? stands for what no price is known of: tell the model's under [pric
 SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 TICK_SECONDS = 0.1
 _LONG_SECONDS = 10  # after which it is told how long one has waited
-_LOOK_SECONDS = 1.0  # how often it is looked whether another window has the talk
-_RESUME_SECONDS = 900.0  # how old a message may be that is answered, or answered to its end, after a start
+_LOOK_SECONDS = 1.0  # between looks whether another window has the talk
+_RESUME_SECONDS = 900.0  # age up to which a message is answered, or answered to its end, after a start
 
 _OPEN_ELSEWHERE = "This talk is open in another window."
 
@@ -107,7 +107,7 @@ class LiveTerminal(Channel):
         self._screen = Screen(self._transcript, f"{seat.author.name} ›", history, self, completer)
         self._asking = QuestionQueue(self._transcript, self._screen, persona)
         self._taking_back = UndoCommands(seat, self._transcript, self._screen)
-        self._inbox: deque[Message | Step] = deque()  # what was entered and not handed on
+        self._inbox: deque[Message | Step] = deque()  # entered and not handed on
         self._arrived = asyncio.Event()
         self._answering: ChannelEngine | None = None
         self._tasks: set[asyncio.Task[object]] = set()
@@ -117,9 +117,9 @@ class LiveTerminal(Channel):
         self._writing = False
         self._leaving = False
         self._loading = ""
-        self._doing = ""  # which tool runs, or how far it is
+        self._doing = ""  # the tool that runs, or its progress
         self._shown_until = 0.0  # when the last turn ended that was seen here, in seconds since the epoch
-        self._held: list[TurnEvent] | None = None  # what happens while it is looked what was said before
+        self._held: list[TurnEvent] | None = None  # events that wait while the past is looked at
 
     async def run(self, open_answering: OpenAnswering) -> None:
         """Talk until the person leaves. The prompt is shown first; what answers is opened behind it.
@@ -151,7 +151,7 @@ class LiveTerminal(Channel):
         return Abilities(draws=self._screen.colours)
 
     async def rights(self, person: str) -> Rights:
-        """Whoever sits here governs the program."""
+        """Grant all: who sits here governs the program."""
         here = person == self._seat.author.id
         return Rights(manager=here, operator=here)
 
@@ -178,7 +178,7 @@ class LiveTerminal(Channel):
     async def send(
         self, text: str, *, nonce: str, answers: str | None = None, reply_to: str | None = None
     ) -> str | None:
-        """Nothing to do: the event shows it."""
+        """Do nothing: the event shows it."""
         return None
 
     async def react(self, message_id: str, emoji: str, *, nonce: str) -> None:
@@ -211,7 +211,7 @@ class LiveTerminal(Channel):
         self._transcript.happened(event)
         self._screen.changed()
 
-    # What answers.
+    # The engine.
 
     async def _serve(self, open_answering: OpenAnswering) -> None:
         async with open_answering(self._progress, self._report, self._remark) as answering:
@@ -390,7 +390,7 @@ class LiveTerminal(Channel):
         self._tasks.add(task)
         task.add_done_callback(ended)
 
-    # What the person does.
+    # The person's acts.
 
     @property
     def busy(self) -> bool:

@@ -57,7 +57,7 @@ ROWS_BELOW = 4
 
 
 class ScreenListener(Protocol):
-    """What the screen asks and tells."""
+    """The questions and news of the screen."""
 
     @property
     def busy(self) -> bool:

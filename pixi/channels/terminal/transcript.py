@@ -1,4 +1,4 @@
-"""What a talk looks like on a terminal: events in, styled lines out; no terminal needed."""
+"""A talk as it is shown on a terminal: events in, styled lines out; no terminal needed."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -40,7 +40,7 @@ CURSOR = "▌"
 
 @dataclass(slots=True)
 class PersonMessage:
-    """What the person wrote. Reactions are shown on it."""
+    """A message of the person. Reactions are shown on it."""
 
     id: str
     who: str

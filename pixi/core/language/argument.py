@@ -430,4 +430,4 @@ _MEANS: Final = {
     **dict.fromkeys("[【［", Argument._open_bracket),
     **dict.fromkeys("]】］", Argument._close_bracket),
 }
-"""How each character is read that means something outside of code."""
+"""Readers of the characters that have a meaning outside of code."""

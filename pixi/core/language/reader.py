@@ -45,9 +45,9 @@ from pixi.core.language.vocabulary import (
 )
 
 _is_plain = (frozenset(MEANING) | UNCLEAN).isdisjoint
-"""Whether a piece of an argument is text and nothing else."""
+"""True if a piece of an argument is plain text."""
 _is_idle = (frozenset(":：]】］<") | UNCLEAN).isdisjoint
-"""Whether a piece of prose holds nothing that could open or end anything."""
+"""True if a piece of prose holds nothing that could open or end anything."""
 _EYES: Final = (":", "=", "")
 _IDLE: Final = 24
 """Characters of prose that may wait to be read until something in them could act."""

@@ -1,4 +1,4 @@
-"""Where the reader of a reply stands, what leads it on, and the theory of what it does in doubt.
+"""States of the reader of a reply, their transitions, and the theory of what it does in doubt.
 
 A reply is read once, from left to right, as it arrives. The reader is in one state. Each state looks for
 the few characters that can mean something in it and passes over the rest at the speed of a pattern.
@@ -53,11 +53,11 @@ NEED_MORE: Final = NeedMore.NEED_MORE
 """The text ends too early to tell."""
 
 GENTLE: Final = 4
-"""How many broken commands are each read again from inside; after them the rest is read gently at once."""
+"""Number of broken commands that are each read again from inside; then reading is gentle at once."""
 
 
 class State(Enum):
-    """Where the reader stands."""
+    """State of the reader."""
 
     __hash__ = object.__hash__  # that of an enumeration takes as long as a step of the reader
 
@@ -102,4 +102,4 @@ FOLLOWS: Final[Mapping[State, Mapping[State, str]]] = {
     TOOL_CALL: {PROSE: "`</tool-call>`, the end of the text"},
     ENDED: {},
 }
-"""For each state, those that may follow, and what in the text leads there."""
+"""Transitions: the states that may follow each state, and the text that leads there."""

@@ -89,7 +89,7 @@ _NO_SLIPS: Final = frozenset(
         "THING",
     ]
 )
-# What stands before nearly all commands.
+# The usual text before commands.
 _BEFORE: Final = ("", "\n", " ", "\n\n")
 _PEOPLE: Final = ("User", "Human")
 
@@ -163,7 +163,7 @@ class Opening(Struct, frozen=True, gc=False):
 
 
 class Usual(NamedTuple):
-    """How nearly all commands open: the canonical name, and what is given out with it."""
+    """The usual opening of a command: the canonical name, and what is given out with it."""
 
     name: str
     events: tuple[Event, ...]

@@ -23,7 +23,7 @@ Kind = Literal["html", "feed", "markdown", "plain", "pdf"]
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """What a fetched page is.
+    """The origin of a fetched page.
 
     Attributes:
         url: where it came from; its links are relative to that.

@@ -196,7 +196,7 @@ class _Writer:
         return True
 
     def leave(self, node: "LexborNode") -> None:
-        """Its end is reached. Called too for what was not looked into."""
+        """Leave a node at its end. Called too for a node that was not looked into."""
         name = node.tag or ""
         if name in _HEADINGS and self._levels and not self._cells:
             self._end_heading(self._levels.pop())

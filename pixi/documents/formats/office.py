@@ -193,7 +193,7 @@ def read_epub(original: Original, tell: Reporter) -> Iterable[Document]:
 
 
 class _Book:
-    """What the package says of itself.
+    """The package's description of itself.
 
     Attributes:
         title: of the book; "" where it is not told.

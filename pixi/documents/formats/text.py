@@ -29,7 +29,7 @@ _KNOWN = [
     *("cp1250", "cp1251", "cp1252", "cp1253", "cp1254", "cp1255", "cp1256", "cp1257"),
     *("koi8_r", "cp866", "iso8859_2", "iso8859_7", "iso8859_15"),
 ]
-"""What people's files are in, when not in Unicode. Measured: fewer to choose from are guessed better."""
+"""Usual encodings other than Unicode. Measured: fewer to choose from are guessed better."""
 _ESCAPED_JAPANESE = b"\x1b$B"
 _WESTERN = "cp1252"
 _LIKE_WESTERN = frozenset({"cp1250", "cp1254", "cp1257", "iso8859_2", "iso8859_15"})

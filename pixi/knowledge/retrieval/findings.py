@@ -1,4 +1,4 @@
-"""What a helper model found: its numbered answer read, and the quoted sentences kept on disk."""
+"""Findings of a helper model: its numbered answer read, and the quoted sentences kept on disk."""
 
 import json
 import re
@@ -28,7 +28,7 @@ _USED = "(SELECT coalesce(max(used), 0) + 1 FROM answers)"
 LONGEST_REPLY = 64_000
 """Characters of a reply that are read."""
 ALIKE = 90.0
-"""How alike a quotation must be to a sentence to stand for it, of 100. What comes back is the sentence."""
+"""Likeness of a quotation to the sentence that it stands for, of 100. The sentence comes back."""
 _MOST_ITEMS = 100
 _LONGEST_RANGE = 50  # sentences
 _SHORT = 24  # characters of a quotation: the words of a shorter one may stand in any sentence
@@ -61,7 +61,7 @@ class Fact:
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """What documents say to a question.
+    """Passages of documents on a question.
 
     Attributes:
         relevant: the most telling first.
@@ -123,7 +123,7 @@ def quoted_from(entries: Sequence[Entry], place: SourceSpan) -> Fact:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a question came to: places among its entries, most telling first; see `Findings` for the rest."""
+    """The answer to a question: places among its entries, most telling first; see `Findings` for the rest."""
 
     found: tuple[SourceSpan, ...]
     dropped: int = 0
@@ -230,7 +230,7 @@ def _read(body: str, entries: Sequence[Entry]) -> Answer | None:
 
 @dataclass(frozen=True, slots=True)
 class HelperReply:
-    """What a helper answered.
+    """The answer of a helper.
 
     Attributes:
         answerable: the documents hold an answer; None: the reply is in no form that says so.

@@ -107,7 +107,7 @@ def sentences_of(entries: Sequence[Entry]) -> list[Sentence]:
 
 @dataclass(frozen=True, slots=True)
 class PromptPart:
-    """What a helper reads at once.
+    """A part that a helper reads at once.
 
     Attributes:
         numbers: of its sentences, from 0, rising; a sentence has the same number in every part.
@@ -169,13 +169,13 @@ _EMPTY = estimate(UserLine("")) - 1
 
 
 MOST_CHARACTERS = 1_000_000
-"""That are looked at for one question: half a second's work, and as much as a helper is given to read."""
+"""Limit for one question: half a second's work, and as much as a helper is given to read."""
 
 _LEAST = 0.34  # of what a question asks for; with less a passage is about something else
 _LEAST_OF_RUNS = 0.45  # the same where words are not parted: runs of characters meet by chance more often
 _PASSAGE = 320  # characters that a passage is filled up to
 _SAMPLE = 400  # sentences that tell the language
-_CHANCE = 0.2  # what a run of characters counts that stands nowhere: mostly it is parts of two words
+_CHANCE = 0.2  # weight of a run of characters that stands nowhere: mostly it is parts of two words
 
 _Rated = tuple[float, SourceSpan]
 

@@ -1,4 +1,4 @@
-"""Has a helper model read entries for one question: numbered sentences go out, numbers come back."""
+"""A reader of entries for one question: numbered sentences go to a helper model, numbers come back."""
 
 import asyncio
 import math
@@ -95,7 +95,7 @@ def answer_unread(passages: Passages, dropped: int = 0) -> Answer:
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """What came of a part: the numbers of its sentences that answer, best first; and how many are none."""
+    """Result of a part: the numbers of its sentences that answer, best first; and how many are none."""
 
     found: Sequence[int]
     dropped: int

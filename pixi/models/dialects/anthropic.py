@@ -47,7 +47,7 @@ _NAMELESS = "no reason is told"
 
 @dataclass(frozen=True, slots=True)
 class AnthropicCallState:
-    """What the provider wants back for a call.
+    """State of a call that the provider wants back.
 
     Attributes:
         blocks: what came beside the calls of that reply: its thoughts, and its own searches.
@@ -250,7 +250,7 @@ class _Message(msgspec.Struct, gc=False):
 
 
 class AnthropicEvent(msgspec.Struct, gc=False):
-    """One event; those of other types have nothing that is looked at."""
+    """An event; those of other types have nothing that is looked at."""
 
     type: str = ""
     index: int = -1

@@ -341,7 +341,7 @@ class _Timings(msgspec.Struct, gc=False):
 
 
 class Chunk(msgspec.Struct, gc=False):
-    """One event. With a `message` at this level it is an error in an older form, with its code and type."""
+    """An event. With a `message` at this level it is an error in an older form, with its code and type."""
 
     choices: list[_Choice] | None = None
     usage: _UsageField | None = None

@@ -1,4 +1,4 @@
-"""What the dialects have in common: how an API is asked, and how the events of its streams become deltas.
+"""Base of the dialects: requests to an API, and deltas from the events of its streams.
 
 A `Dialect` belongs to one model. It writes requests, and makes a `ReplyReader` for each reply. Neither
 waits for anything, nor opens anything: the door (`pixi.models.server_model`) sends and receives.
@@ -16,6 +16,7 @@ import yarl
 from pixi.core.language import Thought
 from pixi.core.llm import Delta, PromptProgress, Request, Text
 from pixi.core.lru import LRU
+from pixi.core.untrusted import without_halves
 from pixi.models.dialects.prompt import JsonObject, Quirk, Style
 from pixi.models.faults import Complaint, ErrorField, Server, complaint_of
 
@@ -143,13 +144,13 @@ class ReplyReader(ABC, Generic[_E]):
         elif self._thought:
             thought = "".join(self._thought)
             self._thought.clear()
-            self._deltas.append(Thought(_without_halves(thought) if self._has_halves else thought))
+            self._deltas.append(Thought(without_halves(thought) if self._has_halves else thought))
 
     def _joined(self, text: str) -> str:
         """Return a text with its surrogate pairs joined; half a pair at its end waits for the other half."""
         text = self._half + text
         self._half = text[-1] if "\ud800" <= text[-1] <= "\udbff" else ""
-        return _without_halves(text[: len(text) - len(self._half)])
+        return without_halves(text[: len(text) - len(self._half)])
 
     def _read_oddly(self, payload: bytes) -> list[_E]:
         """Read what does not decode at once: UTF-8 or a surrogate pair cut in two, two events in one.
@@ -169,12 +170,8 @@ class ReplyReader(ABC, Generic[_E]):
         return [event]
 
 
-def _without_halves(text: str) -> str:
-    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-
-
 class Dialect(ABC):
-    """How the API of a server is spoken with one of its models. What it keeps is that model's.
+    """The dialect of a server's API for one of its models. What it keeps is that model's.
 
     Attributes:
         name: of the API, as the settings have it.
@@ -239,7 +236,7 @@ _decode_listing = msgspec.json.Decoder(_Listing).decode
 
 
 class ProviderState(LRU[str, _T]):
-    """What a provider wants back beside the calls that it asked for: signed thoughts, its own searches.
+    """State that a provider wants back beside the calls: signed thoughts, its own searches.
 
     A history has no room for such things, they are one provider's alone; so they are kept here, by the ids of
     the calls, for as long as a reply is likely to need them. A call whose state is lost goes without.

@@ -50,7 +50,7 @@ _SIGNATURE_MISSED = "MISSING_THOUGHT_SIGNATURE"
 
 @dataclass(frozen=True, slots=True)
 class GeminiCallState:
-    """What the provider wants back for a call.
+    """State of a call that the provider wants back.
 
     Attributes:
         before: the parts that came before the calls of that reply, such as its own searches.
@@ -284,7 +284,7 @@ class _Counts(msgspec.Struct, gc=False, rename="camel"):
 
 
 class ContentChunk(msgspec.Struct, gc=False, rename="camel"):
-    """One event."""
+    """An event."""
 
     candidates: list[_Candidate] | None = None
     usage_metadata: _Counts | None = None

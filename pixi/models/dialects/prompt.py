@@ -1,4 +1,4 @@
-"""What the bodies of requests have in common, whatever the API: style, lines, and turns that alternate."""
+"""Bodies of requests, whatever the API: style, lines, and turns that alternate."""
 
 import base64
 import enum
@@ -24,6 +24,7 @@ from pixi.core.llm import (
     UserLine,
 )
 from pixi.core.message import Image
+from pixi.core.untrusted import without_halves
 
 GrammarField = Literal["off", "llama.cpp", "vllm"]
 JsonObject = dict[str, object]
@@ -32,7 +33,7 @@ _BEFORE = "(The talk began before this.)"
 
 
 class Quirk(enum.Enum):
-    """What a server turned out not to take, or to want otherwise."""
+    """A form that a server turned out not to take, or to want otherwise."""
 
     NO_USAGE = "it refuses stream_options"
     NO_PROGRESS = "it refuses return_progress"
@@ -51,7 +52,7 @@ class Quirk(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """How requests to one model of one server are written.
+    """Style of requests to one model of one server.
 
     Attributes:
         model: the model's id there.
@@ -185,12 +186,12 @@ def encoded(fields: JsonObject) -> bytes:
     except UnicodeEncodeError:
         # Half a surrogate pair in somebody's text: it has no UTF-8, and is shown as U+FFFD.
         text = json.dumps(fields, ensure_ascii=False, separators=(",", ":"))
-        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace").encode()
+        return without_halves(text).encode()
 
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """What one side says until the other speaks: never nothing, and no text of it is empty.
+    """Words of one side until the other speaks: never none, and no text of it is empty.
 
     Of calls and results there are only those that belong together: the results stand first on the side
     that follows the calls. Any others are told in words.
@@ -233,7 +234,7 @@ def talk_of(request: Request, form: Literal["native", "text", "off"], *, vision:
     sides = _joined(lines[begins:], native=form == "native", vision=vision)
     if not sides or sides[0].role == "model":
         sides.insert(0, Side("user", (_BEFORE,)))
-    return AlternatingTurns(whole(system), tuple(_matched(sides)))
+    return AlternatingTurns(without_halves(system), tuple(_matched(sides)))
 
 
 def object_in(arguments: str) -> JsonObject:
@@ -242,14 +243,7 @@ def object_in(arguments: str) -> JsonObject:
         fields = msgspec.json.decode(arguments)
     except (ValueError, RecursionError):
         fields = None
-    return fields if isinstance(fields, dict) else {"not_an_object": whole(arguments)}
-
-
-def whole(text: str) -> str:
-    """Return a text as it can be sent: half a surrogate pair has no UTF-8, and is shown as U+FFFD."""
-    if text.isascii():
-        return text
-    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return fields if isinstance(fields, dict) else {"not_an_object": without_halves(arguments)}
 
 
 def _joined(lines: Sequence[Line], *, native: bool, vision: bool) -> list[Side]:
@@ -270,20 +264,20 @@ def _pieces(line: Line, *, native: bool, vision: bool) -> Iterator[Piece]:
     match line:
         case AssistantLine(text, calls):
             if text.strip():
-                yield whole(text)
-            yield from calls if native else (whole(text_call(call)) for call in calls)
+                yield without_halves(text)
+            yield from calls if native else (without_halves(text_call(call)) for call in calls)
         case ToolLine(images=images) if native:
             told = line.text if vision or not images else unseen(line.text, images)
-            yield replace(line, text=whole(told), images=images if vision else ())
+            yield replace(line, text=without_halves(told), images=images if vision else ())
         case SystemLine(text):
             if text.strip():
-                yield whole(text)
+                yield without_halves(text)
         case UserLine(images=images) | ToolLine(images=images):
             text = text_result(line) if isinstance(line, ToolLine) else line.text
             if images and not vision:
                 text = unseen(text, images)
             if text.strip():
-                yield whole(text)
+                yield without_halves(text)
             if vision:
                 yield from images
 

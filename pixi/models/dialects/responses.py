@@ -205,13 +205,13 @@ class Part(msgspec.Struct, gc=False):
 
 
 class Action(msgspec.Struct, gc=False):
-    """What a search did: `search`, or a look into a page."""
+    """An action of a search: `search`, or a look into a page."""
 
     type: str = ""
 
 
 class Item(msgspec.Struct, gc=False):
-    """One thing that the model did: a message, a call, a search, a stretch of reasoning."""
+    """An action of the model: a message, a call, a search, a stretch of reasoning."""
 
     type: str = ""
     id: str | None = None
@@ -226,7 +226,7 @@ class Item(msgspec.Struct, gc=False):
 
 
 class InputDetails(msgspec.Struct, gc=False):
-    """What the prompt consisted of."""
+    """Parts of the prompt's tokens."""
 
     cached_tokens: int | None = None
 
@@ -264,7 +264,7 @@ class Response(msgspec.Struct, gc=False):
 
 
 class ResponseEvent(Response, gc=False):
-    """One event. Without a `type` it is a response by itself, or an error."""
+    """An event. Without a `type` it is a response by itself, or an error."""
 
     type: str = ""
     delta: str | None = None

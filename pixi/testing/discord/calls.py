@@ -100,17 +100,17 @@ def fault(code: int) -> RefusedCall:
 
 
 def unauthorized() -> RefusedCall:
-    """Return the token is missing or wrong."""
+    """Refuse a token that is missing or wrong."""
     return RefusedCall(401, 0, "401: Unauthorized")
 
 
 def no_such_route() -> RefusedCall:
-    """Nothing is at that path."""
+    """Refuse a path that is not served."""
     return RefusedCall(404, 0, "404: Not Found")
 
 
 class Form:
-    """What is wrong with a body; `check` refuses it with everything that was found.
+    """Faults of a body; `check` refuses it with everything that was found.
 
     A place is the way to a field: `("embeds", 0, "title")`.
     """
@@ -220,7 +220,7 @@ class Hook:
 
 
 class Hooks:
-    """Those before a request takes effect, and those after it did and before it is answered."""
+    """Hooks before a request takes effect, and after it did and before it is answered."""
 
     def __init__(self) -> None:
         self.early: list[Hook] = []
@@ -287,7 +287,7 @@ class Limit:
 
 
 class RateLimits:
-    """Every limit; `refused` counts the answers with 429."""
+    """Rate limits; `refused` counts the answers with 429."""
 
     def __init__(self) -> None:
         self.refused = 0

@@ -75,7 +75,7 @@ class Webhook:
         self.world.webhooks.pop(self.id, None)
 
     def payload(self, *, token: bool = True, user: bool = True) -> Json:
-        """As clients see it."""
+        """Return the client's view."""
         payload: Json = {
             "id": str(self.id),
             "type": 1,
@@ -175,7 +175,7 @@ class FakeChannel:
 
     @property
     def last_message_id(self) -> int:
-        """Of the newest message; 0: there is none."""
+        """Id of the newest message; 0: there is none."""
         return self._order[-1] if self._order else 0
 
     # Looking.
@@ -236,7 +236,7 @@ class FakeChannel:
         self.thread_members[user.id] = time.time()
         writing.joined_thread(self.world, self, user)
 
-    # What people do.
+    # People's acts.
 
     async def say(
         self,
@@ -282,7 +282,7 @@ class FakeChannel:
         return writing.write(self.world, self, person, MessageDraft(content=text, type=kind))
 
     async def edit(self, message: FakeMessage, text: str) -> None:
-        """Its author edits a message."""
+        """Let its author edit a message."""
         writing.rewrite(self.world, message, text)
 
     async def touch(self, message: FakeMessage, embeds: Sequence[Mapping[str, object]] = ()) -> None:
@@ -314,7 +314,7 @@ class FakeChannel:
         self.typings.append(Typing(person, time.monotonic()))
         writing.start_typing(self.world, self, person)
 
-    # What its owners do.
+    # Its owners' acts.
 
     def webhook(self, name: str = "Captain Hook") -> Webhook:
         """Return a webhook that is not the bot's."""

@@ -75,7 +75,7 @@ class FakeCommand:
         return int(self.body.get("type") or CHAT)
 
     def payload(self, world: World) -> Json:
-        """As clients see it."""
+        """Return the client's view."""
         payload: Json = {
             "default_member_permissions": None,
             "nsfw": False,
@@ -99,7 +99,7 @@ class FakeCommand:
 
 
 class Commands:
-    """Those of the application: everywhere (None), and by guild."""
+    """Commands of the application: everywhere (None), and by guild."""
 
     def __init__(self, world: World) -> None:
         self.by_guild: dict[int | None, dict[tuple[int, str], FakeCommand]] = {None: {}}

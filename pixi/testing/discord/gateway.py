@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pixi.testing.discord.world import World
 
 _TAKEN = frozenset({"name", "description", "type", "required", "choices", "value", "options"})
-"""What an option of a slash command may hold there."""
+"""Fields of an option of a slash command."""
 
 
 def message(payload: Json) -> Json:
@@ -65,13 +65,13 @@ def no_webhook() -> RefusedCall:
 
 
 class OneByOne:
-    """Each message of the gateway is a stream, or a frame, of its own."""
+    """Packs each message of the gateway as a stream, or a frame, of its own."""
 
     def __init__(self, compress: str) -> None:
         self._zstd = compress == "zstd-stream"
 
     def pack(self, data: bytes) -> bytes:
-        """Nothing goes on in the next one."""
+        """Pack one message."""
         if not self._zstd:
             return zlib.compress(data)
         blocks = [data[start : start + (1 << 17)] for start in range(0, len(data), 1 << 17)]
@@ -86,7 +86,7 @@ class SocketWire(Protocol):
     """Turns an event into what one websocket message holds."""
 
     def pack(self, data: bytes) -> bytes | str:
-        """Return text is sent as text, bytes as a binary message."""
+        """Return text to be sent as text, bytes as a binary message."""
         ...
 
 
@@ -122,7 +122,7 @@ class ZstdStream:
         self._begun = False
 
     def pack(self, data: bytes) -> bytes:
-        """Return the frame goes on: no block is the last one."""
+        """Pack a frame that goes on: no block is the last one."""
         parts = [] if self._begun else [self._HEADER]
         self._begun = True
         for start in range(0, len(data), self._BLOCK):
@@ -151,7 +151,7 @@ SENDS_PER_MINUTE = 120
 
 
 class GatewaySettings:
-    """What a test can set of the gateway.
+    """Settings of the gateway for a test.
 
     Attributes:
         heartbeat: seconds between heartbeats.
@@ -214,7 +214,7 @@ class Gateway:
 
 
 class GatewayConnection:
-    """One websocket."""
+    """A websocket."""
 
     def __init__(self, gateway: Gateway, socket: web.WebSocketResponse, request: web.Request) -> None:
         self.session: GatewaySession | None = None
@@ -230,7 +230,7 @@ class GatewayConnection:
         self._sent: deque[float] = deque()
         self._watch: asyncio.TimerHandle | None = None
 
-    # What the hub asks of a line.
+    # Called by the hub.
 
     def send(self, data: bytes) -> None:
         """Put something on the wire, in order."""
@@ -261,7 +261,7 @@ class GatewayConnection:
     # Its life.
 
     async def run(self) -> None:
-        """Until either side closes."""
+        """Serve until either side closes."""
         query = self._request.query
         version, encoding = query.get("v"), query.get("encoding")
         try:

@@ -23,7 +23,7 @@ _encode = msgspec.json.Encoder().encode
 
 @dataclass(eq=False)
 class GatewaySession:
-    """What one IDENTIFY began. It outlives its connection, so that it can be resumed.
+    """A session begun by an IDENTIFY. It outlives its connection, so that it can be resumed.
 
     Attributes:
         kept: events with their numbers, the oldest dropped first.
@@ -62,7 +62,7 @@ class GatewaySession:
 
 
 class Hub:
-    """All sessions, and how they begin, go on and end.
+    """The sessions: how they begin, go on and end.
 
     Attributes:
         keeps: events that are kept for each session.
@@ -172,7 +172,7 @@ class Hub:
                     session.line.send(raw)
 
     def chosen(self, shard: int | None) -> list[GatewaySession]:
-        """Sessions of one shard, or all."""
+        """Return sessions of one shard, or all."""
         return [one for one in self.sessions.values() if shard is None or one.shard == shard]
 
     def live(self) -> list[GatewaySession]:
@@ -184,7 +184,7 @@ class Hub:
         self.sessions.pop(session.id, None)
 
     def _forget_stale(self, shard: int, shards: int) -> None:
-        """Of sessions that nobody came back to, the newest stays; they would only cost time."""
+        """Drop all but the newest of the sessions that nobody came back to; they would only cost time."""
         stale = [one for one in self.sessions.values() if one.line is None]
         for old in [one for one in stale if (one.shard, one.shards) == (shard, shards)][:-1]:
             self.end(old)

@@ -1,4 +1,4 @@
-"""What people do with commands and buttons, and what the bot answers to it."""
+"""Interactions: people's commands and buttons, and the bot's answers."""
 
 # ruff: noqa: ASYNC109 — a test says how long it waits, in the call
 
@@ -73,12 +73,12 @@ class Interaction:
 
     @property
     def ephemeral(self) -> bool:
-        """Only who asked sees the answer."""
+        """True if only who asked sees the answer."""
         return self.original is not None and self.original.ephemeral
 
     @property
     def late(self) -> bool:
-        """Nothing came within three seconds: people see that the application did not respond."""
+        """True if nothing came within three seconds: people see that the application did not respond."""
         return (self.responded_at or time.monotonic()) - self.at > PATIENCE
 
     @property

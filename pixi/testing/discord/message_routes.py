@@ -202,7 +202,7 @@ def bulk_delete(world: World, call: ApiCall) -> object:
 
 
 def typing(world: World, call: ApiCall) -> object:
-    """Return the bot begins to type."""
+    """Let the bot begin to type."""
     channel = visible(world, call)
     may_write(world, channel)
     channel.typings.append(Typing(world.bot, time.monotonic()))
@@ -341,7 +341,7 @@ def _answer(world: World, found: list[FakeMessage], offset: int, limit: int) -> 
 
 
 def _readable(world: World, guild: Guild, channels: set[int], *, adult: bool) -> Iterator[FakeChannel]:
-    """Channels and threads that the bot may read; one that is named means its threads too."""
+    """Yield channels and threads that the bot may read; one that is named means its threads too."""
     for each in (*guild.channels.values(), *guild.threads.values()):
         room = each.parent if each.is_thread and each.parent else each
         if channels and not {each.id, room.id} & channels:
@@ -374,7 +374,7 @@ def old_pins(world: World, call: ApiCall) -> object:
 
 
 def members_named(world: World, call: ApiCall) -> object:
-    """Members whose name or nickname begins so."""
+    """Return members whose name or nickname begins so."""
     guild = guild_of(world, call)
     wanted = call.query.get("query", "").casefold()
     if not wanted:

@@ -50,7 +50,7 @@ FileGiven = Upload | tuple[str, str, bytes]
 
 
 def uploads(files: Iterable[FileGiven]) -> list[Upload]:
-    """Files however a test names them."""
+    """Return files however a test names them."""
     return [one if isinstance(one, Upload) else Upload(*one) for one in files]
 
 
@@ -66,7 +66,7 @@ class FakeAttachment:
 
     @property
     def name(self) -> str:
-        """Of the file."""
+        """Name of the file."""
         return self.upload.name
 
     @property
@@ -75,7 +75,7 @@ class FakeAttachment:
         return self.upload.data
 
     def payload(self, origin: str) -> Json:
-        """As clients see it; the address is signed, as Discord's are."""
+        """Return the client's view; the address is signed, as Discord's are."""
         signed = f"{origin}{self.path}?ex=7fffffff&is=60000000&hm={self.id:064x}&"
         payload: Json = {
             "id": str(self.id),
@@ -129,7 +129,7 @@ class Reaction:
         return payload | {"animated": self.animated} if self.id else payload
 
     def payload(self, bot: User) -> Json:
-        """As clients see it."""
+        """Return the client's view."""
         count = len(self.users)
         return {
             "emoji": self.emoji(),
@@ -145,7 +145,7 @@ class Reaction:
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """Which message one points at: `type` 0 answers it, 1 forwards it."""
+    """Reference to a message: `type` 0 answers it, 1 forwards it."""
 
     message_id: int
     channel_id: int
@@ -153,7 +153,7 @@ class Reference:
     type: int = 0
 
     def payload(self) -> Json:
-        """As clients see it."""
+        """Return the client's view."""
         payload: Json = {
             "type": self.type,
             "message_id": str(self.message_id),
@@ -220,7 +220,7 @@ class FakeMessage:
 
     @property
     def ephemeral(self) -> bool:
-        """Only one person sees it."""
+        """True if only one person sees it."""
         return bool(self.flags & EPHEMERAL)
 
     @property
@@ -248,7 +248,7 @@ class FakeMessage:
         return f"https://discord.com/channels/{guild.id if guild else '@me'}/{self.channel.id}/{self.id}"
 
     async def edit(self, text: str) -> None:
-        """Its author edits it."""
+        """Let its author edit it."""
         await self.channel.edit(self, text)
 
     async def delete(self) -> None:

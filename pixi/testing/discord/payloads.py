@@ -1,4 +1,4 @@
-"""What clients see of channels, messages and guilds."""
+"""Payloads of channels, messages and guilds, as clients see them."""
 
 from __future__ import annotations
 
@@ -185,7 +185,7 @@ def _thread(one: FakeChannel, world: World) -> Json:
 
 
 def thread_member(one: FakeChannel, user: User) -> Json:
-    """That somebody follows a thread."""
+    """Tell that somebody follows a thread."""
     return {
         "id": str(one.id),
         "user_id": str(user.id),

@@ -315,7 +315,7 @@ def _posted(world: World, call: ApiCall, forum: FakeChannel, fields: Json) -> Ap
 
 
 def join_thread(world: World, call: ApiCall) -> object:
-    """Return the bot follows a thread."""
+    """Let the bot follow a thread."""
     found = visible(world, call)
     if not found.is_thread:
         raise fault(50024)
@@ -325,7 +325,7 @@ def join_thread(world: World, call: ApiCall) -> object:
 
 
 def leave_thread(world: World, call: ApiCall) -> object:
-    """Return the bot follows a thread no more."""
+    """Let the bot follow a thread no more."""
     found = visible(world, call)
     found.thread_members.pop(world.bot.id, None)
     return None

@@ -256,7 +256,7 @@ def allowed_of(fields: Json, form: Form) -> Allowed:
 
 
 def files_of(call: ApiCall, fields: Json, form: Form) -> list[Upload]:
-    """Files that came along, described by `attachments` where that names them."""
+    """Return files that came along, described by `attachments` where that names them."""
     if len(call.uploads) > MOST_FILES:
         form.wrong(("attachments",), "BASE_TYPE_MAX_LENGTH", "Must be 10 or fewer in length.")
     described = {str(one.get("id")): one for one in fields.get("attachments") or []}
@@ -297,7 +297,7 @@ class ApiAnswer:
 
 @dataclass(frozen=True, slots=True)
 class ApiRoute:
-    """What is at a path. `open`: no bot's token is asked for."""
+    """A route. `open`: no bot's token is asked for."""
 
     method: str
     template: str
@@ -402,7 +402,7 @@ def _match(template: list[str], parts: list[str]) -> dict[str, str] | None:
     return ids
 
 
-# What most routes begin with.
+# The begin of most routes.
 
 
 def visible(world: World, call: ApiCall) -> FakeChannel:

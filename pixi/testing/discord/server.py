@@ -64,7 +64,7 @@ class Watching:
         return self.rest.calls
 
     def asked(self, method: str, path: str = "") -> list[ApiCall]:
-        """Requests with that method whose path has that pattern in it."""
+        """Return requests with that method whose path has that pattern in it."""
         pattern = re.compile(path)
         return [call for call in self.rest.calls if call.method == method and pattern.search(call.path)]
 

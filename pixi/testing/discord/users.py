@@ -173,7 +173,7 @@ class User:
         return f"<@{self.id}>"
 
     def payload(self) -> Json:
-        """As others see them."""
+        """Return others' view."""
         return {
             "id": str(self.id),
             "username": self.name,
@@ -205,7 +205,7 @@ class FakeRole:
         return f"<@&{self.id}>"
 
     def payload(self) -> Json:
-        """As clients see it."""
+        """Return the client's view."""
         payload: Json = {
             "id": str(self.id),
             "name": self.name,
@@ -238,7 +238,7 @@ class Emoji:
         return f"<{'a' if self.animated else ''}:{self.name}:{self.id}>"
 
     def payload(self) -> Json:
-        """As clients see it."""
+        """Return the client's view."""
         return {
             "id": str(self.id),
             "name": self.name,
@@ -267,7 +267,7 @@ class Sticker:
         return {"id": str(self.id), "name": self.name, "format_type": self.format}
 
     def payload(self, guild: int) -> Json:
-        """As clients see it."""
+        """Return the client's view."""
         return self.item | {
             "description": self.description,
             "tags": self.tags,
@@ -291,7 +291,7 @@ class Member:
     joined: float = field(default_factory=time.time)
 
     def payload(self, *, user: bool = True) -> Json:
-        """As clients see it; messages leave the user out."""
+        """Return the client's view; messages leave the user out."""
         payload: Json = {
             "nick": self.nick,
             "avatar": self.avatar,

@@ -1,4 +1,4 @@
-"""All there is: who and what goes by which id, who is told of a change, and who waits for one."""
+"""The world: who and what goes by which id, who is told of a change, and who waits for one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a message comes to be: who it mentions, what it holds, and what is wrong with it."""
+"""Making of a message: who it mentions, what it holds, and what is wrong with it."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Allowed:
 
 @dataclass(slots=True)
 class Pinged:
-    """Who is alerted."""
+    """The people who are alerted."""
 
     users: list[User] = field(default_factory=list)
     roles: list[int] = field(default_factory=list)
@@ -88,7 +88,7 @@ SILENT = Allowed(frozenset(), replied_user=False)
 
 @dataclass(slots=True)
 class MessageDraft:
-    """What is to be written. `answers` is the message that it points at as a reply."""
+    """A message to write. `answers` is the message that it points at as a reply."""
 
     content: str = ""
     files: list[Upload] = field(default_factory=list)
@@ -106,7 +106,7 @@ class MessageDraft:
 
     @property
     def empty(self) -> bool:
-        """There is nothing to be sent."""
+        """True if there is nothing to be sent."""
         return not (self.content or self.files or self.embeds or self.components or self.stickers)
 
 
@@ -301,7 +301,7 @@ def start_typing(world: World, channel: FakeChannel, user: User) -> None:
 
 
 def remember_nonce(world: World, message: FakeMessage) -> None:
-    """From now on the same nonce of the same author gives this message back."""
+    """Let the same nonce of the same author give this message back from now on."""
     if message.nonce is None:
         return
     now = time.monotonic()
