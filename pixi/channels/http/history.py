@@ -80,7 +80,7 @@ class TalkHistory:
         """Tell what was said in a talk, the latest messages first asked for and oldest first told."""
         place = await self._api.place(request)
         asked_for = queried(request, MessagesQuery)
-        address, feed = place.address, self._talks.channels.at(place.address).feed
+        address, feed = place.address, (await self._talks.peers.join(place.address)).feed
         # First the place: what happens meanwhile is told twice rather than not at all.
         mark, under_way, is_idle = feed.mark_of(feed.begin_of_turn()), feed.turn, feed.idle
         records = await self._store.turns(address, asked_for.limit + 1, asked_for.before or None)
@@ -181,7 +181,7 @@ class TalkHistory:
         if asked_for.follow == "turn":
             return await self._api.stream(request)
         place = await self._api.place(request)
-        feed = self._talks.channels.at(place.address).feed
+        feed = (await self._talks.peers.join(place.address)).feed
         mark = request.headers.get("Last-Event-ID", "").strip() or asked_for.after
         begin = feed.place_of_mark(mark) if mark else feed.begin_of_turn()
         face = NativeStream(tools=self._shows_tools, talk=True)
@@ -221,6 +221,7 @@ class TalkHistory:
         turn = decoded(await read_body(request), BranchRequest).turn
         async with self._talks.channels.at(place.address).saying:
             branch = self._of_turn(await self._store.alternatives(place.address), turn)
+            await self._talks.peers.stop(place.address)
             await self._backend.engine.restore(place.address, branch)
             self._talks.changed(place.address)
         return json_answer(Done())
@@ -238,6 +239,7 @@ class TalkHistory:
         """Take the last words of the person out of a talk, with the answer to them."""
         place = await self._api.place(request)
         async with self._talks.channels.at(place.address).saying:
+            await self._talks.peers.stop(place.address)
             taken = await self._backend.engine.take_back(place.address)
             self._talks.changed(place.address)
         return json_answer(UndoAnswer([words_of(message.text) for message in taken]))
@@ -245,6 +247,7 @@ class TalkHistory:
     async def reset(self, request: web.Request) -> web.StreamResponse:
         """Forget what was said in a talk."""
         place = await self._api.place(request)
+        await self._talks.peers.stop(place.address)
         await self._backend.engine.reset(place.address)
         self._talks.changed(place.address)
         return json_answer(Done())

@@ -1,0 +1,283 @@
+"""Several servers on one PostgreSQL database: whichever a client reaches, it sees and ends the same talk."""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
+
+import pytest
+
+from pixi.app.cluster import notify_bus
+from pixi.app.cluster.notify_bus import connected
+from pixi.channels.http.access import LOCAL, address_of
+from pixi.store.opening import open_store
+from tests.channels.http.booking import CALLED, booking
+from tests.channels.http.served import Event, Served, served
+from tests.servers.postgres import Postgres
+from tests.waiting import until, within
+
+pytestmark = pytest.mark.nightly
+
+TALK = "/api/chat/a"
+ALL = f"{TALK}/stream?follow=talk"
+ADDRESS = address_of(LOCAL, "pixi", "a")
+CUT = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE '% serve %'"
+VISIBLE = ("said", "changed", "send", "turn_start", "turn_end", "approval", "approved", "error")
+
+
+@pytest.fixture
+def url(postgres: Postgres) -> Iterator[str]:
+    with postgres.schema() as schema:
+        yield postgres.url(schema)
+
+
+@asynccontextmanager
+async def serving(url: str, *replies: Any, **more: Any) -> AsyncGenerator[Served, None]:
+    """A server with a store of its own, as another process has it."""
+    store = await open_store(url)
+    async with served(*replies, store=store, **more) as here, connected(here.peers, url):
+        yield here
+    await store.close()
+
+
+@asynccontextmanager
+async def two(
+    url: str, *replies: Any, there: tuple[Any, ...] = (), **more: Any
+) -> AsyncGenerator[tuple[Served, Served], None]:
+    """Two servers that know of each other; the first answers with these replies."""
+    async with serving(url, *replies, **more) as first, serving(url, *there, **more) as second:
+        await until(lambda: first.peers.others and second.peers.others)
+        yield first, second
+
+
+async def heard(here: Served, text: str, **more: Any) -> Any:
+    """Say something and wait for no answer."""
+    body = {"message": text, "conversation": "a", **more}
+    status, answer = await here.post("/api/chat", body, Prefer="respond-async")
+    assert status == 202, answer
+    return answer
+
+
+async def up_to(events: AsyncIterator[Event], name: str) -> list[Event]:
+    """The events up to the one of that name, without pieces of messages."""
+    seen: list[Event] = []
+    async with within(f"{name} after {seen}"):
+        async for event in events:
+            seen += [event] if event["event"] in VISIBLE else []
+            if event["event"] == name:
+                return seen
+    raise AssertionError(f"{name} did not come: {seen}")
+
+
+async def text_of(here: Served, body: object, headers: dict[str, str]) -> str:
+    """What the server answers with to a message, whole."""
+    post = here.http.post(f"{here.url}/api/chat", json=body, headers=headers)
+    async with within("the end of the answer"), post as answer:
+        return await answer.text()
+
+
+def names(events: list[Event]) -> list[str]:
+    return [event["event"] for event in events]
+
+
+async def test_a_turn_is_seen_from_its_beginning_wherever_it_is_followed(url: str) -> None:
+    long = "ö💬" * 1_900  # 11 kB, and a notice holds 8
+    async with two(url, "[SEND: zero]", ["[SEND: one]\n[SEND: ", long, "]"]) as (first, second):
+        await first.say("before", conversation="a")
+        async with second.stream(ALL) as there, first.stream(ALL) as here:
+            said = await heard(first, "hi")
+            mine, theirs = await up_to(here, "turn_end"), await up_to(there, "turn_end")
+        assert names(theirs) == ["said", "turn_start", "send", "send", "turn_end"]
+        assert theirs[0]["id"] == said["message"]
+        assert theirs[3]["text"] == long
+        # Places are each server's own, and the rest is the same.
+        for event in (*mine, *theirs):
+            del event["place"], event["sse_id"]
+        assert theirs == mine
+
+
+async def test_who_comes_amid_a_turn_sees_it_whole_and_resumes_where_they_were(url: str) -> None:
+    go_on = asyncio.Event()
+    async with two(url, ["[SEND: one]\n[SEND: t", go_on, "wo]"]) as (first, second):
+        body = {"message": "hi", "conversation": "a"}
+        async with first.stream("/api/chat", body) as events:
+            seen = await up_to(events, "send")
+        _, page = await second.get(f"{TALK}/messages")
+        assert page["underWay"] == seen[0]["turn"]
+        assert [each["text"] for each in page["messages"]] == ["hi", "one"]
+        async with (
+            second.stream(f"{TALK}/stream") as whole,
+            second.stream(f"{TALK}/stream", **{"Last-Event-ID": seen[-1]["sse_id"]}) as rest,
+        ):
+            assert names(await up_to(whole, "send")) == ["turn_start", "send"]
+            go_on.set()
+            assert names(await up_to(whole, "turn_end")) == ["send", "turn_end"]
+            later = await up_to(rest, "turn_end")
+        assert [event["text"] for event in seen + later if event["event"] == "send"] == ["one", "two"]
+
+
+async def test_a_place_of_another_server_is_told_to_be_unknown(url: str) -> None:
+    go_on = asyncio.Event()
+    async with two(url, ["[SEND: one]", go_on, "[SEND: two]"]) as (first, second):
+        said = await heard(first, "hi")
+        async with first.stream(f"{ALL}&after={said['place']}") as events:
+            await up_to(events, "send")
+        async with second.stream(f"{ALL}&after={said['place']}") as events:
+            assert names(await up_to(events, "changed")) == ["changed"]
+            _, page = await second.get(f"{TALK}/messages")
+        async with second.stream(f"{ALL}&after={page['place']}") as events:
+            go_on.set()
+            later = await up_to(events, "turn_end")
+        known = {each["id"]: each["text"] for each in page["messages"]}
+        known |= {event["id"]: event["text"] for event in later if event["event"] == "send"}
+        assert list(known.values()) == ["hi", "one", "two"]
+
+
+async def test_a_reply_is_stopped_from_another_server(url: str) -> None:
+    never = asyncio.Event()
+    async with two(url, ["[SEND: one]", never]) as (first, second):
+        await heard(first, "hi")
+        async with second.stream(ALL) as events:
+            turn = (await up_to(events, "send"))[-1]["turn"]
+            assert (await second.post(f"{TALK}/stop", {"turn": turn + 1}))[1] == {"stopped": False}
+            assert (await second.post(f"{TALK}/stop", {"turn": turn}))[1] == {"stopped": True}
+            (end,) = await up_to(events, "turn_end")
+        assert end["finish"] == "cancelled"
+        assert (await second.post(f"{TALK}/stop"))[1] == {"stopped": False}
+
+
+async def test_a_question_is_answered_on_another_server_by_whom_it_is_for(url: str) -> None:
+    setup, personas, done = booking()
+    more = {"addons": [setup], "personas": personas}
+    async with two(url, CALLED, "[SEND: it is booked]", **more) as (first, second):
+        theirs = await second.key("other", "chat", "approve")
+        async with first.stream("/api/chat", {"message": "monday", "conversation": "a"}) as events:
+            asked = (await up_to(events, "approval"))[-1]
+            path = f"{TALK}/approvals/{asked['id']}"
+            assert (await second.post(path, {"approved": True}, **theirs))[0] == 404
+            assert (await second.post(f"{path}0", {"approved": True}))[0] == 404
+            assert done == []
+            assert await second.post(path, {"approved": True}) == (200, {"done": True})
+            rest = await up_to(events, "turn_end")
+        assert (done, names(rest)) == (["monday"], ["approved", "send", "turn_end"])
+        assert (await second.post(path, {"approved": True}))[0] == 404
+
+
+async def test_a_page_of_ai_sdk_answers_a_question_on_another_server(url: str) -> None:
+    setup, personas, done = booking()
+    more = {"addons": [setup], "personas": personas}
+    async with two(url, CALLED, "[SEND: it is booked]", **more) as (first, second):
+        message = {"id": "m", "role": "user", "parts": [{"type": "text", "text": "monday"}]}
+        body = {"id": "a", "messages": [message], "trigger": "submit-message"}
+        newer = {"X-Pixi-Protocol": "ai-sdk-6"}
+        text = await text_of(first, body, newer)
+        assert "tool-approval-request" in text
+        question = text.partition('"approvalId":"')[2].partition('"')[0]
+        approval = {"id": question, "approved": True}
+        part = {"type": "dynamic-tool", "state": "approval-responded", "approval": approval}
+        body["messages"] = [message, {"id": "1", "role": "assistant", "parts": [part]}]
+        rest = await text_of(second, body, newer)
+        assert '"tool-output-available"' in rest
+        assert '"finish":"stop"' in rest
+        assert done == ["monday"]
+
+
+async def test_what_is_taken_back_elsewhere_stops_the_reply_and_is_told(url: str) -> None:
+    never = asyncio.Event()
+    replies = [["[SEND: one]", never] for _ in range(3)]
+    async with two(url, *replies, there=("[SEND: other]",)) as (first, second):
+        await heard(first, "hi")
+        async with first.stream(ALL) as events:
+            await up_to(events, "send")
+            assert (await second.post(f"{TALK}/undo"))[1] == {"messages": ["hi"]}
+            assert names(await up_to(events, "changed")) == ["turn_end", "changed"]
+            said = await heard(first, "again")
+            await up_to(events, "send")
+            await heard(second, "anew", replaces=said["message"])
+            seen = await up_to(events, "send")
+            assert names(seen) == ["turn_end", "changed", "said", "turn_start", "send"]
+            assert (seen[2]["text"], seen[4]["text"]) == ("anew", "other")
+            await up_to(events, "turn_end")
+            await heard(first, "more")
+            await up_to(events, "send")
+            assert (await second.post(f"{TALK}/reset"))[0] == 200
+            assert names(await up_to(events, "changed")) == ["turn_end", "changed"]
+        assert (await first.get(f"{TALK}/messages"))[1]["messages"] == []
+
+
+async def test_what_is_said_on_another_server_is_answered_next_and_seen_on_both(url: str) -> None:
+    go_on = asyncio.Event()
+    async with two(url, ["[SEND: one]", go_on], there=("[SEND: two]",)) as (first, second):
+        await heard(first, "hi")
+        async with first.stream(ALL) as here, second.stream(ALL) as there:
+            await up_to(here, "send"), await up_to(there, "send")
+            saying = asyncio.create_task(second.say("more", conversation="a"))
+            assert (await up_to(here, "said"))[-1]["text"] == "more"
+            go_on.set()
+            assert (await saying)["text"] == "two"
+            for events in (here, there):
+                assert (await up_to(events, "turn_end"))[-1]["finish"] == "stop"
+                assert (await up_to(events, "send"))[-1]["text"] == "two"
+
+
+async def test_the_same_request_elsewhere_follows_the_turn_under_way(url: str) -> None:
+    go_on = asyncio.Event()
+    async with two(url, ["[SEND: one]", go_on, "[SEND: two]"]) as (first, second):
+        body, key = {"message": "hi", "conversation": "a"}, {"Idempotency-Key": "k"}
+        async with first.stream("/api/chat", body, **key) as events:
+            await up_to(events, "send")
+            async with second.stream("/api/chat", body, **key) as again:
+                assert names(await up_to(again, "send")) == ["turn_start", "send"]
+                go_on.set()
+                assert names(await up_to(again, "turn_end")) == ["send", "turn_end"]
+        assert second.model.requests == []
+
+
+async def test_a_server_that_ends_amid_a_turn_is_missed_and_another_goes_on(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(notify_bus, "LOOK_SECONDS", 0.02)
+    never = asyncio.Event()
+    async with serving(url, "[SEND: two]") as second:
+        async with AsyncExitStack() as stack:
+            store = await open_store(url)
+            first = await stack.enter_async_context(served(["[SEND: one]\n[SEND: t", never], store=store))
+            bus = await stack.enter_async_context(AsyncExitStack())
+            await bus.enter_async_context(connected(first.peers, url))
+            await until(lambda: first.peers.others and second.peers.others)
+            await heard(first, "hi")
+            async with second.stream(ALL) as events:
+                seen = await up_to(events, "send")
+                await bus.aclose()  # before its own end can be told
+                await store.close()
+                assert names(await up_to(events, "error")) == ["error"]
+        async with second.stream(ALL, **{"Last-Event-ID": seen[-1]["sse_id"]}) as events:
+            await up_to(events, "changed")
+
+            async def told() -> bool:
+                _, page = await second.get(f"{TALK}/messages")
+                return [each["text"] for each in page["messages"]] == ["hi", "one", "two"]
+
+            await until(told)
+
+
+async def test_who_missed_what_another_server_told_reads_anew_and_goes_on(
+    url: str, postgres: Postgres
+) -> None:
+    go_on = asyncio.Event()
+    async with two(url, ["[SEND: one]", go_on, "[SEND: two]"]) as (first, second):
+        await heard(first, "hi")
+        async with second.stream(ALL) as events:
+            await up_to(events, "send")
+            postgres.run(CUT)
+            assert names(await up_to(events, "error")) == ["error"]
+
+        async def back() -> bool:
+            return bool((await second.get(f"{TALK}/messages"))[1]["underWay"])
+
+        await until(back)
+        _, page = await second.get(f"{TALK}/messages")
+        async with second.stream(f"{ALL}&after={page['place']}") as events:
+            go_on.set()
+            seen = await up_to(events, "turn_end")
+        assert [event["text"] for event in seen if event["event"] == "send"] == ["one", "two"]
