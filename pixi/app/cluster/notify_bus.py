@@ -34,7 +34,7 @@ PAUSE_SECONDS = 0.01
 LOOK_SECONDS = 1.0
 """Between two looks who is there, while others are."""
 MOST_BYTES = 8_000_000
-"""That wait to be sent. If there are more, as the database is away, all is dropped, and the others know it."""
+"""That may wait to be sent. With more, as the database is away, all is dropped, and the others know of it."""
 
 _READY_SECONDS = 10.0
 _AGAIN_SECONDS = 1.0  # until a database that is away is tried again

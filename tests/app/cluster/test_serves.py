@@ -3,17 +3,23 @@
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
 from typing import Any
 
+import aiohttp
 import pytest
 
 from pixi.app.cluster import notify_bus
 from pixi.app.cluster.notify_bus import connected
 from pixi.channels.http.access import LOCAL, address_of
+from pixi.cli.serve import serve_http
+from pixi.engine.conversation import LiveConversation
 from pixi.store.opening import open_store
+from tests.app.scene import service_in, settings_file
 from tests.channels.http.booking import CALLED, booking
-from tests.channels.http.served import Event, Served, served
+from tests.channels.http.served import Event, Served, events_in, served
 from tests.servers.postgres import Postgres
+from tests.servers.scripted_openai import Reply, ScriptedOpenAI, Seen, finish, stream
 from tests.waiting import until, within
 
 pytestmark = pytest.mark.nightly
@@ -220,6 +226,31 @@ async def test_what_is_said_on_another_server_is_answered_next_and_seen_on_both(
                 assert (await up_to(events, "send"))[-1]["text"] == "two"
 
 
+async def test_what_another_server_has_answered_too_is_the_answer_here(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def paused(live: LiveConversation, seconds: float) -> None:
+        await tries_again.wait()
+
+    never, go_on, tries_again = asyncio.Event(), asyncio.Event(), asyncio.Event()
+    monkeypatch.setattr(LiveConversation, "_pause", paused)  # while another process answers
+    async with two(url, ["[SEND: one]", never], [go_on, "[SEND: both]"]) as (first, second):
+        await heard(first, "hi")
+        await until(lambda: first.model.streaming)
+        saying = asyncio.create_task(second.say("more", conversation="a"))
+        async with first.stream(ALL) as events:
+            await up_to(events, "said")
+            await first.post(f"{TALK}/stop")
+            await first.backend.engine.take_over(ADDRESS)  # what waits in the store is read anew
+            await heard(first, "and more")
+            await until(lambda: len(first.model.requests) == 2)
+            tries_again.set()
+            await until(lambda: not second.backend.engine.busy)
+            go_on.set()
+            assert (await saying)["text"] == "both"
+        assert second.model.requests == []
+
+
 async def test_the_same_request_elsewhere_follows_the_turn_under_way(url: str) -> None:
     go_on = asyncio.Event()
     async with two(url, ["[SEND: one]", go_on, "[SEND: two]"]) as (first, second):
@@ -231,6 +262,31 @@ async def test_the_same_request_elsewhere_follows_the_turn_under_way(url: str) -
                 go_on.set()
                 assert names(await up_to(again, "turn_end")) == ["send", "turn_end"]
         assert second.model.requests == []
+
+
+async def test_the_program_connects_its_server_with_the_others(url: str, tmp_path: Path) -> None:
+    def one_word(seen: Seen) -> Reply:
+        return stream("[SEND: hey]", finish())
+
+    @asynccontextmanager
+    async def program() -> AsyncGenerator[str, None]:
+        async with service_in(tmp_path) as service, AsyncExitStack() as stack:
+            address, _ = await serve_http(service, service.settings, stack)
+            yield address
+
+    async with ScriptedOpenAI(choose=one_word) as model:
+        settings_file(tmp_path, model, "[http]\nport = 0\n")
+        settings = tmp_path / "pixi.toml"
+        settings.write_text(settings.read_text().replace(f"sqlite:///{tmp_path}/pixi.db", url))
+        async with program() as first, program() as second, aiohttp.ClientSession() as http:
+            said = {"message": "hi", "conversation": "a"}
+            async with http.post(f"{first}/api/chat", json=said) as answer:
+                assert (await answer.json())["text"] == "hey"
+            async with http.get(f"{second}{ALL}") as answer:
+                await answer.content.readline()  # it follows from now on
+                async with http.post(f"{first}/api/chat", json=said):
+                    seen = await up_to(events_in(answer), "turn_end")
+    assert names(seen) == ["said", "turn_start", "send", "turn_end"]
 
 
 async def test_a_server_that_ends_amid_a_turn_is_missed_and_another_goes_on(
