@@ -29,7 +29,7 @@ from pixi.store.postgres.address import Address, read_address, store_error
 _log = logging.getLogger("pixi.http")
 
 PART_BYTES = 7_900
-PAUSE_SECONDS = 0.01
+PAUSE_SECONDS = 0.005
 """Between two transactions with messages: it bounds how many there are, whatever is written."""
 LOOK_SECONDS = 1.0
 """Between two looks who is there, while others are."""

@@ -38,8 +38,9 @@ from pixi.channels.http.faces.chat_completions import (
     whole_answer,
 )
 from pixi.channels.http.jwt import ForwardedUsers
+from pixi.channels.http.recorded import recorded_events
 from pixi.channels.http.streams import Task, answer_by_rule, task_of, write_stream
-from pixi.channels.http.talks import KEPT_TURNS, Instead, TalkAddress, Talks, recorded_events
+from pixi.channels.http.talks import KEPT_TURNS, Instead, TalkAddress, Talks
 from pixi.core.message import Author, Quoted, words_of
 from pixi.settings.rules import HttpRules
 from pixi.store.kept import Talk

@@ -41,9 +41,10 @@ from pixi.channels.http.faces.messages import adaptive
 from pixi.channels.http.faces.native import NativeStream
 from pixi.channels.http.feed import SILENCE, Feed, Form
 from pixi.channels.http.pictures import OfMessage, ShownPictures
+from pixi.channels.http.recorded import acts_of, messages_reacted_to
 from pixi.channels.http.requests import decoded, json_answer, queried
 from pixi.channels.http.streams import read_body, write_stream
-from pixi.channels.http.talks import TalkAddress, Talks, acts_of, messages_reacted_to
+from pixi.channels.http.talks import TalkAddress, Talks
 from pixi.core.events import Pictured, Reacted, Sent, Shown, to_json
 from pixi.core.language import NOTE
 from pixi.core.llm import AssistantLine, sources_in

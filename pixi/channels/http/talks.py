@@ -3,17 +3,15 @@
 The id of a message is also the key of the request that brought it. So the same request again finds its turn,
 under way or on record, also after a restart; it is never answered twice.
 
-The events of a turn that is over come from the record: they are the same that a client saw while it went on,
-but for the pieces of its messages, its notes and its tools.
+The events of a turn that is over come from the record, see `recorded`.
 """
 
 import asyncio
-import re
 import time
 from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from urllib.parse import quote
 
 from pixi.channels.http.access import Principal, Problem, address_of
@@ -22,37 +20,23 @@ from pixi.channels.http.backend import Backend
 from pixi.channels.http.bodies import Attachment
 from pixi.channels.http.feed import Channels, Form, HttpChannel
 from pixi.channels.http.peers import Peers
+from pixi.channels.http.recorded import recorded_events
 from pixi.channels.http.visitors import HttpLimits
-from pixi.core import language
 from pixi.core.channel import Channel
 from pixi.core.events import (
-    Numbering,
     PersonSaid,
-    Pictured,
-    Reacted,
-    Sent,
-    Shown,
     TalkChanged,
-    TurnEnded,
-    TurnEvent,
-    TurnStarted,
     Verdict,
 )
-from pixi.core.language import REACT
 from pixi.core.message import (
     Attached,
     Author,
     Message,
     Quoted,
-    card_from_record,
     carried_by,
-    from_record,
     words_of,
 )
-from pixi.store.kept import AnsweredMessage, Effect, Talk, TurnRecord, id_of_act
-from pixi.store.store import Store
-
-_COMMAND = re.compile(r"\[[A-Z][A-Z0-9_ ]*: (.+)\]", re.DOTALL)  # for which a picture was shown
+from pixi.store.kept import AnsweredMessage, Talk
 
 _PREFIX = "http:"  # of the addresses of all talks
 
@@ -490,51 +474,3 @@ def id_with_run(client_id: str, run: str) -> str:
 def _client_ids(message_id: str) -> set[str]:
     """Return the ids that the client may have given a message, see `id_with_run`."""
     return {message_id, message_id.rpartition("#")[0] or message_id}
-
-
-def shown_of(record: TurnRecord) -> list[Effect]:
-    """Return the acts of a turn that stand in the chat, in their order."""
-    return [effect for effect in record.effects if effect.outcome == "done"]
-
-
-async def recorded_events(store: Store, record: TurnRecord, message_id: str) -> list[Form]:
-    """Return the events of a turn as the record tells them, numbered anew."""
-    events: list[TurnEvent] = [
-        TurnStarted(record.id, record.conversation, record.persona, (message_id,)),
-        *acts_of(record, message_id, await messages_reacted_to(store, record)),
-        TurnEnded(record.finish or "cancelled", record.steps, record.usage),
-    ]
-    numbering = Numbering()
-    return [numbering.form(event) for event in events]
-
-
-async def messages_reacted_to(store: Store, record: TurnRecord) -> dict[int, str]:
-    """Return the ids of the earlier messages that a turn's reactions name, by number; "" of one forgotten."""
-    numbers = {effect.target for effect in shown_of(record) if effect.kind == REACT and effect.target}
-    return {number: await store.message_id(record.conversation, number) or "" for number in sorted(numbers)}
-
-
-def acts_of(record: TurnRecord, message_id: str, earlier: Mapping[int, str]) -> list[TurnEvent]:
-    """Return the acts of a turn in the chat, as events with the ids that they had.
-
-    Args:
-        record: of the turn.
-        message_id: of the message that it answers, the last of several.
-        earlier: ids of the messages that its reactions name, by number.
-    """
-    events: list[TurnEvent] = []
-    for effect in shown_of(record):
-        act = id_of_act(effect, record.effects)
-        match effect.kind:
-            case language.SEND:
-                events.append(Sent(effect.payload, act))
-            case language.REACT:
-                on = earlier.get(effect.target, "") if effect.target else message_id
-                events.append(Reacted(effect.payload, act, on))
-            case "card":
-                events.append(Shown(card_from_record(effect.payload), act))
-            case "picture":
-                picture, said = from_record(effect.payload)
-                command = _COMMAND.fullmatch(said)
-                events.append(Pictured(replace(picture, words=command[1] if command else said), act))
-    return events
