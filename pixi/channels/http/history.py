@@ -89,8 +89,9 @@ class TalkHistory:
         behind = records[: len(records) - len(chosen)]
         waiting: Sequence[Message] = ()
         if not asked_for.before:
-            chosen += await self._unended(address, under_way, chosen)
             turn, asked = await self._store.last_asked(address)
+            # One that has begun since then, or on another server, may not be told of by the feed yet.
+            chosen += await self._unended(address, under_way or turn or 0, chosen)
             waiting = asked if turn is None else ()
         told = _Told(place, self._shown, are_adaptive=bool(asked_for.cards))
         told.siblings = await self._siblings(address, [*behind, *chosen])
@@ -117,8 +118,8 @@ class TalkHistory:
         )
 
     async def _unended(self, address: str, turn: int, ended: Iterable[TurnRecord]) -> Sequence[TurnRecord]:
-        """The turn under way, as far as it has come; none where it has just ended."""
-        if not turn or any(record.id == turn for record in ended):
+        """The turn under way, as far as it has come; none where it is among those that have ended."""
+        if not turn or any(record.id >= turn for record in ended):
             return ()
         for message in (await self._store.messages_of([turn])).get(turn, ()):
             answered = await self._store.answer_to(address, message.id)

@@ -37,6 +37,9 @@ _log = logging.getLogger("pixi.http")
 ASK_SECONDS = 5.0
 """How long another server may take to answer."""
 
+BACK_SECONDS = 2.0
+"""In which a server whose connection alone was lost is there again."""
+
 _LATE_SECONDS = 2.0  # that events may come after the store has what they tell
 
 
@@ -335,7 +338,7 @@ class Peers:
                 turn = form["turn"]
                 self._turns_of[message.talk] = other
                 channel.protocol = message.protocol
-            elif form is not None and form["turn"] not in (0, turn):
+            elif form is not None and form["turn"] != turn and (form["turn"] or form["event"] == "turn_end"):
                 continue  # a turn is followed from its beginning, or not at all
             feed.take(form)
         if not feed.turn_elsewhere:
@@ -378,9 +381,14 @@ class Peers:
         self._follow_all()  # and so have what is missing of turns under way
 
     def gone(self, other: str) -> None:
-        """Note that a server has ended, and take up what it left."""
+        """Note that a server has ended, and take up what it left, unless it comes back soon."""
         self._forget(other)
-        self._do_beside(self._resume())
+        self._do_beside(self._take_up(other))
+
+    async def _take_up(self, other: str) -> None:
+        await asyncio.sleep(BACK_SECONDS)
+        if other not in self._others:
+            await self._resume()
 
     def _forget(self, other: str) -> None:
         self._others.discard(other)

@@ -18,7 +18,7 @@ from pixi.channels.http.access import Principal, Problem, address_of
 from pixi.channels.http.attachments import Attachments
 from pixi.channels.http.backend import Backend
 from pixi.channels.http.bodies import Attachment
-from pixi.channels.http.feed import Channels, Form, HttpChannel
+from pixi.channels.http.feed import Channels, FollowedTooSlowly, Form, HttpChannel
 from pixi.channels.http.peers import Peers
 from pixi.channels.http.recorded import recorded_events
 from pixi.channels.http.visitors import HttpLimits
@@ -99,7 +99,7 @@ class TalkReply:
         self._channel = channel
         self.message_id = message_id
         self._recorded = recorded
-        self._turn = turn  # that answers it, where it is under way already
+        self._turn = turn  # that answers it; 0: none has begun
         self.place = channel.feed.begin_of_turn() if known else channel.feed.count
         self._settled = False
 
@@ -116,18 +116,18 @@ class TalkReply:
 
         Raises:
             Problem: 503, the server stops before the end of the turn, which the next server finishes.
+            FollowedTooSlowly: events of the turn were dropped.
         """
         if self._recorded is not None:
             yield self._recorded
             return
-        turn = self._turn  # its beginning may be kept no more
-        async with aclosing(self._channel.feed.follow(self.place, self._is_settled)) as events:
+        async with aclosing(self._followed()) as events:
             async for forms in events:
                 shown: list[Form] = []
                 for form in forms:
                     if form["event"] == "turn_start" and self.message_id in form["answers"]:
-                        turn = form["turn"]
-                    if form["turn"] in (turn, 0):
+                        self._turn = form["turn"]
+                    if form["turn"] in (self._turn, 0):
                         shown.append(form)
                         if self._channel.ends(form, pauses=pauses):
                             yield shown
@@ -142,6 +142,20 @@ class TalkReply:
                 "or id; or read the messages of the conversation.",
                 headers={"Retry-After": "5"},
             )
+
+    async def _followed(self) -> AsyncGenerator[Sequence[Form], None]:
+        """Yield the events of the talk. Those that were dropped before the turn began are not missed."""
+        feed, place = self._channel.feed, self.place
+        while True:
+            try:
+                async with aclosing(feed.follow(place, self._is_settled)) as events:
+                    async for forms in events:
+                        yield forms
+                return
+            except FollowedTooSlowly:
+                if self._turn:
+                    raise
+                place = feed.begin_of_turn()
 
     def _is_settled(self) -> bool:
         return self._settled or (self.known and self._channel.feed.idle)

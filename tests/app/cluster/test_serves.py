@@ -11,6 +11,7 @@ import pytest
 
 from pixi.app.cluster import notify_bus
 from pixi.app.cluster.notify_bus import connected
+from pixi.channels.http import peers
 from pixi.channels.http.access import LOCAL, address_of
 from pixi.cli.serve import serve_http
 from pixi.engine.conversation import LiveConversation
@@ -301,6 +302,7 @@ async def test_a_server_that_ends_amid_a_turn_is_missed_and_another_goes_on(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(notify_bus, "LOOK_SECONDS", 0.02)
+    monkeypatch.setattr(peers, "BACK_SECONDS", 0.02)
     never = asyncio.Event()
     async with serving(url, "[SEND: two]") as second:
         async with AsyncExitStack() as stack:
