@@ -70,6 +70,7 @@ class Feed:
         turn_elsewhere: the number of the turn that another server takes; 0: none does.
         asked_elsewhere: ids of the questions of that turn that wait for an answer.
         ended: the number of the turn that ended last.
+        losses: how often `lose` was called.
         waiting: how many requests wait for the answer to their message.
         followers: how many follow just now.
         used: the time of the last event, on the monotonic clock.
@@ -89,6 +90,7 @@ class Feed:
         "count",
         "ended",
         "followers",
+        "losses",
         "pass_on",
         "turn_elsewhere",
         "used",
@@ -103,6 +105,7 @@ class Feed:
         self.turn_elsewhere = 0
         self.asked_elsewhere: set[str] = set()
         self.ended = 0
+        self.losses = 0
         self._name = secrets.token_hex(4)  # counts of another feed mean nothing here
         self.used = time.monotonic()
         self._numbering = Numbering()
@@ -152,6 +155,7 @@ class Feed:
 
     def lose(self) -> None:
         """Drop all events, and let nobody go on in them: some are missing. Followers are told that."""
+        self.losses += 1
         self._ring.clear()
         self._grows, self._pieces = "", []
         self.count += 1  # so that each place until now is one of which the next event was dropped
@@ -187,7 +191,7 @@ class Feed:
             self._leave_out(pieces)
 
     def _leave_out(self, places: Sequence[int]) -> None:
-        first = self.count - len(self._ring)
+        first = self.first
         for place in places:
             if place >= first:
                 self._ring[place - first] = None
@@ -213,13 +217,18 @@ class Feed:
         """Return a name for a count, by which a follower finds the place again in this feed alone."""
         return f"{self._name}-{place}"
 
+    @property
+    def first(self) -> int:
+        """The count before the first event that is kept."""
+        return self.count - len(self._ring)
+
     def place_of_mark(self, mark: str) -> int | None:
         """Return the count of a name; None: the name is another feed's, or the next event is kept no more."""
         given = _MARK.fullmatch(mark)
         if given is None or given[1] != self._name:
             return None
         place = int(given[2])
-        return place if self.count - len(self._ring) <= place <= self.count else None
+        return place if self.first <= place <= self.count else None
 
     def place_of_question(self, question: str) -> int | None:
         """Return the count behind a question; None: the question is not kept."""
@@ -230,9 +239,7 @@ class Feed:
 
     def turn_so_far(self) -> list[Form | None]:
         """Return the events of the turn that is taken here, as far as they are kept; none, where none is."""
-        return (
-            self._ring[self.begin_of_turn() - self.count + len(self._ring) :] if self._numbering.turn else []
-        )
+        return self._ring[self.begin_of_turn() - self.first :] if self._numbering.turn else []
 
     def begin_of_turn(self) -> int:
         """Return the count before the turn under way; the last count, where no turn is.
@@ -244,7 +251,7 @@ class Feed:
         for number, form in enumerate(reversed(self._ring), 1):
             if form is not None and form["event"] == "turn_start" and form["turn"] == self.turn:
                 return self.count - number
-        return self.count - len(self._ring)
+        return self.first
 
     async def follow(
         self, place: int, over: Callable[[], bool] = lambda: False
@@ -267,7 +274,7 @@ class Feed:
         self.followers += 1
         try:
             while True:
-                first = self.count - len(self._ring)
+                first = self.first
                 if place < first:
                     raise FollowedTooSlowly("Events were dropped: read the messages, and follow anew.")
                 if place < self.count:

@@ -144,18 +144,19 @@ class TalkReply:
             )
 
     async def _followed(self) -> AsyncGenerator[Sequence[Form], None]:
-        """Yield the events of the talk. Those that were dropped before the turn began are not missed."""
+        """Yield the events of the talk. Those of other servers are not missed before the turn began."""
         feed, place = self._channel.feed, self.place
         while True:
+            losses = feed.losses
             try:
                 async with aclosing(feed.follow(place, self._is_settled)) as events:
                     async for forms in events:
                         yield forms
                 return
             except FollowedTooSlowly:
-                if self._turn:
+                if self._turn or feed.losses == losses:
                     raise
-                place = feed.begin_of_turn()
+                place = feed.first
 
     def _is_settled(self) -> bool:
         return self._settled or (self.known and self._channel.feed.idle)
