@@ -13,13 +13,13 @@ import asyncio
 import logging
 import re
 import secrets
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 from zlib import crc32
 
-from psycopg import AsyncConnection
+from psycopg import AsyncConnection, InterfaceError, OperationalError
 from psycopg import Error as DatabaseError
 
 from pixi.channels.http.peers import Peers
@@ -136,17 +136,24 @@ class NotifyBus:
         while True:
             await self._more.wait()
             self._more.clear()
-            parts = list(self._parts(b"\n".join(self._waiting)))
+            parts = list(self._cut(b"\n".join(self._waiting)))
             self._waiting, self._size = [], 0
-            while True:
-                try:
-                    await self._run(_SEND, (self._channel, parts))
-                    break
-                except DatabaseError:
-                    await asyncio.sleep(_AGAIN_SECONDS)
+            await self._deliver(parts)
             await asyncio.sleep(PAUSE_SECONDS)
 
-    def _parts(self, data: bytes) -> Iterator[str]:
+    async def _deliver(self, parts: Sequence[str]) -> None:
+        """Send parts, as often as the connection is lost. What is refused is dropped, and the others know."""
+        while True:
+            try:
+                await self._run(_SEND, (self._channel, parts))
+            except (OperationalError, InterfaceError):
+                await asyncio.sleep(_AGAIN_SECONDS)
+                continue
+            except DatabaseError as error:
+                _log.warning("other servers cannot be told: %s", store_error(error, self._address))
+            return
+
+    def _cut(self, data: bytes) -> Iterator[str]:
         start = 0
         while start < len(data):
             end = min(start + PART_BYTES, len(data))

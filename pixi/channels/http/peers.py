@@ -163,7 +163,7 @@ class Peers:
         """Return the channel of a talk, whose feed has what happens on other servers from now on."""
         channel = self._channels.at(address)
         if self._others and channel.joining is None:
-            channel.joining = asyncio.ensure_future(self._follow(address))
+            channel.joining = self._do_beside(self._follow(address))
         if channel.joining is not None:
             await asyncio.shield(channel.joining)
         return channel
@@ -355,7 +355,7 @@ class Peers:
                 done = channel is not None and channel.answer(question, person, verdict)
         self._send(_Told(message.ask, done))
 
-    def _do_beside(self, work: Awaitable[None]) -> None:
+    def _do_beside(self, work: Awaitable[None]) -> asyncio.Task[None]:
         async def done() -> None:
             try:
                 await work
@@ -365,6 +365,7 @@ class Peers:
         task = asyncio.get_running_loop().create_task(done())
         self._beside.add(task)
         task.add_done_callback(self._beside.discard)
+        return task
 
     # What is missed, and who is gone.
 

@@ -10,7 +10,7 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from urllib.parse import quote
 
@@ -23,6 +23,7 @@ from pixi.channels.http.peers import Peers
 from pixi.channels.http.recorded import recorded_events
 from pixi.channels.http.visitors import HttpLimits
 from pixi.core.channel import Channel
+from pixi.core.errors import StoreError
 from pixi.core.events import (
     PersonSaid,
     TalkChanged,
@@ -465,7 +466,8 @@ class Talks:
     async def _watch(self, address: str, channel: HttpChannel, person: str, reply: TalkReply) -> None:
         try:
             await self._backend.engine.settled(address)
-            await self.peers.answered(address, reply.message_id)
+            with suppress(StoreError):  # then the reply ends with what is there
+                await self.peers.answered(address, reply.message_id)
         finally:
             self._done(channel, person)
             reply.settle()

@@ -103,6 +103,21 @@ async def test_a_turn_is_seen_from_its_beginning_wherever_it_is_followed(url: st
         assert theirs == mine
 
 
+async def test_nobody_sees_more_than_on_the_server_that_answers(url: str) -> None:
+    async with two(url, "[NOTE: private]\n[SEND: one]") as (first, second):
+        theirs = await second.key("other", "chat")
+        await second.peers.join(ADDRESS)
+        await first.say("hi", conversation="a")
+        assert (await second.get(f"{TALK}/messages", **theirs))[0] == 404
+        assert (await second.get(ALL, **theirs))[0] == 404
+        channel = await second.peers.join(ADDRESS)
+        await until(lambda: channel.feed.ended)
+        async with second.stream(f"{TALK}/stream", **{"Last-Event-ID": "1.0"}) as events:
+            seen = [event async for event in events]
+        assert names(seen)[-2:] == ["send", "turn_end"]
+        assert "private" not in str(seen)
+
+
 async def test_who_comes_amid_a_turn_sees_it_whole_and_resumes_where_they_were(url: str) -> None:
     go_on = asyncio.Event()
     async with two(url, ["[SEND: one]\n[SEND: t", go_on, "wo]"]) as (first, second):
