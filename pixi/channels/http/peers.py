@@ -169,7 +169,7 @@ class Peers:
         return channel
 
     async def _follow(self, address: str) -> None:
-        if await self._at_work_elsewhere(address):
+        if await self._is_elsewhere(address):
             await self._ask(lambda ask: _Follow([address], ask))
         else:
             self._send(_Follow([address]))
@@ -181,13 +181,13 @@ class Peers:
             address: of the talk.
             turn: the one that is meant; None: whichever is under way.
         """
-        if not await self._at_work_elsewhere(address):
+        if not await self._is_elsewhere(address):
             return False
         return await self._ask(lambda ask: _Stop(address, turn, ask))
 
     async def answer(self, address: str, question: str, person: str, verdict: Verdict) -> bool:
         """Answer a question that was asked on another server; False where none waits for this person."""
-        if not await self._at_work_elsewhere(address):
+        if not await self._is_elsewhere(address):
             return False
         return await self._ask(lambda ask: _Answer(address, question, person, verdict, ask))
 
@@ -206,7 +206,7 @@ class Peers:
             if found is None or found.turn is None or feed.ended >= found.turn.id:
                 return
             await self._come(feed, found.turn.id)
-            is_over = found.turn.finish is not None or not await self._at_work_elsewhere(address)
+            is_over = found.turn.finish is not None or not await self._is_elsewhere(address)
 
     @staticmethod
     async def _come(feed: Feed, turn: int) -> None:
@@ -221,7 +221,7 @@ class Peers:
         """Return True if another server follows a talk."""
         return address in self._followed_by
 
-    async def _at_work_elsewhere(self, address: str) -> bool:
+    async def _is_elsewhere(self, address: str) -> bool:
         with suppress(StoreError):
             return bool(self._others) and await self._backend.store.owned_elsewhere(address)
         return False
