@@ -146,6 +146,7 @@ async def serve_http(service: "BotService", settings: "Settings", stack: AsyncEx
     from pixi.channels.http.jwt import ForwardedUsers, HostTokens
     from pixi.channels.http.server import HttpServer
     from pixi.models.connections import is_loopback
+    from pixi.store.opening import is_postgres
 
     http = settings.http
     if not is_loopback(http.host) and not any(key.revoked is None for key in await service.store.keys()):
@@ -165,6 +166,12 @@ async def serve_http(service: "BotService", settings: "Settings", stack: AsyncEx
         routes=(*service.routes, *studio_routes(service)),
     )
     service.metrics.begin()
+    if (
+        is_postgres(settings.store.url) and sys.platform != "win32"
+    ):  # where the driver cannot wait on the loop
+        from pixi.app.cluster.notify_bus import connected
+
+        await stack.enter_async_context(connected(server.peers, settings.store.url))
     url = await stack.enter_async_context(server.serving(http.host, http.port))
     stack.push_async_callback(service.engine.drain, _DRAIN_SECONDS)
     resuming = asyncio.create_task(server.resume())

@@ -23,7 +23,7 @@ from pixi.app.studio.rows import (
     talk_row,
     words_in,
 )
-from pixi.channels.http.talks import acts_of, messages_reacted_to
+from pixi.channels.http.recorded import acts_of, messages_reacted_to
 from pixi.core.conversation import notes_in
 from pixi.core.errors import PixiError
 from pixi.core.events import to_json

@@ -236,7 +236,7 @@ class Api:
         pauses = protocol == "ai-sdk-6"
         last = asked.messages[-1]
         if verdicts := ai_sdk.verdicts_of(last):
-            channel = self._talks.answer(place, verdicts)
+            channel = await self._talks.answer(place, verdicts)
             events: Events = channel.turn_from(_behind(channel, verdicts), pauses=pauses)
         else:
             files = attachments_in(last.get("parts"))
@@ -274,7 +274,7 @@ class Api:
         place = TalkAddress(principal, self._persona(principal, persona), asked.threadId)
         if asked.resume:
             verdicts = ag_ui.verdicts_of(asked.resume)
-            channel = self._talks.answer(place, verdicts)
+            channel = await self._talks.answer(place, verdicts)
             events: Events = channel.turn_from(_behind(channel, verdicts), pauses=True)
         else:
             people = [each for each in asked.messages if each.get("role") == "user"]
@@ -318,19 +318,19 @@ class Api:
         It comes in the protocol in which the talk was spoken to, or the one that is asked for.
         """
         place = await self.place(request)
-        channel = self._talks.channels.known(place.address)
+        channel = await self._talks.peers.join(place.address)
+        feed = channel.feed
         given = _EVENT.fullmatch(request.headers.get("Last-Event-ID", "").strip())
         after = None
-        if channel is not None and given is not None:
+        if given is not None:
             turn, seq = map(int, given.groups())
             # What was forgotten, or taken out of the talk, is not told from memory.
-            if turn == channel.feed.turn or await self._talks.has_turn(place.address, turn):
-                after = channel.feed.place_after(turn, seq)
-        spoken = "native" if channel is None or after is not None else channel.protocol
+            if turn == feed.turn or await self._talks.has_turn(place.address, turn):
+                after = feed.place_after(turn, seq)
+        spoken = channel.protocol if after is None else "native"
         are_adaptive, protocol = wants_adaptive(request), protocol_of(request, spoken)
-        if channel is None or (channel.feed.idle and (after is None or after == channel.feed.count)):
+        if feed.idle and (after is None or after == feed.count):
             return web.Response(status=204)
-        feed = channel.feed
         face = self._face(protocol, place.person)
         if protocol == "native":
             begin = feed.begin_of_turn() if after is None else after
@@ -344,15 +344,13 @@ class Api:
         place = await self.place(request)
         body = await read_body(request)
         asked = decoded(body, StopRequest) if body else StopRequest()
-        channel = self._talks.channels.known(place.address)
-        other = asked.turn is not None and (channel is None or channel.feed.turn != asked.turn)
-        return json_answer(StopAnswer(not other and await self._backend.engine.stop(place.address)))
+        return json_answer(StopAnswer(await self._talks.stop(place.address, asked.turn)))
 
     async def approve(self, request: web.Request) -> web.StreamResponse:
         """Say yes or no to what a persona asks before it acts."""
         place = await self.place(request)
         asked = decoded(await read_body(request), ApprovalRequest)
-        self._talks.answer(place, {request.match_info["aid"]: asked.approved})
+        await self._talks.answer(place, {request.match_info["aid"]: asked.approved})
         return json_answer(Done())
 
     async def personas(self, request: web.Request) -> web.StreamResponse:

@@ -6,6 +6,7 @@ import uuid
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 from urllib.parse import unquote
 
@@ -38,8 +39,9 @@ from pixi.channels.http.faces.chat_completions import (
     whole_answer,
 )
 from pixi.channels.http.jwt import ForwardedUsers
+from pixi.channels.http.recorded import recorded_events
 from pixi.channels.http.streams import Task, answer_by_rule, task_of, write_stream
-from pixi.channels.http.talks import KEPT_TURNS, Instead, TalkAddress, Talks, recorded_events
+from pixi.channels.http.talks import KEPT_TURNS, Instead, TalkAddress, Talks
 from pixi.core.message import Author, Quoted, words_of
 from pixi.settings.rules import HttpRules
 from pixi.store.kept import Talk
@@ -175,7 +177,7 @@ class Completions:
         )
         try:
             return await self._answer(
-                request, asked, self._say(turn), wishes, lambda number: self._stop(turn.place.address, number)
+                request, asked, self._say(turn), wishes, partial(self._talks.stop, turn.place.address)
             )
         finally:
             self._answering.discard(mark)
@@ -186,7 +188,7 @@ class Completions:
         asked: ChatCompletionRequest,
         events: AsyncGenerator[Sequence[Event], None],
         wishes: CompletionOptions,
-        stop: Callable[[int], Awaitable[None]] | None = None,
+        stop: Callable[[int], Awaitable[object]] | None = None,
     ) -> web.StreamResponse:
         answer_id, created = f"chatcmpl-{uuid.uuid4().hex}", int(time.time())
         face = ChatCompletionStream(
@@ -371,12 +373,6 @@ class Completions:
         while len(self._under_way) > _RUNNING:
             self._under_way.pop(next(iter(self._under_way)))
 
-    async def _stop(self, address: str, turn: int) -> None:
-        """Stop this turn, if it is under way."""
-        channel = self._talks.channels.known(address)
-        if channel is not None and channel.feed.turn == turn:
-            await self._backend.engine.stop(address)
-
 
 def _author(said: ClientLine, asker: Principal) -> Author | None:
     """Return the author of a line that a program tells; None: the persona."""
@@ -390,7 +386,7 @@ async def _at_once(events: Sequence[Event]) -> AsyncGenerator[Sequence[Event], N
 async def _until_cut(
     events: AsyncGenerator[Sequence[Event], None],
     face: ChatCompletionStream,
-    stop: Callable[[int], Awaitable[None]] | None,
+    stop: Callable[[int], Awaitable[object]] | None,
     *,
     feed: bool = False,
 ) -> AsyncGenerator[Sequence[Event], None]:

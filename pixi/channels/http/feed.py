@@ -13,12 +13,13 @@ import time
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from contextlib import aclosing
+from functools import partial
 from typing import Any, Literal
 
 from pixi.channels.http.access import is_of_visitor
 from pixi.core.channel import Channel, Question
 from pixi.core.errors import ChannelError, PixiError
-from pixi.core.events import Grew, Noted, Numbering, Performed, Sent, TurnEvent, Verdict
+from pixi.core.events import Numbering, TurnEvent, TurnStarted, Verdict
 from pixi.core.message import Abilities, Picture
 
 RING = 2_000
@@ -39,6 +40,12 @@ Form = dict[str, Any]
 SILENCE: Form = {"event": "silence", "turn": 0, "seq": 0}
 """Tells that no event came for long. It is no event, and has no place in the ring."""
 
+CHANGED: Form = {"event": "changed", "turn": 0, "seq": 0}
+"""Tells whoever follows a talk to read it anew."""
+
+_WHOLE = frozenset({"send", "note", "command"})
+"""Events that hold what came in pieces before."""
+
 _AT_ONCE = 100  # events that a follower takes: who stops reading then holds no more than these
 
 _MARK = re.compile(r"([0-9a-f]{8})-(\d{1,18})")
@@ -54,8 +61,16 @@ class Feed:
     The pieces of a message are left out once the whole message came and all followers have had them: a client
     that resumes in their midst gets the text from the event of the whole message.
 
+    Where several servers share a store, a feed also has the events of a turn that another one takes, as that
+    one has numbered them; see `Peers`.
+
     Attributes:
         count: the number of events until now. Events are followed from a count on.
+        pass_on: called with each event that happens here; None: no other server is there.
+        turn_elsewhere: the number of the turn that another server takes; 0: none does.
+        asked_elsewhere: ids of the questions of that turn that wait for an answer.
+        ended: the number of the turn that ended last.
+        losses: how often `lose` was called.
         waiting: how many requests wait for the answer to their message.
         followers: how many follow just now.
         used: the time of the last event, on the monotonic clock.
@@ -70,9 +85,14 @@ class Feed:
         "_pieces",
         "_ring",
         "_silence",
+        "asked_elsewhere",
         "closed",
         "count",
+        "ended",
         "followers",
+        "losses",
+        "pass_on",
+        "turn_elsewhere",
         "used",
         "waiting",
     )
@@ -81,6 +101,11 @@ class Feed:
         self.count = 0
         self.waiting = 0
         self.followers = 0
+        self.pass_on: Callable[[Form], None] | None = None
+        self.turn_elsewhere = 0
+        self.asked_elsewhere: set[str] = set()
+        self.ended = 0
+        self.losses = 0
         self._name = secrets.token_hex(4)  # counts of another feed mean nothing here
         self.used = time.monotonic()
         self._numbering = Numbering()
@@ -94,7 +119,7 @@ class Feed:
     @property
     def turn(self) -> int:
         """The number of the turn under way; 0: none is."""
-        return self._numbering.turn
+        return self._numbering.turn or self.turn_elsewhere
 
     @property
     def idle(self) -> bool:
@@ -102,22 +127,61 @@ class Feed:
         return self.turn == 0 and self.waiting == 0
 
     def push(self, event: TurnEvent) -> None:
-        """Add an event, and wake the followers."""
-        self._ring.append(self._numbering.form(event))
+        """Add an event that happens here, and wake the followers."""
+        if self.turn_elsewhere and isinstance(event, TurnStarted):
+            # That turn has ended, and what it did last is on record: whoever follows the talk reads it there.
+            self.turn_elsewhere = 0
+            self._add(CHANGED)
+        form = self._numbering.form(event)
+        self._add(form)
+        if self.pass_on is not None:
+            self.pass_on(form)
+
+    def take(self, form: Form | None) -> None:
+        """Add an event that happened on another server; None: a piece that was left out there."""
+        if form is not None:
+            match form["event"]:
+                case "turn_start":
+                    self.turn_elsewhere = form["turn"]
+                    self.asked_elsewhere.clear()
+                case "turn_end" if form["turn"] == self.turn_elsewhere:
+                    self.turn_elsewhere = 0
+                    self.asked_elsewhere.clear()
+                case "approval":
+                    self.asked_elsewhere.add(form["id"])
+                case "approved":
+                    self.asked_elsewhere.discard(form["id"])
+        self._add(form)
+
+    def lose(self) -> None:
+        """Drop all events, and let nobody go on in them: some are missing. Followers are told that."""
+        self.losses += 1
+        self._ring.clear()
+        self._grows, self._pieces = "", []
+        self.count += 1  # so that each place until now is one of which the next event was dropped
+        self._name = secrets.token_hex(4)
+        self.turn_elsewhere = 0
+        self.asked_elsewhere.clear()
+        self.wake()
+
+    def _add(self, form: Form | None) -> None:
+        self._ring.append(form)
         if len(self._ring) > RING:
             del self._ring[0]
         self.count += 1
         self.used = time.monotonic()
         self.wake()
-        match event:
-            case Grew(id=id):
-                if id != self._grows:
-                    self._grows, self._pieces = id, []
-                self._pieces.append(self.count - 1)
-            case Sent(id=id) | Noted(id=id) | Performed(id=id) if id == self._grows:
-                self._leave_out_pieces()
-            case _:
-                pass
+        if form is None:
+            return
+        event = form["event"]
+        if event == "text":
+            if form["id"] != self._grows:
+                self._grows, self._pieces = form["id"], []
+            self._pieces.append(self.count - 1)
+        elif event in _WHOLE and form["id"] == self._grows:
+            self._leave_out_pieces()
+        elif event == "turn_end":
+            self.ended = form["turn"]
 
     def _leave_out_pieces(self) -> None:
         pieces, self._pieces, self._grows = self._pieces, [], ""
@@ -127,7 +191,7 @@ class Feed:
             self._leave_out(pieces)
 
     def _leave_out(self, places: Sequence[int]) -> None:
-        first = self.count - len(self._ring)
+        first = self.first
         for place in places:
             if place >= first:
                 self._ring[place - first] = None
@@ -153,13 +217,18 @@ class Feed:
         """Return a name for a count, by which a follower finds the place again in this feed alone."""
         return f"{self._name}-{place}"
 
+    @property
+    def first(self) -> int:
+        """The count before the first event that is kept."""
+        return self.count - len(self._ring)
+
     def place_of_mark(self, mark: str) -> int | None:
         """Return the count of a name; None: the name is another feed's, or the next event is kept no more."""
         given = _MARK.fullmatch(mark)
         if given is None or given[1] != self._name:
             return None
         place = int(given[2])
-        return place if self.count - len(self._ring) <= place <= self.count else None
+        return place if self.first <= place <= self.count else None
 
     def place_of_question(self, question: str) -> int | None:
         """Return the count behind a question; None: the question is not kept."""
@@ -167,6 +236,10 @@ class Feed:
             if form is not None and form["event"] == "approval" and form["id"] == question:
                 return self.count - number
         return None
+
+    def turn_so_far(self) -> list[Form | None]:
+        """Return the events of the turn that is taken here, as far as they are kept; none, where none is."""
+        return self._ring[self.begin_of_turn() - self.first :] if self._numbering.turn else []
 
     def begin_of_turn(self) -> int:
         """Return the count before the turn under way; the last count, where no turn is.
@@ -178,7 +251,7 @@ class Feed:
         for number, form in enumerate(reversed(self._ring), 1):
             if form is not None and form["event"] == "turn_start" and form["turn"] == self.turn:
                 return self.count - number
-        return self.count - len(self._ring)
+        return self.first
 
     async def follow(
         self, place: int, over: Callable[[], bool] = lambda: False
@@ -201,7 +274,7 @@ class Feed:
         self.followers += 1
         try:
             while True:
-                first = self.count - len(self._ring)
+                first = self.first
                 if place < first:
                     raise FollowedTooSlowly("Events were dropped: read the messages, and follow anew.")
                 if place < self.count:
@@ -262,6 +335,7 @@ class HttpChannel(Channel):
         answers: the client that spoke last can answer questions; a program that knows talk alone cannot.
         protocol: the client spoke this one last; a client that follows and names none gets it.
         saying: held while a message is being put on record.
+        joining: done once the feed has what happens on other servers; None: nobody has asked for that yet.
     """
 
     growing = True
@@ -272,6 +346,7 @@ class HttpChannel(Channel):
         self.answers = True
         self.protocol: Protocol = "native"
         self.saying = asyncio.Lock()
+        self.joining: asyncio.Future[None] | None = None
         self._visitors = visitors
         self._asked: dict[str, tuple[str, asyncio.Future[Verdict]]] = {}  # by the nonce: whom, and the answer
 
@@ -301,7 +376,8 @@ class HttpChannel(Channel):
     def asks(self, question: str) -> bool:
         """Return True while a question waits for its answer."""
         _, answer = self._asked.get(question, ("", None))
-        return answer is not None and not answer.done()
+        waits = answer is not None and not answer.done()
+        return waits or question in self.feed.asked_elsewhere
 
     def answer(self, question: str, person: str, verdict: Verdict) -> bool:
         """Answer a question; False where there is none of this id that waits for this person."""
@@ -352,15 +428,26 @@ class HttpChannel(Channel):
 
 
 class Channels:
-    """The channels of all talks, by their addresses. Those without events for long are dropped."""
+    """The channels of all talks, by their addresses. Those without events for long are dropped.
+
+    Attributes:
+        pass_on: called with each event that happens here, and the address of its talk; None: by nobody.
+        dropped: called with the address of each channel that is dropped.
+    """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self.pass_on: Callable[[str, Form], None] | None = None
+        self.dropped: Callable[[str], None] | None = None
         self._clock = clock
         self._open: OrderedDict[str, HttpChannel] = OrderedDict()  # the one used last is last
 
     def at(self, address: str) -> HttpChannel:
         """Return the channel of a talk; it is made where there is none."""
-        channel = self._open.pop(address, None) or HttpChannel(visitors=is_of_visitor(address))
+        channel = self._open.pop(address, None)
+        if channel is None:
+            channel = HttpChannel(visitors=is_of_visitor(address))
+            if self.pass_on is not None:
+                channel.feed.pass_on = partial(self.pass_on, address)
         self._open[address] = channel
         self._drop_old()
         return channel
@@ -368,6 +455,10 @@ class Channels:
     def known(self, address: str) -> HttpChannel | None:
         """Return the channel of a talk in which something happened lately."""
         return self._open.get(address)
+
+    def items(self) -> list[tuple[str, HttpChannel]]:
+        """Return the channels with the addresses of their talks."""
+        return list(self._open.items())
 
     def __iter__(self) -> Iterator[HttpChannel]:
         return iter(list(self._open.values()))
@@ -386,3 +477,5 @@ class Channels:
                 self._open.move_to_end(address)
                 return  # the next time another one is looked at
             del self._open[address]
+            if self.dropped is not None:
+                self.dropped(address)

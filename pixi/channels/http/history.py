@@ -41,9 +41,10 @@ from pixi.channels.http.faces.messages import adaptive
 from pixi.channels.http.faces.native import NativeStream
 from pixi.channels.http.feed import SILENCE, Feed, Form
 from pixi.channels.http.pictures import OfMessage, ShownPictures
+from pixi.channels.http.recorded import acts_of, messages_reacted_to
 from pixi.channels.http.requests import decoded, json_answer, queried
 from pixi.channels.http.streams import read_body, write_stream
-from pixi.channels.http.talks import TalkAddress, Talks, acts_of, messages_reacted_to
+from pixi.channels.http.talks import TalkAddress, Talks
 from pixi.core.events import Pictured, Reacted, Sent, Shown, to_json
 from pixi.core.language import NOTE
 from pixi.core.llm import AssistantLine, sources_in
@@ -80,7 +81,7 @@ class TalkHistory:
         """Tell what was said in a talk, the latest messages first asked for and oldest first told."""
         place = await self._api.place(request)
         asked_for = queried(request, MessagesQuery)
-        address, feed = place.address, self._talks.channels.at(place.address).feed
+        address, feed = place.address, (await self._talks.peers.join(place.address)).feed
         # First the place: what happens meanwhile is told twice rather than not at all.
         mark, under_way, is_idle = feed.mark_of(feed.begin_of_turn()), feed.turn, feed.idle
         records = await self._store.turns(address, asked_for.limit + 1, asked_for.before or None)
@@ -88,8 +89,9 @@ class TalkHistory:
         behind = records[: len(records) - len(chosen)]
         waiting: Sequence[Message] = ()
         if not asked_for.before:
-            chosen += await self._unended(address, under_way, chosen)
             turn, asked = await self._store.last_asked(address)
+            # One that has begun since then, or on another server, may not be told of by the feed yet.
+            chosen += await self._unended(address, under_way or turn or 0, chosen)
             waiting = asked if turn is None else ()
         told = _Told(place, self._shown, are_adaptive=bool(asked_for.cards))
         told.siblings = await self._siblings(address, [*behind, *chosen])
@@ -116,8 +118,8 @@ class TalkHistory:
         )
 
     async def _unended(self, address: str, turn: int, ended: Iterable[TurnRecord]) -> Sequence[TurnRecord]:
-        """The turn under way, as far as it has come; none where it has just ended."""
-        if not turn or any(record.id == turn for record in ended):
+        """The turn under way, as far as it has come; none where it is among those that have ended."""
+        if not turn or any(record.id >= turn for record in ended):
             return ()
         for message in (await self._store.messages_of([turn])).get(turn, ()):
             answered = await self._store.answer_to(address, message.id)
@@ -181,7 +183,7 @@ class TalkHistory:
         if asked_for.follow == "turn":
             return await self._api.stream(request)
         place = await self._api.place(request)
-        feed = self._talks.channels.at(place.address).feed
+        feed = (await self._talks.peers.join(place.address)).feed
         mark = request.headers.get("Last-Event-ID", "").strip() or asked_for.after
         begin = feed.place_of_mark(mark) if mark else feed.begin_of_turn()
         face = NativeStream(tools=self._shows_tools, talk=True)
@@ -221,6 +223,7 @@ class TalkHistory:
         turn = decoded(await read_body(request), BranchRequest).turn
         async with self._talks.channels.at(place.address).saying:
             branch = self._of_turn(await self._store.alternatives(place.address), turn)
+            await self._talks.peers.stop(place.address)
             await self._backend.engine.restore(place.address, branch)
             self._talks.changed(place.address)
         return json_answer(Done())
@@ -238,6 +241,7 @@ class TalkHistory:
         """Take the last words of the person out of a talk, with the answer to them."""
         place = await self._api.place(request)
         async with self._talks.channels.at(place.address).saying:
+            await self._talks.peers.stop(place.address)
             taken = await self._backend.engine.take_back(place.address)
             self._talks.changed(place.address)
         return json_answer(UndoAnswer([words_of(message.text) for message in taken]))
@@ -245,6 +249,7 @@ class TalkHistory:
     async def reset(self, request: web.Request) -> web.StreamResponse:
         """Forget what was said in a talk."""
         place = await self._api.place(request)
+        await self._talks.peers.stop(place.address)
         await self._backend.engine.reset(place.address)
         self._talks.changed(place.address)
         return json_answer(Done())

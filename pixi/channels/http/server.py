@@ -32,6 +32,7 @@ from pixi.channels.http.files import Files
 from pixi.channels.http.history import TalkHistory
 from pixi.channels.http.jwt import ForwardedUsers, HostTokens
 from pixi.channels.http.pages import PUBLIC_PATHS, Embeds, StaticFiles
+from pixi.channels.http.peers import Peers
 from pixi.channels.http.pictures import ShownPictures
 from pixi.channels.http.routes import Route, routes_of, routes_of_addons
 from pixi.channels.http.talks import Talks
@@ -61,7 +62,6 @@ _HEADERS = {
 _ALLOWED_HEADERS = "Authorization, Content-Type, Idempotency-Key, Last-Event-ID, Prefer, X-Pixi-Protocol"
 _ALLOWED_METHODS = "GET, POST, PUT, PATCH, DELETE, OPTIONS"
 _TOLD_HEADERS = "Retry-After, RateLimit, RateLimit-Policy"
-_TALKS_PREFIX = "http:"
 _VISITORS_PATH = "/api/visitors"
 
 
@@ -204,6 +204,11 @@ class HttpServer:
                     connection.transport.abort()
             before = silent
 
+    @property
+    def peers(self) -> Peers:
+        """The other servers on the same store, which it takes somebody to connect."""
+        return self._talks.peers
+
     def new_link(self) -> str:
         """Return the path of a link that lets one browser into the studio, once."""
         return f"/studio#link={self._api.operators.new_link()}"
@@ -211,7 +216,7 @@ class HttpServer:
     async def resume(self) -> None:
         """Finish what an earlier process left half-done; returns when that is done."""
         try:
-            await self._backend.resume(_TALKS_PREFIX, self._talks.open_channel)
+            await self._talks.resume()
         except PixiError as error:
             _log.warning("what an earlier process left could not be finished: %s", error)
 

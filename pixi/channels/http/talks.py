@@ -3,54 +3,43 @@
 The id of a message is also the key of the request that brought it. So the same request again finds its turn,
 under way or on record, also after a restart; it is never answered twice.
 
-The events of a turn that is over come from the record: they are the same that a client saw while it went on,
-but for the pieces of its messages, its notes and its tools.
+The events of a turn that is over come from the record, see `recorded`.
 """
 
 import asyncio
-import re
 import time
 from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping, Sequence
-from contextlib import aclosing
-from dataclasses import dataclass, replace
+from contextlib import aclosing, suppress
+from dataclasses import dataclass
 from urllib.parse import quote
 
 from pixi.channels.http.access import Principal, Problem, address_of
 from pixi.channels.http.attachments import Attachments
 from pixi.channels.http.backend import Backend
 from pixi.channels.http.bodies import Attachment
-from pixi.channels.http.feed import Channels, Form, HttpChannel
+from pixi.channels.http.feed import Channels, FollowedTooSlowly, Form, HttpChannel
+from pixi.channels.http.peers import Peers
+from pixi.channels.http.recorded import recorded_events
 from pixi.channels.http.visitors import HttpLimits
-from pixi.core import language
 from pixi.core.channel import Channel
+from pixi.core.errors import StoreError
 from pixi.core.events import (
-    Numbering,
     PersonSaid,
-    Pictured,
-    Reacted,
-    Sent,
-    Shown,
     TalkChanged,
-    TurnEnded,
-    TurnEvent,
-    TurnStarted,
+    Verdict,
 )
-from pixi.core.language import REACT
 from pixi.core.message import (
     Attached,
     Author,
     Message,
     Quoted,
-    card_from_record,
     carried_by,
-    from_record,
     words_of,
 )
-from pixi.store.kept import AnsweredMessage, Effect, Talk, TurnRecord, id_of_act
-from pixi.store.store import Store
+from pixi.store.kept import AnsweredMessage, Talk
 
-_COMMAND = re.compile(r"\[[A-Z][A-Z0-9_ ]*: (.+)\]", re.DOTALL)  # for which a picture was shown
+_PREFIX = "http:"  # of the addresses of all talks
 
 KEPT_TURNS = 200
 """Turns of a talk that the history of a program is compared with."""
@@ -91,6 +80,7 @@ class TalkReply:
     """What comes in answer to one message.
 
     Attributes:
+        message_id: of the message.
         known: the message had come before, by the same request.
         over: its turn has ended, and the events come from the record.
         place: the count from which on the events are followed.
@@ -108,9 +98,9 @@ class TalkReply:
         self.known = known
         self.over = recorded is not None
         self._channel = channel
-        self._message_id = message_id
+        self.message_id = message_id
         self._recorded = recorded
-        self._turn = turn  # that answers it, where it is under way already
+        self._turn = turn  # that answers it; 0: none has begun
         self.place = channel.feed.begin_of_turn() if known else channel.feed.count
         self._settled = False
 
@@ -127,18 +117,18 @@ class TalkReply:
 
         Raises:
             Problem: 503, the server stops before the end of the turn, which the next server finishes.
+            FollowedTooSlowly: events of the turn were dropped.
         """
         if self._recorded is not None:
             yield self._recorded
             return
-        ours = self._turn > 0  # its beginning may be kept no more
-        async with aclosing(self._channel.feed.follow(self.place, self._is_settled)) as events:
+        async with aclosing(self._followed()) as events:
             async for forms in events:
                 shown: list[Form] = []
                 for form in forms:
-                    if form["event"] == "turn_start":
-                        ours = self._message_id in form["answers"]
-                    if ours or form["turn"] == 0:
+                    if form["event"] == "turn_start" and self.message_id in form["answers"]:
+                        self._turn = form["turn"]
+                    if form["turn"] in (self._turn, 0):
                         shown.append(form)
                         if self._channel.ends(form, pauses=pauses):
                             yield shown
@@ -153,6 +143,21 @@ class TalkReply:
                 "or id; or read the messages of the conversation.",
                 headers={"Retry-After": "5"},
             )
+
+    async def _followed(self) -> AsyncGenerator[Sequence[Form], None]:
+        """Yield the events of the talk. Those of other servers are not missed before the turn began."""
+        feed, place = self._channel.feed, self.place
+        while True:
+            losses = feed.losses
+            try:
+                async with aclosing(feed.follow(place, self._is_settled)) as events:
+                    async for forms in events:
+                        yield forms
+                return
+            except FollowedTooSlowly:
+                if self._turn or feed.losses == losses:
+                    raise
+                place = feed.first
 
     def _is_settled(self) -> bool:
         return self._settled or (self.known and self._channel.feed.idle)
@@ -171,6 +176,10 @@ class Talks:
         turns_per_person: talks in which one person may wait for replies at once.
         limits: counts what visitors say.
         attachments: reads files that go with messages; closed with the talks.
+
+    Attributes:
+        channels: of the talks that are open here.
+        peers: the other servers.
     """
 
     def __init__(
@@ -188,6 +197,7 @@ class Talks:
         self._attachments = attachments
         self._talking: Counter[str] = Counter()  # talks in which a reply is waited for, by person
         self._watching: set[asyncio.Task[None]] = set()
+        self.peers = Peers(backend, self.channels, self.resume)
 
     async def begin(
         self,
@@ -223,7 +233,7 @@ class Talks:
             StoreError: the message could not be recorded.
         """
         address, person, store = place.address, place.person, self._backend.store
-        channel = self.channels.at(address)
+        channel = await self.peers.join(address)
         async with channel.saying:
             instead = None if replaces is None else await replaces()
             if instead is None and not is_new and (answered := await store.answer_to(address, message_id)):
@@ -342,6 +352,7 @@ class Talks:
     async def _set_aside(self, address: str, channel: HttpChannel, instead: Instead) -> None:
         """Take out the turns whose place a message takes; a reply that is being written is stopped."""
         if instead.turn is not None:
+            await self.peers.stop(address)
             await self._backend.engine.rewind(address, instead.turn)
         elif instead.message is not None:
             await self._backend.engine.withdraw(address, instead.message.id)
@@ -358,23 +369,41 @@ class Talks:
     def changed(self, address: str) -> None:
         """Tell the followers of a talk that its history has changed."""
         channel = self.channels.known(address)
+        if channel is None and self.peers.is_followed(address):
+            channel = self.channels.at(address)
         if channel is not None:
             channel.show(TalkChanged())
 
-    def answer(self, place: TalkAddress, verdicts: Mapping[str, bool]) -> HttpChannel:
+    async def stop(self, address: str, turn: int | None = None) -> bool:
+        """Stop the reply that is being written, here or on another server; returns when its turn has ended.
+
+        Args:
+            address: of the talk.
+            turn: the one that is meant; None: whichever is under way.
+
+        Returns:
+            Whether there was one.
+        """
+        channel = self.channels.known(address)
+        is_meant = turn is None or (channel is not None and channel.feed.turn == turn)
+        return (is_meant and await self._backend.engine.stop(address)) or await self.peers.stop(address, turn)
+
+    async def answer(self, place: TalkAddress, verdicts: Mapping[str, bool]) -> HttpChannel:
         """Answer the questions with these ids, whichever wait for this person; gives where they were asked.
 
         Raises:
             Problem: 403, the person may not; 404, none of the questions waits.
         """
         place.person.require("approve")
-        channel = self.channels.known(place.address)
-        given = [
-            question
-            for question, yes in verdicts.items()
-            if channel is not None and channel.answer(question, place.person.id, "yes" if yes else "no")
-        ]
-        if channel is None or not given:
+        address, person = place.address, place.person.id
+        channel = await self.peers.join(address)
+        is_given = False
+        for question, yes in verdicts.items():
+            verdict: Verdict = "yes" if yes else "no"
+            is_given |= channel.answer(question, person, verdict) or await self.peers.answer(
+                address, question, person, verdict
+            )
+        if not is_given:
             raise Problem(
                 404, "No such question", "Nothing waits for this answer: it came too late, or was given."
             )
@@ -393,6 +422,7 @@ class Talks:
         for task in list(self._watching):
             task.cancel()
         await asyncio.gather(*self._watching, return_exceptions=True)
+        await self.peers.close()
         await self._attachments.close()
 
     async def _again(self, address: str, answered: AnsweredMessage, text: str, message_id: str) -> TalkReply:
@@ -421,6 +451,14 @@ class Talks:
             return TalkReply(channel, message_id, recorded, known=True)
         return TalkReply(channel, message_id, known=True, turn=turn.id if turn else 0)
 
+    async def resume(self) -> None:
+        """Finish what processes left half-done that have ended; returns when that is done.
+
+        Raises:
+            PixiError: it could not be found out what that is.
+        """
+        await self._backend.resume(_PREFIX, self.open_channel)
+
     async def open_channel(self, address: str) -> Channel:
         """Return the channel of a talk that an earlier process left."""
         return self.channels.at(address)
@@ -428,6 +466,8 @@ class Talks:
     async def _watch(self, address: str, channel: HttpChannel, person: str, reply: TalkReply) -> None:
         try:
             await self._backend.engine.settled(address)
+            with suppress(StoreError):  # then the reply ends with what is there
+                await self.peers.answered(address, reply.message_id)
         finally:
             self._done(channel, person)
             reply.settle()
@@ -451,51 +491,3 @@ def id_with_run(client_id: str, run: str) -> str:
 def _client_ids(message_id: str) -> set[str]:
     """Return the ids that the client may have given a message, see `id_with_run`."""
     return {message_id, message_id.rpartition("#")[0] or message_id}
-
-
-def shown_of(record: TurnRecord) -> list[Effect]:
-    """Return the acts of a turn that stand in the chat, in their order."""
-    return [effect for effect in record.effects if effect.outcome == "done"]
-
-
-async def recorded_events(store: Store, record: TurnRecord, message_id: str) -> list[Form]:
-    """Return the events of a turn as the record tells them, numbered anew."""
-    events: list[TurnEvent] = [
-        TurnStarted(record.id, record.conversation, record.persona, (message_id,)),
-        *acts_of(record, message_id, await messages_reacted_to(store, record)),
-        TurnEnded(record.finish or "cancelled", record.steps, record.usage),
-    ]
-    numbering = Numbering()
-    return [numbering.form(event) for event in events]
-
-
-async def messages_reacted_to(store: Store, record: TurnRecord) -> dict[int, str]:
-    """Return the ids of the earlier messages that a turn's reactions name, by number; "" of one forgotten."""
-    numbers = {effect.target for effect in shown_of(record) if effect.kind == REACT and effect.target}
-    return {number: await store.message_id(record.conversation, number) or "" for number in sorted(numbers)}
-
-
-def acts_of(record: TurnRecord, message_id: str, earlier: Mapping[int, str]) -> list[TurnEvent]:
-    """Return the acts of a turn in the chat, as events with the ids that they had.
-
-    Args:
-        record: of the turn.
-        message_id: of the message that it answers, the last of several.
-        earlier: ids of the messages that its reactions name, by number.
-    """
-    events: list[TurnEvent] = []
-    for effect in shown_of(record):
-        act = id_of_act(effect, record.effects)
-        match effect.kind:
-            case language.SEND:
-                events.append(Sent(effect.payload, act))
-            case language.REACT:
-                on = earlier.get(effect.target, "") if effect.target else message_id
-                events.append(Reacted(effect.payload, act, on))
-            case "card":
-                events.append(Shown(card_from_record(effect.payload), act))
-            case "picture":
-                picture, said = from_record(effect.payload)
-                command = _COMMAND.fullmatch(said)
-                events.append(Pictured(replace(picture, words=command[1] if command else said), act))
-    return events

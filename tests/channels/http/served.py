@@ -12,6 +12,7 @@ import aiohttp
 
 from pixi.channels.http.access import digest_of
 from pixi.channels.http.jwt import ForwardedUsers, HostTokens
+from pixi.channels.http.peers import Peers
 from pixi.channels.http.server import HttpServer
 from pixi.core.channel import Channel, OpenChannel
 from pixi.core.message import Message
@@ -79,6 +80,7 @@ class Served:
     http: aiohttp.ClientSession
     model: ScriptedModel
     backend: EngineBackend
+    peers: Peers
 
     async def post(self, path: str, body: object = None, **headers: str) -> tuple[int, Any]:
         """Send JSON; gives the status, and the answer."""
@@ -186,7 +188,7 @@ async def served(
                     web_of_strangers=web,
                 )
                 async with server.serving("127.0.0.1", 0) as url:
-                    yield Served(url, http, model, backend)
+                    yield Served(url, http, model, backend, server.peers)
     finally:
         if store is None:
             await kept.close()

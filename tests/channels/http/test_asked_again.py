@@ -91,6 +91,19 @@ async def test_a_turn_of_which_the_beginning_is_gone_is_followed(monkeypatch: py
     assert told == ["1.2", "1.3", "1.4"]
 
 
+async def test_an_answer_that_has_not_begun_misses_nothing_of_what_was_dropped_before() -> None:
+    channel = feed.HttpChannel()
+    events = TalkReply(channel, "m").events()
+    async with within("the end"):
+        coming = asyncio.ensure_future(anext(events))
+        await until(lambda: channel.feed.followers)
+        channel.feed.lose()
+        channel.show(TurnStarted(1, "http:a:pixi", "pixi", ("m",)))
+        channel.show(TurnEnded("stop", 1))
+        told = [*await coming, *[form async for forms in events for form in forms]]
+    assert [form["event"] for form in told] == ["turn_start", "turn_end"]
+
+
 @pytest.mark.parametrize("path", ["/api/chat", "/api/agui"])
 async def test_what_is_refused_takes_nothing_out_of_the_talk(path: str) -> None:
     async with served("[SEND: one]", "[SEND: two]") as here:

@@ -7,8 +7,20 @@ from typing import Any
 import pytest
 
 from pixi.channels.http import feed as feed_module
-from pixi.channels.http.feed import SILENCE, Feed, Form
-from pixi.core.events import Grew, Noted, Numbering, Opened, Reacted, Sent, TurnEnded, TurnEvent, TurnStarted
+from pixi.channels.http.feed import SILENCE, Feed, FollowedTooSlowly, Form
+from pixi.core.events import (
+    Grew,
+    Noted,
+    Numbering,
+    Opened,
+    PersonSaid,
+    Reacted,
+    Sent,
+    TalkChanged,
+    TurnEnded,
+    TurnEvent,
+    TurnStarted,
+)
 from tests.channels.http.served import served
 from tests.waiting import until, within
 
@@ -186,3 +198,43 @@ async def test_a_message_that_grows_takes_no_task_for_a_piece() -> None:
         return made
 
     assert await tasks(400) - await tasks(100) < 30
+
+
+async def test_a_turn_of_another_server_is_found_by_its_own_numbers() -> None:
+    here, there = pushed(TURN), pushed([TalkChanged()])
+    numbering = Numbering()
+    *forms, last = [numbering.form(event) for event in TURN]
+    for form in forms:
+        there.take(form)
+    assert (there.turn, there.idle) == (1, False)
+    there.push(PersonSaid("n", "more", 0.0))  # which has no number in that turn
+    there.take(last)
+    assert (there.turn, there.idle) == (0, True)
+    for seq in range(len(TURN)):
+        mine, theirs = here.place_after(1, seq), there.place_after(1, seq)
+        assert mine is not None
+        assert theirs is not None
+        rest = [form for form in await all_from(there, theirs) if form["turn"] == 1]
+        assert rest == await all_from(here, mine)
+
+
+async def test_a_turn_of_another_server_of_which_the_end_comes_late_makes_who_follows_read_anew() -> None:
+    feed = Feed()
+    feed.take(Numbering().form(TURN[0]))
+    feed.push(TurnStarted(2, "http:a:pixi", "pixi", ("n",)))
+    assert [form["event"] for form in await all_from(feed, 1)] == ["changed", "turn_start"]
+    assert (feed.turn, feed.turn_elsewhere) == (2, 0)
+
+
+async def test_nobody_goes_on_in_a_feed_that_has_missed_something() -> None:
+    feed = Feed()
+    feed.take(Numbering().form(TURN[0]))
+    mark = feed.mark_of(feed.count)
+    following = asyncio.create_task(all_until_closed(feed, feed.count))
+    await until(lambda: feed.followers == 1)
+    feed.lose()
+    with pytest.raises(FollowedTooSlowly):
+        await following
+    assert feed.place_of_mark(mark) is None
+    assert feed.place_after(1, 0) is None
+    assert (feed.turn, feed.begin_of_turn()) == (0, feed.count)

@@ -38,6 +38,16 @@ async def again(here: Served, text: str, words: str = "", **headers: str) -> Any
     return answer
 
 
+async def test_what_is_being_answered_is_told_before_events_tell_of_it() -> None:
+    never = asyncio.Event()
+    async with served(["[SEND: one]", never]) as here:
+        async with here.stream("/api/chat", {"message": "hi", "conversation": "a"}) as events:
+            while (await anext(events))["event"] != "send":
+                pass
+        here.peers._channels._open.clear()  # as on another server
+        assert await texts(here) == ["hi", "one"]
+
+
 async def test_an_answer_is_had_anew_and_one_goes_back_to_the_first() -> None:
     async with served("[SEND: one]", "[SEND: two]", "[SEND: other two]", "[SEND: three]") as here:
         await here.say("hi", conversation="a")

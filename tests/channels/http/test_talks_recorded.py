@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from pixi.channels.http.talks import acts_of, messages_reacted_to, recorded_events
+from pixi.channels.http.recorded import acts_of, messages_reacted_to, recorded_events
 from pixi.core.events import Pictured, Reacted, Sent, Shown
 from pixi.core.llm import Usage
 from pixi.core.message import Author, Card, Message, Picture, card_on_record, carried_by, on_record

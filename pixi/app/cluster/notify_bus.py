@@ -1,0 +1,225 @@
+"""Carries messages between the `serve` processes on one PostgreSQL database: what one sends, all others hear.
+
+They go by NOTIFY, which hands a payload to whoever listens just then, in one order for all, and keeps
+nothing. A payload has room for 8,000 bytes. So the messages that wait are joined, cut into parts, and sent in
+one transaction; after each there is a short pause, in which more of them gather. Parts are numbered for each
+process. So whoever misses one, e.g. as a connection was lost, knows of it, and nobody takes one twice.
+
+A connection that listens carries the name of its process (`application_name`), so that the server knows who
+is there, and a process that dies is missed within a second or two.
+"""
+
+import asyncio
+import logging
+import re
+import secrets
+from collections.abc import AsyncGenerator, Iterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+from zlib import crc32
+
+from psycopg import AsyncConnection, InterfaceError, OperationalError
+from psycopg import Error as DatabaseError
+
+from pixi.channels.http.peers import Peers
+from pixi.core.errors import StoreError
+from pixi.store.postgres.address import Address, read_address, store_error
+
+_log = logging.getLogger("pixi.http")
+
+PART_BYTES = 7_900
+PAUSE_SECONDS = 0.005
+"""Between two transactions with messages: it bounds how many there are, whatever is written."""
+LOOK_SECONDS = 1.0
+"""Between two looks who is there, while others are."""
+MOST_BYTES = 8_000_000
+"""That may wait to be sent. With more, as the database is away, all is dropped, and the others know of it."""
+
+_READY_SECONDS = 10.0
+_AGAIN_SECONDS = 1.0  # until a database that is away is tried again
+_KIND = "serve"
+_SEND = """
+SELECT pg_notify(%s, part) FROM unnest(%s::text[]) WITH ORDINALITY AS parts (part, number) ORDER BY number
+"""
+_PART = re.compile(
+    r"(?P<name>[0-9a-f]{8}) (?P<number>\d{1,18}) (?P<begins>[01])(?P<ends>[01]) (?P<text>.*)", re.DOTALL
+)
+_THERE = """
+SELECT split_part(application_name, ' ', 5) FROM pg_stat_activity
+WHERE datname = current_database()
+AND split_part(application_name, ' ', 3) = %s AND split_part(application_name, ' ', 4) = %s
+"""
+
+
+@dataclass
+class _Sender:
+    """Another process, as far as it was heard."""
+
+    next: int = -1  # the number of the part that comes next; -1: any that begins messages
+    parts: list[str] = field(default_factory=list)  # of messages that are not whole yet
+
+
+class NotifyBus:
+    """Carries what a server says to its peers, and theirs to it. To be opened by `connected`.
+
+    Args:
+        address: of the store.
+        peers: of the server, which hears the others.
+    """
+
+    def __init__(self, address: Address, peers: Peers) -> None:
+        self._address = address
+        self._peers = peers
+        self._name = secrets.token_hex(4)
+        self._channel = f"pixi_serve_{crc32(address.schema.encode()):08x}"
+        self._waiting: list[bytes] = []
+        self._size = 0  # in bytes, of what waits
+        self._more = asyncio.Event()
+        self._number = 0  # of the next part
+        self._senders: dict[str, _Sender] = {}
+        self._session: AsyncConnection[Any] | None = None  # by which is sent and looked
+        self._asking = asyncio.Lock()
+
+    def send(self, data: bytes) -> None:
+        """Have a message sent: UTF-8 without line ends."""
+        if self._size > MOST_BYTES:
+            self._waiting.clear()
+            self._size = 0
+            self._number += 1  # which nobody will hear
+        self._waiting.append(data)
+        self._size += len(data)
+        self._more.set()
+
+    async def listen(self, ready: asyncio.Event) -> None:
+        """Hear the others until cancelled; `ready` is set when that begins."""
+        while True:
+            try:
+                async with await AsyncConnection.connect(self._address.conninfo, autocommit=True) as session:
+                    label = f"{self._address.label} {_KIND} {self._name}"
+                    await session.execute("SELECT set_config('application_name', %s, false)", (label,))
+                    await session.execute(f"LISTEN {self._channel}".encode())
+                    if ready.is_set():
+                        self._senders.clear()
+                        self._peers.missed()
+                    self._peers.hello()
+                    ready.set()
+                    async for notice in session.notifies():
+                        self._hear(notice.payload)
+            except DatabaseError as error:
+                told = store_error(error, self._address)
+                _log.warning("the connection to other servers is lost, and made again: %s", told)
+            await asyncio.sleep(_AGAIN_SECONDS)
+
+    def _hear(self, payload: str) -> None:
+        given = _PART.fullmatch(payload)
+        if given is None or given["name"] == self._name:
+            return
+        sender, number = self._senders.setdefault(given["name"], _Sender()), int(given["number"])
+        begins = given["begins"] == "1"
+        if number < sender.next:  # it came before: the connection was lost behind it
+            return
+        if number > sender.next >= 0:
+            sender.parts.clear()
+            self._peers.missed()
+        if begins or sender.next >= 0:
+            sender.next = number + 1
+        if begins or sender.parts:
+            sender.parts.append(given["text"])
+        if given["ends"] == "1" and sender.parts:
+            whole, sender.parts = "".join(sender.parts), []
+            for line in whole.split("\n"):
+                self._peers.heard(given["name"], line.encode())
+
+    async def pass_on(self) -> None:
+        """Send what is to be sent, until cancelled."""
+        while True:
+            await self._more.wait()
+            self._more.clear()
+            parts = list(self._cut(b"\n".join(self._waiting)))
+            self._waiting, self._size = [], 0
+            await self._deliver(parts)
+            await asyncio.sleep(PAUSE_SECONDS)
+
+    async def _deliver(self, parts: Sequence[str]) -> None:
+        """Send parts, as often as the connection is lost. What is refused is dropped, and the others know."""
+        while True:
+            try:
+                await self._run(_SEND, (self._channel, parts))
+            except (OperationalError, InterfaceError):
+                await asyncio.sleep(_AGAIN_SECONDS)
+                continue
+            except DatabaseError as error:
+                _log.warning("other servers cannot be told: %s", store_error(error, self._address))
+            return
+
+    def _cut(self, data: bytes) -> Iterator[str]:
+        start = 0
+        while start < len(data):
+            end = min(start + PART_BYTES, len(data))
+            while end < len(data) and data[end] & 0xC0 == 0x80:  # amid a character
+                end -= 1
+            bounds = f"{start == 0:d}{end == len(data):d}"
+            yield f"{self._name} {self._number} {bounds} {data[start:end].decode()}"
+            self._number += 1
+            start = end
+
+    async def look(self) -> None:
+        """Look who is gone, until cancelled."""
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            if not self._peers.others:
+                continue
+            try:
+                found = await self._run(_THERE, (self._address.label.split(" ")[2], _KIND))
+            except DatabaseError:
+                continue
+            there = {name for (name,) in found}
+            for name in set(self._peers.others) - there:
+                self._senders.pop(name, None)
+                self._peers.gone(name)
+
+    async def _run(self, statement: str, values: tuple[object, ...]) -> list[tuple[Any, ...]]:
+        async with self._asking:
+            try:
+                if self._session is None:
+                    self._session = await AsyncConnection.connect(self._address.conninfo, autocommit=True)
+                return await (await self._session.execute(statement.encode(), values)).fetchall()
+            except DatabaseError:
+                await self.close()
+                raise
+
+    async def close(self) -> None:
+        """Close the connection by which is sent."""
+        session, self._session = self._session, None
+        if session is not None:
+            await session.close()
+
+
+@asynccontextmanager
+async def connected(peers: Peers, url: str) -> AsyncGenerator[None, None]:
+    """Connect a server with the others on its store, until the block is left.
+
+    Args:
+        peers: of the server.
+        url: of the store, in PostgreSQL.
+
+    Raises:
+        StoreError: the database does not answer.
+    """
+    bus = NotifyBus(read_address(url), peers)
+    peers.connect(bus.send)
+    ready = asyncio.Event()
+    tasks = [asyncio.create_task(work) for work in (bus.listen(ready), bus.pass_on(), bus.look())]
+    try:
+        try:
+            async with asyncio.timeout(_READY_SECONDS):
+                await ready.wait()
+        except TimeoutError:
+            raise StoreError("The database does not tell of other servers: see the log.") from None
+        yield
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
+        await bus.close()

@@ -1,0 +1,406 @@
+"""Other servers on the same store: what happens in a talk on one of them is seen, and ended, from all.
+
+Each conversation is answered by one process at a time, the one that has its lease. But its people may be
+connected to any. So a server that has a talk open tells the others that it follows the talk. From then on, a
+server where something happens there passes the events on, as it has numbered them, and each follower puts
+them into its own feed. Whoever begins to follow amid a turn is given the turn so far. Clients are answered
+from the feed of the server that they reach, as if all happened there, by the same rules.
+
+A place in a feed (`Feed.mark_of`) is that feed's alone. A client that comes with the place of another server
+is told that the talk has changed, and reads it anew, as after a restart. An event's turn and number are the
+same everywhere.
+
+Where messages between servers are missed, or a server ends amid a turn, the followers of that turn are told
+that events were dropped. What was said is in the store in any case, and the conversations that were left are
+taken up by those that are there. No message is needed for a talk to be answered, once and in order.
+
+The messages are JSON. One that is not known, as it comes from another version, is passed over.
+"""
+
+import asyncio
+import json
+import logging
+import secrets
+from collections.abc import Awaitable, Callable, Collection
+from contextlib import aclosing, suppress
+
+import msgspec
+from msgspec import Struct
+
+from pixi.channels.http.backend import Backend
+from pixi.channels.http.feed import CHANGED, Channels, Feed, FollowedTooSlowly, Form, HttpChannel, Protocol
+from pixi.core.errors import PixiError, StoreError
+from pixi.core.events import Verdict
+
+_log = logging.getLogger("pixi.http")
+
+ASK_SECONDS = 5.0
+"""How long another server may take to answer."""
+
+BACK_SECONDS = 2.0
+"""In which a server whose connection alone was lost is there again."""
+
+_LATE_SECONDS = 2.0  # that events may come after the store has what they tell
+
+
+class _Hello(Struct, tag="hello"):
+    """A server is there. It knows nothing of the others, and follows nothing yet."""
+
+
+class _Here(Struct, tag="here"):
+    """So is this one."""
+
+
+class _Follow(Struct, tag="follow"):
+    """These talks are followed; `ask` is "" where no answer is wanted."""
+
+    talks: list[str]
+    ask: str = ""
+
+
+class _Leave(Struct, tag="leave"):
+    """This talk is followed no more."""
+
+    talk: str
+
+
+class _Events(Struct, tag="events"):
+    """What happened in a talk; `so_far`: it is the turn under way from its beginning."""
+
+    talk: str
+    forms: list[Form | None]
+    protocol: Protocol = "native"
+    so_far: bool = False
+
+
+class _Stop(Struct, tag="stop"):
+    """The reply in a talk is to be stopped; `turn`: if it is this one, None: whichever it is."""
+
+    talk: str
+    turn: int | None
+    ask: str
+
+
+class _Answer(Struct, tag="answer"):
+    """A person answered a question."""
+
+    talk: str
+    question: str
+    person: str
+    verdict: Verdict
+    ask: str
+
+
+class _Told(Struct, tag="told"):
+    """What came of a message with an `ask`."""
+
+    ask: str
+    done: bool
+
+
+_Message = _Hello | _Here | _Follow | _Leave | _Events | _Stop | _Answer | _Told
+
+_decode = msgspec.json.Decoder(_Message).decode
+
+
+class _Asked:
+    """A question to other servers, until one has done what was asked for, or none of them can."""
+
+    def __init__(self, others: Collection[str]) -> None:
+        self.done: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self._left = set(others)
+
+    def told(self, other: str, done: bool) -> None:
+        self._left.discard(other)
+        if not self.done.done() and (done or not self._left):
+            self.done.set_result(done)
+
+
+class Peers:
+    """The other servers on the same store, and what they are told. There are none until `connect`.
+
+    Args:
+        backend: answers here.
+        channels: the talks that are open here.
+        resume: takes up what another server left when it ended.
+    """
+
+    def __init__(self, backend: Backend, channels: Channels, resume: Callable[[], Awaitable[None]]) -> None:
+        self._backend = backend
+        self._channels = channels
+        self._resume = resume
+        self._write: Callable[[bytes], None] = lambda _: None
+        self._others: set[str] = set()
+        self._followed_by: dict[str, set[str]] = {}  # by the address of a talk
+        self._turns_of: dict[str, str] = {}  # which server takes the turn that is followed here, by address
+        self._asked: dict[str, _Asked] = {}
+        self._beside: set[asyncio.Task[None]] = set()
+
+    @property
+    def others(self) -> Collection[str]:
+        """The names of the servers that are there besides this one."""
+        return self._others
+
+    def connect(self, write: Callable[[bytes], None]) -> None:
+        """Pass messages on from now on.
+
+        Args:
+            write: hands a message to all other servers, in order. It does not wait.
+        """
+        self._write = write
+        self._channels.pass_on = self._pass_on
+        self._channels.dropped = self._dropped
+
+    async def close(self) -> None:
+        """End what is done for other servers."""
+        for task in self._beside:
+            task.cancel()
+        await asyncio.gather(*self._beside, return_exceptions=True)
+
+    # For those who talk here.
+
+    async def join(self, address: str) -> HttpChannel:
+        """Return the channel of a talk, whose feed has what happens on other servers from now on."""
+        channel = self._channels.at(address)
+        if self._others and channel.joining is None:
+            channel.joining = self._do_beside(self._follow(address))
+        if channel.joining is not None:
+            await asyncio.shield(channel.joining)
+        return channel
+
+    async def _follow(self, address: str) -> None:
+        if await self._is_elsewhere(address):
+            await self._ask(lambda ask: _Follow([address], ask))
+        else:
+            self._send(_Follow([address]))
+
+    async def stop(self, address: str, turn: int | None = None) -> bool:
+        """Have the reply stopped that another server writes; returns when its turn has ended.
+
+        Args:
+            address: of the talk.
+            turn: the one that is meant; None: whichever is under way.
+        """
+        if not await self._is_elsewhere(address):
+            return False
+        return await self._ask(lambda ask: _Stop(address, turn, ask))
+
+    async def answer(self, address: str, question: str, person: str, verdict: Verdict) -> bool:
+        """Answer a question that was asked on another server; False where none waits for this person."""
+        if not await self._is_elsewhere(address):
+            return False
+        return await self._ask(lambda ask: _Answer(address, question, person, verdict, ask))
+
+    async def answered(self, address: str, message_id: str) -> None:
+        """Return when the feed has the turn that answers a message, where another server takes it.
+
+        To be called when nothing is left to be answered here.
+
+        Raises:
+            StoreError: it could not be found out.
+        """
+        feed = self._channels.at(address).feed
+        is_over = not self._others
+        while not is_over:
+            found = await self._backend.store.answer_to(address, message_id)
+            if found is None or found.turn is None or feed.ended >= found.turn.id:
+                return
+            await self._come(feed, found.turn.id)
+            is_over = found.turn.finish is not None or not await self._is_elsewhere(address)
+
+    @staticmethod
+    async def _come(feed: Feed, turn: int) -> None:
+        """Wait until a feed has the end of a turn, or a while has passed."""
+        events = feed.follow(feed.count, lambda: feed.ended >= turn)
+        with suppress(TimeoutError, FollowedTooSlowly):
+            async with asyncio.timeout(_LATE_SECONDS), aclosing(events):
+                async for _ in events:
+                    pass
+
+    def is_followed(self, address: str) -> bool:
+        """Return True if another server follows a talk."""
+        return address in self._followed_by
+
+    async def _is_elsewhere(self, address: str) -> bool:
+        with suppress(StoreError):
+            return bool(self._others) and await self._backend.store.owned_elsewhere(address)
+        return False
+
+    async def _ask(self, message: Callable[[str], _Message]) -> bool:
+        """Ask the others; returns True as soon as one has done it, False if none can or answers in time."""
+        ask = secrets.token_hex(8)
+        asked = self._asked[ask] = _Asked(self._others)
+        self._send(message(ask))
+        try:
+            async with asyncio.timeout(ASK_SECONDS):
+                return await asked.done
+        except TimeoutError:
+            return False
+        finally:
+            del self._asked[ask]
+
+    # What others are told.
+
+    def _send(self, message: _Message) -> None:
+        try:
+            data = msgspec.json.encode(message)
+        except UnicodeEncodeError:  # half of a pair of surrogates, which JSON can hold, and UTF-8 cannot
+            data = json.dumps(msgspec.to_builtins(message)).encode()
+        self._write(data)
+
+    def _pass_on(self, address: str, form: Form) -> None:
+        if address in self._followed_by:
+            channel = self._channels.known(address)
+            self._send(_Events(address, [form], "native" if channel is None else channel.protocol))
+
+    def _dropped(self, address: str) -> None:
+        self._turns_of.pop(address, None)
+        if self._others:
+            self._send(_Leave(address))
+
+    def _follow_all(self) -> None:
+        """Follow all talks that are open here."""
+        talks = self._channels.items()
+        for _, channel in talks:
+            if channel.joining is None:
+                channel.joining = asyncio.get_running_loop().create_future()
+                channel.joining.set_result(None)
+        if talks:
+            self._send(_Follow([address for address, _ in talks]))
+
+    # What others tell.
+
+    def hello(self) -> None:
+        """Tell the others that this server hears them from now on."""
+        self._send(_Hello())
+
+    def heard(self, other: str, data: bytes) -> None:
+        """Follow a message of another server."""
+        try:
+            message = _decode(data)
+        except msgspec.MsgspecError as error:
+            _log.warning("a message of another server is not understood; is it of another version? %s", error)
+            return
+        match message:
+            case _Hello():
+                self._forget(other)
+                self._others.add(other)
+                self._send(_Here())
+                self._follow_all()
+            case _Here():
+                self._others.add(other)
+                self._follow_all()
+            case _Follow():
+                self._followed(other, message)
+            case _Leave(talk):
+                self._left(other, talk)
+            case _Events():
+                self._take(other, message)
+            case _Told(ask, done):
+                if ask in self._asked:
+                    self._asked[ask].told(other, done)
+            case _Stop() | _Answer():
+                self._do_beside(self._asked_for(message))
+
+    def _followed(self, other: str, message: _Follow) -> None:
+        under_way = False
+        for talk in message.talks:
+            self._followed_by.setdefault(talk, set()).add(other)
+            channel = self._channels.known(talk)
+            if channel is not None and (forms := channel.feed.turn_so_far()):
+                under_way = True
+                self._send(_Events(talk, forms, channel.protocol, so_far=True))
+        if message.ask:
+            self._send(_Told(message.ask, under_way))
+
+    def _left(self, other: str, talk: str) -> None:
+        others = self._followed_by.get(talk, set())
+        others.discard(other)
+        if not others:
+            self._followed_by.pop(talk, None)
+
+    def _take(self, other: str, message: _Events) -> None:
+        channel = self._channels.known(message.talk)
+        if channel is None or channel.joining is None:
+            return
+        feed, turn = channel.feed, channel.feed.turn_elsewhere
+        turns = {form["turn"] for form in message.forms if form is not None}
+        if message.so_far and (feed.turn or not turns):
+            return  # it is known
+        if message.so_far:
+            turn = feed.turn_elsewhere = max(turns)
+            self._turns_of[message.talk] = other
+            channel.protocol = message.protocol
+        for form in message.forms:
+            if form is not None and form["event"] == "turn_start":
+                if turn and self._turns_of.get(message.talk) != other:
+                    feed.lose()  # of the turn before, nobody knows the end
+                turn = form["turn"]
+                self._turns_of[message.talk] = other
+                channel.protocol = message.protocol
+            elif form is not None and form["turn"] != turn and (form["turn"] or form["event"] == "turn_end"):
+                continue  # a turn is followed from its beginning, or not at all
+            feed.take(form)
+        if not feed.turn_elsewhere:
+            self._turns_of.pop(message.talk, None)
+
+    async def _asked_for(self, message: _Stop | _Answer) -> None:
+        channel = self._channels.known(message.talk)
+        done = False
+        match message:
+            case _Stop(talk, turn):
+                if turn is None or (channel is not None and channel.feed.turn == turn):
+                    done = await self._backend.engine.stop(talk)
+            case _Answer(_, question, person, verdict):
+                done = channel is not None and channel.answer(question, person, verdict)
+        self._send(_Told(message.ask, done))
+
+    def _do_beside(self, work: Awaitable[None]) -> asyncio.Task[None]:
+        async def done() -> None:
+            try:
+                await work
+            except PixiError as error:
+                _log.warning("what another server asked for could not be done: %s", error)
+
+        task = asyncio.get_running_loop().create_task(done())
+        self._beside.add(task)
+        task.add_done_callback(self._beside.discard)
+        return task
+
+    # What is missed, and who is gone.
+
+    def missed(self) -> None:
+        """Note that messages of others were missed: nothing that is followed here is known to be whole."""
+        self._turns_of.clear()
+        for channel in self._channels:
+            if channel.joining is None:
+                continue
+            if channel.feed.turn_elsewhere:
+                channel.feed.lose()
+            else:
+                channel.feed.take(CHANGED)
+        self._follow_all()  # and so have what is missing of turns under way
+
+    def gone(self, other: str) -> None:
+        """Note that a server has ended, and take up what it left, unless it comes back soon."""
+        self._forget(other)
+        self._do_beside(self._take_up(other))
+
+    async def _take_up(self, other: str) -> None:
+        await asyncio.sleep(BACK_SECONDS)
+        if other not in self._others:
+            await self._resume()
+
+    def _forget(self, other: str) -> None:
+        self._others.discard(other)
+        for talk in list(self._followed_by):
+            self._left(other, talk)
+        for asked in self._asked.values():
+            asked.told(other, False)
+        lost = [talk for talk, taker in self._turns_of.items() if taker == other]
+        for talk in lost:
+            del self._turns_of[talk]
+            if (channel := self._channels.known(talk)) is not None and channel.feed.turn_elsewhere:
+                channel.feed.lose()
+        if lost:
+            self._send(_Follow(lost))  # another may go on with them by now
