@@ -7,6 +7,10 @@ from pixi.core.errors import ConfigError, StoreError
 
 T = TypeVar("T")
 
+Within = tuple[str | int, ...] | None
+"""The conversations, by address, and those of turns, by number, within which a call changes what others change
+too; None: that may be anything. Processes may write side by side within different conversations."""
+
 COPYING = "copying"
 """The table that a store has while it is being made as a copy of another; see `pixi.store.copying`."""
 
@@ -72,8 +76,11 @@ class Connection(Database, Protocol):
         """Return True if the owner of that number lives, without waiting."""
         ...
 
-    def transact(self, work: Callable[[], T], *, writes: bool) -> T:
-        """Carry out work in one transaction: all of it is kept, or nothing. One process writes at a time.
+    def transact(self, work: Callable[[], T], *, writes: bool, within: Sequence[Within] = (None,)) -> T:
+        """Carry out work in one transaction: all of it is kept, or nothing.
+
+        No other process writes meanwhile; or none writes within the same conversations, if it is told of each
+        part of the work what that is `within`.
 
         Work may be carried out again where nothing of it was kept, because the database was lost meanwhile.
         """

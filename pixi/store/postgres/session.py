@@ -1,8 +1,9 @@
 """A connection to a PostgreSQL server: opened, set up, and the tables brought to the present version."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from hashlib import sha256
 from typing import Any, TypeVar, cast
 from zlib import crc32
 
@@ -124,7 +125,36 @@ def connect(address: Address) -> Session:
 def lock(address: Address) -> str:
     """Return the statement that waits until no other process writes in these tables, and holds for a
     transaction."""
-    return f"SELECT pg_advisory_xact_lock({APPLICATION}, {crc32(address.schema.encode()) - 2**31})"
+    return f"SELECT pg_advisory_xact_lock({_writers(address)})"
+
+
+def _writers(address: Address) -> str:
+    return f"{APPLICATION}, {_signed(address.schema)}"
+
+
+def _signed(text: str) -> int:
+    """Return a number of 32 bits for a text, as keys of locks are."""
+    return crc32(text.encode()) - 2**31
+
+
+def lock_within(address: Address, conversations: Iterable[str], turns: Iterable[int]) -> str:
+    """Return the statement that waits until no other process writes within these conversations and those of
+    these turns, nor under `lock`, and holds for a transaction."""
+    stripes = ",".join(map(str, sorted({_stripe(conversation) for conversation in conversations})))
+    numbers = ",".join(f"{turn:d}" for turn in sorted(set(turns)))
+    return (
+        f"SELECT pg_advisory_xact_lock_shared({_writers(address)});"
+        f" SELECT pg_advisory_xact_lock({_signed(f'conversations of {address.schema}')}, stripe) FROM ("
+        f"SELECT unnest('{{{stripes}}}'::int[]) AS stripe UNION SELECT {_STRIPE} FROM turns"
+        f" WHERE id = ANY ('{{{numbers}}}') ORDER BY stripe) AS stripes"
+    )
+
+
+_STRIPE = "get_byte(sha256(convert_to(conversation, 'UTF8')), 0)"
+
+
+def _stripe(conversation: str) -> int:
+    return sha256(conversation.encode("utf-8", "surrogatepass")).digest()[0]
 
 
 def hold_owner(session: Session, address: Address, number: int) -> None:
@@ -144,7 +174,7 @@ def is_owner_held(session: Session, address: Address, number: int) -> bool:
 
 def owner_key(address: Address, number: int) -> int:
     """Return the key of an owner's lock. Locks with one number are others than those with two; see `lock`."""
-    return (crc32(address.schema.encode()) - 2**31) * 2**32 + number % 2**32
+    return _signed(address.schema) * 2**32 + number % 2**32
 
 
 def version_of(session: Session, address: Address, *, unfinished: bool = False) -> int:
