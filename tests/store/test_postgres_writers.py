@@ -3,9 +3,9 @@
 import asyncio
 import random
 import threading
-from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections import Counter, defaultdict
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -255,3 +255,123 @@ async def test_nobody_writes_while_a_person_is_forgotten(
     await asyncio.gather(first, second, elsewhere)
     acts = postgres.run_in(url.partition("schema=")[2], "SELECT payload FROM effects")
     assert acts == [(b"hello" if forgets_first else b"",)], "all that was there was emptied"
+
+
+@pytest.mark.nightly
+async def test_processes_that_wait_for_each_other_go_on(stores: list[PostgresStore], url: str) -> None:
+    """What is used is entered in one order within a call, but not within a transaction of several."""
+    rows = [UsageEntry(1, channel=name, messages=1) for name in "ab"]
+    both = threading.Barrier(2)
+    times = Counter[int]()
+
+    def work(connection: PostgresConnection, number: int) -> None:
+        times[number] += 1
+        spend(connection, [rows[number]])
+        if times[number] == 1:
+            both.wait()
+        spend(connection, [rows[1 - number]])
+
+    def write(number: int) -> None:
+        connection = PostgresConnection.open(read_address(url))
+        connection.transact(lambda: work(connection, number), writes=True, within=[()])
+        connection.close()
+
+    await asyncio.gather(*(asyncio.to_thread(write, number) for number in (0, 1)))
+    assert sorted(times.values()) == [1, 2], "the server told one of them to give way"
+    assert [(each.channel, each.messages) for each in await stores[0].usage(1, 1, "channel")] == [
+        ("a", 2),
+        ("b", 2),
+    ]
+
+
+ROOMS = [f"room {number}" for number in range(6)]
+MESSAGES = 30  # to each room
+QUOTA = Quota(5, 1_000_000.0, ("buy",))
+
+
+class Crowd:
+    """Stores that hear, answer, and take conversations from each other, all at once.
+
+    Attributes:
+        heard: how many messages were news, in each room.
+        answered: how many messages were, by turns that this says ended well.
+        entered: for how many messages usage was entered.
+        bought: how often a tool was allowed to buy.
+        leases: who had each.
+        seen: what a turn had done when its conversation was taken from whoever was at work in it.
+    """
+
+    def __init__(self, seed: int) -> None:
+        self._chance = random.Random(seed)
+        self.heard = Counter[str]()
+        self.answered = self.entered = self.bought = 0
+        self.leases: defaultdict[tuple[str, int], set[Store]] = defaultdict(set)
+        self.seen: dict[int, list[int]] = {}
+
+    async def hear(self, store: Store) -> None:
+        """Receive all messages, a few at once, as each gateway would."""
+        for number in range(MESSAGES):
+            came = await asyncio.gather(*(store.receive(said(number, room)) for room in ROOMS))
+            self.heard.update(room for room, news in zip(ROOMS, came, strict=True) if news is not None)
+
+    async def answer(self, store: Store) -> None:
+        """Answer in any room until all is answered, sometimes in one where another store is at work."""
+        while self.answered < len(ROOMS) * MESSAGES:
+            room = self._chance.choice(ROOMS)
+            leasing = store.lease(room, take=self._chance.random() < 0.2)
+            loading = store.load(room)  # in the same transaction
+            lease, saved = await asyncio.gather(leasing, loading, return_exceptions=True)
+            try:
+                if isinstance(lease, BaseException) or isinstance(saved, BaseException):
+                    continue
+                self.leases[room, lease].add(store)
+                for turn in saved.unfinished:
+                    self.seen[turn.id] = [effect.sequence for effect in turn.effects]
+                    await self._end(store, turn.id, [message.id for message in turn.messages])
+                ids = tuple(message.id for message in saved.waiting)[: self._chance.randint(1, 3)]
+                if ids:
+                    begun = await store.begin_turn(room, 0, "pixi", ids, lease=lease)
+                    for sequence in range(3):
+                        await store.intend(begun.turn, sequence, "send", "hello")
+                    await self._buy(store, room, begun.turn)
+                    await self._end(store, begun.turn, begun.taken)
+            except StoreOutdated:
+                pass
+
+    async def _buy(self, store: Store, room: str, turn: int) -> None:
+        with suppress(OverQuota):
+            await store.audit_begin(Deed(room, "", turn, "pixi", "7", "buy", "{}", ""), quota=QUOTA)
+            self.bought += 1
+
+    async def _end(self, store: Store, turn: int, ids: Sequence[str]) -> None:
+        spent = [UsageEntry(1, person=str(int(name) % 3), messages=1) for name in ids]
+        ended = await store.end_turn(turn, LINES, "stop", 1, Usage(), spent=spent)
+        self.entered += len(ids)
+        self.answered += ended * len(ids)
+
+
+@pytest.mark.nightly
+async def test_nothing_is_lost_or_done_twice_where_all_write_at_once(
+    stores: list[PostgresStore], postgres: Postgres, url: str
+) -> None:
+    gateways = [await PostgresStore.open(url) for _ in range(2)]
+    crowd = Crowd(18)
+    async with within("all answers"):
+        await asyncio.gather(*map(crowd.hear, gateways), *map(crowd.answer, stores))
+    assert crowd.heard == dict.fromkeys(ROOMS, MESSAGES), "each message is news once"
+    for room in ROOMS:
+        turns = await gateways[0].turns(room, 1_000)
+        messages = await gateways[0].messages_of([turn.id for turn in turns])
+        numbers = [message.number for turn in turns for message in messages[turn.id]]
+        assert numbers == [*range(1, MESSAGES + 1)], "in the order of arrival, and each once"
+        acts = {turn.id: [effect.sequence for effect in turn.effects] for turn in turns}
+        lost = {turn: acts[turn] for turn in crowd.seen if turn in acts}
+        assert lost == {turn: crowd.seen[turn] for turn in lost}, (
+            "a store that lost a conversation acts no more"
+        )
+    assert crowd.seen, "some were taken in the midst"
+    assert max(map(len, crowd.leases.values())) == 1, "each lease is one store's"
+    assert sum(each.messages for each in await gateways[0].usage(1, 1)) == crowd.entered
+    assert crowd.bought == QUOTA.writes
+    for store in gateways:
+        await store.close()
