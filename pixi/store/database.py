@@ -8,8 +8,8 @@ from pixi.core.errors import ConfigError, StoreError
 T = TypeVar("T")
 
 Within = tuple[str | int, ...] | None
-"""The conversations, by address, and those of turns, by number, within which a call changes what others change
-too; None: that may be anything. Processes may write side by side within different conversations."""
+"""What a call changes that others change too, and goes by: conversations, by address, and those of turns, by
+number. None: that may be anything. Processes write side by side where that is different conversations."""
 
 COPYING = "copying"
 """The table that a store has while it is being made as a copy of another; see `pixi.store.copying`."""
@@ -79,8 +79,8 @@ class Connection(Database, Protocol):
     def transact(self, work: Callable[[], T], *, writes: bool, within: Sequence[Within] = (None,)) -> T:
         """Carry out work in one transaction: all of it is kept, or nothing.
 
-        No other process writes meanwhile; or none writes within the same conversations, if it is told of each
-        part of the work what that is `within`.
+        No other process writes meanwhile; or none does within the same conversations, where it is said of
+        each part of the work what that is `within`. A file has one writer in any case.
 
         Work may be carried out again where nothing of it was kept, because the database was lost meanwhile.
         """

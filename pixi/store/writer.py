@@ -116,7 +116,8 @@ class Writer:
         """Have an operation carried out. Its place in the order is taken at once, before it is awaited.
 
         The future is done once it is committed. With `alone` it is in no transaction; with `later` it goes
-        with whatever is asked for next, or by itself after `LATER_SECONDS`.
+        with whatever is asked for next, or by itself after `LATER_SECONDS`. Other processes may write
+        meanwhile what is not `within`.
 
         Raises:
             StoreError: it could not be done, and nothing of it was; from the future.

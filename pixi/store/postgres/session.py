@@ -125,36 +125,25 @@ def connect(address: Address) -> Session:
 def lock(address: Address) -> str:
     """Return the statement that waits until no other process writes in these tables, and holds for a
     transaction."""
-    return f"SELECT pg_advisory_xact_lock({_writers(address)})"
-
-
-def _writers(address: Address) -> str:
-    return f"{APPLICATION}, {_signed(address.schema)}"
-
-
-def _signed(text: str) -> int:
-    """Return a number of 32 bits for a text, as keys of locks are."""
-    return crc32(text.encode()) - 2**31
+    return f"SELECT pg_advisory_xact_lock({APPLICATION}, {_key(address.schema)})"
 
 
 def lock_within(address: Address, conversations: Iterable[str], turns: Iterable[int]) -> str:
-    """Return the statement that waits until no other process writes within these conversations and those of
-    these turns, nor under `lock`, and holds for a transaction."""
-    stripes = ",".join(map(str, sorted({_stripe(conversation) for conversation in conversations})))
-    numbers = ",".join(f"{turn:d}" for turn in sorted(set(turns)))
+    """Return the statements that wait until no other process writes within these conversations and those of
+    these turns, or has all tables, and hold for a transaction."""
+    stripes = {sha256(each.encode("utf-8", "surrogatepass")).digest()[0] for each in conversations}
     return (
-        f"SELECT pg_advisory_xact_lock_shared({_writers(address)});"
-        f" SELECT pg_advisory_xact_lock({_signed(f'conversations of {address.schema}')}, stripe) FROM ("
-        f"SELECT unnest('{{{stripes}}}'::int[]) AS stripe UNION SELECT {_STRIPE} FROM turns"
-        f" WHERE id = ANY ('{{{numbers}}}') ORDER BY stripe) AS stripes"
+        f"SELECT pg_advisory_xact_lock_shared({APPLICATION}, {_key(address.schema)});"
+        f" SELECT pg_advisory_xact_lock({_key(f'conversations of {address.schema}')}, stripe) FROM ("
+        f"SELECT unnest('{{{','.join(map(str, stripes))}}}'::int[]) AS stripe"
+        " UNION SELECT get_byte(sha256(convert_to(conversation, 'UTF8')), 0) FROM turns"
+        f" WHERE id = ANY ('{{{','.join(map(str, turns))}}}') ORDER BY stripe) AS stripes"
     )
 
 
-_STRIPE = "get_byte(sha256(convert_to(conversation, 'UTF8')), 0)"
-
-
-def _stripe(conversation: str) -> int:
-    return sha256(conversation.encode("utf-8", "surrogatepass")).digest()[0]
+def _key(text: str) -> int:
+    """Return a half of a lock's key for a text: 32 bits with a sign."""
+    return crc32(text.encode()) - 2**31
 
 
 def hold_owner(session: Session, address: Address, number: int) -> None:
@@ -174,7 +163,7 @@ def is_owner_held(session: Session, address: Address, number: int) -> bool:
 
 def owner_key(address: Address, number: int) -> int:
     """Return the key of an owner's lock. Locks with one number are others than those with two; see `lock`."""
-    return _signed(address.schema) * 2**32 + number % 2**32
+    return _key(address.schema) * 2**32 + number % 2**32
 
 
 def version_of(session: Session, address: Address, *, unfinished: bool = False) -> int:

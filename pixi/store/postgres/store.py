@@ -1,4 +1,24 @@
-"""The store in a PostgreSQL database, for those who have a server."""
+"""The store in a PostgreSQL database, for those who have a server.
+
+Several processes write at once. Most calls read first, and write by what they found: nobody may change that
+in between. So a transaction begins with its locks, and holds them to its end:
+
+- One is for all tables. It is held alone where a call may touch anything: to forget, to count over several
+  conversations, in tables of addons. It is shared where all calls say which conversations they are `Within`.
+- Then there is one for each of these conversations, or for each of the stripes into which they fall: a server
+  has room for so many locks, whatever a transaction holds. They are taken by their numbers, so that no two
+  transactions wait for each other. A turn stands for its conversation: it is moved to another under the
+  first lock alone.
+
+What calls in different conversations have in common is little:
+
+- Ids of rows. They grow within a conversation. Over all, a lower one may be kept later than a higher one, so
+  nobody may go on from the highest id seen. The numbers by which processes ask for news, the revisions of
+  conversations, are given under the first lock alone.
+- Sums of what was used. Each statement adds to its rows, in one order within a call. Two transactions of
+  several such calls may wait for each other; then the server stops one, and it is carried out again.
+- An owner that died, which anybody may delete. The same holds.
+"""
 
 import asyncio
 import re
@@ -178,13 +198,12 @@ class PostgresConnection:
         ).encode()
 
     def _lock(self, within: Sequence[Within]) -> str:
-        touched = {each for part in within if part is not None for each in part}
         if None in within:
             return lock(self._address)
+        all_parts = {each for part in within if part for each in part}
+        conversations = [self.as_kept(each) for each in all_parts if isinstance(each, str)]
         return lock_within(
-            self._address,
-            [self.as_kept(each) for each in touched if isinstance(each, str)],
-            [each for each in touched if isinstance(each, int)],
+            self._address, conversations, [each for each in all_parts if isinstance(each, int)]
         )
 
     def _was_kept(self) -> bool:
