@@ -94,17 +94,21 @@ class Store:
 
     async def revise(self, conversation: str, message_id: str, text: str) -> bool:
         """Change the text of a message that waits or whose turn is under way; False for any other."""
-        return await self._writer.ask(lambda db: inbox.revise(db, conversation, message_id, text))
+        return await self._writer.ask(
+            lambda db: inbox.revise(db, conversation, message_id, text), within=(conversation,)
+        )
 
     async def withdraw(self, conversation: str, message_id: str) -> bool:
         """Forget the text and pictures of a message that waits or whose turn is under way; False for any
         other."""
-        return await self._writer.ask(lambda db: inbox.withdraw(db, conversation, message_id))
+        return await self._writer.ask(
+            lambda db: inbox.withdraw(db, conversation, message_id), within=(conversation,)
+        )
 
     async def only_hear(self, conversation: str, message_ids: Iterable[str]) -> None:
         """Mark messages that wait, or whose turn is under way, as overheard: nobody answers them."""
         ids = tuple(message_ids)
-        await self._writer.ask(lambda db: inbox.only_hear(db, conversation, ids))
+        await self._writer.ask(lambda db: inbox.only_hear(db, conversation, ids), within=(conversation,))
 
     async def message_id(self, conversation: str, number: int) -> str | None:
         """Return the id of the message of that number."""

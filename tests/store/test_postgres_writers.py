@@ -136,6 +136,10 @@ def begin(at: Place) -> Awaitable[Any]:
     return at.one.begin_turn(at.room, 0, "pixi", ("1",), lease=at.lease)
 
 
+def withdraw(at: Place) -> Awaitable[bool]:
+    return at.two.withdraw(at.room, "1")
+
+
 def act(at: Place) -> Awaitable[None]:
     return at.one.intend(at.turn, 0, "send", "hello")
 
@@ -189,6 +193,10 @@ ORDERS = (
     ),
     Order("a lease, another", False, own, "SELECT owner, number", own_again, [2, 3], (1, 0, 0)),
     Order("a turn, a lease", False, begin, "INSERT INTO turns", own, ["begun", LeaseHeld], (0, 0, 0)),
+    Order("a turn, a withdrawal", False, begin, "INSERT INTO turns", withdraw, ["begun", True], (0, 0, 0)),
+    Order(
+        "a withdrawal, a turn", False, withdraw, "SELECT position, body", begin, [True, "begun"], (0, 0, 0)
+    ),
     Order("a lease, a turn", False, own, OWNED, begin, [2, StoreOutdated], (1, 0, 0)),
     Order("an act, a lease", True, act, CHECKED, take, [None, 2], (0, 1, 0)),
     Order("a lease, an act", True, take, OWNED, act, [2, StoreOutdated], (0, 0, 0)),
@@ -248,8 +256,9 @@ async def test_nobody_writes_while_a_person_is_forgotten(
         first = asyncio.ensure_future(calls[not forgets_first]())
         await hold.reached()
         second = asyncio.ensure_future(calls[forgets_first]())
+        await until(lambda: second.done() or waiting(postgres), "a call that waits")
         elsewhere = asyncio.ensure_future(three.receive(said(2, "elsewhere")))
-        await until(lambda: second.done() or elsewhere.done() or waiting(postgres) == 2)
+        await until(lambda: second.done() or elsewhere.done() or waiting(postgres) == 2, "another that waits")
         assert not second.done()
         assert not elsewhere.done()
     await asyncio.gather(first, second, elsewhere)
@@ -277,7 +286,7 @@ async def test_processes_that_wait_for_each_other_go_on(stores: list[PostgresSto
         connection.close()
 
     await asyncio.gather(*(asyncio.to_thread(write, number) for number in (0, 1)))
-    assert sorted(times.values()) == [1, 2], "the server told one of them to give way"
+    assert sorted(times.values()) == [1, 2], "one gave way, and waited then until the other had ended"
     assert [(each.channel, each.messages) for each in await stores[0].usage(1, 1, "channel")] == [
         ("a", 2),
         ("b", 2),

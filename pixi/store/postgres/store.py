@@ -16,7 +16,7 @@ What calls in different conversations have in common is little:
   nobody may go on from the highest id seen. The numbers by which processes ask for news, the revisions of
   conversations, are given under the first lock alone.
 - Sums of what was used. Each statement adds to its rows, in one order within a call. Two transactions of
-  several such calls may wait for each other; then the server stops one, and it is carried out again.
+  several such calls may wait for each other; then the server stops one, and it is carried out again, alone.
 - An owner that died, which anybody may delete. The same holds.
 """
 
@@ -165,6 +165,8 @@ class PostgresConnection:
                 left -= 1
                 if not left:
                     raise cut.error from None
+                if is_deadlock(cut.error):
+                    within = (None,)
 
     def _attempt(self, work: Callable[[], T], beginning: bytes, *, writes: bool) -> T:
         try:
