@@ -132,12 +132,17 @@ def lock_within(address: Address, conversations: Iterable[str], turns: Iterable[
     """Return the statements that wait until no other process writes within these conversations and those of
     these turns, or has all tables, and hold for a transaction."""
     stripes = {sha256(each.encode("utf-8", "surrogatepass")).digest()[0] for each in conversations}
+    numbers = ",".join(map(str, turns))
+    wanted = f"unnest('{{{','.join(map(str, sorted(stripes)))}}}'::int[]) AS stripe"
+    if numbers:
+        wanted = (
+            f"(SELECT stripe FROM {wanted}"
+            " UNION SELECT get_byte(sha256(convert_to(conversation, 'UTF8')), 0) FROM turns"
+            f" WHERE id = ANY ('{{{numbers}}}') ORDER BY stripe) AS stripes"
+        )
     return (
         f"SELECT pg_advisory_xact_lock_shared({APPLICATION}, {_key(address.schema)});"
-        f" SELECT pg_advisory_xact_lock({_key(f'conversations of {address.schema}')}, stripe) FROM ("
-        f"SELECT unnest('{{{','.join(map(str, stripes))}}}'::int[]) AS stripe"
-        " UNION SELECT get_byte(sha256(convert_to(conversation, 'UTF8')), 0) FROM turns"
-        f" WHERE id = ANY ('{{{','.join(map(str, turns))}}}') ORDER BY stripe) AS stripes"
+        f" SELECT pg_advisory_xact_lock({_key(f'conversations of {address.schema}')}, stripe) FROM {wanted}"
     )
 
 
