@@ -32,8 +32,8 @@ EXECUTE = PostgresConnection.execute
 @pytest.fixture
 def url(postgres: Postgres, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """Where nothing is kept yet, and a transaction may stand still for long."""
-    monkeypatch.setattr(postgres_session, "IDLE_SECONDS", 300.0)
-    monkeypatch.setattr(postgres_session, "LOCK_SECONDS", 300.0)
+    for name in ("IDLE_SECONDS", "LOCK_SECONDS", "SILENT_SECONDS"):
+        monkeypatch.setattr(postgres_session, name, 300.0)
     with postgres.schema() as schema:
         yield postgres.url(schema)
 
