@@ -7,6 +7,10 @@ from pixi.core.errors import ConfigError, StoreError
 
 T = TypeVar("T")
 
+Within = tuple[str | int, ...] | None
+"""What a call changes that others change too, and goes by: conversations, by address, and those of turns, by
+number. None: that may be anything. Processes write side by side where that is different conversations."""
+
 COPYING = "copying"
 """The table that a store has while it is being made as a copy of another; see `pixi.store.copying`."""
 
@@ -72,8 +76,11 @@ class Connection(Database, Protocol):
         """Return True if the owner of that number lives, without waiting."""
         ...
 
-    def transact(self, work: Callable[[], T], *, writes: bool) -> T:
-        """Carry out work in one transaction: all of it is kept, or nothing. One process writes at a time.
+    def transact(self, work: Callable[[], T], *, writes: bool, within: Sequence[Within] = (None,)) -> T:
+        """Carry out work in one transaction: all of it is kept, or nothing.
+
+        No other process writes meanwhile; or none does within the same conversations, where it is said of
+        each part of the work what that is `within`. A file has one writer in any case.
 
         Work may be carried out again where nothing of it was kept, because the database was lost meanwhile.
         """

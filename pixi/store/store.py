@@ -10,7 +10,7 @@ from pixi.core.llm import Line, Usage
 from pixi.core.memory import Memory
 from pixi.core.message import Message
 from pixi.core.spending import Part, Scope, UsageEntry
-from pixi.store.database import Connection
+from pixi.store.database import Connection, Within
 from pixi.store.framing import Framing
 from pixi.store.kept import (
     Alternative,
@@ -90,21 +90,25 @@ class Store:
         Gives it as it was recorded: with its `number`, and with the numbers of those it quotes that the
         conversation knows.
         """
-        return self._writer.ask(Row(inbox.receive, message, 0))
+        return self._writer.ask(Row(inbox.receive, message, 0), within=(message.conversation,))
 
     async def revise(self, conversation: str, message_id: str, text: str) -> bool:
         """Change the text of a message that waits or whose turn is under way; False for any other."""
-        return await self._writer.ask(lambda db: inbox.revise(db, conversation, message_id, text))
+        return await self._writer.ask(
+            lambda db: inbox.revise(db, conversation, message_id, text), within=(conversation,)
+        )
 
     async def withdraw(self, conversation: str, message_id: str) -> bool:
         """Forget the text and pictures of a message that waits or whose turn is under way; False for any
         other."""
-        return await self._writer.ask(lambda db: inbox.withdraw(db, conversation, message_id))
+        return await self._writer.ask(
+            lambda db: inbox.withdraw(db, conversation, message_id), within=(conversation,)
+        )
 
     async def only_hear(self, conversation: str, message_ids: Iterable[str]) -> None:
         """Mark messages that wait, or whose turn is under way, as overheard: nobody answers them."""
         ids = tuple(message_ids)
-        await self._writer.ask(lambda db: inbox.only_hear(db, conversation, ids))
+        await self._writer.ask(lambda db: inbox.only_hear(db, conversation, ids), within=(conversation,))
 
     async def message_id(self, conversation: str, number: int) -> str | None:
         """Return the id of the message of that number."""
@@ -113,14 +117,14 @@ class Store:
     async def unanswered(self, prefix: str, since: float) -> tuple[str, ...]:
         """Return addresses that begin with `prefix` and have a turn that was not ended, or an addressed
         message that waits and was sent at `since` (seconds since the epoch) or later."""
-        return await self._read(lambda db: inbox.unanswered(db, prefix, since))
+        return await self._read(lambda db: inbox.unanswered(db, prefix, since), within=())
 
     def load(self, conversation: str, context_tokens: int | None = None) -> Awaitable[SavedConversation]:
         """Load a conversation; generation 0 and nothing else for a new one.
 
         Of the history only what a model is shown that holds so many tokens; None: all of it.
         """
-        return self._read(lambda db: journal.load(db, conversation, context_tokens))
+        return self._read(lambda db: journal.load(db, conversation, context_tokens), within=(conversation,))
 
     def lease(self, conversation: str, *, take: bool = False) -> Awaitable[int]:
         """Own a conversation; return the number of the lease, which grows whenever the owner changes.
@@ -143,15 +147,17 @@ class Store:
             self._is_owner = True
             return db.transact(lambda: lease(db), writes=True)
 
-        return self._writer.ask(lease) if self._is_owner else self._writer.ask(first, alone=True)
+        if not self._is_owner:
+            return self._writer.ask(first, alone=True)
+        return self._writer.ask(lease, within=(conversation,))
 
     async def release(self, conversation: str) -> None:
         """Give a conversation up, though a turn may be open there: the next owner finishes it."""
-        await self._writer.ask(lambda db: leases.release(db, conversation))
+        await self._writer.ask(lambda db: leases.release(db, conversation), within=(conversation,))
 
     async def owned_elsewhere(self, conversation: str) -> bool:
         """Return True if another store that lives owns a conversation, be it at work or not."""
-        return await self._read(lambda db: leases.owned_elsewhere(db, conversation))
+        return await self._read(lambda db: leases.owned_elsewhere(db, conversation), within=(conversation,))
 
     async def begin_turn(
         self,
@@ -173,14 +179,14 @@ class Store:
         the caller holds of it is to be read again.
         """
         beginning = Beginning(conversation, generation, persona, tuple(message_ids), lease, model, revision)
-        return await self._writer.ask(Row(journal.begin_turns, beginning, 1))
+        return await self._writer.ask(Row(journal.begin_turns, beginning, 1), within=(conversation,))
 
     def plan(self, turn: int, commands: Sequence[Planned]) -> Awaitable[None]:
         """Record commands that closed, before they are performed or wait. A number is recorded once.
 
         They are forgotten when the turn ends. `StoreOutdated` as `intend`.
         """
-        return self._writer.ask(Row(record, Plan(turn, tuple(commands)), 2))
+        return self._writer.ask(Row(record, Plan(turn, tuple(commands)), 2), within=(turn,))
 
     def command_ended(
         self, turn: int, number: int, outcome: CommandOutcome, *, later: bool = False
@@ -189,14 +195,15 @@ class Store:
 
         With `later` it goes on record with whatever is recorded or read next, within a second.
         """
-        return self._writer.ask(Row(record, CommandEnd(turn, number, outcome), 2), later=later)
+        end = CommandEnd(turn, number, outcome)
+        return self._writer.ask(Row(record, end, 2), later=later, within=(turn,))
 
     def mark_turn(self, turn: int, mark: Mark) -> Awaitable[None]:
         """Note how a turn will end; `stopped` also drops what it planned and did not begin.
 
         One that was stopped stays so. `StoreOutdated` as `intend`.
         """
-        return self._writer.ask(lambda db: journal.mark_turn(db, turn, mark))
+        return self._writer.ask(lambda db: journal.mark_turn(db, turn, mark), within=(turn,))
 
     def intend(
         self,
@@ -216,7 +223,7 @@ class Store:
         conversation by now.
         """
         intent = Intent(turn, sequence, kind, payload, target, command, outcome)
-        return self._writer.ask(Row(record, intent, 2))
+        return self._writer.ask(Row(record, intent, 2), within=(turn,))
 
     def settle(
         self,
@@ -233,7 +240,7 @@ class Store:
         its midst: whoever finishes the turn looks for it.
         """
         settlement = Settlement(turn, sequence, outcome, platform_id)
-        return self._writer.ask(Row(record, settlement, 2), later=later)
+        return self._writer.ask(Row(record, settlement, 2), later=later, within=(turn,))
 
     async def end_turn(
         self,
@@ -275,7 +282,7 @@ class Store:
             tuple(again),
             framing,
         )
-        recorded = await self._writer.ask(Row(journal.end_turns, ending, 3))
+        recorded = await self._writer.ask(Row(journal.end_turns, ending, 3), within=(turn,))
         if not recorded:  # acts were recorded after everything was forgotten
             await self._sweep()
         return recorded
@@ -359,7 +366,7 @@ class Store:
 
     async def forgotten(self, revision: int) -> Forgotten:
         """Return the conversations and turns that lost words after that revision, in whichever process."""
-        return await self._read(lambda db: leases.forgotten_since(db, revision))
+        return await self._read(lambda db: leases.forgotten_since(db, revision), within=())
 
     async def people(self, name: str) -> tuple[Known, ...]:
         """Return the people who have this id, or wrote under this name, with how much is kept of them."""
@@ -467,14 +474,14 @@ class Store:
 
     async def used(self, day: int, scope: Scope, name: str, *, since: int | None = None) -> UsageEntry:
         """Add up what a person, a channel or a guild used on a day; `since`: and from that day on."""
-        return await self._read(lambda db: usage_rows.used(db, day, scope, name, since))
+        return await self._read(lambda db: usage_rows.used(db, day, scope, name, since), within=())
 
     async def usage(self, first: int, last: int, *by: Part) -> tuple[UsageEntry, ...]:
         """Add up what was used from one day to another, both included, by these parts and in their order.
 
         Without any part it is one sum.
         """
-        return await self._read(lambda db: usage_rows.usage(db, first, last, by))
+        return await self._read(lambda db: usage_rows.usage(db, first, last, by), within=())
 
     async def notice(self, day: int, scope: Scope, name: str) -> bool:
         """Note that a person, a channel or a guild was told on a day that there is no more for them.
@@ -485,7 +492,7 @@ class Store:
 
     def keep_talk(self, talk: Talk) -> Awaitable[None]:
         """Keep a talk by its address; of one that is kept only `last` is changed, and never lowered."""
-        return self._writer.ask(lambda db: http.keep_talk(db, talk))
+        return self._writer.ask(lambda db: http.keep_talk(db, talk), within=(talk.address,))
 
     async def talks(self, person: str, persona: str, limit: int) -> tuple[Talk, ...]:
         """Return the last talks of a person with a persona ("": with any), the latest first."""
@@ -608,7 +615,7 @@ class Store:
     async def mark(self, watermarks: Mapping[str, int]) -> None:
         """Raise watermarks; a lower one than is kept changes nothing."""
         news = dict(watermarks)  # whoever asks may go on counting in it
-        await self._writer.ask(lambda db: inbox.mark(db, news))
+        await self._writer.ask(lambda db: inbox.mark(db, news), within=tuple(news))
 
     async def remember(self, memory: Memory, *, message_id: str = "") -> tuple[Memory, tuple[Memory, ...]]:
         """Keep a fact; return it with its number, and the facts that it replaces.
@@ -683,8 +690,8 @@ class Store:
         """Finish what was asked and close the file. Calling it twice does no harm."""
         await self._writer.close()
 
-    def _read(self, work: Callable[[Connection], T]) -> Awaitable[T]:
-        return self._writer.ask(work, writes=False)
+    def _read(self, work: Callable[[Connection], T], within: Within = None) -> Awaitable[T]:
+        return self._writer.ask(work, writes=False, within=within)
 
     async def _sweep(self) -> None:
         """Clear what was deleted from the disk too."""

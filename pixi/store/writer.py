@@ -10,7 +10,7 @@ from queue import SimpleQueue
 from typing import Any, Generic, TypeVar
 
 from pixi.core.errors import ConfigError, PixiError, StoreError
-from pixi.store.database import Connection
+from pixi.store.database import Connection, Within
 
 T = TypeVar("T")
 Operation = Callable[[Connection], T]
@@ -55,6 +55,7 @@ class _Call:
     operation: Operation[Any]
     writes: bool
     alone: bool
+    within: Within
     answer: "asyncio.Future[Any]"
 
 
@@ -104,12 +105,19 @@ class Writer:
             raise
 
     def ask(
-        self, operation: Operation[T], *, writes: bool = True, alone: bool = False, later: bool = False
+        self,
+        operation: Operation[T],
+        *,
+        writes: bool = True,
+        alone: bool = False,
+        later: bool = False,
+        within: Within = None,
     ) -> "asyncio.Future[T]":
         """Have an operation carried out. Its place in the order is taken at once, before it is awaited.
 
         The future is done once it is committed. With `alone` it is in no transaction; with `later` it goes
-        with whatever is asked for next, or by itself after `LATER_SECONDS`.
+        with whatever is asked for next, or by itself after `LATER_SECONDS`. Other processes may write
+        meanwhile what is not `within`.
 
         Raises:
             StoreError: it could not be done, and nothing of it was; from the future.
@@ -118,7 +126,7 @@ class Writer:
         if self._closing or self._stopped.done():
             answer.set_exception(StoreError(f"The store {self.name} is closed."))
             return answer
-        self._noted.append(_Call(operation, writes, alone, answer))
+        self._noted.append(_Call(operation, writes, alone, within, answer))
         if later:
             if self._handing_over is None:
                 self._handing_over = self._loop.call_later(LATER_SECONDS, self._hand_over)
@@ -234,7 +242,8 @@ def _carry_out(connection: Connection, batch: list[_Call]) -> list[object]:
         if batch[0].alone:
             return [call.operation(connection) for call in batch]
         writes = any(call.writes for call in batch)
-        return connection.transact(lambda: _results(connection, batch), writes=writes)
+        within = [call.within for call in batch]
+        return connection.transact(lambda: _results(connection, batch), writes=writes, within=within)
     except expected as error:
         failed = _Failed(error if isinstance(error, StoreError) else connection.complaint(error))
         # Waiting for a lock or a server as often as there are calls would take minutes.

@@ -261,14 +261,14 @@ def cut_copy(source: str, target: str, steps: int) -> bool:
         run.look()
         transact, left = other.db.transact, iter(range(steps))
 
-        def cut(work: Callable[[], Any], *, writes: bool) -> Any:
+        def cut(work: Callable[[], Any], *, writes: bool, **within: Any) -> Any:
             def work_and_end() -> Any:
                 done = work()
                 if next(left, None) is None:
                     raise Cut
                 return done
 
-            return transact(work_and_end, writes=writes)
+            return transact(work_and_end, writes=writes, **within)
 
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(other.db, "transact", cut)

@@ -5,7 +5,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import psycopg
 import pytest
@@ -158,9 +158,11 @@ async def test_a_lock_that_somebody_keeps(
         calls = [store.receive(MESSAGE) for _ in range(20)]
         transact, waits = PostgresConnection.transact, []
 
-        def counted(connection: PostgresConnection, work: Callable[[], T], *, writes: bool) -> T:
+        def counted(
+            connection: PostgresConnection, work: Callable[[], T], *, writes: bool, **within: Any
+        ) -> T:
             waits.append(writes)
-            return transact(connection, work, writes=writes)
+            return transact(connection, work, writes=writes, **within)
 
         monkeypatch.setattr(PostgresConnection, "transact", counted)
         told = await asyncio.gather(*calls, return_exceptions=True)

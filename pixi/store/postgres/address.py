@@ -145,6 +145,11 @@ def is_locked(error: psycopg.Error) -> bool:
     return error.sqlstate == "55P03"
 
 
+def is_deadlock(error: psycopg.Error) -> bool:
+    """Return True if two connections waited for each other, and this one was told to give way."""
+    return error.sqlstate == "40P01"
+
+
 def is_not_ready(error: psycopg.Error) -> bool:
     """Return True if the server is about to take connections."""
     return _mend(error) == _NOT_READY

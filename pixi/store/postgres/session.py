@@ -1,8 +1,9 @@
 """A connection to a PostgreSQL server: opened, set up, and the tables brought to the present version."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from hashlib import sha256
 from typing import Any, TypeVar, cast
 from zlib import crc32
 
@@ -124,7 +125,30 @@ def connect(address: Address) -> Session:
 def lock(address: Address) -> str:
     """Return the statement that waits until no other process writes in these tables, and holds for a
     transaction."""
-    return f"SELECT pg_advisory_xact_lock({APPLICATION}, {crc32(address.schema.encode()) - 2**31})"
+    return f"SELECT pg_advisory_xact_lock({APPLICATION}, {_key(address.schema)})"
+
+
+def lock_within(address: Address, conversations: Iterable[str], turns: Iterable[int]) -> str:
+    """Return the statements that wait until no other process writes within these conversations and those of
+    these turns, or has all tables, and hold for a transaction."""
+    stripes = {sha256(each.encode("utf-8", "surrogatepass")).digest()[0] for each in conversations}
+    numbers = ",".join(map(str, turns))
+    wanted = f"unnest('{{{','.join(map(str, sorted(stripes)))}}}'::int[]) AS stripe"
+    if numbers:
+        wanted = (
+            f"(SELECT stripe FROM {wanted}"
+            " UNION SELECT get_byte(sha256(convert_to(conversation, 'UTF8')), 0) FROM turns"
+            f" WHERE id = ANY ('{{{numbers}}}') ORDER BY stripe) AS stripes"
+        )
+    return (
+        f"SELECT pg_advisory_xact_lock_shared({APPLICATION}, {_key(address.schema)});"
+        f" SELECT pg_advisory_xact_lock({_key(f'conversations of {address.schema}')}, stripe) FROM {wanted}"
+    )
+
+
+def _key(text: str) -> int:
+    """Return a half of a lock's key for a text: 32 bits with a sign."""
+    return crc32(text.encode()) - 2**31
 
 
 def hold_owner(session: Session, address: Address, number: int) -> None:
@@ -144,7 +168,7 @@ def is_owner_held(session: Session, address: Address, number: int) -> bool:
 
 def owner_key(address: Address, number: int) -> int:
     """Return the key of an owner's lock. Locks with one number are others than those with two; see `lock`."""
-    return (crc32(address.schema.encode()) - 2**31) * 2**32 + number % 2**32
+    return _key(address.schema) * 2**32 + number % 2**32
 
 
 def version_of(session: Session, address: Address, *, unfinished: bool = False) -> int:

@@ -1,4 +1,24 @@
-"""The store in a PostgreSQL database, for those who have a server."""
+"""The store in a PostgreSQL database, for those who have a server.
+
+Several processes write at once. Most calls read first, and write by what they found: nobody may change that
+in between. So a transaction begins with its locks, and holds them to its end:
+
+- One is for all tables. It is held alone where a call may touch anything: to forget, to count over several
+  conversations, in tables of addons. It is shared where all calls say which conversations they are `Within`.
+- Then there is one for each of these conversations, or for each of the stripes into which they fall: a server
+  has room for so many locks, whatever a transaction holds. They are taken by their numbers, so that no two
+  transactions wait for each other. A turn stands for its conversation: it is moved to another under the
+  first lock alone.
+
+What calls in different conversations have in common is little:
+
+- Ids of rows. They grow within a conversation. Over all, a lower one may be kept later than a higher one, so
+  nobody may go on from the highest id seen. The numbers by which processes ask for news, the revisions of
+  conversations, are given under the first lock alone.
+- Sums of what was used. Each statement adds to its rows, in one order within a call. Two transactions of
+  several such calls may wait for each other; then the server stops one, and it is carried out again, alone.
+- An owner that died, which anybody may delete. The same holds.
+"""
 
 import asyncio
 import re
@@ -11,7 +31,16 @@ from uuid import uuid4
 import psycopg
 
 from pixi.core.errors import StoreError
-from pixi.store.postgres.address import Address, is_locked, is_lost, opening_error, read_address, store_error
+from pixi.store.database import Within
+from pixi.store.postgres.address import (
+    Address,
+    is_deadlock,
+    is_locked,
+    is_lost,
+    opening_error,
+    read_address,
+    store_error,
+)
 from pixi.store.postgres.schema import ID, TABLES, TEXT, without_nul
 from pixi.store.postgres.session import (
     Session,
@@ -20,6 +49,7 @@ from pixi.store.postgres.session import (
     hold_owner,
     is_owner_held,
     lock,
+    lock_within,
     migrate,
     open_session,
     process_of,
@@ -38,7 +68,7 @@ _READING = b"BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY"
 
 
 class _CutOff(Exception):
-    """The connection was lost, and nothing was kept."""
+    """The connection was lost, or two processes waited for each other, and nothing was kept."""
 
     def __init__(self, error: psycopg.Error) -> None:
         self.error = error
@@ -124,25 +154,27 @@ class PostgresConnection:
         """See `Connection.is_alive`."""
         return owner == self.owner or is_owner_held(self._session, self._address, owner)
 
-    def transact(self, work: Callable[[], T], *, writes: bool) -> T:
+    def transact(self, work: Callable[[], T], *, writes: bool, within: Sequence[Within] = (None,)) -> T:
         """See `Connection.transact`."""
         left = _ATTEMPTS
         while True:
             self._reach()
             try:
-                return self._attempt(work, writes=writes)
+                return self._attempt(work, self._beginning(within) if writes else _READING, writes=writes)
             except _CutOff as cut:
                 left -= 1
                 if not left:
                     raise cut.error from None
+                if is_deadlock(cut.error):
+                    within = (None,)
 
-    def _attempt(self, work: Callable[[], T], *, writes: bool) -> T:
+    def _attempt(self, work: Callable[[], T], beginning: bytes, *, writes: bool) -> T:
         try:
-            self._session.execute(self._beginning() if writes else _READING)
+            self._session.execute(beginning)
             done = work()
         except BaseException as error:
             self._roll_back()
-            if isinstance(error, psycopg.Error) and self._is_gone(error):
+            if isinstance(error, psycopg.Error) and (self._is_gone(error) or is_deadlock(error)):
                 raise _CutOff(error) from None
             raise
         try:
@@ -154,18 +186,27 @@ class PostgresConnection:
                 raise _CutOff(error) from None
         return done
 
-    def _beginning(self) -> bytes:
-        """Return the statements that begin a transaction: the lock, and a note of what is written, which is
+    def _beginning(self, within: Sequence[Within]) -> bytes:
+        """Return the statements that begin a transaction: locks, and a note of what is written, which is
         kept or lost with it.
 
         An id of the transaction would not do: after a crash a server may give it to somebody else's.
         """
         self._batch += 1
         return (
-            f"BEGIN; {lock(self._address)};"
+            f"BEGIN ISOLATION LEVEL READ COMMITTED; {self._lock(within)};"
             f" INSERT INTO writers (name, batch) VALUES ('{self._name}', {self._batch})"
             " ON CONFLICT (name) DO UPDATE SET batch = excluded.batch, seen = now()"
         ).encode()
+
+    def _lock(self, within: Sequence[Within]) -> str:
+        if None in within:
+            return lock(self._address)
+        all_parts = {each for part in within if part for each in part}
+        conversations = [self.as_kept(each) for each in all_parts if isinstance(each, str)]
+        return lock_within(
+            self._address, conversations, [each for each in all_parts if isinstance(each, int)]
+        )
 
     def _was_kept(self) -> bool:
         """Return True if the commit that was cut off happened. The lock says that it is over."""

@@ -1,12 +1,13 @@
 """The store in an SQLite file, which is the default."""
 
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import ClassVar, Self, TypeVar
 
 from pixi.core.errors import Reporter, StoreError
+from pixi.store.database import Within
 from pixi.store.sqlite import faults
 from pixi.store.sqlite.damage import identity, open_whole, suspect
 from pixi.store.sqlite.faults import is_busy, is_suspicious, store_error
@@ -66,7 +67,7 @@ class SqliteConnection:
         """See `Connection.is_alive`."""
         return number == self.owner or (self._path is not None and faults.is_held(self._path, number))
 
-    def transact(self, work: Callable[[], T], *, writes: bool) -> T:
+    def transact(self, work: Callable[[], T], *, writes: bool, within: Sequence[Within] = (None,)) -> T:
         """See `Connection.transact`."""
         if writes and self._path is not None and identity(self._path) != self._file:
             raise StoreError(  # what is written to a file without a name is lost at the end

@@ -31,7 +31,7 @@ def _received(db: Connection, messages: list[Message]) -> list[Message | None]:
     """Receive messages of different conversations."""
     messages = [_with_numbers(db, message) if message.quoted else message for message in messages]
     rows = [pack_message(message) for message in messages]
-    # One process writes at a time, so that no other gives the same number away.
+    # No other process writes in these conversations meanwhile, or gives the same number away.
     number = "(SELECT coalesce(max(number), 0) + 1 FROM messages WHERE conversation = ?)"
     recorded = db.execute(
         "INSERT INTO messages (conversation, id, body, author, addressed, sent_at, number)"
