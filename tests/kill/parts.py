@@ -44,6 +44,7 @@ class Parts:
         self._lives = lives
         self._server = server
         self._gone: set[Life] = set()  # those that were ended or killed
+        self._crashing = asyncio.Lock()  # one crash after the other
         self._keeping = [
             asyncio.create_task(self._keep(command, number))
             for command, same in lives.items()
@@ -145,9 +146,10 @@ class Parts:
         )
         if life is None:
             assert self._server is not None
-            await asyncio.to_thread(self._server.stop, "immediate")
-            await asyncio.sleep(away)
-            await asyncio.to_thread(self._server.start)
+            async with self._crashing:
+                await asyncio.to_thread(self._server.stop, "immediate")
+                await asyncio.sleep(away)
+                await asyncio.to_thread(self._server.start)
         elif way.startswith("kill"):
             self._gone.add(life)
             life.kill()
