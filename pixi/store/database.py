@@ -82,7 +82,8 @@ class Connection(Database, Protocol):
         No other process writes meanwhile; or none does within the same conversations, where it is said of
         each part of the work what that is `within`. A file has one writer in any case.
 
-        Work may be carried out again where nothing of it was kept, because the database was lost meanwhile.
+        Work may be carried out again where nothing of it was kept, because the database was lost meanwhile
+        or two processes waited for each other.
         """
         ...
 

@@ -112,7 +112,7 @@ class Store:
 
     async def message_id(self, conversation: str, number: int) -> str | None:
         """Return the id of the message of that number."""
-        return await self._read(lambda db: inbox.message_id(db, conversation, number))
+        return await self._read(lambda db: inbox.message_id(db, conversation, number), within=(conversation,))
 
     async def unanswered(self, prefix: str, since: float) -> tuple[str, ...]:
         """Return addresses that begin with `prefix` and have a turn that was not ended, or an addressed
@@ -593,7 +593,7 @@ class Store:
 
     async def key_of(self, digest: str) -> ApiKey | None:
         """Return the key of that digest; None if there is none, or it was revoked."""
-        return await self._read(lambda db: http.key_of(db, digest))
+        return await self._read(lambda db: http.key_of(db, digest), within=())
 
     async def revoke_key(self, name: str, at: float) -> bool:
         """Revoke a key, at a time in seconds since the epoch; return False if none of that name is in use."""
@@ -601,7 +601,7 @@ class Store:
 
     async def places(self) -> dict[str, ChannelConfig]:
         """Return what people chose, by the channel's address."""
-        return await self._read(inbox.places)
+        return await self._read(inbox.places, within=())
 
     async def set_place(self, address: str, place: ChannelConfig) -> None:
         """Keep what people chose for a channel; the default place is not kept."""
@@ -610,7 +610,7 @@ class Store:
     async def watermarks(self, prefix: str) -> dict[str, int]:
         """Return the last message that was taken note of in each channel, by addresses that begin with
         `prefix`."""
-        return await self._read(lambda db: inbox.watermarks(db, prefix))
+        return await self._read(lambda db: inbox.watermarks(db, prefix), within=())
 
     async def mark(self, watermarks: Mapping[str, int]) -> None:
         """Raise watermarks; a lower one than is kept changes nothing."""
@@ -629,13 +629,13 @@ class Store:
 
     async def memories(self, person: str, persona: str) -> tuple[Memory, ...]:
         """Return the facts that a persona remembers of a person, wherever it was told them, oldest first."""
-        return await self._read(lambda db: memories.memories(db, person, persona))
+        return await self._read(lambda db: memories.memories(db, person, persona), within=())
 
     async def memories_of_guild(
         self, guild: str, persona: str, person: str | None = None
     ) -> tuple[Memory, ...]:
         """Return the facts that a persona was told in a guild, by this person or by anybody, oldest first."""
-        return await self._read(lambda db: memories.memories_of_guild(db, guild, persona, person))
+        return await self._read(lambda db: memories.memories_of_guild(db, guild, persona, person), within=())
 
     async def count_uses(self, ids: Iterable[int]) -> None:
         """Note that these memories came back."""

@@ -113,7 +113,9 @@ def connect(address: Address) -> Session:
         session.execute(
             SQL(
                 "SET client_encoding TO 'UTF8'; SET search_path TO {}; SET lock_timeout TO {};"
-                " SET idle_in_transaction_session_timeout TO {}; SET client_min_messages TO error"
+                " SET idle_in_transaction_session_timeout TO {}; SET client_min_messages TO error;"
+                # A snapshot that is older than the lock would miss what the lock was waited for.
+                " SET default_transaction_isolation TO 'read committed'"
             ).format(Identifier(address.schema), int(LOCK_SECONDS * 1000), int(IDLE_SECONDS * 1000))
         )
     except BaseException:
