@@ -87,6 +87,7 @@ class NotifyBus:
             self._waiting.clear()
             self._size = 0
             self._number += 1  # which nobody will hear
+            self._peers.unheard()
         self._waiting.append(data)
         self._size += len(data)
         self._more.set()
@@ -95,7 +96,7 @@ class NotifyBus:
         """Hear the others until cancelled; `ready` is set when that begins."""
         while True:
             try:
-                async with await AsyncConnection.connect(self._address.conninfo, autocommit=True) as session:
+                async with await self._connected() as session:
                     label = f"{self._address.label} {_KIND} {self._name}"
                     await session.execute("SELECT set_config('application_name', %s, false)", (label,))
                     await session.execute(f"LISTEN {self._channel}".encode())
@@ -168,22 +169,26 @@ class NotifyBus:
         """Look who is gone, until cancelled."""
         while True:
             await asyncio.sleep(LOOK_SECONDS)
-            if not self._peers.others:
+            known = set(self._peers.others)  # whoever comes while the database is asked is not gone
+            if not known:
                 continue
             try:
                 found = await self._run(_THERE, (self._address.label.split(" ")[2], _KIND))
             except DatabaseError:
                 continue
             there = {name for (name,) in found}
-            for name in set(self._peers.others) - there:
+            for name in known - there:
                 self._senders.pop(name, None)
                 self._peers.gone(name)
+
+    async def _connected(self) -> AsyncConnection[Any]:
+        return await AsyncConnection.connect(self._address.conninfo, autocommit=True, client_encoding="UTF8")
 
     async def _run(self, statement: str, values: tuple[object, ...]) -> list[tuple[Any, ...]]:
         async with self._asking:
             try:
                 if self._session is None:
-                    self._session = await AsyncConnection.connect(self._address.conninfo, autocommit=True)
+                    self._session = await self._connected()
                 return await (await self._session.execute(statement.encode(), values)).fetchall()
             except DatabaseError:
                 await self.close()
@@ -211,6 +216,8 @@ async def connected(peers: Peers, url: str) -> AsyncGenerator[None, None]:
     peers.connect(bus.send)
     ready = asyncio.Event()
     tasks = [asyncio.create_task(work) for work in (bus.listen(ready), bus.pass_on(), bus.look())]
+    for task in tasks:
+        task.add_done_callback(_tell_end)
     try:
         try:
             async with asyncio.timeout(_READY_SECONDS):
@@ -221,5 +228,10 @@ async def connected(peers: Peers, url: str) -> AsyncGenerator[None, None]:
     finally:
         for task in tasks:
             task.cancel()
-        await asyncio.wait(tasks)
+        await asyncio.wait(tasks, timeout=_READY_SECONDS)  # a database that is away may hold them up
         await bus.close()
+
+
+def _tell_end(task: asyncio.Task[None]) -> None:
+    if not task.cancelled() and (error := task.exception()) is not None:
+        _log.error("this server hears no others any more, until it is started again", exc_info=error)

@@ -181,7 +181,7 @@ class Feed:
         elif event in _WHOLE and form["id"] == self._grows:
             self._leave_out_pieces()
         elif event == "turn_end":
-            self.ended = form["turn"]
+            self.ended = max(self.ended, form["turn"])  # 0: it ended before it began
 
     def _leave_out_pieces(self) -> None:
         pieces, self._pieces, self._grows = self._pieces, [], ""

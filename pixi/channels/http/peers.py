@@ -31,6 +31,7 @@ from pixi.channels.http.backend import Backend
 from pixi.channels.http.feed import CHANGED, Channels, Feed, FollowedTooSlowly, Form, HttpChannel, Protocol
 from pixi.core.errors import PixiError, StoreError
 from pixi.core.events import Verdict
+from pixi.core.untrusted import without_halves
 
 _log = logging.getLogger("pixi.http")
 
@@ -244,8 +245,8 @@ class Peers:
     def _send(self, message: _Message) -> None:
         try:
             data = msgspec.json.encode(message)
-        except UnicodeEncodeError:  # half of a pair of surrogates, which JSON can hold, and UTF-8 cannot
-            data = json.dumps(msgspec.to_builtins(message)).encode()
+        except UnicodeEncodeError:  # half of a pair of surrogates, which has no UTF-8
+            data = without_halves(json.dumps(msgspec.to_builtins(message), ensure_ascii=False)).encode()
         self._write(data)
 
     def _pass_on(self, address: str, form: Form) -> None:
@@ -277,10 +278,11 @@ class Peers:
     def heard(self, other: str, data: bytes) -> None:
         """Follow a message of another server."""
         try:
-            message = _decode(data)
-        except msgspec.MsgspecError as error:
+            self._heed(other, _decode(data))
+        except (msgspec.MsgspecError, LookupError, TypeError, ValueError, RecursionError) as error:
             _log.warning("a message of another server is not understood; is it of another version? %s", error)
-            return
+
+    def _heed(self, other: str, message: _Message) -> None:
         match message:
             case _Hello():
                 self._forget(other)
@@ -288,8 +290,9 @@ class Peers:
                 self._send(_Here())
                 self._follow_all()
             case _Here():
-                self._others.add(other)
-                self._follow_all()
+                if other not in self._others:
+                    self._others.add(other)
+                    self._follow_all()
             case _Follow():
                 self._followed(other, message)
             case _Leave(talk):
@@ -381,6 +384,11 @@ class Peers:
                 channel.feed.take(CHANGED)
         self._follow_all()  # and so have what is missing of turns under way
 
+    def unheard(self) -> None:
+        """Note that what was said here did not reach the others: tell anew what they need to know."""
+        self.hello()
+        self._follow_all()
+
     def gone(self, other: str) -> None:
         """Note that a server has ended, and take up what it left, unless it comes back soon."""
         self._forget(other)
@@ -388,8 +396,13 @@ class Peers:
 
     async def _take_up(self, other: str) -> None:
         await asyncio.sleep(BACK_SECONDS)
-        if other not in self._others:
-            await self._resume()
+        while other not in self._others:
+            try:
+                await self._resume()
+                break
+            except PixiError as error:  # the database may have gone along with the server
+                _log.warning("what another server left cannot be taken up yet: %s", error)
+            await asyncio.sleep(BACK_SECONDS)
 
     def _forget(self, other: str) -> None:
         self._others.discard(other)

@@ -23,7 +23,7 @@ from pixi.channels.http.peers import Peers
 from pixi.channels.http.recorded import recorded_events
 from pixi.channels.http.visitors import HttpLimits
 from pixi.core.channel import Channel
-from pixi.core.errors import StoreError
+from pixi.core.errors import ChannelElsewhere, StoreError
 from pixi.core.events import (
     PersonSaid,
     TalkChanged,
@@ -457,7 +457,13 @@ class Talks:
         Raises:
             PixiError: it could not be found out what that is.
         """
-        await self._backend.resume(_PREFIX, self.open_channel)
+        await self._backend.resume(_PREFIX, self._open_left)
+
+    async def _open_left(self, address: str) -> Channel:
+        """Return the channel of a talk that is to be taken up, unless another server that lives has it."""
+        if self.peers.others and await self._backend.store.owned_elsewhere(address):
+            raise ChannelElsewhere(f"Another server has the talk {address}.")
+        return self.channels.at(address)
 
     async def open_channel(self, address: str) -> Channel:
         """Return the channel of a talk that an earlier process left."""

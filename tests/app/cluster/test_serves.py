@@ -349,6 +349,18 @@ async def test_a_server_that_ends_amid_a_turn_is_missed_and_another_goes_on(
             await until(told)
 
 
+async def test_a_talk_of_a_server_that_lives_is_left_to_it(url: str) -> None:
+    go_on = asyncio.Event()
+    async with two(url, ["[SEND: one]", go_on]) as (first, second):
+        await heard(first, "hi")
+        async with second.stream(ALL) as events:
+            await up_to(events, "send")
+            async with within("what may be left"):
+                await second.peers._resume()
+            go_on.set()
+            await up_to(events, "turn_end")
+
+
 async def test_a_message_between_servers_that_is_lost_is_noticed(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
