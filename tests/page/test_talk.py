@@ -56,6 +56,13 @@ SCROLL = """async (log) => {
 }"""
 """Scroll up a little; gives by how many pixels the first message that is seen moves after that."""
 
+HELD_TIMEOUTS = """AbortSignal.timeout = (milliseconds) => {
+  const held = new AbortController();
+  setTimeout(() => held.abort(new DOMException("", "TimeoutError")), milliseconds);
+  return held.signal;
+};"""
+"""Signals that come by the page's clock, which a test can hold."""
+
 
 @pytest.fixture(autouse=True)
 def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -218,6 +225,7 @@ async def test_a_server_that_does_not_answer_is_asked_again(tmp_path: Path) -> N
             asked.set()
 
         await page.clock.install()
+        await page.add_init_script(HELD_TIMEOUTS)
         await intercept_once(page, "**/messages?*", never)
         await page.reload()
         await asked.wait()

@@ -1,7 +1,5 @@
 // Requests to the server that this page came from, and the streams of events that it answers with.
 
-const LONGEST_ANSWER = 30_000; // milliseconds: a question that has no answer by then is as good as lost
-
 /** What the server refused, in its own words (RFC 9457). */
 export class Problem extends Error {
   /**
@@ -54,6 +52,7 @@ export async function request(method, path, options = {}) {
   let answer;
   try {
     answer = await fetch(server.origin + path, {
+      signal: method === "GET" ? AbortSignal.timeout(30_000) : undefined,
       ...options,
       method,
       headers: { ...headers(), ...options.headers },
@@ -75,13 +74,11 @@ export async function request(method, path, options = {}) {
  * @param {string} path
  * @param {unknown} [body] sent as JSON
  * @param {Record<string, string>} [more] headers
- * @param {AbortSignal} [signal] gives up
  * @returns {Promise<any>} what the JSON answer holds; null for an empty one
  * @throws {Problem}
  */
-async function exchanged(method, path, body, more = {}, signal) {
+async function exchanged(method, path, body, more = {}) {
   const answer = await request(method, path, {
-    signal,
     headers: body === undefined ? more : { "Content-Type": "application/json", ...more },
     body: body === undefined ? undefined : JSON.stringify(body),
   });
@@ -89,15 +86,7 @@ async function exchanged(method, path, body, more = {}, signal) {
 }
 
 /** @param {string} path */
-export async function get(path) {
-  const silent = new AbortController();
-  const timer = setTimeout(() => silent.abort(new Problem(0, "offline", "")), LONGEST_ANSWER);
-  try {
-    return await exchanged("GET", path, undefined, {}, silent.signal);
-  } finally {
-    clearTimeout(timer);
-  }
-}
+export const get = (path) => exchanged("GET", path);
 /** @param {string} path @param {unknown} [body] @param {Record<string, string>} [more] */
 export const post = (path, body = {}, more = {}) => exchanged("POST", path, body, more);
 /** @param {string} path @param {unknown} [body] */
