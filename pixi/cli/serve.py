@@ -166,9 +166,9 @@ async def serve_http(service: "BotService", settings: "Settings", stack: AsyncEx
         routes=(*service.routes, *studio_routes(service)),
     )
     service.metrics.begin()
-    if (
-        is_postgres(settings.store.url) and sys.platform != "win32"
-    ):  # where the driver cannot wait on the loop
+    # On Windows the driver of PostgreSQL cannot wait on the loop that a server runs on.
+    hears_others = is_postgres(settings.store.url) and sys.platform != "win32"
+    if hears_others:
         from pixi.app.cluster.notify_bus import connected
 
         await stack.enter_async_context(connected(server.peers, settings.store.url))

@@ -129,13 +129,13 @@ class _LeftTurn:
 
     @property
     def _is_late(self) -> bool:
-        """Whether nobody waits for it any more, be it to be done or to be looked for."""
+        """Return True if nobody waits for it any more, be it to be done or to be looked for."""
         too_old = self._answered is not None and self._answered.sent_at < self._young_since
         return too_old or not self._patient
 
     @property
     def _goes_on(self) -> bool:
-        """Whether anything more is done for it."""
+        """Return True if anything more is done for it."""
         wanted = self._answered is not None and self._turn.mark != "stopped"
         return wanted and self._channel is not None and not self._is_late
 
@@ -159,7 +159,7 @@ class _LeftTurn:
         self._turn = next((turn for turn in saved.unfinished if turn.id == self._turn.id), self._turn)
 
     async def _outcome(self, effect: Effect, posted: Sequence[str]) -> tuple[Outcome, str | None]:
-        """What became of an act, once it is done if it was not; `posted` are ids of what came before it."""
+        """Return the outcome of an act, done now if it was not; `posted`: ids of the acts before it."""
         channel = self._channel
         if channel is None or not self._turn.answered:
             return "unknown", None
@@ -347,7 +347,7 @@ class _LeftTurn:
             _log.warning("a reply in %s was cut off and is not gone on with", self._conversation)
 
     def _lines(self) -> tuple[Line, ...]:
-        """What it leaves in the history; nothing where it is to be as if it had not been."""
+        """Return the lines for the history; none if the turn is to be as if it had not been."""
         turn = self._turn
         begun = any(command.outcome == "begun" for command in turn.commands)
         if not turn.answered or not (turn.effects or turn.deeds or turn.mark or begun):
@@ -366,11 +366,11 @@ class _LeftTurn:
 
     @property
     def _deleted(self) -> Message:
-        """What is known of the message that it answers, where that was deleted."""
+        """Return a message in the place of the answered one, which was deleted."""
         return Message(self._turn.answered, self._conversation, Author("", ""), DELETED, 0.0)
 
     def _said(self) -> Iterator[str]:
-        """What was done, in order, as the history holds it; and what may have been done."""
+        """Yield the acts that were done, in order, as the history holds them, and those that may be."""
         others = [effect for effect in self._turn.effects if effect.command is None]
         for command in self._turn.commands:
             acts = self._acts_of(command)
@@ -421,7 +421,7 @@ class _LeftTurn:
 
 
 def _arguments(record: AuditRecord) -> str:
-    """What a tool was given; nothing where that was too long to be kept whole: servers read it as JSON."""
+    """Return a tool's arguments; `{}` if they were too long to be kept whole, since servers read JSON."""
     try:
         json.loads(record.deed.arguments)
     except ValueError:

@@ -178,7 +178,7 @@ class DirectoryDatabase:
 
     @property
     def embedding_trouble(self) -> str:
-        """Why meanings could not be had for all that was read, for the operator; "" where they could."""
+        """Return the reason why not all passages have meanings, for the operator; "" if all have."""
         return self._embedding.vectors.trouble if self._embedding else ""
 
     async def refresh(self) -> None:

@@ -232,7 +232,7 @@ def _answers(connection: Connection, batch: list[_Call]) -> list[tuple["asyncio.
 
 
 def _carry_out(connection: Connection, batch: list[_Call]) -> list[object]:
-    """What came of each call: its result, or `_Failed`.
+    """Carry out calls; return the result of each, or `_Failed`.
 
     Should one fail, all are undone and carried out again one by one, so that only the faulty one fails.
     """

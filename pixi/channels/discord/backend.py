@@ -101,7 +101,7 @@ class BotBackend(Protocol):
 
     @property
     def rules(self) -> Rules:
-        """What the operator decided."""
+        """Return the rules that the operator decided."""
 
     @property
     def personas(self) -> Mapping[str, Persona]:

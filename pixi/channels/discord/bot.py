@@ -82,7 +82,7 @@ class Bot:
 
     @property
     def connected(self) -> bool:
-        """Whether Discord is heard, by one shard at least."""
+        """Return True if Discord is heard, by one shard at least."""
         client = self._client
         return (
             client is not None

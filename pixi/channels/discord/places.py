@@ -170,6 +170,6 @@ def _audience(channel: "MessageableChannel") -> Audience:
 
 
 def _is_open(channel: discord.abc.GuildChannel) -> bool:
-    """Whether every member of the guild sees it. Channels hold what their categories decide themselves."""
+    """Return True if every member of the guild sees it. Channels hold what their categories decide."""
     everyone: discord.Role | None = channel.guild.default_role
     return everyone is not None and channel.permissions_for(everyone).view_channel

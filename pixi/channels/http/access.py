@@ -155,7 +155,7 @@ class Principal:
 
     @property
     def is_visitor(self) -> bool:
-        """Whether nobody vouches for them."""
+        """Return True if nobody vouches for them."""
         return self.id.startswith(VISITOR)
 
     def may(self, scope: str) -> bool:

@@ -123,7 +123,7 @@ class Feed:
 
     @property
     def idle(self) -> bool:
-        """Whether nothing is under way, or about to be."""
+        """Return True if nothing is under way, or about to be."""
         return self.turn == 0 and self.waiting == 0
 
     def push(self, event: TurnEvent) -> None:

@@ -82,7 +82,7 @@ class Sniffer:
 
     @property
     def media_type(self) -> str:
-        """What it is, once all of it has come."""
+        """Return the media type, once the whole file has come."""
         begin = self._begin
         if begin.startswith(b"\x89PNG\r\n\x1a\n"):
             return "image/png"

@@ -92,19 +92,19 @@ class _Answer(Struct, tag="answer"):
     ask: str
 
 
-class _Told(Struct, tag="told"):
+class _Result(Struct, tag="told"):
     """What came of a message with an `ask`."""
 
     ask: str
     done: bool
 
 
-_Message = _Hello | _Here | _Follow | _Leave | _Events | _Stop | _Answer | _Told
+_Message = _Hello | _Here | _Follow | _Leave | _Events | _Stop | _Answer | _Result
 
 _decode = msgspec.json.Decoder(_Message).decode
 
 
-class _Asked:
+class _Request:
     """A question to other servers, until one has done what was asked for, or none of them can."""
 
     def __init__(self, others: Collection[str]) -> None:
@@ -134,7 +134,7 @@ class Peers:
         self._others: set[str] = set()
         self._followed_by: dict[str, set[str]] = {}  # by the address of a talk
         self._turns_of: dict[str, str] = {}  # which server takes the turn that is followed here, by address
-        self._asked: dict[str, _Asked] = {}
+        self._asked: dict[str, _Request] = {}
         self._beside: set[asyncio.Task[None]] = set()
 
     @property
@@ -230,7 +230,7 @@ class Peers:
     async def _ask(self, message: Callable[[str], _Message]) -> bool:
         """Ask the others; returns True as soon as one has done it, False if none can or answers in time."""
         ask = secrets.token_hex(8)
-        asked = self._asked[ask] = _Asked(self._others)
+        asked = self._asked[ask] = _Request(self._others)
         self._send(message(ask))
         try:
             async with asyncio.timeout(ASK_SECONDS):
@@ -299,7 +299,7 @@ class Peers:
                 self._left(other, talk)
             case _Events():
                 self._take(other, message)
-            case _Told(ask, done):
+            case _Result(ask, done):
                 if ask in self._asked:
                     self._asked[ask].told(other, done)
             case _Stop() | _Answer():
@@ -314,7 +314,7 @@ class Peers:
                 under_way = True
                 self._send(_Events(talk, forms, channel.protocol, so_far=True))
         if message.ask:
-            self._send(_Told(message.ask, under_way))
+            self._send(_Result(message.ask, under_way))
 
     def _left(self, other: str, talk: str) -> None:
         others = self._followed_by.get(talk, set())
@@ -356,14 +356,14 @@ class Peers:
                     done = await self._backend.engine.stop(talk)
             case _Answer(_, question, person, verdict):
                 done = channel is not None and channel.answer(question, person, verdict)
-        self._send(_Told(message.ask, done))
+        self._send(_Result(message.ask, done))
 
     def _do_beside(self, work: Awaitable[None]) -> asyncio.Task[None]:
         async def done() -> None:
             try:
                 await work
             except PixiError as error:
-                _log.warning("what another server asked for could not be done: %s", error)
+                _log.warning("something between servers could not be done: %s", error)
 
         task = asyncio.get_running_loop().create_task(done())
         self._beside.add(task)

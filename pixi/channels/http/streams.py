@@ -112,7 +112,7 @@ def answer_by_rule(task: Task, last: str, *, as_json: bool = False) -> str:
 
 
 def _asks(text: str) -> bool:
-    """Whether a request for JSON is one about a talk, not a person's own wish."""
+    """Return True if a request for JSON is one about a talk, not a person's own wish."""
     return bool(_HISTORY.search(text) or re.search(r"\b(?:conversation|chat history)\b", text, re.IGNORECASE))
 
 

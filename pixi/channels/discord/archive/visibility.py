@@ -209,7 +209,7 @@ class Visibility:
         return found.name if everybody or self._shown.get(channel_id) else None
 
     async def _is_ours(self, thread: ChannelOrThread, channel: discord.abc.GuildChannel) -> bool:
-        """Whether they ask in that private thread: elsewhere others read along, who were not added to it."""
+        """Return True if they ask in that private thread. Elsewhere others read along, who were not added."""
         if thread.id != self.here.id:
             return False
         try:
@@ -250,7 +250,7 @@ class Visibility:
     async def _reads_as_well(
         self, person: int, here: discord.abc.GuildChannel, channel: discord.abc.GuildChannel
     ) -> bool:
-        """Whether somebody whom an overwrite names may read the channel, or does not see this one."""
+        """Return True if somebody whom an overwrite names may read the channel, or does not see this one."""
         try:
             member = await self._member(person)
         except ChannelError as error:

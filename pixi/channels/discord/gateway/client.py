@@ -96,7 +96,7 @@ class Client(discord.AutoShardedClient):
         _log.error("%s broke", event_method, exc_info=True)
 
     async def application_info(self) -> discord.AppInfo:
-        """What the server knows of the application; of a server that has no such thing, the bot's user."""
+        """Return the application as the server knows it; without applications, the bot's user."""
         try:
             async with asyncio.timeout(_FOR_APPLICATION):
                 return await super().application_info()

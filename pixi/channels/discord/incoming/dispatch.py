@@ -66,7 +66,7 @@ class ChannelQueues:
 
     @property
     def idle(self) -> bool:
-        """Whether nothing is being done, and nothing waits."""
+        """Return True if nothing is being done, and nothing waits."""
         return not self._tasks
 
     def is_busy(self, channel_id: int) -> bool:

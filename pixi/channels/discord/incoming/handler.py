@@ -159,7 +159,7 @@ def _closes(text: str, end: int) -> bool:
 
 
 def _binds(character: str) -> bool:
-    """Whether a character makes one word with a letter beside it."""
+    """Return True if a character makes one word with a letter beside it."""
     if not (character.isalnum() or character == "_" or unicodedata.category(character).startswith("M")):
         return False
     code = ord(character)

@@ -96,7 +96,7 @@ class DiscordChannel(Channel):
 
     @property
     def venue(self) -> Venue:
-        """Where it is, and who reads it."""
+        """Return the kind of place, and who reads along."""
         return venue_of(self.target)
 
     @property
@@ -110,7 +110,7 @@ class DiscordChannel(Channel):
 
     @property
     def archive(self) -> Archive | None:
-        """What was written in the server, while the rules let it be read; a direct message has none."""
+        """Return the server's earlier messages, while the rules allow that; None in a direct message."""
         return self._context.archives.of(self.target) if self._context.backend.rules.read_history else None
 
     async def rights(self, person: str) -> Rights:
@@ -198,7 +198,7 @@ class DiscordChannel(Channel):
 
     @property
     def _by_webhook(self) -> bool:
-        """Whether personas speak by webhooks, which need none of the bot's permissions."""
+        """Return True if personas speak by webhooks, which need none of the bot's permissions."""
         return self._context.backend.rules.faces == "webhook"
 
     def _may_post(self, what: str) -> bool:

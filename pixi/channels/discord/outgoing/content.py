@@ -60,7 +60,7 @@ class MessageContent:
 
     @property
     def is_text(self) -> bool:
-        """Whether the text is all that there is, so that the message can be known by it."""
+        """Return True if the text is all that there is, so that the message can be known by it."""
         return all(each is None for each in (self.embed, self.file, self.view, self.sticker))
 
     def parts(self) -> _Parts:

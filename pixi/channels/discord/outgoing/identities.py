@@ -153,7 +153,7 @@ class Webhooks:
         self._noted: set[int] = set()
 
     async def identity(self, channel: "MessageableChannel", persona: str) -> WebhookIdentity | None:
-        """How a persona speaks there by a webhook; None where it cannot, of which the log tells once."""
+        """Return the webhook identity of a persona there; None if there is none, which the log tells once."""
         thread = channel.id if isinstance(channel, discord.Thread) else None
         parent = channel.parent if isinstance(channel, discord.Thread) else channel
         shown = self._backend.personas.get(persona)

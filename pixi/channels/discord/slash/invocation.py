@@ -80,7 +80,7 @@ class Invocation:
 
     @property
     def requester(self) -> Requester:
-        """Who used it."""
+        """Return the person who used the command."""
         return requester_of(self.interaction)
 
     @property
@@ -110,7 +110,7 @@ class Invocation:
 
     @property
     def payer(self) -> UsageScope:
-        """Who pays for what is used, and where."""
+        """Return the person and place that pay for the use."""
         person, channel = str(self.interaction.user.id), self.interaction.channel
         return UsageScope(person) if channel is None else payer_in(channel, person)
 
@@ -126,7 +126,7 @@ class Invocation:
 
     @property
     def may_see_all(self) -> bool:
-        """Whether they are one of the settings' admins, who govern the bot everywhere."""
+        """Return True if they are one of the settings' admins, who govern the bot everywhere."""
         return self.requester.user in self.backend.rules.admins and is_admin(
             self.backend.rules, self.requester
         )

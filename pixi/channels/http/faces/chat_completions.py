@@ -208,7 +208,7 @@ class ChatCompletionStream:
 
     @property
     def cut(self) -> bool:
-        """Whether the text has ended by a stop string or `max_tokens`: the turn may be stopped."""
+        """Return True if the text has ended by a stop string or `max_tokens`: the turn may be stopped."""
         return bool(self._speech.cut)
 
     def feed(self, event: Mapping[str, Any]) -> bytes:
@@ -358,7 +358,7 @@ def _url(link: object) -> str:
 
 
 def _overlap(text: str, stop: str) -> int:
-    """How many characters at the end of `text` begin `stop`."""
+    """Count the characters at the end of `text` that begin `stop`."""
     return next((n for n in range(min(len(text), len(stop) - 1), 0, -1) if text.endswith(stop[:n])), 0)
 
 
