@@ -1,5 +1,6 @@
 """docs/hosting.md and deploy/ hold together: the sums are right, and the files name what there is."""
 
+import argparse
 import configparser
 import re
 import tomllib
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
+from pixi.cli import frame
 from pixi.cli.exits import USAGE
 from pixi.cli.frame import SUBCOMMANDS
 from pixi.core.llm import Usage
@@ -76,7 +78,7 @@ def test_compose_names_files_and_variables_that_there_are() -> None:
     profiles = {each for service in compose["services"].values() for each in service.get("profiles", ())}
     assert {match for line in code(PAGE) for match in re.findall(r"--profile (\w+)", line)} == profiles
     for host in re.findall(r"://(?:\w+:\w+@)?(\w+):\d", read("env.example")):
-        assert host in compose["services"]
+        assert host in compose["services"] | yaml.safe_load(read("compose.cluster.yaml"))["services"]
 
 
 @pytest.mark.parametrize("profile", ["ollama", "postgres"])
@@ -99,13 +101,40 @@ def test_the_unit_starts_what_there_is_and_knows_its_exit_codes() -> None:
     assert unit["Service"]["ReadWritePaths"] == unit["Service"]["WorkingDirectory"]
 
 
-def test_the_parts_of_a_cluster_are_subcommands_and_get_what_they_need() -> None:
+def test_the_parts_of_a_cluster_are_subcommands_and_get_what_they_need(tmp_path: Path) -> None:
     compose: Any = yaml.safe_load(read("compose.cluster.yaml"))
     services = compose["services"]
-    assert [services[name]["command"] for name in ("gateway", "worker")] == [["gateway"], ["worker"]]
-    assert {"gateway", "worker"} <= set(SUBCOMMANDS)
+    parts = {name: service for name, service in services.items() if "command" in service}
+    assert parts.keys() == {"gateway", "worker", "serve"}
+    for name, service in parts.items():
+        command, *flags = service["command"]
+        parser = argparse.ArgumentParser(exit_on_error=False)
+        frame.load(command).configure(parser)
+        parser.parse_args(flags)
+        assert command == name
+        assert load(
+            environ={key: str(value) for key, value in service["environment"].items()}, folder=tmp_path
+        ).sources
+        extras = set(service["build"]["args"]["EXTRAS"].split(","))
+        assert {"cluster", "speed", "otel"} <= extras <= EXTRAS
     assert services["worker"]["deploy"]["replicas"] == 2
     offered = set(re.findall(r"^(?:# )?(\w+)=", read("env.example"), re.MULTILINE))
     assert set(re.findall(r"\$\{(\w+)", read("compose.cluster.yaml"))) <= offered
-    extras = re.findall(r"^ARG EXTRAS=(\S+)", read("Dockerfile"), re.MULTILINE)[0].split(",")
-    assert {"cluster", "speed"} <= set(extras) <= EXTRAS
+
+
+def test_the_collector_finds_every_part_and_is_found() -> None:
+    services = yaml.safe_load(read("compose.cluster.yaml"))["services"]
+    collector: Any = yaml.safe_load(read("otel-collector.yaml"))
+    (scraped,) = collector["receivers"]["prometheus"]["config"]["scrape_configs"]
+    (found,) = scraped["dns_sd_configs"]
+    parts = [name for name, service in services.items() if "command" in service]
+    assert found["names"] == parts
+    assert {services[name]["environment"]["PIXI_MONITORING__PORT"] for name in parts} == {found["port"]}
+    host, port = re.findall(
+        r"^# OTEL_EXPORTER_OTLP_ENDPOINT=http://(\w+):(\d+)$", read("env.example"), re.MULTILINE
+    )[0]
+    assert host in services
+    assert collector["receivers"]["otlp"]["protocols"]["http"]["endpoint"].endswith(f":{port}")
+    for pipeline in collector["service"]["pipelines"].values():
+        for kind in ("receivers", "processors", "exporters"):
+            assert set(pipeline[kind]) <= collector[kind].keys()
