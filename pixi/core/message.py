@@ -171,16 +171,15 @@ class Abilities:
 
 
 def on_record(picture: Picture, said: str) -> str:
-    """Write what is kept of an act that shows a picture: its addresses, and the command that showed it."""
-    addresses = f"{picture.link} {picture.address}" if picture.address else picture.link
-    return f"{addresses}\n{said}"
+    """Write what is kept of an act that shows a picture: where it is, its service, and the command."""
+    return f"{picture.link} {picture.address} {picture.service}".rstrip() + f"\n{said}"
 
 
 def from_record(kept: str) -> tuple[Picture, str]:
     """The picture without its file, and the command, of what was kept. Its words are not told apart."""
-    addresses, _, said = kept.partition("\n")
-    link, _, address = addresses.partition(" ")
-    return Picture(said, link, address=address), said
+    first, _, said = kept.partition("\n")
+    link, address, service = (*first.split(" ", 2), "", "")[:3]
+    return Picture(said, link, service, address=address), said
 
 
 _LONGEST_TITLE, _LONGEST_TEXT = 256, 4_000

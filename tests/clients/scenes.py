@@ -63,7 +63,15 @@ _ACTS: Mapping[str, tuple[TurnEvent, ...]] = {
     "things": (
         Sent("look", "7.0"),
         Shown(_SPOT, "7.t1"),
-        Pictured(Picture("a wave", "https://pictures.example/wave.gif"), "7.1"),
+        Pictured(
+            Picture(
+                "a wave",
+                "https://pictures.example/page",
+                "Waves",
+                address="https://pictures.example/wave.gif",
+            ),
+            "7.1",
+        ),
         Performed("wave", "at Mo", "7.2"),
         Sourced((Cited("https://x.example/", "All of <it>"), Cited("https://y.example/", ""))),
         TurnEnded("stop", 1, _USAGE),

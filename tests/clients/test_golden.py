@@ -20,22 +20,19 @@ def test_a_stream_is_as_it_was(face: str, scene: str) -> None:
 
 
 @pytest.mark.parametrize(("face", "scene"), BOTH)
-def test_wherever_it_is_cut_what_came_is_whole_frames_and_no_end(face: str, scene: str) -> None:
+def test_wherever_it_is_cut_what_came_are_whole_frames_and_no_end(face: str, scene: str) -> None:
     kept, end = stream_path(face, scene).read_bytes(), KEPT[face].end
     assert b"\r" not in kept
-    assert kept.endswith(b"\n\n")
-    whole = kept.find(end) if end in kept else len(kept)
-    frames = 0
-    for cut in range(len(kept) + 1):
-        *came, rest = kept[:cut].split(b"\n\n")
-        assert b"\n\n" not in rest
-        if len(came) > frames:
-            frames = len(came)
-            (data,) = [line for line in came[-1].split(b"\n") if line.startswith(b"data: ")]
-            text = data.removeprefix(b"data: ").decode()
-            assert text == "[DONE]" or isinstance(json.loads(text), dict)
-        assert (end in kept[:cut]) == (cut >= whole + len(end))
-    assert frames
+    *frames, rest = kept.split(b"\n\n")
+    assert not rest
+    for frame in frames:
+        (data,) = [line for line in frame.split(b"\n") if line.startswith(b"data: ")]
+        text = data.removeprefix(b"data: ").decode()
+        assert text == "[DONE]" or isinstance(json.loads(text), dict)
+    told = [frame for frame in frames if frame != b"data: [DONE]"]
+    ends = [number for number, frame in enumerate(told, 1) if end in frame]
+    last = len(told) - (face == "openai")  # there the usage comes behind
+    assert ends == [last] or (scene in FAILED and not ends)
 
 
 @pytest.mark.nightly

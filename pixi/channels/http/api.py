@@ -61,7 +61,7 @@ from pixi.channels.http.requests import (
     wrong_field,
 )
 from pixi.channels.http.streams import Events, Face, Told, read_body, write_stream
-from pixi.channels.http.talks import Instead, TalkAddress, Talks, id_with_run
+from pixi.channels.http.talks import KEYED, Instead, TalkAddress, Talks, id_with_run
 from pixi.channels.http.visitors import HttpLimits, Visitors, network_of
 from pixi.core.message import words_of
 from pixi.core.persona import Persona
@@ -121,9 +121,14 @@ class Api:
         Raises:
             Problem: they are not let in, or asked too often.
         """
-        principal = await self._access.identify(
-            request.headers, request.remote, user_id=user_id, user_name=user_name
-        )
+        try:
+            principal = await self._access.identify(
+                request.headers, request.remote, user_id=user_id, user_name=user_name
+            )
+        except Problem as problem:
+            if problem.status == 401 and bearer_of(request.headers):
+                self._limits.refused(self._network(request))
+            raise
         principal.require(scope)
         if principal.is_visitor:
             principal = replace(principal, network=self._network(request))
@@ -200,7 +205,7 @@ class Api:
             raise wrong_field("/conversation", "Name the conversation in which that message stands.")
         streams = _STREAM in request.headers.get("Accept", "")
         key = key_of(request)
-        message_id = f"idem:{joint_digest(principal.id, key)}" if key else uuid.uuid4().hex
+        message_id = f"{KEYED}{joint_digest(principal.id, key)}" if key else uuid.uuid4().hex
         name = asked.conversation or (joint_digest("talk", message_id) if key else uuid.uuid4().hex)
         place = TalkAddress(principal, self._persona(principal, asked.persona), name)
         replaces = None
@@ -213,7 +218,7 @@ class Api:
             mark = self._talks.channels.at(place.address).feed.mark_of(reply.place)
             return json_answer(SaidAnswer(name, message_id, mark), status=202)
         if streams:
-            face = NativeStream(tools=self._rules.show_tools)
+            face = NativeStream(tools=self._rules.show_tools, resumable=not reply.over)
             return await write_stream(
                 request, face, reply.events(resumes=True), self._told(place, are_adaptive)
             )
@@ -290,7 +295,7 @@ class Api:
             events = reply.events(pauses=True)
         tools, notes = self._rules.show_tools, self._shows_notes(principal)
         face = ag_ui.AgUiStream(asked.threadId, asked.runId, tools=tools, notes=notes)
-        return await write_stream(request, face, events)
+        return await write_stream(request, face, events, self._told(place, are_adaptive=False))
 
     async def _branched(
         self, place: TalkAddress, client_id: str, message_id: str, seen: Collection[str]

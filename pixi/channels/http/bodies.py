@@ -79,7 +79,9 @@ class ChatAnswer(Struct):
     Attributes:
         response, text: its messages, parted by blank lines; both hold the same.
         richContent: its last card.
-        messages, cards, reactions: what it did, in order; a card as in the event of that name.
+        messages, cards, pictures, reactions: what it did, in order; cards and pictures as in the events of
+            those names.
+        sources: what it read for that, as in the event of that name.
         conversation: the name of the talk, to go on with it.
         turn: the number of the turn; 0 where there was none.
         finish: how it ended, as in the event `turn_end`.
@@ -92,7 +94,9 @@ class ChatAnswer(Struct):
     richContent: RichContent | None
     messages: list[ShownMessage]
     cards: list[dict[str, Any]]
+    pictures: list[dict[str, Any]]
     reactions: list[ShownReaction]
+    sources: list[dict[str, Any]]
     conversation: str
     turn: int
     finish: str

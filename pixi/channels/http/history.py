@@ -41,15 +41,12 @@ from pixi.channels.http.faces.messages import adaptive
 from pixi.channels.http.faces.native import NativeStream
 from pixi.channels.http.feed import SILENCE, Feed, Form
 from pixi.channels.http.pictures import OfMessage, ShownPictures
-from pixi.channels.http.recorded import acts_of, messages_reacted_to
+from pixi.channels.http.recorded import acts_of, messages_reacted_to, sources_of
 from pixi.channels.http.requests import decoded, json_answer, queried
 from pixi.channels.http.streams import read_body, write_stream
 from pixi.channels.http.talks import TalkAddress, Talks
 from pixi.core.events import Pictured, Reacted, Sent, Shown, to_json
-from pixi.core.language import NOTE
-from pixi.core.llm import AssistantLine, sources_in
 from pixi.core.message import Message, card_json, carried_by, words_of
-from pixi.core.reading import read_again
 from pixi.core.spending import UsageEntry, UsageScope
 from pixi.store.kept import Alternative, TurnRecord
 
@@ -311,9 +308,8 @@ class _Told:
     def turn(self, record: TurnRecord, messages: Sequence[Message], earlier: Mapping[int, str]) -> None:
         """Tell of a turn, and of the messages that it answered."""
         edits, answers = self.siblings.get(record.id, ([], []))
-        self.turns.append(
-            ToldTurn(record.id, record.began, record.finish or "", [*_sources(record)], siblings=answers)
-        )
+        sources = [CitedPage(each.title, each.url) for each in sources_of(record)]
+        self.turns.append(ToldTurn(record.id, record.began, record.finish or "", sources, siblings=answers))
         for message in messages:
             self.person(message, record.id, edits)
         for event in acts_of(record, messages[-1].id if messages else "", earlier):
@@ -362,18 +358,6 @@ class _Told:
     def _add(self, told: TalkMessage) -> None:
         self._known[told.id] = told
         self.messages.append(told)
-
-
-def _sources(record: TurnRecord) -> Iterable[CitedPage]:
-    """The pages that a reply rests on, as its notes tell."""
-    notes = [
-        command.argument
-        for line in record.lines
-        if isinstance(line, AssistantLine)
-        for command in read_again(line.text, {NOTE: ()})
-        if command.name == NOTE
-    ]
-    return (CitedPage(each.title, each.url) for each in sources_in(notes))
 
 
 def _sum(spent: UsageEntry) -> Sum:

@@ -3,8 +3,9 @@
 Only signatures by a key pair are taken: whoever has the public keys can check a token and make none. The key
 is told by its `kid`, and must stand among the keys of the settings; what a token says of keys of its own
 (`jwk`, `jku`, `x5u`) is not looked at. The issuer's keys come from a file or an https address. They are read
-when the first token comes, and again when one names a key that is not known, once a minute at most. Anybody
-can make up such a token, so those of known keys do not wait for that.
+when the first token comes, again after an hour (a key that the issuer took back ends then), and when a token
+names a key that is not known, once a minute at most. Anybody can make up such a token, so those of known keys
+do not wait for that.
 
 Open WebUI signs whom it speaks for with a secret that both know (HS256). Its token tells that and lets nobody
 in: it counts beside a key with the scope `chat:on-behalf`.
@@ -26,6 +27,7 @@ _ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "E
 _LONGEST_KEYS = 256 * 1024  # bytes
 _FETCH_SECONDS = 5.0
 _AGAIN_SECONDS = 60.0
+_GOOD_SECONDS = 3_600.0
 _AFTER_FAILURE_SECONDS = 10.0
 _LEEWAY = 30  # seconds that the clocks of two machines may differ
 
@@ -64,6 +66,7 @@ class HostTokens:
         self._clock = clock
         self._keys: Mapping[str, Any] = {}
         self._due = clock()  # when the keys may be read next
+        self._old = clock()  # when they are to be
         self._reading = asyncio.Lock()
 
     async def verified(self, token: str) -> Mapping[str, Any]:
@@ -97,17 +100,25 @@ class HostTokens:
         return claims
 
     async def _key(self, name: str) -> Any:
-        if name not in self._keys:
+        if self._is_missing(name):
             async with self._reading:
-                if name not in self._keys and self._clock() >= self._due:
+                if self._is_missing(name) and self._clock() >= self._due:
                     self._due = self._clock() + _AFTER_FAILURE_SECONDS
-                    self._keys = await self._read()
-                    self._due = self._clock() + _AGAIN_SECONDS
+                    try:
+                        self._keys = await self._read()
+                        self._due = self._clock() + _AGAIN_SECONDS
+                        self._old = self._clock() + _GOOD_SECONDS
+                    except Problem:
+                        if name not in self._keys:  # else it stays good until the issuer can be asked
+                            raise
         if not self._keys:
             raise _no_keys()
         if name not in self._keys:
             raise _refused("it was signed with a key that is not among those of the issuer")
         return self._keys[name]
+
+    def _is_missing(self, name: str) -> bool:
+        return name not in self._keys or self._clock() >= self._old
 
     async def _read(self) -> Mapping[str, Any]:
         import json
@@ -120,9 +131,12 @@ class HostTokens:
             else:
                 data = await asyncio.to_thread(Path(self._place).read_bytes)
             found = jwt.PyJWKSet.from_dict(json.loads(data))
-        except (OSError, ValueError, aiohttp.ClientError, TimeoutError, jwt.PyJWTError) as error:
+        except (OSError, aiohttp.ClientError, TimeoutError, jwt.PyJWTError) as error:
             raise _no_keys() from error
-        return {str(key.key_id or ""): key for key in found.keys}
+        except (ValueError, TypeError, AttributeError, RecursionError) as error:  # no JSON, or no JWKS
+            raise _no_keys() from error
+        signing = (key for key in found.keys if key.public_key_use != "enc" and hasattr(key.key, "verify"))
+        return {str(key.key_id or ""): key for key in signing}
 
 
 class ForwardedUsers:

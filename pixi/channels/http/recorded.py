@@ -1,18 +1,32 @@
 """The events of a turn that is over, as the record tells them.
 
-They are the same that a client saw while the turn went on, but for the pieces of its messages, its notes and
-its tools.
+They are the same that a client saw while the turn went on, but for the pieces of its messages, its notes, its
+tools, and commands that show nothing in the chat.
 """
 
 import re
 from collections.abc import Mapping
 from dataclasses import replace
 
+from pixi.channels.http.faces.messages import BROKEN
 from pixi.channels.http.feed import Form
 from pixi.core import language
-from pixi.core.events import Numbering, Pictured, Reacted, Sent, Shown, TurnEnded, TurnEvent, TurnStarted
-from pixi.core.language import REACT
+from pixi.core.events import (
+    Failed,
+    Numbering,
+    Pictured,
+    Reacted,
+    Sent,
+    Shown,
+    Sourced,
+    TurnEnded,
+    TurnEvent,
+    TurnStarted,
+)
+from pixi.core.language import NOTE, REACT
+from pixi.core.llm import AssistantLine, Cited, sources_in
 from pixi.core.message import card_from_record, from_record
+from pixi.core.reading import read_again
 from pixi.store.kept import Effect, TurnRecord, id_of_act
 from pixi.store.store import Store
 
@@ -29,10 +43,26 @@ async def recorded_events(store: Store, record: TurnRecord, message_id: str) -> 
     events: list[TurnEvent] = [
         TurnStarted(record.id, record.conversation, record.persona, (message_id,)),
         *acts_of(record, message_id, await messages_reacted_to(store, record)),
-        TurnEnded(record.finish or "cancelled", record.steps, record.usage),
     ]
+    if sources := sources_of(record):
+        events.append(Sourced(sources))
+    if record.finish == "error":
+        events.append(Failed(BROKEN))  # what exactly went wrong is not on record
+    events.append(TurnEnded(record.finish or "cancelled", record.steps, record.usage))
     numbering = Numbering()
     return [numbering.form(event) for event in events]
+
+
+def sources_of(record: TurnRecord) -> tuple[Cited, ...]:
+    """Return the pages that a reply rests on, as its notes tell."""
+    notes = [
+        command.argument
+        for line in record.lines
+        if isinstance(line, AssistantLine)
+        for command in read_again(line.text, {NOTE: ()})
+        if command.name == NOTE
+    ]
+    return tuple(sources_in(notes))
 
 
 async def messages_reacted_to(store: Store, record: TurnRecord) -> dict[int, str]:

@@ -59,9 +59,16 @@ _HEADERS = {
     "Referrer-Policy": "no-referrer",
     "Cache-Control": "no-store",
 }
-_ALLOWED_HEADERS = "Authorization, Content-Type, Idempotency-Key, Last-Event-ID, Prefer, X-Pixi-Protocol"
+_ALLOWED_HEADERS = (
+    "Authorization, Content-Type, Idempotency-Key, Last-Event-ID, Prefer, "
+    "X-Pixi-Conversation, X-Pixi-Errors, X-Pixi-Protocol, "
+    # What the SDK of OpenAI sends from a page.
+    "X-Stainless-Arch, X-Stainless-Helper-Method, X-Stainless-Lang, X-Stainless-OS, "
+    "X-Stainless-Package-Version, X-Stainless-Poll-Helper, X-Stainless-Retry-Count, X-Stainless-Runtime, "
+    "X-Stainless-Runtime-Version, X-Stainless-Timeout"
+)
 _ALLOWED_METHODS = "GET, POST, PUT, PATCH, DELETE, OPTIONS"
-_TOLD_HEADERS = "Retry-After, RateLimit, RateLimit-Policy"
+_TOLD_HEADERS = "Retry-After, RateLimit, RateLimit-Policy, X-Vercel-AI-UI-Message-Stream"
 _VISITORS_PATH = "/api/visitors"
 
 

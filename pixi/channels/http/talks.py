@@ -41,6 +41,8 @@ from pixi.store.kept import AnsweredMessage, Talk
 
 _PREFIX = "http:"  # of the addresses of all talks
 
+KEYED = "idem:"  # how the ids of messages begin whose request had a key of its own
+
 KEPT_TURNS = 200
 """Turns of a talk that the history of a program is compared with."""
 
@@ -237,7 +239,7 @@ class Talks:
         async with channel.saying:
             instead = None if replaces is None else await replaces()
             if instead is None and not is_new and (answered := await store.answer_to(address, message_id)):
-                return await self._again(address, answered, text, message_id)
+                return await self._again(address, answered, text, len(attachments), message_id)
             self._check_limits(channel, person)
             now = time.time()
             channel.answers = answers
@@ -425,8 +427,15 @@ class Talks:
         await self.peers.close()
         await self._attachments.close()
 
-    async def _again(self, address: str, answered: AnsweredMessage, text: str, message_id: str) -> TalkReply:
-        if text and answered.text is not None and words_of(answered.text) != words_of(text):
+    async def _again(
+        self, address: str, answered: AnsweredMessage, text: str, files: int, message_id: str
+    ) -> TalkReply:
+        said = answered.text
+        is_another = said is not None and (
+            (text and words_of(said) != words_of(text))
+            or (message_id.startswith(KEYED) and len(carried_by(said)) != len(carried_by(text)) + files)
+        )
+        if is_another:
             raise Problem(
                 422,
                 "Used before",

@@ -16,6 +16,7 @@ from pixi.channels.http.access import PUBLISHABLE, VISITING, VISITOR, Principal,
 from pixi.settings.rules import HttpRules, is_own
 from pixi.store.kept import ApiKey
 
+_WRONG_KEYS = 60  # a minute, from one network
 _MOST_CALLERS = 10_000
 """Buckets that are kept. The one used longest ago goes first: it is full again, or nearly."""
 
@@ -84,9 +85,18 @@ class HttpLimits:
         self._keys = RequestLimit(rules.key_requests_per_minute, clock=clock)
         self._visitors = RequestLimit(minute, clock=clock)
         self._networks = RequestLimit(minute * shared, clock=clock)
+        self._refused = RequestLimit(_WRONG_KEYS, what="wrong keys", clock=clock)
         self._new = RequestLimit(shared, seconds=3_600, what="visitors", clock=clock)
         self._said = RequestLimit(day, seconds=86_400, what="messages", clock=clock)
         self._said_there = RequestLimit(day * shared, seconds=86_400, what="messages", clock=clock)
+
+    def refused(self, network: str) -> None:
+        """Count a wrong key or token.
+
+        Raises:
+            Problem: 429, too many came from there. Those whose key is right go on.
+        """
+        self._refused.use(network)
 
     def request(self, person: Principal) -> None:
         """Count a request of a person.

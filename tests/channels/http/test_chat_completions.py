@@ -105,6 +105,20 @@ REACTION = {"event": "react", "id": "1.9", "emoji": "👍", "message": "m"}
             {},
             "![a cat](https://x.y/c.gif)",
         ),
+        (
+            [
+                {
+                    "event": "picture",
+                    "id": "1",
+                    "text": "a cat",
+                    "link": "https://x.y/page",
+                    "service": "Cats",
+                    "address": "https://x.y/c.gif",
+                }
+            ],
+            {},
+            "![a cat](https://x.y/c.gif)\nPowered by [Cats](https://x.y/page)",
+        ),
     ],
 )
 def test_the_visible_text(events: list[dict[str, Any]], wishes: dict[str, Any], expected: str) -> None:

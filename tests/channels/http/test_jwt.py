@@ -15,6 +15,8 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from pixi.channels.http.access import Problem
 from pixi.channels.http.jwt import HostTokens
+from pixi.settings.rules import HttpRules
+from tests.channels.http.served import served
 from tests.waiting import until, within
 
 RSA = rsa.generate_private_key(65_537, 2_048)
@@ -149,9 +151,67 @@ async def test_who_has_a_known_key_does_not_wait_for_the_issuer() -> None:
     assert len(asked) == 2
 
 
-async def test_keys_that_cannot_be_read_are_told(tmp_path: Path) -> None:
-    (tmp_path / "keys.json").write_text("{}")
+async def test_a_key_that_the_issuer_took_back_ends_after_an_hour() -> None:
+    there = {"keys": jwks(one=RSA, two=CURVE)}
+    now = 0.0
+
+    async def fetch(url: str) -> bytes:
+        if not there["keys"]:
+            raise TimeoutError
+        return there["keys"].encode()
+
+    tokens = HostTokens(ISSUER, AUDIENCE, "https://app.example/keys", fetch=fetch, clock=lambda: now)
+    await tokens.verified(token())
+    there["keys"], now = "", 3_601.0  # the issuer cannot be asked: what is known stays good
+    await tokens.verified(token())
+    there["keys"], now = jwks(two=CURVE), 3_700.0
+    with pytest.raises(Problem, match="not among"):
+        await tokens.verified(token())
+    await tokens.verified(token(CURVE, "two", "ES256"))
+
+
+@pytest.mark.parametrize(
+    "keys", ["{}", "[]", "null", '"one"', '{"keys": [1]}', '{"keys": ' + "[" * 99_999, "no"]
+)
+async def test_keys_that_cannot_be_read_are_told(keys: str, tmp_path: Path) -> None:
+    (tmp_path / "keys.json").write_text(keys)
     for place in (tmp_path / "keys.json", tmp_path / "missing.json"):
         with pytest.raises(Problem) as refused:
             await HostTokens(ISSUER, AUDIENCE, str(place)).verified(token())
         assert (refused.value.status, "[http.jwt] keys" in refused.value.detail) == (503, True)
+
+
+async def test_only_public_keys_for_signatures_count(tmp_path: Path) -> None:
+    private = json.loads(jwt.algorithms.RSAAlgorithm.to_jwk(RSA))
+    public = json.loads(jwt.algorithms.RSAAlgorithm.to_jwk(RSA.public_key()))
+    good = json.loads(jwks(two=CURVE))["keys"]
+    keys = [{**private, "kid": "one"}, {**public, "kid": "closed", "use": "enc"}, *good]
+    (tmp_path / "keys.json").write_text(json.dumps({"keys": keys}))
+    tokens = HostTokens(ISSUER, AUDIENCE, str(tmp_path / "keys.json"))
+    await tokens.verified(token(CURVE, "two", "ES256"))
+    for kid in ("one", "closed"):
+        with pytest.raises(Problem, match="not among"):
+            await tokens.verified(token(kid=kid))
+
+
+async def test_somebody_of_the_application_talks_by_its_token(tokens: HostTokens) -> None:
+    async with served("[SEND: hey]", "[SEND: you]", tokens=tokens, rules=HttpRules(local=False)) as here:
+        of_mo = {"Authorization": f"Bearer {token(name='Mo')}"}
+        assert (await here.post("/api/chat", {"message": "hi", "conversation": "a"}, **of_mo))[1][
+            "text"
+        ] == "hey"
+        body = {"model": "pixi", "messages": [{"role": "user", "content": "hi"}]}
+        status, answer = await here.post("/v1/chat/completions", body, **of_mo)
+        assert (status, answer["choices"][0]["message"]["content"]) == (200, "you")
+        other = {"Authorization": f"Bearer {token(sub='edda')}"}
+        assert (await here.get("/api/chat/a/messages", **other))[0] == 404, "the talk is Mo's"
+        for bad in (
+            token(exp=1),
+            token(OTHER),
+            jwt.encode(claims(), "", algorithm="none", headers={"kid": "one"}),
+        ):
+            for path, sent in (("/api/chat", {"message": "hi"}), ("/v1/chat/completions", body)):
+                assert (await here.post(path, sent, Authorization=f"Bearer {bad}"))[0] == 401
+        named = {"message": "hi", "userId": "edda"}
+        assert (await here.post("/api/chat", named, **of_mo))[0] == 403
+        assert len(here.model.requests) == 2

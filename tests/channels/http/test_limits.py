@@ -2,6 +2,7 @@
 
 import pytest
 
+from pixi.channels.http import visitors
 from pixi.channels.http.access import Principal, Problem
 from pixi.channels.http.visitors import HttpLimits, RequestLimit, network_of
 from pixi.settings.rules import HttpRules
@@ -139,3 +140,14 @@ async def test_behind_a_proxy_the_address_is_the_one_that_it_tells() -> None:
         for told, status in (("9.9.9.9, 1.1.1.1", 200), ("8.8.8.8, 1.1.1.1", 429), ("1.1.1.1, 2.2.2.2", 200)):
             headers = {**used, "X-Forwarded-For": told}
             assert (await here.post("/api/visitors", {}, **headers))[0] == status
+
+
+async def test_wrong_keys_from_one_network_are_refused_and_right_ones_are_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(visitors, "_WRONG_KEYS", 1)
+    async with served() as here:
+        right = await here.key("shop", "chat")
+        told = [(await here.get("/api/personas", Authorization=f"Bearer pixi_sk_{n}"))[0] for n in range(3)]
+        assert told == [401, 429, 429]
+        assert (await here.get("/api/personas", **right))[0] == 200

@@ -66,7 +66,7 @@ async def shown_by(
                 await (context.card(each) if isinstance(each, Card) else context.picture(each))
 
     personas = PERSONAS | {"pixi": Persona("Pixi", "You are Pixi.", commands=("spot",))}
-    async with served("[SPOT: a]", addons=[setup], personas=personas, web=far.web) as here:
+    async with served("[SPOT: a]", "[SPOT: a]", addons=[setup], personas=personas, web=far.web) as here:
         async with here.stream("/api/chat", {"message": "hi", "conversation": "a"}) as events:
             told = [event async for event in events if event["event"] in ("card", "picture")]
         yield here, told
@@ -109,7 +109,19 @@ async def test_a_moving_picture_of_a_service_is_shown_by_its_file_also_after_a_r
         assert Pillow.open(io.BytesIO(body)).n_frames == 3  # type: ignore[attr-defined]
         (message,) = (await here.get("/api/chat/a/messages"))[1]["messages"][1:]
         assert message["pictures"] == event["pictures"]
-        assert message["picture"]["link"] == "https://service.example/cat"
+        assert message["picture"] == {
+            "text": "a",
+            "link": "https://service.example/cat",
+            "service": "Service",
+        }
+        _, answer = await here.post("/api/chat", {"message": "again", "conversation": "a"})
+        (shown,) = answer["pictures"]
+        assert answer["response"] == ""
+        assert (shown["service"], shown["address"], shown["pictures"]) == (
+            "Service",
+            f"{HOST}/a.png",
+            event["pictures"],
+        )
 
 
 async def test_nothing_is_fetched_that_was_not_shown_or_is_no_picture() -> None:

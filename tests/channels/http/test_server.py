@@ -30,6 +30,8 @@ async def test_a_message_is_answered_whole() -> None:
             "richContent": None,
             "messages": [{"id": "1.2", "text": "hey"}, {"id": "1.3", "text": "you!"}],
             "cards": [],
+            "pictures": [],
+            "sources": [],
             "reactions": [{"id": "1.1", "emoji": "🥞", "message": reaction["message"]}],
             "conversation": "kitchen",
             "turn": 1,
@@ -147,6 +149,10 @@ async def test_the_same_request_again_is_the_same_turn() -> None:
             told = [event async for event in events]
         assert [event["event"] for event in told] == ["turn_start", "react", "send", "turn_end"]
         assert told[2]["id"] == first[1]["messages"][0]["id"]
+        assert {event["sse_id"] for event in told} == {""}, "the numbers are others than those that were live"
+        file = {"url": "data:text/plain;base64,aGk=", "name": "n.txt"}
+        status, problem = await here.post("/api/chat", {"message": "hi", "attachments": [file]}, **key)
+        assert (status, problem["title"]) == (422, "Used before")
         assert len(here.model.requests) == 1
 
 

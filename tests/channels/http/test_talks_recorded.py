@@ -6,7 +6,7 @@ import pytest
 
 from pixi.channels.http.recorded import acts_of, messages_reacted_to, recorded_events
 from pixi.core.events import Pictured, Reacted, Sent, Shown
-from pixi.core.llm import Usage
+from pixi.core.llm import AssistantLine, Cited, Usage, traced
 from pixi.core.message import Author, Card, Message, Picture, card_on_record, carried_by, on_record
 from pixi.store.kept import Effect, TurnRecord
 from pixi.store.sqlite import MEMORY, SqliteStore
@@ -62,11 +62,22 @@ async def test_a_reaction_is_told_on_the_message_that_it_names() -> None:
 
 @pytest.mark.parametrize("address", ["", "https://files.example/cat.gif"])
 def test_a_picture_is_told_with_its_words_and_where_it_is(address: str) -> None:
-    picture = Picture("excited cat", "https://service.example/cat", address=address)
+    picture = Picture("excited cat", "https://service.example/cat", "Cats of All", address=address)
     record = record_of(Effect(7, 1, "picture", on_record(picture, "[GIF: excited cat]"), "done", command=0))
     assert acts_of(record, "m1", {}) == [Pictured(picture)]
     said = record_of(Effect(7, 1, "picture", on_record(picture, "a cat"), "done", command=0))
     assert acts_of(said, "m1", {}) == [Pictured(replace(picture, words="a cat"))]
+
+
+async def test_what_a_turn_rested_on_and_that_it_failed_is_told_again() -> None:
+    store = await SqliteStore.open(MEMORY)
+    note = traced([Cited("https://x.example/", "All of it")])
+    lines = (AssistantLine(f"[NOTE: {note}][SEND: so]"),)
+    record = replace(record_of(Effect(7, 1, "send", "so", "done", command=1)), lines=lines, finish="error")
+    told = await recorded_events(store, record, "m1")
+    assert [form["event"] for form in told] == ["turn_start", "send", "sources", "error", "turn_end"]
+    assert told[2]["sources"] == [{"url": "https://x.example/", "title": "All of it"}]
+    await store.close()
 
 
 @pytest.mark.parametrize(

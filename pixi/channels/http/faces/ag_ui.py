@@ -120,7 +120,9 @@ class AgUiStream:
             case "card":
                 events.append(_custom("card", event, "id", "type", "version", "data", "fallback"))
             case "picture":
-                events.append(_custom("picture", event, "id", "text", "link", "service"))
+                events.append(
+                    _custom("picture", event, "id", "text", "link", "service", "address", "pictures")
+                )
             case "sources":
                 events.append(_custom("sources", event, "sources"))
             case "reading":
@@ -188,7 +190,8 @@ def _of_tool(event: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def _custom(name: str, event: Mapping[str, Any], *fields: str) -> dict[str, Any]:
-    return {"type": "CUSTOM", "name": name, "value": {field: event[field] for field in fields}}
+    value = {field: event[field] for field in fields if field in event}
+    return {"type": "CUSTOM", "name": name, "value": value}
 
 
 def _interrupt(event: Mapping[str, Any]) -> dict[str, Any]:

@@ -107,8 +107,11 @@ class AiSdkStream:
                 chunks.append(_data("reaction", event, "emoji", "message"))
             case "card":
                 chunks.append(_data("card", event, "type", "version", "data", "fallback"))
-            case "picture" if event["link"]:
-                chunks.append({"type": "file", "url": event["link"], "mediaType": _media_type(event["link"])})
+            case "picture" if address := event.get("address") or event["link"]:
+                chunks += [
+                    {"type": "file", "url": address, "mediaType": _media_type(address)},
+                    _data("picture", event, "text", "link", "service", "pictures"),
+                ]
             case "sources":
                 chunks += [
                     {
@@ -184,7 +187,8 @@ def _closing(messages: Messages, kind: str) -> list[dict[str, Any]]:
 
 
 def _data(name: str, event: Mapping[str, Any], *fields: str) -> dict[str, Any]:
-    return {"type": f"data-{name}", "id": event["id"], "data": {field: event[field] for field in fields}}
+    data = {field: event[field] for field in fields if field in event}
+    return {"type": f"data-{name}", "id": event["id"], "data": data}
 
 
 def _of_tool(event: Mapping[str, Any]) -> dict[str, Any]:

@@ -339,9 +339,11 @@ def card_markdown(card: Mapping[str, Any]) -> str:
 
 
 def picture_markdown(picture: Mapping[str, Any]) -> str:
-    """A picture as Markdown, or only its words where it has no link."""
+    """A picture as Markdown, with its service's credit; only its words where it has no address."""
     words, link = _plain(picture.get("text")), _url(picture.get("link"))
-    return f"![{words}]({link})" if link else words
+    address, service = _url(picture.get("address")) or link, _plain(picture.get("service"))
+    credit = f"Powered by [{service}]({link})" if service and link else ""
+    return "\n".join(part for part in (f"![{words}]({address})" if address else words, credit) if part)
 
 
 def _plain(text: object) -> str:

@@ -3,6 +3,8 @@
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from typing import Any
 
+from msgspec import UNSET
+
 from pixi.channels.http.bodies import ChatAnswer, RichContent, ShownMessage, ShownReaction
 from pixi.channels.http.faces.sse import HEADERS, frame
 from pixi.channels.http.feed import Form
@@ -10,6 +12,7 @@ from pixi.channels.http.feed import Form
 PRIVATE = frozenset({"note"})
 """Events that only the persona and its operator know of."""
 OF_TOOLS = frozenset({"tool_call", "tool_result", "progress"})
+_OF_PICTURE = ("id", "text", "link", "service", "address", "pictures")
 OF_TALK = frozenset({"said", "changed"})
 """Events of whole talks, which whoever follows one turn is not told of."""
 
@@ -20,11 +23,14 @@ class NativeStream:
     Args:
         tools: events of tools are written, too.
         talk: so are those of the whole talk. Each event then has a `place`, which is its id.
+        resumable: the events have ids, behind which a client can go on. Those from the record have none: they
+            are numbered in another way than those that the client may have seen.
     """
 
     headers = HEADERS
 
-    def __init__(self, *, tools: bool = False, talk: bool = False) -> None:
+    def __init__(self, *, tools: bool = False, talk: bool = False, resumable: bool = True) -> None:
+        self._resumable = resumable
         self._hidden = PRIVATE | (frozenset() if tools else OF_TOOLS) | (frozenset() if talk else OF_TALK)
 
     def feed(self, event: Mapping[str, Any]) -> bytes:
@@ -33,8 +39,9 @@ class NativeStream:
             event["event"] in ("started", "text") and event["name"] == "note"
         ):
             return b""
-        place = event.get("place") or f"{event['turn']}.{event['seq']}"
-        return frame(event, place)
+        if not self._resumable:
+            return frame(event)
+        return frame(event, event.get("place") or f"{event['turn']}.{event['seq']}")
 
     def close(self, problem: str = "") -> bytes:
         """Return what ends the stream; a problem is told as an event without an id: resuming skips it."""
@@ -51,6 +58,8 @@ async def whole(
     """
     messages: list[ShownMessage] = []
     cards: list[dict[str, Any]] = []
+    pictures: list[dict[str, Any]] = []
+    sources: list[dict[str, Any]] = []
     reactions: list[ShownReaction] = []
     errors: list[str] = []
     turn, finish, usage = 0, "cancelled", {"prompt_tokens": 0, "cached_tokens": 0, "completion_tokens": 0}
@@ -62,6 +71,10 @@ async def whole(
                 messages.append(ShownMessage(event["id"], event["text"]))
             case "card":
                 cards.append({name: event[name] for name in ("id", "type", "version", "data", "fallback")})
+            case "picture":
+                pictures.append({name: event[name] for name in _OF_PICTURE if name in event})
+            case "sources":
+                sources += event["sources"]
             case "react":
                 reactions.append(ShownReaction(event["id"], event["emoji"], event["message"]))
             case "error":
@@ -72,7 +85,18 @@ async def whole(
                 pass
     text = "\n\n".join(each.text for each in messages)
     rich = RichContent(cards[-1]["type"], cards[-1]["data"]) if cards else None
-    answer = ChatAnswer(text, text, rich, messages, cards, reactions, conversation, turn, finish, usage)
-    if errors:
-        answer.error = errors[-1]
-    return answer
+    return ChatAnswer(
+        text,
+        text,
+        rich,
+        messages,
+        cards,
+        pictures,
+        reactions,
+        sources,
+        conversation,
+        turn,
+        finish,
+        usage,
+        errors[-1] if errors else UNSET,
+    )
