@@ -40,8 +40,9 @@ async def serving(home: Path, *words: str, **environ: str) -> AsyncGenerator[tup
 
 async def test_it_talks_until_it_is_told_to_end(tmp_path: Path) -> None:
     async with ScriptedOpenAI(HEY) as model:
-        words = ("--model", "scripted", "--base-url", model.base_url)
-        async with serving(tmp_path, *words) as (program, url), aiohttp.ClientSession() as http:
+        words = ("--only", "http", "--model", "scripted", "--base-url", model.base_url)
+        beside = serving(tmp_path, *words, DISCORD_TOKEN="of-no-bot")
+        async with beside as (program, url), aiohttp.ClientSession() as http:
             async with http.post(f"{url}/api/chat", json={"message": "hi"}) as answer:
                 assert (answer.status, (await answer.json())["text"]) == (200, "hey there")
             async with http.get(f"{url}/openapi.json") as answer:

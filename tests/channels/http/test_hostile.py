@@ -21,6 +21,12 @@ SAID = b'{"message": "hi"}'
 TALK = "/api/chat/kitchen"
 
 
+async def _nested() -> AsyncIterator[bytes]:
+    yield b'{"messages":'
+    for _ in range(10):
+        yield b"[" * 1_000_000
+
+
 async def _endless() -> AsyncIterator[bytes]:
     while True:
         yield b"[" * 65_536
@@ -158,20 +164,29 @@ async def test_a_body_without_a_length_is_cut_off_where_it_is_too_long() -> None
         assert (await here.say("hi"))["text"] == "hello"
 
 
+@pytest.mark.parametrize("path", ["/api/chat", "/v1/chat/completions"])
 async def test_a_body_that_does_not_come_is_waited_for_no_longer_than_allowed(
-    monkeypatch: pytest.MonkeyPatch,
+    path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(streams, "BODY_SECONDS", 0.05)
     async with served("[SEND: hello]") as here:
         url = URL(here.url)
         reader, writer = await asyncio.open_connection(url.host, url.port)
         try:
-            head = f"POST /api/chat HTTP/1.1\r\nHost: {url.host}:{url.port}\r\n"
+            head = f"POST {path} HTTP/1.1\r\nHost: {url.host}:{url.port}\r\n"
             writer.write(f"{head}Content-Type: application/json\r\nContent-Length: 50\r\n\r\n{{".encode())
             async with within("the body is given up"):
                 assert b" 408 " in await reader.readline()
         finally:
             writer.close()
+        assert (await here.say("hi"))["text"] == "hello"
+
+
+@pytest.mark.parametrize("path", ["/api/chat", "/api/agui", "/v1/chat/completions"])
+async def test_ten_megabytes_of_nesting_are_refused(path: str) -> None:
+    async with served("[SEND: hello]", rules=HttpRules(max_body_bytes=20_000_000)) as here:
+        status, _, text = await _told(here, "POST", path, JSON, _nested())
+        assert status in (400, 422), text
         assert (await here.say("hi"))["text"] == "hello"
 
 
