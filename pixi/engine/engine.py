@@ -430,7 +430,10 @@ class Engine:
                 channel = await open_channel(address)
                 await conversations.at(address).resume(channel, since)
 
-        await _each(await store.unanswered(prefix, since), resume)
+        def is_talking(address: str) -> bool:
+            return any(live.talking for live in conversations.known(address))
+
+        await _each(await store.unanswered(prefix, since), resume, is_talking)
 
     async def answer(self, conversation: str, since: float, open_channel: OpenChannel) -> None:
         """Have a conversation, and do in it what `resume` does; returns when nothing is left to be done.
@@ -594,16 +597,23 @@ class Engine:
         return self._store
 
 
-async def _each(addresses: Sequence[str], resume: Callable[[str], Awaitable[None]]) -> None:
-    """Resume conversations, a few at a time; one that fails is told of in the log."""
+async def _each(
+    addresses: Sequence[str], resume: Callable[[str], Awaitable[None]], is_talking: Callable[[str], bool]
+) -> None:
+    """Resume conversations, a few at a time; one that fails is told of in the log.
+
+    One in which a reply is under way already waits for its end, and is not counted.
+    """
     gate = asyncio.Semaphore(_RESUMED_AT_ONCE)
 
     async def one(address: str) -> None:
-        async with gate:
-            try:
-                with foreign(f"resuming {address}"):
-                    await resume(address)
-            except PixiError as error:
-                _log.warning("conversation %s could not be resumed: %s", address, error)
+        try:
+            with foreign(f"resuming {address}"):
+                async with gate:
+                    if not is_talking(address):
+                        return await resume(address)
+                await resume(address)
+        except PixiError as error:
+            _log.warning("conversation %s could not be resumed: %s", address, error)
 
     await asyncio.gather(*(one(address) for address in addresses))
