@@ -122,6 +122,8 @@ _BY_CODE = {
 }
 # What is said before there is a connection comes without a code, and most often in English.
 _BY_WORDS = {
+    "stopped answering": "the server said nothing for long: it stands still, or other processes keep locked "
+    "what is needed here; pg_stat_activity tells which",
     "pg_hba.conf": "the server lets nobody in from here; mend its pg_hba.conf",
     "starting up|shutting down|recovery": _NOT_READY,
     "too many|connection slots": _FULL_HOUSE,
