@@ -28,7 +28,7 @@ pytestmark = pytest.mark.nightly
 TALK = "/api/chat/a"
 ALL = f"{TALK}/stream?follow=talk"
 ADDRESS = address_of(LOCAL, "pixi", "a")
-CUT = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE '% serve %'"
+CUT = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE '% peer %'"
 VISIBLE = ("said", "changed", "send", "turn_start", "turn_end", "approval", "approved", "error")
 
 
@@ -297,8 +297,8 @@ async def test_the_program_connects_its_server_with_the_others(url: str, tmp_pat
 
     @asynccontextmanager
     async def program() -> AsyncGenerator[str, None]:
-        async with service_in(tmp_path) as service, AsyncExitStack() as stack:
-            address, _ = await serve_http(service, service.settings, stack)
+        async with AsyncExitStack() as last, service_in(tmp_path) as service, AsyncExitStack() as stack:
+            address, _ = await serve_http(service, service.settings, stack, last)
             yield address
 
     async with ScriptedOpenAI(choose=one_word) as model:
@@ -336,6 +336,7 @@ async def test_a_server_that_ends_amid_a_turn_is_missed_and_another_goes_on(
             await heard(first, "hi")
             async with second.stream(ALL) as events:
                 seen = await up_to(events, "send")
+                monkeypatch.setattr(first.peers, "bye", lambda: None)
                 await bus.aclose()  # before its own end can be told
                 await store.close()
                 assert names(await up_to(events, "error")) == ["error"]
@@ -347,6 +348,25 @@ async def test_a_server_that_ends_amid_a_turn_is_missed_and_another_goes_on(
                 return [each["text"] for each in page["messages"]] == ["hi", "one", "two"]
 
             await until(told)
+
+
+async def test_what_a_server_leaves_that_is_told_to_end_is_taken_up_at_once(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(notify_bus, "LOOK_SECONDS", 10 * LIMIT)
+    monkeypatch.setattr(peers, "BACK_SECONDS", 10 * LIMIT)
+    async with serving(url, "[SEND: two]") as second, AsyncExitStack() as last:
+        store = await open_store(url)
+        async with served(["[SEND: one]\n[SEND: t", asyncio.Event()], store=store) as first:
+            await last.enter_async_context(connected(first.peers, url))
+            await until(lambda: first.peers.others and second.peers.others)
+            await heard(first, "hi")
+            async with second.stream(ALL) as events:
+                await up_to(events, "send")
+        await store.close()
+        assert second.model.requests == []
+        await last.aclose()
+        await until(lambda: second.model.requests)
 
 
 async def test_a_talk_of_a_server_that_lives_is_left_to_it(url: str) -> None:

@@ -33,8 +33,8 @@ class NativeStream:
             event["event"] in ("started", "text") and event["name"] == "note"
         ):
             return b""
-        place = event.get("place") or f"{event['turn']}.{event['seq']}"
-        return frame(event, place)
+        number = f"{event['turn']}.{event['seq']}" if event["turn"] else ""  # else each server has its own
+        return frame(event, event.get("place") or number)
 
     def close(self, problem: str = "") -> bytes:
         """Return what ends the stream; a problem is told as an event without an id: resuming skips it."""
