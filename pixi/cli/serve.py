@@ -125,6 +125,7 @@ async def _stay(
                 tell=lambda line: _log.info("%s", line),
                 statuses=service.metrics.discord_statuses,
             )
+            service.engine.on_forget.append(lambda person, _: bot.forget(person) if person else None)
             await bot.run()
         else:
             await asyncio.Event().wait()  # until a signal

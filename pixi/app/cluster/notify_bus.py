@@ -41,6 +41,7 @@ _READY_SECONDS = 10.0
 _AGAIN_SECONDS = 1.0  # until a database that is away is tried again
 _BYE_SECONDS = 2.0  # in which the others are told of the end
 _KIND = "peer"
+_FORGOT = "forgot "  # what the store says of a person, see `Store.forget`
 _SEND = """
 SELECT pg_notify(%s, part) FROM unnest(%s::text[]) WITH ORDINALITY AS parts (part, number) ORDER BY number
 """
@@ -111,7 +112,7 @@ class NotifyBus:
         while True:
             try:
                 async with await self._connected() as session:
-                    await session.execute(f"LISTEN {self._channel}".encode())
+                    await session.execute(f"LISTEN {self._channel}; LISTEN {self._address.signals}".encode())
                     began = time.time()
                     found = await (await session.execute(_CLOCK)).fetchall()
                     self._ahead = began - found[0][0]
@@ -121,7 +122,10 @@ class NotifyBus:
                         self._peers.missed()
                     ready.set()
                     async for notice in session.notifies():
-                        self._hear(notice.payload)
+                        if notice.channel == self._channel:
+                            self._hear(notice.payload)
+                        elif notice.payload.startswith(_FORGOT):
+                            self._peers.forgot(notice.payload.removeprefix(_FORGOT))
             except DatabaseError as error:
                 told = store_error(error, self._address)
                 _log.warning("the connection to other servers is lost, and made again: %s", told)

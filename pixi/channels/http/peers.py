@@ -431,6 +431,11 @@ class Peers:
         """Tell the others that this server has ended. To be called once its store is closed."""
         self._send(_Bye())
 
+    def forgot(self, person: str) -> None:
+        """Note that a process with the same store has forgotten a person."""
+        if not self._closed:
+            self._do_beside(self._backend.engine.forgotten(person))
+
     def gone(self, other: str) -> None:
         """Note that a server has ended, and take up what it left, unless it comes back soon."""
         self._forget(other)

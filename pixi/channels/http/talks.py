@@ -212,6 +212,7 @@ class Talks:
         self._talking: Counter[str] = Counter()  # talks in which a reply is waited for, by person
         self._watching: set[asyncio.Task[None]] = set()
         self.peers = Peers(backend, self.channels, self.resume)
+        backend.engine.on_forget.append(self.forget)
 
     async def begin(
         self,
@@ -380,6 +381,12 @@ class Talks:
         names = tuple(name for name, _ in carried_by(message.text))
         channel.show(PersonSaid(message.id, words_of(message.text), message.sent_at, names))
 
+    def forget(self, person: str, conversations: Sequence[str]) -> None:
+        """Drop what is held of talks that lost words."""
+        for address in conversations:
+            if (channel := self.channels.known(address)) is not None:
+                channel.feed.forget()
+
     def changed(self, address: str) -> None:
         """Tell the followers of a talk that its history has changed."""
         channel = self.channels.known(address)
@@ -431,6 +438,7 @@ class Talks:
 
     async def close(self) -> None:
         """End all streams, once their clients had all events."""
+        self._backend.engine.on_forget.remove(self.forget)
         for channel in self.channels:
             channel.feed.close()
         for task in list(self._watching):

@@ -45,6 +45,11 @@ class Address:
     name: str
     label: str
 
+    @property
+    def signals(self) -> str:
+        """Return the channel of the server on which processes of this schema tell each other something."""
+        return f"pixi_{crc32(self.schema.encode()):08x}"
+
     def __str__(self) -> str:
         return self.name
 

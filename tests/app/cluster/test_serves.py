@@ -11,6 +11,7 @@ import pytest
 
 from pixi.app.cluster import notify_bus
 from pixi.app.cluster.notify_bus import NotifyBus, connected
+from pixi.app.cluster.queue import Signal, open_queue
 from pixi.channels.http import peers
 from pixi.channels.http.access import LOCAL, address_of
 from pixi.cli.serve import serve_http
@@ -367,6 +368,26 @@ async def test_what_a_server_leaves_that_is_told_to_end_is_taken_up_at_once(
         assert second.model.requests == []
         await last.aclose()
         await until(lambda: second.model.requests)
+
+
+async def test_who_is_forgotten_by_any_process_is_in_no_memory_of_the_others(url: str) -> None:
+    """As on the command line: by a process that knows of no other."""
+
+    async def heed(signal: Signal, text: str) -> None:
+        signals.append((signal, text))
+
+    signals: list[tuple[str, str]] = []
+    async with serving(url, "[SEND: one]") as here, open_queue(url) as queue, queue.hearing(heed):
+        await here.say("my secret", conversation="a")
+        feed = (await here.peers.join(ADDRESS)).feed
+        assert "secret" in str(feed._ring)
+        other = await open_store(url)
+        await other.forget(LOCAL)
+        await until(lambda: "secret" not in str(feed._ring))
+        await other.forget("x" * 8_000)
+        await other.close()
+        await until(lambda: len(signals) == 2)
+        assert signals == [("forgot", LOCAL), ("look", "")]
 
 
 async def test_a_talk_of_a_server_that_lives_is_left_to_it(url: str) -> None:

@@ -204,6 +204,24 @@ async def test_an_answer_of_another_server_whose_events_were_missed_is_read_from
         assert second.model.requests == []
 
 
+async def test_who_is_forgotten_elsewhere_is_in_no_memory_here(tmp_path: Path) -> None:
+    told = list[tuple[str, tuple[str, ...]]]()
+    address = address_of(LOCAL, "pixi", "a")
+    async with two(tmp_path, "[SEND: one]", ["[SEND: two]", asyncio.Event()]) as (first, second):
+        first.backend.engine.on_forget.append(lambda person, talks: told.append((person, tuple(talks))))
+        await first.say("my secret", conversation="a")
+        await first.post("/api/chat", {"message": "and?", "conversation": "a"}, Prefer="respond-async")
+        await until(lambda: first.model.streaming)
+        feed = (await first.peers.join(address)).feed
+        place = feed.mark_of(0)
+        await second.backend.store.forget(LOCAL)
+        first.peers.forgot(LOCAL)
+        await until(lambda: not first.backend.engine.busy)
+        assert told == [(LOCAL, ()), ("", (address,))]
+        assert "secret" not in str(feed._ring)
+        assert feed.place_of_mark(place) is None
+
+
 def test_nobody_goes_on_behind_an_event_that_each_server_numbers_for_itself() -> None:
     failed = {"event": "error", "turn": 0, "seq": 3, "text": "hm"}
     assert not NativeStream().feed(failed).startswith(b"id")
