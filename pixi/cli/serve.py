@@ -102,7 +102,9 @@ async def _stay(
 
     async with (
         AsyncExitStack() as last,
-        open_service(settings, addons=addons, progress=told_once(), report=_log.warning) as service,
+        open_service(
+            settings, part="serve", addons=addons, progress=told_once(), report=_log.warning
+        ) as service,
         reloading(service, read),
         monitoring_port(service),
         AsyncExitStack() as stack,

@@ -352,13 +352,13 @@ class PostgresStore(Store):
     WORDS: ClassVar = {"id": ID, "text": TEXT}
 
     @classmethod
-    async def open(cls, url: str) -> Self:
-        """Open the database of a URL; see `read_address`. The tables are made if they are missing.
+    async def open(cls, url: str, part: str = "") -> Self:
+        """Open the database of a URL for a part of the program; see `read_address`. Missing tables are made.
 
         Raises:
             ConfigError: it cannot be opened, or is not ours. It is left as it is.
         """
-        address = read_address(url)
+        address = read_address(url, part)
         writer = Writer(str(address), partial(PostgresConnection.open, address))
         await writer.open()
         return cls(writer)
