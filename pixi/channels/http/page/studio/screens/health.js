@@ -152,7 +152,9 @@ function Cluster({ of: its }) {
                   </th>
                   <td>${each.version}</td>
                   <td><${Time} at=${each.since}>${ago(each.since)}<//></td>
-                  <td class=${each.seen_seconds < SILENT ? "" : "late"}>${ago(Date.now() / 1000 - each.seen_seconds)}</td>
+                  <td class=${each.seen_seconds < SILENT ? "" : "late"}>
+                    ${ago(Date.now() / 1000 - each.seen_seconds)}
+                  </td>
                   <td class="figure">${number(each.leases)}</td>
                 </tr>`,
             )}
