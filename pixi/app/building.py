@@ -164,11 +164,14 @@ async def _integrations(
 async def open_service(
     settings: Settings,
     *,
+    part: str = "",
     addons: Sequence[Path] = (),
     progress: Reporter = _nothing,
     report: Reporter = _nothing,
 ) -> AsyncGenerator["BotService", None]:
     """Build everything that answers for a bot, with all personas and models; see `open_engine`.
+
+    `part` is the command that runs, as others are to see it among the processes on one server.
 
     Raises:
         ConfigError: the settings, the personas and the parts do not fit together, or one of `addons` fails.
@@ -187,7 +190,7 @@ async def open_service(
 
     persona_set = await asyncio.to_thread(read_personas, settings)
     async with AsyncExitStack() as stack:
-        store = await open_store(settings.store.url, report)
+        store = await open_store(settings.store.url, report, part=part)
         stack.push_async_callback(store.close)
         breakers = Breakers()
         native, seconds = wants_native(settings), settings.limits.seconds

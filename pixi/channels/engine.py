@@ -1,6 +1,6 @@
 """Protocols of the engine for channels, which do not know it: for terminals, Discord and HTTP."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from pixi.core.channel import Channel, OpenChannel
@@ -9,6 +9,10 @@ from pixi.core.persona import Persona
 from pixi.core.spending import QuotaUsage, UsageReport, UsageScope
 from pixi.models.model import Model
 from pixi.store.kept import LookedBack, TurnRecord
+
+ForgetListener = Callable[[str, Sequence[str]], None]
+"""Is told the id of a person who was forgotten, "" if it is not known or was nobody, and the addresses of
+conversations that lost words; what it holds of them goes."""
 
 
 class Intake(Protocol):
@@ -49,6 +53,12 @@ class Intake(Protocol):
 
 class ChannelEngine(Intake, Protocol):
     """The engine, as far as channels ask it. `pixi.engine.engine.Engine` is the one that there is."""
+
+    async def forgotten(self, person: str) -> None:
+        """Drop what is held of a person whom another process has just forgotten."""
+        ...
+
+    on_forget: list[ForgetListener]
 
     @property
     def model(self) -> Model:

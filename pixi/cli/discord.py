@@ -112,7 +112,9 @@ async def _stay(
 
     chosen = _shards(shards)
     async with (
-        open_service(settings, addons=addons, progress=told_once(), report=_log.warning) as service,
+        open_service(
+            settings, part="discord", addons=addons, progress=told_once(), report=_log.warning
+        ) as service,
         reloading(service, read),
         monitoring_port(service),
     ):

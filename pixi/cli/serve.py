@@ -101,7 +101,10 @@ async def _stay(
     from pixi.cli.logs import vitals_on_signal
 
     async with (
-        open_service(settings, addons=addons, progress=told_once(), report=_log.warning) as service,
+        AsyncExitStack() as last,
+        open_service(
+            settings, part="serve", addons=addons, progress=told_once(), report=_log.warning
+        ) as service,
         reloading(service, read),
         monitoring_port(service),
         AsyncExitStack() as stack,
@@ -109,7 +112,7 @@ async def _stay(
         stack.enter_context(vitals_on_signal(service))
         token = settings.discord.token
         if only != "discord":
-            url, link = await serve_http(service, settings, stack)
+            url, link = await serve_http(service, settings, stack, last)
             _log.info("serving at %s until Ctrl-C", url)
             if sys.stderr.isatty():  # the link lets its first user in: it must stand in no log
                 print(_PAGES.format(url=url, link=link), file=sys.stderr)
@@ -124,14 +127,23 @@ async def _stay(
                 tell=lambda line: _log.info("%s", line),
                 statuses=service.metrics.discord_statuses,
             )
+            service.engine.on_forget.append(lambda person, _: bot.forget(person) if person else None)
             await bot.run()
         else:
             await asyncio.Event().wait()  # until a signal
     return FINE
 
 
-async def serve_http(service: "BotService", settings: "Settings", stack: AsyncExitStack) -> tuple[str, str]:
+async def serve_http(
+    service: "BotService", settings: "Settings", stack: AsyncExitStack, last: AsyncExitStack
+) -> tuple[str, str]:
     """Serve over HTTP until the stack is closed; messages that people see being written are finished then.
+
+    Args:
+        service: what answers.
+        settings: the operator's.
+        stack: is closed before the service.
+        last: is closed after the service. Then other servers are told that this one has ended.
 
     Returns:
         The address of the server, and a link that lets one browser into the studio.
@@ -171,7 +183,7 @@ async def serve_http(service: "BotService", settings: "Settings", stack: AsyncEx
     if hears_others:
         from pixi.app.cluster.notify_bus import connected
 
-        await stack.enter_async_context(connected(server.peers, settings.store.url))
+        await last.enter_async_context(connected(server.peers, settings.store.url))
     url = await stack.enter_async_context(server.serving(http.host, http.port))
     stack.push_async_callback(service.engine.drain, _DRAIN_SECONDS)
     resuming = asyncio.create_task(server.resume())

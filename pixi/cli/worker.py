@@ -79,7 +79,9 @@ def run(arguments: argparse.Namespace) -> int:
 
         addons = [Path(file) for file in arguments.addon]
         async with (
-            open_service(settings, addons=addons, progress=told_once(), report=_log.warning) as service,
+            open_service(
+                settings, part="worker", addons=addons, progress=told_once(), report=_log.warning
+            ) as service,
             reloading(service, read),
             monitoring_port(service),
             open_queue(settings.store.url) as queue,

@@ -82,6 +82,8 @@ class Engine:
         commands: the registered commands.
         tools: the registered tools.
         settings: limits, budgets, prose and pace, which may be set anew: turns that begin later go by them.
+        on_forget: told of what was forgotten, here or by another process: the id of the person, "" if it is
+            not known, and the addresses of conversations that lost words.
     """
 
     def __init__(
@@ -113,6 +115,7 @@ class Engine:
             setup(self.addon)
         self.settings = EngineSettings(limits or Limits(), prose, pace, gather_seconds, finish_seconds)
         self.settings.budgets = budgets or Budgets()
+        self.on_forget: list[Callable[[str, Sequence[str]], None]] = []
         self._role = Role(persona, model)
         self._resolver = resolver
         self._store = store
@@ -299,7 +302,7 @@ class Engine:
         """
         conversations = await self._ready()
         await conversations.at(conversation).reset()
-        self._let_go_of(conversation)
+        self._let_go_of("", [conversation])
 
     async def rewind(self, conversation: str, turn: int) -> None:
         """Take a turn and all after it out of a conversation; a reply that is being written is stopped.
@@ -372,11 +375,20 @@ class Engine:
         await asyncio.gather(*(live.part_with(person) for live in conversations.known()))
         assert self._ledger is not None  # as there are conversations
         changed = await self._ledger.forget(person)
+        self._let_go_of(person, changed)
         for name in changed:
-            self._let_go_of(name)
             for live in conversations.known(name):
                 await live.outdated()
         return len(changed)
+
+    async def forgotten(self, person: str) -> None:
+        """Drop what is held of a person whom another process has just forgotten.
+
+        Raises:
+            StoreError: it could not be found out which conversations lost words.
+        """
+        self._let_go_of(person, ())
+        await self.evict()
 
     async def evict(self) -> int:
         """Drop words that were taken out of the store, be it by another process; gives its revision.
@@ -389,8 +401,8 @@ class Engine:
         """
         conversations = await self._ready()
         found = await self._opened_store.forgotten(self._revision)
+        self._let_go_of("", found.conversations)
         for name in found.conversations:
-            self._let_go_of(name)
             for live in conversations.known(name):
                 await live.evict(found.turns)
         self._revision = found.revision
@@ -430,7 +442,10 @@ class Engine:
                 channel = await open_channel(address)
                 await conversations.at(address).resume(channel, since)
 
-        await _each(await store.unanswered(prefix, since), resume)
+        def is_talking(address: str) -> bool:
+            return any(live.talking for live in conversations.known(address))
+
+        await _each(await store.unanswered(prefix, since), resume, is_talking)
 
     async def answer(self, conversation: str, since: float, open_channel: OpenChannel) -> None:
         """Have a conversation, and do in it what `resume` does; returns when nothing is left to be done.
@@ -545,9 +560,12 @@ class Engine:
     ) -> None:
         await self.close()
 
-    def _let_go_of(self, conversation: str) -> None:
-        """Tell whoever looks on that words of a conversation were forgotten."""
-        tell_observers(self.settings.observers, {"event": "forgotten", "conversation": conversation})
+    def _let_go_of(self, person: str, conversations: Sequence[str]) -> None:
+        """Tell whoever looks on, or holds something, whom and of which conversations words were forgotten."""
+        for name in conversations:
+            tell_observers(self.settings.observers, {"event": "forgotten", "conversation": name})
+        for listener in self.on_forget:
+            listener(person, conversations)
 
     async def _ready(self) -> Conversations:
         """Return the conversations; opens the store first, where none was given."""
@@ -594,16 +612,23 @@ class Engine:
         return self._store
 
 
-async def _each(addresses: Sequence[str], resume: Callable[[str], Awaitable[None]]) -> None:
-    """Resume conversations, a few at a time; one that fails is told of in the log."""
+async def _each(
+    addresses: Sequence[str], resume: Callable[[str], Awaitable[None]], is_talking: Callable[[str], bool]
+) -> None:
+    """Resume conversations, a few at a time; one that fails is told of in the log.
+
+    One in which a reply is under way already waits for its end, and is not counted.
+    """
     gate = asyncio.Semaphore(_RESUMED_AT_ONCE)
 
     async def one(address: str) -> None:
-        async with gate:
-            try:
-                with foreign(f"resuming {address}"):
-                    await resume(address)
-            except PixiError as error:
-                _log.warning("conversation %s could not be resumed: %s", address, error)
+        try:
+            with foreign(f"resuming {address}"):
+                async with gate:
+                    if not is_talking(address):
+                        return await resume(address)
+                await resume(address)
+        except PixiError as error:
+            _log.warning("conversation %s could not be resumed: %s", address, error)
 
     await asyncio.gather(*(one(address) for address in addresses))

@@ -72,6 +72,10 @@ class Connection(Database, Protocol):
         """Take a number, and the lock under it, where there is none yet. In no transaction."""
         ...
 
+    def signal(self, text: str) -> None:
+        """Tell the processes that listen, once the transaction is committed. A file tells nobody."""
+        ...
+
     def is_alive(self, owner: int) -> bool:
         """Return True if the owner of that number lives, without waiting."""
         ...

@@ -12,18 +12,19 @@ if TYPE_CHECKING:
     from pixi.store.postgres.store import PostgresStore
 
 
-async def open_store(url: str, tell: Reporter = lambda _: None) -> Store:
+async def open_store(url: str, tell: Reporter = lambda _: None, *, part: str = "") -> Store:
     """Open the store of a URL, made if it is missing.
 
     Args:
         url: of the settings.
         tell: told in a line what people should know: that a damaged file was set aside.
+        part: of the program, as a server is to show its connection, e.g. `worker`.
 
     Raises:
         ConfigError: there is no such kind of store, or it cannot be opened.
     """
     if is_postgres(url):
-        return await _postgres().open(url)
+        return await _postgres().open(url, part)
     return await SqliteStore.open(file_of(url) or MEMORY, tell)
 
 

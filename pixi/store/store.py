@@ -352,12 +352,14 @@ class Store:
         Of a turn that answered others too, the others' words stay; the persona's stay where the person was
         only overheard or quoted and they neither name nor repeat them. A turn under way in which the person
         has a part ends without effect. Gives the addresses of the conversations that changed: whoever
-        holds messages or lines of theirs in memory reads them again.
+        holds messages or lines of theirs in memory reads them again. Processes that listen on a server are
+        told `forgot` and the id.
         """
 
         def forget(db: Connection) -> tuple[str, ...]:
             for schema in self._schemas:
                 schema.forget(db, person)
+            db.signal(f"forgot {person}")
             return forgetting.forget(db, person)
 
         changed = await self._writer.ask(forget)

@@ -12,6 +12,7 @@ from pixi.core.channel import TAKEN_OVER, Channel
 from pixi.core.errors import LeaseHeld, StoreError
 from pixi.core.events import Failed
 from pixi.core.llm import AssistantLine, UserLine
+from pixi.engine import engine
 from pixi.store.sqlite import SqliteStore
 from pixi.testing import RecordingChannel, ScriptedModel
 from tests.engine.scene import Scene, scene
@@ -178,6 +179,27 @@ async def test_what_a_living_process_is_at_is_no_crash(stores: list[SqliteStore]
         await resuming
         assert here.channel.sent == ["a", "b"]
     assert await said(stores[0]) == ["[SEND: a]\n[SEND: b]"]
+
+
+async def test_a_reply_under_way_holds_up_nothing_that_a_dead_process_left(
+    stores: list[SqliteStore], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine, "_RESUMED_AT_ONCE", 1)
+    left = RecordingChannel("test:left")
+
+    async def open_channel(address: str) -> Channel | None:
+        return left if address == left.conversation else here.channel
+
+    model = ScriptedModel(["[SEND: a]", asyncio.Event()], "[SEND: b]")
+    async with scene(model, store=stores[0]) as here:
+        await say(here, "one")
+        await until(lambda: here.channel.sent)
+        await stores[1].receive(left.message("two"))
+        resuming = asyncio.create_task(here.engine.resume("test:", 0.0, open_channel))
+        await until(lambda: left.sent == ["b"])
+        assert not resuming.done()
+        await here.engine.stop(CONVERSATION)
+        await resuming
 
 
 async def test_what_a_dead_process_left_is_finished_at_once(

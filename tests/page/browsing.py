@@ -127,7 +127,7 @@ async def serving_pages(
         )
         settings = load(toml)
         service = await stack.enter_async_context(open_service(settings, addons=list(addons)))
-        url, link = await serve_http(service, settings, stack)
+        url, link = await serve_http(service, settings, stack, stack)
         yield Here(url, link, service, model, stack)
 
 

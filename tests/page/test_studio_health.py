@@ -2,7 +2,9 @@
 
 import json
 import logging
+import re
 import sys
+import time
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -13,6 +15,7 @@ from playwright.async_api import Page, expect
 
 from pixi.app.doctor.servers import Finding
 from pixi.app.studio import health
+from pixi.app.studio.health import ClusterForm, ProcessForm, QueueForm
 from pixi.mcp.offers import Ready
 from tests.mcp.scene import ROGUE
 from tests.page.browsing import Here, at_page, needs_chromium, serving_pages
@@ -61,6 +64,25 @@ async def test_findings_and_lines_come_by_themselves(tmp_path: Path) -> None:
         await page.get_by_role("button", name="Check again").click()
         await expect(page.get_by_text("two pots")).to_have_count(1)
         assert await page.title() == "Health · Pixi"
+
+
+async def test_all_processes_are_shown_with_what_waits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def asked(url: str) -> ClusterForm:
+        gateway = ProcessForm("gateway", "1.2.3", "0-3/16", time.time() - 7_200, 2.0, 0)
+        worker = ProcessForm("worker", "1.2.2", "", time.time() - 60, 40.0, 12)
+        return ClusterForm([gateway, worker], QueueForm(2, 8.4, 1))
+
+    monkeypatch.setattr(health, "is_postgres", lambda url: True)
+    monkeypatch.setattr(health, "_cluster", asked)
+    async with screen(tmp_path) as (page, _):
+        shown = page.get_by_role("region", name="Processes")
+        await expect(shown.get_by_role("row", name="gateway 0-3/16 1.2.3 2 hours ago")).to_be_visible()
+        await expect(shown.get_by_role("row", name="worker 1.2.2")).to_contain_text("12")
+        await expect(shown.locator(".late")).to_have_text(re.compile("seconds ago"))
+        await expect(page.get_by_text("2 talks wait for a worker, the oldest for 8 sec")).to_be_visible()
+        await expect(page.get_by_text("The worker of 1 talk has died.")).to_be_visible()
 
 
 async def test_consent_is_given_to_what_was_seen(tmp_path: Path) -> None:

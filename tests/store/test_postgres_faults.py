@@ -265,6 +265,12 @@ def test_a_password_is_told_by_no_error() -> None:
     assert told == "The store postgresql://db:5432/talks: of the driver itself."
 
 
+def test_locks_that_are_waited_for_too_long_are_no_server_that_is_away() -> None:
+    silent = psycopg.OperationalError("timeout: the server has stopped answering")
+    told = str(store_error(silent, read_address("postgresql://db/talks")))
+    assert "other processes keep locked what is needed here" in told
+
+
 async def test_a_driver_that_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in [name for name in sys.modules if name.startswith("pixi.store.postgres")]:
         monkeypatch.delitem(sys.modules, module)

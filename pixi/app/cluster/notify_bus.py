@@ -5,16 +5,17 @@ nothing. A payload has room for 8,000 bytes. So the messages that wait are joine
 one transaction; after each there is a short pause, in which more of them gather. Parts are numbered for each
 process. So whoever misses one, e.g. as a connection was lost, knows of it, and nobody takes one twice.
 
-A connection that listens carries the name of its process (`application_name`), so that the server knows who
-is there, and a process that dies is missed within a second or two.
+Both connections of a process carry its name (`application_name`), so that the server knows who is there, and
+a process that dies is missed within a second or two. One that ends says so, as the last it does.
 """
 
 import asyncio
 import logging
 import re
 import secrets
+import time
 from collections.abc import AsyncGenerator, Iterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 from zlib import crc32
@@ -38,15 +39,18 @@ MOST_BYTES = 8_000_000
 
 _READY_SECONDS = 10.0
 _AGAIN_SECONDS = 1.0  # until a database that is away is tried again
-_KIND = "serve"
+_BYE_SECONDS = 2.0  # in which the others are told of the end
+_KIND = "peer"
+_FORGOT = "forgot "  # what the store says of a person, see `Store.forget`
 _SEND = """
 SELECT pg_notify(%s, part) FROM unnest(%s::text[]) WITH ORDINALITY AS parts (part, number) ORDER BY number
 """
 _PART = re.compile(
     r"(?P<name>[0-9a-f]{8}) (?P<number>\d{1,18}) (?P<begins>[01])(?P<ends>[01]) (?P<text>.*)", re.DOTALL
 )
+_CLOCK = "SELECT extract(epoch FROM clock_timestamp())::float"
 _THERE = """
-SELECT split_part(application_name, ' ', 5) FROM pg_stat_activity
+SELECT DISTINCT split_part(application_name, ' ', 5) FROM pg_stat_activity
 WHERE datname = current_database()
 AND split_part(application_name, ' ', 3) = %s AND split_part(application_name, ' ', 4) = %s
 """
@@ -78,8 +82,14 @@ class NotifyBus:
         self._more = asyncio.Event()
         self._number = 0  # of the next part
         self._senders: dict[str, _Sender] = {}
+        self._is_empty = asyncio.Event()  # nothing is left to be sent
         self._session: AsyncConnection[Any] | None = None  # by which is sent and looked
         self._asking = asyncio.Lock()
+        self._ahead = 0.0  # of the clock here before the database's, in seconds
+
+    def now(self) -> float:
+        """Return the time by the clock of the database, in seconds since the epoch."""
+        return time.time() - self._ahead
 
     def send(self, data: bytes) -> None:
         """Have a message sent: UTF-8 without line ends."""
@@ -90,23 +100,32 @@ class NotifyBus:
             self._peers.unheard()
         self._waiting.append(data)
         self._size += len(data)
+        self._is_empty.clear()
         self._more.set()
+
+    async def emptied(self) -> None:
+        """Return when all is sent."""
+        await self._is_empty.wait()
 
     async def listen(self, ready: asyncio.Event) -> None:
         """Hear the others until cancelled; `ready` is set when that begins."""
         while True:
             try:
                 async with await self._connected() as session:
-                    label = f"{self._address.label} {_KIND} {self._name}"
-                    await session.execute("SELECT set_config('application_name', %s, false)", (label,))
-                    await session.execute(f"LISTEN {self._channel}".encode())
+                    await session.execute(f"LISTEN {self._channel}; LISTEN {self._address.signals}".encode())
+                    began = time.time()
+                    found = await (await session.execute(_CLOCK)).fetchall()
+                    self._ahead = began - found[0][0]
+                    self._peers.hello()
                     if ready.is_set():
                         self._senders.clear()
                         self._peers.missed()
-                    self._peers.hello()
                     ready.set()
                     async for notice in session.notifies():
-                        self._hear(notice.payload)
+                        if notice.channel == self._channel:
+                            self._hear(notice.payload)
+                        elif notice.payload.startswith(_FORGOT):
+                            self._peers.forgot(notice.payload.removeprefix(_FORGOT))
             except DatabaseError as error:
                 told = store_error(error, self._address)
                 _log.warning("the connection to other servers is lost, and made again: %s", told)
@@ -140,6 +159,8 @@ class NotifyBus:
             parts = list(self._cut(b"\n".join(self._waiting)))
             self._waiting, self._size = [], 0
             await self._deliver(parts)
+            if not self._waiting:
+                self._is_empty.set()
             await asyncio.sleep(PAUSE_SECONDS)
 
     async def _deliver(self, parts: Sequence[str]) -> None:
@@ -182,7 +203,10 @@ class NotifyBus:
                 self._peers.gone(name)
 
     async def _connected(self) -> AsyncConnection[Any]:
-        return await AsyncConnection.connect(self._address.conninfo, autocommit=True, client_encoding="UTF8")
+        label = f"{self._address.label} {_KIND} {self._name}"
+        return await AsyncConnection.connect(
+            self._address.conninfo, autocommit=True, client_encoding="UTF8", application_name=label
+        )
 
     async def _run(self, statement: str, values: tuple[object, ...]) -> list[tuple[Any, ...]]:
         async with self._asking:
@@ -205,6 +229,8 @@ class NotifyBus:
 async def connected(peers: Peers, url: str) -> AsyncGenerator[None, None]:
     """Connect a server with the others on its store, until the block is left.
 
+    Leave it after the store was closed: the others then take up at once what was left there.
+
     Args:
         peers: of the server.
         url: of the store, in PostgreSQL.
@@ -213,7 +239,7 @@ async def connected(peers: Peers, url: str) -> AsyncGenerator[None, None]:
         StoreError: the database does not answer.
     """
     bus = NotifyBus(read_address(url), peers)
-    peers.connect(bus.send)
+    peers.connect(bus.send, bus.now)
     ready = asyncio.Event()
     tasks = [asyncio.create_task(work) for work in (bus.listen(ready), bus.pass_on(), bus.look())]
     for task in tasks:
@@ -226,6 +252,11 @@ async def connected(peers: Peers, url: str) -> AsyncGenerator[None, None]:
             raise StoreError("The database does not tell of other servers: see the log.") from None
         yield
     finally:
+        if peers.others:
+            peers.bye()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_BYE_SECONDS):
+                    await bus.emptied()
         for task in tasks:
             task.cancel()
         await asyncio.wait(tasks, timeout=_READY_SECONDS)  # a database that is away may hold them up

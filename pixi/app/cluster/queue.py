@@ -20,7 +20,6 @@ import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager, suppress
 from typing import Any, Literal, cast, get_args
-from zlib import crc32
 
 from procrastinate import App, PsycopgConnector
 from procrastinate.exceptions import AlreadyEnqueued, ConnectorException
@@ -30,6 +29,7 @@ from procrastinate.worker import Worker as JobWorker
 from psycopg import AsyncConnection, errors
 from psycopg import Error as DatabaseError
 
+from pixi.app.cluster.state import STALLED_SECONDS
 from pixi.app.cluster.tables import QueueTables, make_tables
 from pixi.core.errors import PixiError, StoreError
 from pixi.settings.rules import Rules
@@ -39,8 +39,9 @@ _log = logging.getLogger("pixi.queue")
 
 Signal = Literal["look", "stop", "places", "forgot", "asked", "expected", "said"]
 """`look`: messages of a conversation came or changed; `stop`: its reply is to end; `places`: read again what
-people chose for channels; `forgot`: drop what is remembered of a person; `asked`: a worker is to ask a person
-this question; `expected`: a gateway will hear the click on it; `said`: what was clicked."""
+people chose for channels; `forgot`: drop what is remembered of a person (the store itself tells this);
+`asked`: a worker is to ask a person this question; `expected`: a gateway will hear the click on it; `said`:
+what was clicked."""
 
 Answer = Callable[[str, int], Awaitable[None]]
 """Answers a conversation. The number says how often it was put off before."""
@@ -48,8 +49,6 @@ Answer = Callable[[str, int], Awaitable[None]]
 _TASK = "answer"
 
 BEAT_SECONDS = 1.0
-STALLED_SECONDS = 3.5
-"""After so long without a heartbeat a worker is taken for dead. Others look for such each second."""
 _LOOK_SECONDS = 1.0  # between two looks for workers that have died
 _POLL_SECONDS = 1.0  # after which a job is found of which no notice came
 _AGAIN_SECONDS = 1.0  # until a database that is away is tried again
@@ -87,7 +86,7 @@ class ConversationQueue:
         self._app = app
         self._connector = cast("PsycopgConnector", app.connector)
         self._address = address
-        self._channel = f"pixi_{crc32(address.schema.encode()):08x}"  # signals of other stores are others
+        self._channel = address.signals  # those of other stores are others
         self._beside: set[asyncio.Task[None]] = set()
 
     @property

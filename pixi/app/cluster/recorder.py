@@ -94,14 +94,12 @@ class Recorder:
         await self._queue.signal("stop", conversation)
 
     async def forget(self, person: str) -> int:
-        """Forget a person everywhere: all processes are told, and workers look within a second as well.
+        """Forget a person everywhere: the store tells all processes.
 
         Raises:
             StoreError: it could not be forgotten.
         """
-        conversations = await self._store.forget(person)
-        await self._queue.signal_all("forgot", person)
-        return len(conversations)
+        return len(await self._store.forget(person))
 
     async def drain(self, seconds: float) -> None:
         """Note that the program ends. All is on record, and workers go on."""

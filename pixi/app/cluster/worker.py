@@ -129,7 +129,10 @@ class Worker:
                 await engine.stop(text)
             case "places":
                 await self._service.read_places()
-            case "expected" | "said" | "forgot":
+            case "forgot":
+                self._tell_bot(signal, text)
+                await engine.forgotten(text)
+            case "expected" | "said":
                 self._tell_bot(signal, text)
 
     async def _look(self, conversation: str) -> None:

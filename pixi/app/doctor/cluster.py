@@ -15,7 +15,7 @@ from pixi.core.untrusted import display_line
 if TYPE_CHECKING:
     from psycopg import AsyncConnection
 
-    from pixi.app.cluster.state import ClusterState, RunningGateway
+    from pixi.app.cluster.state import ClusterState, RunningGateway, RunningProcess
     from pixi.settings import Settings
     from pixi.store.postgres.address import Address
 
@@ -65,12 +65,18 @@ async def _looked_at(
     session: "AsyncConnection[Any]", address: "Address", settings: "Settings"
 ) -> AsyncIterator[Finding]:
     from pixi.app.cluster.queue import clock_fault, still_answered
-    from pixi.app.cluster.state import read_state, stuck_talks
+    from pixi.app.cluster.state import read_processes, read_state, stuck_talks
     from pixi.app.cluster.tables import QueueTables
 
     (has_store, has_queue, now) = await (await session.execute(_SETUP)).fetchone() or (False, False, 0.0)
     clock = clock_fault(now)
     yield Finding(not clock, "clock", clock or "as the database server's; see the other machines' on each")
+    processes = await read_processes(session, address) if has_store else ()
+    servers = [each for each in processes if each.part == "serve"]
+    if servers and not has_queue:
+        yield _servers(servers)
+        yield Finding(True, "queue tables", "none: no gateway and no worker was ever started")
+        return
     if not (has_store and has_queue):
         told = f"{address} has none yet: start `pixi-persona gateway`, which makes them"
         yield Finding(False, "tables", told)
@@ -87,6 +93,7 @@ async def _looked_at(
     yield _workers(state)
     for finding in _gateways(state.gateways):
         yield finding
+    yield _servers(servers)
     yield _queue(state)
     yield _leases(state)
     since, before = still_answered(settings.discord), time.time() - STUCK_SECONDS
@@ -141,6 +148,14 @@ def _shard_fault(gateways: "Sequence[RunningGateway]") -> str:
     if missing := [str(number) for number in range(*counts) if number not in runs]:
         return f"nobody hears shard {some(missing)}: start a gateway for it, with --shards"
     return ""
+
+
+def _servers(servers: "Sequence[RunningProcess]") -> Finding:
+    """Tell of the processes that serve HTTP. There may be none."""
+    if not servers:
+        return Finding(True, "serve", "none runs: it is needed for HTTP alone")
+    leases = how_many(sum(each.leases for each in servers), "conversation")
+    return Finding(True, "serve", f"{how_many(len(servers), 'process', 'processes')}, with {leases}")
 
 
 def _queue(state: "ClusterState") -> Finding:

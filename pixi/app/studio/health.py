@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import sys
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -21,6 +22,7 @@ from pixi.app.studio.mcp import McpEntry, mcp_entries
 from pixi.core.masking import SecretRedactor
 from pixi.core.routes import AddonRoute, Caller
 from pixi.core.untrusted import escaped_lines
+from pixi.store.opening import is_postgres
 
 KEPT = 1_000
 """Lines."""
@@ -124,6 +126,9 @@ _HEALTH = "/api/studio/health"
 _CHECK_SECONDS = 120.0
 """Time for one check: a server may not answer, a store may have many gigabytes."""
 
+_CLUSTER_SECONDS = 3.0  # between two questions to the server of the store, whoever looks on
+_ANSWER_SECONDS = 5.0  # for its answer
+
 
 class FindingForm(Struct):
     """A line of what `pixi-persona doctor` says."""
@@ -150,12 +155,53 @@ class DoctorForm(Struct):
     ended: float | None
 
 
+class ProcessForm(Struct):
+    """A process that is connected to the same PostgreSQL server.
+
+    Attributes:
+        part: the command of `pixi-persona` that it runs: `gateway`, `worker`, `serve` or `discord`.
+        shards: of a gateway, as in `0-3/16`, or `all`; "" for all others.
+        since: when it began, in seconds since the epoch.
+        seen_seconds: how long ago it asked the server something.
+        leases: conversations that it owns.
+    """
+
+    part: str
+    version: str
+    shards: str
+    since: float
+    seen_seconds: float
+    leases: int
+
+
+class QueueForm(Struct):
+    """Conversations that wait for a worker, and how long the oldest has waited."""
+
+    waiting: int
+    oldest_seconds: float
+    stalled: int
+
+
+class ClusterForm(Struct):
+    """All processes on one PostgreSQL server, as it shows them.
+
+    Attributes:
+        queue: None where no gateway and no worker was ever started.
+        why: why nothing is known; "": it is.
+    """
+
+    processes: list[ProcessForm]
+    queue: QueueForm | None = None
+    why: str = ""
+
+
 class HealthForm(Struct):
-    """The state of health, but for the log."""
+    """The state of health, but for the log. `cluster`: None where the store is a file."""
 
     vitals: Vitals
     doctor: DoctorForm
     mcp: list[McpEntry]
+    cluster: ClusterForm | None = None
 
 
 class LogQuery(Struct):
@@ -185,6 +231,32 @@ class LogForm(Struct):
     kept: int
 
 
+async def _cluster(url: str) -> ClusterForm:
+    """Ask a PostgreSQL server who is connected, and what waits."""
+    import psycopg
+
+    from pixi.app.cluster.state import read_processes, read_state
+    from pixi.store.postgres.address import read_address, store_error
+
+    address = read_address(url)
+    conninfo = psycopg.conninfo.make_conninfo(address.conninfo, options=f"-c search_path={address.schema}")
+    try:
+        async with (
+            asyncio.timeout(_ANSWER_SECONDS),
+            await psycopg.AsyncConnection.connect(conninfo, autocommit=True) as session,
+        ):
+            processes = [ProcessForm(*each) for each in await read_processes(session, address)]
+            found = await session.execute("SELECT to_regclass('procrastinate_jobs') IS NOT NULL")
+            if await found.fetchone() != (True,):
+                return ClusterForm(processes)
+            state = await read_state(session, address)
+            return ClusterForm(processes, QueueForm(state.waiting, state.oldest_seconds, state.stalled))
+    except TimeoutError:
+        return ClusterForm([], why=f"The server did not answer within {_ANSWER_SECONDS:g} seconds.")
+    except psycopg.Error as error:
+        return ClusterForm([], why=str(store_error(error, address)))
+
+
 def routes(service: BotService) -> Sequence[AddonRoute]:
     """Return the routes. From now on the end of the log is kept, until the service is closed."""
     screen = _HealthScreen(service)
@@ -206,13 +278,23 @@ class _HealthScreen:
         self._loop = asyncio.get_running_loop()
         self._doctor = DoctorForm(False, 0, 0, [], None)
         self._run: asyncio.Task[None] | None = None
+        self._cluster = ClusterForm([])
+        self._asked = float("-inf")  # when the server was, for the last time
+        self._asking = asyncio.Lock()
         self._tail = service.closing.enter_context(
             tailing(service.mask, self._tell_line, lambda: service.hub.followed)
         )
 
     async def health(self, caller: Caller, asked: None) -> HealthForm:
         """Answer with how everything is now."""
-        return HealthForm(self._service.vitals(), self._doctor, await mcp_entries(self._service))
+        url, cluster = self._service.settings.store.url, None
+        # On Windows the driver of PostgreSQL cannot wait on the loop that a server runs on.
+        if is_postgres(url) and sys.platform != "win32":
+            async with self._asking:
+                if time.monotonic() - self._asked >= _CLUSTER_SECONDS:
+                    self._cluster, self._asked = await _cluster(url), time.monotonic()
+            cluster = self._cluster
+        return HealthForm(self._service.vitals(), self._doctor, await mcp_entries(self._service), cluster)
 
     async def examine(self, caller: Caller, asked: None) -> DoctorForm:
         """Begin to check everything, unless that is under way."""

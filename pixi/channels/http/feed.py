@@ -164,6 +164,12 @@ class Feed:
         self.asked_elsewhere.clear()
         self.wake()
 
+    def forget(self) -> None:
+        """Drop the words of all events. Followers miss nothing that is to come, and nobody resumes before."""
+        self._ring = [None] * len(self._ring)
+        self._grows, self._pieces = "", []
+        self._name = secrets.token_hex(4)
+
     def _add(self, form: Form | None) -> None:
         self._ring.append(form)
         if len(self._ring) > RING:

@@ -14,6 +14,9 @@ Where messages between servers are missed, or a server ends amid a turn, the fol
 that events were dropped. What was said is in the store in any case, and the conversations that were left are
 taken up by those that are there. No message is needed for a talk to be answered, once and in order.
 
+A server that stands still may hear a request long after whoever made it was told that nothing came of it. So
+a request says until when it holds, by the clock of the database, and a later one is refused.
+
 The messages are JSON. One that is not known, as it comes from another version, is passed over.
 """
 
@@ -21,6 +24,7 @@ import asyncio
 import json
 import logging
 import secrets
+import time
 from collections.abc import Awaitable, Callable, Collection
 from contextlib import aclosing, suppress
 
@@ -36,20 +40,27 @@ from pixi.core.untrusted import without_halves
 _log = logging.getLogger("pixi.http")
 
 ASK_SECONDS = 5.0
-"""How long another server may take to answer."""
+"""How long another server may take to do what it is asked for. It begins nothing of it later."""
+
+JOIN_SECONDS = 1.0
+"""How long others may take to tell what is under way in a talk. Who takes longer is not waited for again."""
 
 BACK_SECONDS = 2.0
-"""In which a server whose connection alone was lost is there again."""
+"""In which a server whose connections alone were lost is there again."""
 
 _LATE_SECONDS = 2.0  # that events may come after the store has what they tell
 
 
 class _Hello(Struct, tag="hello"):
-    """A server is there. It knows nothing of the others, and follows nothing yet."""
+    """A server hears the others from now on; it may have missed what they said before."""
 
 
 class _Here(Struct, tag="here"):
     """So is this one."""
+
+
+class _Bye(Struct, tag="bye"):
+    """A server has ended, and owns no talk any more."""
 
 
 class _Follow(Struct, tag="follow"):
@@ -80,6 +91,7 @@ class _Stop(Struct, tag="stop"):
     talk: str
     turn: int | None
     ask: str
+    until: float
 
 
 class _Answer(Struct, tag="answer"):
@@ -90,6 +102,7 @@ class _Answer(Struct, tag="answer"):
     person: str
     verdict: Verdict
     ask: str
+    until: float
 
 
 class _Result(Struct, tag="told"):
@@ -99,7 +112,7 @@ class _Result(Struct, tag="told"):
     done: bool
 
 
-_Message = _Hello | _Here | _Follow | _Leave | _Events | _Stop | _Answer | _Result
+_Message = _Hello | _Here | _Bye | _Follow | _Leave | _Events | _Stop | _Answer | _Result
 
 _decode = msgspec.json.Decoder(_Message).decode
 
@@ -109,11 +122,11 @@ class _Request:
 
     def __init__(self, others: Collection[str]) -> None:
         self.done: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-        self._left = set(others)
+        self.left = set(others)
 
     def told(self, other: str, done: bool) -> None:
-        self._left.discard(other)
-        if not self.done.done() and (done or not self._left):
+        self.left.discard(other)
+        if not self.done.done() and (done or not self.left):
             self.done.set_result(done)
 
 
@@ -131,7 +144,10 @@ class Peers:
         self._channels = channels
         self._resume = resume
         self._write: Callable[[bytes], None] = lambda _: None
+        self._now = time.time
+        self._closed = False
         self._others: set[str] = set()
+        self._silent: set[str] = set()  # others that did not answer in time, and said nothing since
         self._followed_by: dict[str, set[str]] = {}  # by the address of a talk
         self._turns_of: dict[str, str] = {}  # which server takes the turn that is followed here, by address
         self._asked: dict[str, _Request] = {}
@@ -142,18 +158,20 @@ class Peers:
         """The names of the servers that are there besides this one."""
         return self._others
 
-    def connect(self, write: Callable[[bytes], None]) -> None:
+    def connect(self, write: Callable[[bytes], None], now: Callable[[], float] = time.time) -> None:
         """Pass messages on from now on.
 
         Args:
             write: hands a message to all other servers, in order. It does not wait.
+            now: gives the time by a clock that all have in common, in seconds.
         """
-        self._write = write
+        self._write, self._now = write, now
         self._channels.pass_on = self._pass_on
         self._channels.dropped = self._dropped
 
     async def close(self) -> None:
-        """End what is done for other servers."""
+        """End what is done for other servers, and hear them no more; what happens here is still passed on."""
+        self._closed = True
         for task in self._beside:
             task.cancel()
         await asyncio.gather(*self._beside, return_exceptions=True)
@@ -170,8 +188,9 @@ class Peers:
         return channel
 
     async def _follow(self, address: str) -> None:
-        if await self._is_elsewhere(address):
-            await self._ask(lambda ask: _Follow([address], ask))
+        asked = self._others - self._silent
+        if asked and await self._is_elsewhere(address):
+            await self._ask(lambda ask, _: _Follow([address], ask), asked, JOIN_SECONDS)
         else:
             self._send(_Follow([address]))
 
@@ -184,18 +203,19 @@ class Peers:
         """
         if not await self._is_elsewhere(address):
             return False
-        return await self._ask(lambda ask: _Stop(address, turn, ask))
+        return await self._ask(lambda ask, until: _Stop(address, turn, ask, until))
 
     async def answer(self, address: str, question: str, person: str, verdict: Verdict) -> bool:
         """Answer a question that was asked on another server; False where none waits for this person."""
         if not await self._is_elsewhere(address):
             return False
-        return await self._ask(lambda ask: _Answer(address, question, person, verdict, ask))
+        return await self._ask(lambda ask, until: _Answer(address, question, person, verdict, ask, until))
 
     async def answered(self, address: str, message_id: str) -> None:
         """Return when the feed has the turn that answers a message, where another server takes it.
 
-        To be called when nothing is left to be answered here.
+        To be called when nothing is left to be answered here. The feed may have missed the turn: then it
+        returns a while after the turn's end is on record.
 
         Raises:
             StoreError: it could not be found out.
@@ -227,15 +247,25 @@ class Peers:
             return bool(self._others) and await self._backend.store.owned_elsewhere(address)
         return False
 
-    async def _ask(self, message: Callable[[str], _Message]) -> bool:
-        """Ask the others; returns True as soon as one has done it, False if none can or answers in time."""
-        ask = secrets.token_hex(8)
-        asked = self._asked[ask] = _Request(self._others)
-        self._send(message(ask))
+    async def _ask(
+        self,
+        message: Callable[[str, float], _Message],
+        others: Collection[str] = (),
+        seconds: float | None = None,
+    ) -> bool:
+        """Ask others, by default all of them, and wait for `ASK_SECONDS` at most.
+
+        Returns True as soon as one has done it, False if none can or answers in time. `message` is given the
+        name of the request, and until when it holds.
+        """
+        ask, seconds = secrets.token_hex(8), ASK_SECONDS if seconds is None else seconds
+        asked = self._asked[ask] = _Request(others or self._others)
+        self._send(message(ask, self._now() + seconds))
         try:
-            async with asyncio.timeout(ASK_SECONDS):
+            async with asyncio.timeout(seconds):
                 return await asked.done
         except TimeoutError:
+            self._silent |= asked.left & self._others
             return False
         finally:
             del self._asked[ask]
@@ -277,6 +307,9 @@ class Peers:
 
     def heard(self, other: str, data: bytes) -> None:
         """Follow a message of another server."""
+        if self._closed:
+            return
+        self._silent.discard(other)
         try:
             self._heed(other, _decode(data))
         except (msgspec.MsgspecError, LookupError, TypeError, ValueError, RecursionError) as error:
@@ -284,11 +317,13 @@ class Peers:
 
     def _heed(self, other: str, message: _Message) -> None:
         match message:
-            case _Hello():
-                self._forget(other)
+            case _Hello():  # from one that is known, too: its connection was lost, and is made again
                 self._others.add(other)
                 self._send(_Here())
                 self._follow_all()
+            case _Bye():
+                self._forget(other)
+                self._do_beside(self._take_up(other))
             case _Here():
                 if other not in self._others:
                     self._others.add(other)
@@ -350,6 +385,9 @@ class Peers:
     async def _asked_for(self, message: _Stop | _Answer) -> None:
         channel = self._channels.known(message.talk)
         done = False
+        if message.until < self._now():
+            _log.warning("a request of another server came too late, and nothing of it was done")
+            return
         match message:
             case _Stop(talk, turn):
                 if turn is None or (channel is not None and channel.feed.turn == turn):
@@ -389,13 +427,22 @@ class Peers:
         self.hello()
         self._follow_all()
 
+    def bye(self) -> None:
+        """Tell the others that this server has ended. To be called once its store is closed."""
+        self._send(_Bye())
+
+    def forgot(self, person: str) -> None:
+        """Note that a process with the same store has forgotten a person."""
+        if not self._closed:
+            self._do_beside(self._backend.engine.forgotten(person))
+
     def gone(self, other: str) -> None:
         """Note that a server has ended, and take up what it left, unless it comes back soon."""
         self._forget(other)
-        self._do_beside(self._take_up(other))
+        self._do_beside(self._take_up(other, BACK_SECONDS))
 
-    async def _take_up(self, other: str) -> None:
-        await asyncio.sleep(BACK_SECONDS)
+    async def _take_up(self, other: str, after: float = 0.0) -> None:
+        await asyncio.sleep(after)
         while other not in self._others:
             try:
                 await self._resume()
@@ -406,6 +453,7 @@ class Peers:
 
     def _forget(self, other: str) -> None:
         self._others.discard(other)
+        self._silent.discard(other)
         for talk in list(self._followed_by):
             self._left(other, talk)
         for asked in self._asked.values():

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
+from functools import partial
 from urllib.parse import quote
 
 from pixi.channels.http.access import Principal, Problem, address_of
@@ -81,10 +82,16 @@ class Instead:
 class TalkReply:
     """What comes in answer to one message.
 
-    Attributes:
+    Args:
+        channel: of the talk.
         message_id: of the message.
+        recorded: reads the events from the record; None: the turn has not ended.
         known: the message had come before, by the same request.
         over: its turn has ended, and the events come from the record.
+        turn: that answers it; 0: none has begun.
+
+    Attributes:
+        message_id, known, over: see above.
         place: the count from which on the events are followed.
     """
 
@@ -92,17 +99,18 @@ class TalkReply:
         self,
         channel: HttpChannel,
         message_id: str,
-        recorded: Sequence[Form] | None = None,
+        recorded: Callable[[], Awaitable[Sequence[Form] | None]],
         *,
         known: bool = False,
+        over: bool = False,
         turn: int = 0,
     ) -> None:
-        self.known = known
-        self.over = recorded is not None
-        self._channel = channel
         self.message_id = message_id
+        self.known = known
+        self.over = over
+        self._channel = channel
         self._recorded = recorded
-        self._turn = turn  # that answers it; 0: none has begun
+        self._turn = turn
         self.place = channel.feed.begin_of_turn() if known else channel.feed.count
         self._settled = False
 
@@ -111,18 +119,21 @@ class TalkReply:
     ) -> AsyncGenerator[Sequence[Form], None]:
         """Yield the events of the turn that answers the message, up to its end.
 
-        A message that was withdrawn is not answered: then no events come.
+        A message that was withdrawn is not answered: then no events come. If another server has answered, and
+        its events were missed, they come from the record.
 
         Args:
             pauses: end at a question that waits for its answer, too.
             resumes: the client knows of a missing end, and follows anew.
 
         Raises:
-            Problem: 503, the server stops before the end of the turn, which the next server finishes.
+            Problem: 503, the server stops before the end of the turn, which the next server finishes; or
+                another server has left it unfinished.
+            StoreError: the record could not be read.
             FollowedTooSlowly: events of the turn were dropped.
         """
-        if self._recorded is not None:
-            yield self._recorded
+        if self.over:
+            yield await self._recorded() or ()
             return
         async with aclosing(self._followed()) as events:
             async for forms in events:
@@ -137,12 +148,15 @@ class TalkReply:
                             return
                 if shown:
                     yield shown
-        if self._channel.feed.closed and not resumes:
+        closed = self._channel.feed.closed
+        if not (self._turn or closed) and (recorded := await self._recorded()) is not None:
+            yield recorded
+        elif (closed or not self._turn) and not resumes:
             raise Problem(
                 503,
                 "Not now",
-                "The server stops. What was said is on record: send the same again later, with the same key "
-                "or id; or read the messages of the conversation.",
+                "The server stops, or another one has. What was said is on record: send the same again "
+                "later, with the same key or id; or read the messages of the conversation.",
                 headers={"Retry-After": "5"},
             )
 
@@ -200,6 +214,7 @@ class Talks:
         self._talking: Counter[str] = Counter()  # talks in which a reply is waited for, by person
         self._watching: set[asyncio.Task[None]] = set()
         self.peers = Peers(backend, self.channels, self.resume)
+        backend.engine.on_forget.append(self.forget)
 
     async def begin(
         self,
@@ -243,7 +258,7 @@ class Talks:
             self._check_limits(channel, person)
             now = time.time()
             channel.answers = answers
-            reply = TalkReply(channel, message_id)
+            reply = TalkReply(channel, message_id, partial(self._recorded, address, message_id))
             author = Author(person.id, person.name)
             self._talking[person.id] += not channel.feed.waiting
             channel.feed.waiting += 1
@@ -368,6 +383,12 @@ class Talks:
         names = tuple(name for name, _ in carried_by(message.text))
         channel.show(PersonSaid(message.id, words_of(message.text), message.sent_at, names))
 
+    def forget(self, person: str, conversations: Sequence[str]) -> None:
+        """Drop what is held of talks that lost words."""
+        for address in conversations:
+            if (channel := self.channels.known(address)) is not None:
+                channel.feed.forget()
+
     def changed(self, address: str) -> None:
         """Tell the followers of a talk that its history has changed."""
         channel = self.channels.known(address)
@@ -419,6 +440,7 @@ class Talks:
 
     async def close(self) -> None:
         """End all streams, once their clients had all events."""
+        self._backend.engine.on_forget.remove(self.forget)
         for channel in self.channels:
             channel.feed.close()
         for task in list(self._watching):
@@ -455,10 +477,19 @@ class Talks:
                     "This message came before, and was not answered then. Send it anew, with another key or "
                     "id.",
                 )
-        if turn and turn.finish:
-            recorded = await recorded_events(store, turn, message_id)
-            return TalkReply(channel, message_id, recorded, known=True)
-        return TalkReply(channel, message_id, known=True, turn=turn.id if turn else 0)
+        recorded = partial(self._recorded, address, message_id)
+        over = turn is not None and bool(turn.finish)
+        return TalkReply(channel, message_id, recorded, known=True, over=over, turn=turn.id if turn else 0)
+
+    async def _recorded(self, address: str, message_id: str) -> Sequence[Form] | None:
+        """Return the events of the turn that answers a message, from the record; None: it has not ended.
+
+        Of a message that was withdrawn there are none.
+        """
+        found = await self._backend.store.answer_to(address, message_id)
+        if found is None or found.turn is None or not found.turn.finish:
+            return () if found is None or found.text is None else None
+        return await recorded_events(self._backend.store, found.turn, message_id)
 
     async def resume(self) -> None:
         """Finish what processes left half-done that have ended; returns when that is done.
@@ -481,7 +512,7 @@ class Talks:
     async def _watch(self, address: str, channel: HttpChannel, person: str, reply: TalkReply) -> None:
         try:
             await self._backend.engine.settled(address)
-            with suppress(StoreError):  # then the reply ends with what is there
+            with suppress(StoreError):  # whoever reads the reply is told of it
                 await self.peers.answered(address, reply.message_id)
         finally:
             self._done(channel, person)

@@ -1,6 +1,7 @@
 """Where a PostgreSQL database is, and its faults in words."""
 
 import re
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import version
@@ -45,14 +46,24 @@ class Address:
     name: str
     label: str
 
+    @property
+    def signals(self) -> str:
+        """Return the channel of the server on which processes of this schema tell each other something."""
+        return f"pixi_{crc32(self.schema.encode()):08x}"
+
     def __str__(self) -> str:
         return self.name
 
 
-def read_address(url: str) -> Address:
+def read_address(url: str, part: str = "") -> Address:
     """Read `postgresql://user:password@host:port/database?schema=name`; everything may be left out.
 
     What else stands after the question mark is the driver's: `sslmode` and the like.
+
+    Args:
+        url: of the settings.
+        part: of the program that connects, e.g. `worker`: its connections are named so, with the time of now;
+            "": they are not.
 
     Raises:
         ConfigError: it is none, or the schema has no fit name. Nothing of the URL is shown.
@@ -69,7 +80,8 @@ def read_address(url: str) -> Address:
     if schema != SCHEMA:
         place += f"{'&' if '?' in place else '?'}schema={schema}"
     label = f"pixi {version('pixi-persona')} {crc32(schema.encode()):08x}"
-    conninfo = make_conninfo("", **{**_PATIENCE, "application_name": label, **parts})
+    name = f"{label} {part} {time.time():.0f}" if part else label
+    conninfo = make_conninfo("", **{**_PATIENCE, "application_name": name, **parts})
     return Address(conninfo, str(parts.get("password") or ""), schema, place, label)
 
 
@@ -122,6 +134,8 @@ _BY_CODE = {
 }
 # What is said before there is a connection comes without a code, and most often in English.
 _BY_WORDS = {
+    "stopped answering": "the server said nothing for long: it stands still, or other processes keep locked "
+    "what is needed here; pg_stat_activity tells which",
     "pg_hba.conf": "the server lets nobody in from here; mend its pg_hba.conf",
     "starting up|shutting down|recovery": _NOT_READY,
     "too many|connection slots": _FULL_HOUSE,

@@ -63,6 +63,8 @@ T = TypeVar("T")
 AWAY_SECONDS = 30.0
 """How long work waits for a server that is gone: longer than a restart, shorter than a turn may take."""
 _PAUSES = (0.02, 0.05, 0.1, 0.2, 0.5)  # seconds between two attempts to connect; the last, over and over
+LONGEST_SIGNAL = 7_900
+"""Bytes of a notice of the server."""
 _ATTEMPTS = 3  # at the same work, where the connection goes each time: it may be the work that is to blame
 _READING = b"BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY"
 
@@ -127,6 +129,11 @@ class PostgresConnection:
     def as_kept(self, text: str) -> str:
         """See `Connection.as_kept`."""
         return without_nul(text)
+
+    def signal(self, text: str) -> None:
+        """See `Connection.signal`. A text that is too long for a notice lets all look what changed."""
+        fits = len(text.encode()) <= LONGEST_SIGNAL
+        self.execute("SELECT pg_notify(?, ?)", (self._address.signals, text if fits else "look "))
 
     def _note_room(self, statement: str) -> None:
         if table := _changed(statement):
@@ -345,13 +352,13 @@ class PostgresStore(Store):
     WORDS: ClassVar = {"id": ID, "text": TEXT}
 
     @classmethod
-    async def open(cls, url: str) -> Self:
-        """Open the database of a URL; see `read_address`. The tables are made if they are missing.
+    async def open(cls, url: str, part: str = "") -> Self:
+        """Open the database of a URL for a part of the program; see `read_address`. Missing tables are made.
 
         Raises:
             ConfigError: it cannot be opened, or is not ours. It is left as it is.
         """
-        address = read_address(url)
+        address = read_address(url, part)
         writer = Writer(str(address), partial(PostgresConnection.open, address))
         await writer.open()
         return cls(writer)

@@ -43,6 +43,9 @@ class SqliteConnection:
         """See `Connection.as_kept`."""
         return text
 
+    def signal(self, text: str) -> None:
+        """See `Connection.signal`."""
+
     def become_owner(self) -> None:
         """See `Connection.become_owner`."""
         if self.owner:

@@ -11,6 +11,7 @@ import pytest
 
 from pixi.app.cluster import notify_bus
 from pixi.app.cluster.notify_bus import NotifyBus, connected
+from pixi.app.cluster.queue import Signal, open_queue
 from pixi.channels.http import peers
 from pixi.channels.http.access import LOCAL, address_of
 from pixi.cli.serve import serve_http
@@ -28,7 +29,7 @@ pytestmark = pytest.mark.nightly
 TALK = "/api/chat/a"
 ALL = f"{TALK}/stream?follow=talk"
 ADDRESS = address_of(LOCAL, "pixi", "a")
-CUT = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE '% serve %'"
+CUT = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE '% peer %'"
 VISIBLE = ("said", "changed", "send", "turn_start", "turn_end", "approval", "approved", "error")
 
 
@@ -297,8 +298,8 @@ async def test_the_program_connects_its_server_with_the_others(url: str, tmp_pat
 
     @asynccontextmanager
     async def program() -> AsyncGenerator[str, None]:
-        async with service_in(tmp_path) as service, AsyncExitStack() as stack:
-            address, _ = await serve_http(service, service.settings, stack)
+        async with AsyncExitStack() as last, service_in(tmp_path) as service, AsyncExitStack() as stack:
+            address, _ = await serve_http(service, service.settings, stack, last)
             yield address
 
     async with ScriptedOpenAI(choose=one_word) as model:
@@ -336,6 +337,7 @@ async def test_a_server_that_ends_amid_a_turn_is_missed_and_another_goes_on(
             await heard(first, "hi")
             async with second.stream(ALL) as events:
                 seen = await up_to(events, "send")
+                monkeypatch.setattr(first.peers, "bye", lambda: None)
                 await bus.aclose()  # before its own end can be told
                 await store.close()
                 assert names(await up_to(events, "error")) == ["error"]
@@ -347,6 +349,45 @@ async def test_a_server_that_ends_amid_a_turn_is_missed_and_another_goes_on(
                 return [each["text"] for each in page["messages"]] == ["hi", "one", "two"]
 
             await until(told)
+
+
+async def test_what_a_server_leaves_that_is_told_to_end_is_taken_up_at_once(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(notify_bus, "LOOK_SECONDS", 10 * LIMIT)
+    monkeypatch.setattr(peers, "BACK_SECONDS", 10 * LIMIT)
+    async with serving(url, "[SEND: two]") as second, AsyncExitStack() as last:
+        store = await open_store(url)
+        async with served(["[SEND: one]\n[SEND: t", asyncio.Event()], store=store) as first:
+            await last.enter_async_context(connected(first.peers, url))
+            await until(lambda: first.peers.others and second.peers.others)
+            await heard(first, "hi")
+            async with second.stream(ALL) as events:
+                await up_to(events, "send")
+        await store.close()
+        assert second.model.requests == []
+        await last.aclose()
+        await until(lambda: second.model.requests)
+
+
+async def test_who_is_forgotten_by_any_process_is_in_no_memory_of_the_others(url: str) -> None:
+    """As on the command line: by a process that knows of no other."""
+
+    async def heed(signal: Signal, text: str) -> None:
+        signals.append((signal, text))
+
+    signals: list[tuple[str, str]] = []
+    async with serving(url, "[SEND: one]") as here, open_queue(url) as queue, queue.hearing(heed):
+        await here.say("my secret", conversation="a")
+        feed = (await here.peers.join(ADDRESS)).feed
+        assert "secret" in str(feed._ring)
+        other = await open_store(url)
+        await other.forget(LOCAL)
+        await until(lambda: "secret" not in str(feed._ring))
+        await other.forget("x" * 8_000)
+        await other.close()
+        await until(lambda: len(signals) == 2)
+        assert signals == [("forgot", LOCAL), ("look", "")]
 
 
 async def test_a_talk_of_a_server_that_lives_is_left_to_it(url: str) -> None:

@@ -13,10 +13,11 @@ import pytest
 from pixi.app.cluster.gateway import ShardClaim, open_gateway
 from pixi.app.cluster.queue import ConversationQueue, open_queue
 from pixi.app.cluster.recorder import Recorder
-from pixi.app.cluster.state import ClusterGauges, gateway_label
+from pixi.app.cluster.state import ClusterGauges, gateway_label, read_processes
 from pixi.app.doctor import checks
 from pixi.app.doctor.cluster import check_cluster
 from pixi.app.monitoring import monitoring_port
+from pixi.app.studio.health import QueueForm, _cluster
 from pixi.cli.frame import run
 from pixi.core.errors import StoreError
 from pixi.core.message import Author, Message
@@ -96,8 +97,43 @@ async def test_all_is_well_while_all_live(
     assert found["workers"] == "1 worker"
     assert found["gateways"] == "shards 0-1/4, shards 2-3/4"
     assert found["queue"] == "nothing waits"
+    assert found["serve"] == "none runs: it is needed for HTTP alone"
     assert found["leases"] == "1 conversation, of 1 process"
     assert found["stuck talks"] == "none"
+
+
+async def test_processes_are_told_one_by_one(
+    tmp_path: Path, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(time, "time", lambda: 1_234_567.0)
+        stores = [await open_store(url, part=part) for part in ("worker", "serve", "")]
+    for store, talk in zip((stores[0], stores[1], stores[1]), "abc", strict=True):
+        await store.lease(f"test:{talk}")
+    claim = ShardClaim(url, "bot", ((0, 1), 4))
+    address = read_address(url)
+    async with await psycopg.AsyncConnection.connect(
+        address.conninfo, options=f"-c search_path={address.schema}"
+    ) as session:
+        told = await read_processes(session, address)
+        assert [(each.part, each.leases) for each in told] == [("serve", 2), ("worker", 1)]
+        assert {(each.version, each.since) for each in told} == {(HERE, 1_234_567.0)}
+    found = await findings(tmp_path, url)
+    assert found["serve"] == "1 process, with 2 conversations"
+    assert found["queue tables"] == "none: no gateway and no worker was ever started"
+    async with open_queue(url):
+        await claim.take()
+        shown = await _cluster(url)
+        assert [(each.part, each.shards) for each in shown.processes] == [
+            ("gateway", "0-1/4"),
+            ("serve", ""),
+            ("worker", ""),
+        ]
+        assert shown.queue == QueueForm(waiting=0, oldest_seconds=0.0, stalled=0)
+        await claim.release()
+    for store in stores:
+        await store.close()
+    assert (await _cluster("postgresql://nobody@127.0.0.1:1/none")).why.endswith("in [store] url.")
 
 
 async def test_what_is_wrong_is_named_with_the_mend(

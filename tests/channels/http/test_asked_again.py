@@ -77,13 +77,17 @@ async def test_what_will_not_be_answered_is_told_and_not_waited_for(
     await store.close()
 
 
+async def not_yet() -> None:
+    """Read no answer from the record."""
+
+
 async def test_a_turn_of_which_the_beginning_is_gone_is_followed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(feed, "RING", 3)
     channel = feed.HttpChannel()
     channel.show(TurnStarted(1, "http:a:pixi", "pixi", ("m",)))
     for n in range(5):
         channel.show(Reacted("🥞", f"1.{n}", "m"))
-    events = TalkReply(channel, "m", known=True, turn=1).events()
+    events = TalkReply(channel, "m", not_yet, known=True, turn=1).events()
     async with within("the end"):
         told = [form["id"] for form in await anext(events)]
         channel.show(TurnEnded("stop", 1))
@@ -93,7 +97,7 @@ async def test_a_turn_of_which_the_beginning_is_gone_is_followed(monkeypatch: py
 
 async def test_an_answer_that_has_not_begun_misses_nothing_of_what_was_dropped_before() -> None:
     channel = feed.HttpChannel()
-    events = TalkReply(channel, "m").events()
+    events = TalkReply(channel, "m", not_yet).events()
     async with within("the end"):
         coming = asyncio.ensure_future(anext(events))
         await until(lambda: channel.feed.followers)

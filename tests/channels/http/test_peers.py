@@ -2,15 +2,24 @@
 
 import asyncio
 import json
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
 from pixi.channels.http import peers
+from pixi.channels.http.access import LOCAL, address_of
 from pixi.channels.http.backend import Backend
+from pixi.channels.http.faces.native import NativeStream
 from pixi.channels.http.feed import Channels
 from pixi.channels.http.peers import Peers
 from pixi.core.errors import StoreError
+from pixi.engine.conversation import LiveConversation
+from pixi.store.sqlite import SqliteStore
+from tests.channels.http.served import Served, served
+from tests.held_clock import HeldClock
 from tests.waiting import until
 
 TALK = "http:local:pixi:a"
@@ -21,13 +30,30 @@ async def _nothing() -> None:
     pass
 
 
-def connected() -> tuple[Peers, Channels, list[dict[str, Any]]]:
-    """Peers with one talk open, and what they say."""
-    channels, said = Channels(), list[dict[str, Any]]()
-    here = Peers(NOTHING, channels, _nothing)
-    here.connect(lambda data: said.append(json.loads(data)))
+def connected(
+    backend: Backend = NOTHING, resume: Callable[[], Awaitable[None]] = _nothing
+) -> tuple[Peers, Channels, list[dict[str, Any]]]:
+    """Peers with one talk open, and what they say. Their common clock is at 100 seconds."""
+    channels, said = Channels(lambda: 0.0), list[dict[str, Any]]()
+    here = Peers(backend, channels, resume)
+    here.connect(lambda data: said.append(json.loads(data)), lambda: 100.0)
     channels.at(TALK)
     return here, channels, said
+
+
+class Elsewhere:
+    """A backend whose talks are all another server's."""
+
+    @property
+    def store(self) -> "Elsewhere":
+        return self
+
+    async def owned_elsewhere(self, conversation: str) -> bool:
+        return True
+
+
+ELSEWHERE = cast(Backend, Elsewhere())
+TURN = b'{"type":"events","talk":"http:local:pixi:a","forms":[{"event":"turn_start","turn":7,"seq":0}]}'
 
 
 async def test_who_is_known_already_is_told_nothing_again() -> None:
@@ -64,6 +90,142 @@ async def test_a_message_that_is_not_understood_does_no_harm(
     here.heard("c", b'{"type":"here"}')
     assert set(here.others) == {"b", "c"}
     assert [each["type"] for each in said] == ["here", "follow", "follow"]
+
+
+async def test_a_connection_that_was_made_again_ends_no_reply() -> None:
+    here, channels, said = connected()
+    here.heard("b", b'{"type":"hello"}')
+    here.heard("b", TURN)
+    here.heard("b", json.dumps({"type": "follow", "talks": [TALK]}).encode())
+    said.clear()
+    here.heard("b", b'{"type":"hello"}')
+    assert [each["type"] for each in said] == ["here", "follow"], "it may have missed what is followed here"
+    assert (channels.at(TALK).feed.turn, channels.at(TALK).feed.losses) == (7, 0)
+    assert here.is_followed(TALK)
+
+
+async def test_a_request_that_comes_too_late_is_refused(caplog: pytest.LogCaptureFixture) -> None:
+    here, _, said = connected()  # nothing that is asked of the backend would go well
+    here.heard("b", b'{"type":"hello"}')
+    said.clear()
+    here.heard(
+        "b", json.dumps({"type": "stop", "talk": TALK, "turn": None, "ask": "1", "until": 99.9}).encode()
+    )
+    await until(lambda: "came too late" in caplog.text)
+    assert said == []
+
+
+async def test_a_server_that_is_closed_does_nothing_for_others() -> None:
+    here, channels, said = connected(ELSEWHERE)
+    await here.close()
+    here.heard("b", b'{"type":"hello"}')
+    here.heard("b", TURN)
+    assert (said, here.others, channels.at(TALK).feed.count) == ([], set(), 0)
+
+
+async def test_one_that_stands_still_is_waited_for_once(clock: HeldClock) -> None:
+    here, _, said = connected(ELSEWHERE)
+    here.heard("b", b'{"type":"hello"}')
+    said.clear()
+    began = clock.time()
+    await here.join("http:local:pixi:b")
+    assert clock.time() - began == peers.JOIN_SECONDS
+    await here.join("http:local:pixi:c")
+    assert clock.time() - began == peers.JOIN_SECONDS
+    assert [each["talks"] for each in said] == [["http:local:pixi:b"], ["http:local:pixi:c"]]
+    assert not await here.stop(TALK)
+    assert clock.time() - began == peers.JOIN_SECONDS + peers.ASK_SECONDS
+    assert said[-1]["until"] == 100.0 + peers.ASK_SECONDS
+    here.heard("b", b'{"type":"here"}')
+    await here.join("http:local:pixi:d")
+    assert clock.time() - began == 2 * peers.JOIN_SECONDS + peers.ASK_SECONDS
+
+
+async def test_what_a_server_left_that_says_goodbye_is_taken_up_at_once(clock: HeldClock) -> None:
+    async def resume() -> None:
+        taken_up.append(clock.time())
+
+    taken_up = list[float]()
+    here, channels, _ = connected(resume=resume)
+    here.heard("b", b'{"type":"hello"}')
+    here.heard("b", TURN)
+    began = clock.time()
+    here.heard("b", b'{"type":"bye"}')
+    await until(lambda: taken_up)
+    assert (taken_up, here.others, channels.at(TALK).feed.losses) == ([began], set(), 1)
+
+
+@asynccontextmanager
+async def two(folder: Path, *replies: Any, **more: Any) -> AsyncGenerator[tuple[Served, Served], None]:
+    """Two servers on one file that tell each other everything, but for what happens in turns of the first."""
+    stores = [await SqliteStore.open(folder / "pixi.db") for _ in range(2)]
+    async with served(*replies, store=stores[0], **more) as first, served(store=stores[1]) as second:
+
+        def tell_second(data: bytes) -> None:
+            if b'"type":"events"' not in data:
+                second.peers.heard("first", data)
+
+        first.peers.connect(tell_second)
+        second.peers.connect(lambda data: first.peers.heard("second", data))
+        first.peers.hello()
+        yield first, second
+    for store in stores:
+        await store.close()
+
+
+async def test_an_answer_of_another_server_whose_events_were_missed_is_read_from_the_record(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def paused(live: LiveConversation, seconds: float) -> None:
+        await tries_again.wait()
+
+    go_on, tries_again = asyncio.Event(), asyncio.Event()
+    monkeypatch.setattr(LiveConversation, "_pause", paused)  # while another process answers
+    monkeypatch.setattr(peers, "_LATE_SECONDS", 0.01)
+    async with two(tmp_path, ["[SEND: one]", asyncio.Event()], [go_on, "[SEND: both]"]) as (first, second):
+        await first.post("/api/chat", {"message": "hi", "conversation": "a"}, Prefer="respond-async")
+        await until(lambda: first.model.streaming)
+        saying = asyncio.create_task(second.say("more", conversation="a"))
+        address = address_of(LOCAL, "pixi", "a")
+        await until(lambda: second.backend.engine.busy)
+
+        async def waits() -> bool:
+            return bool((await first.backend.store.load(address, 0)).waiting)
+
+        await until(waits)
+        await first.post("/api/chat/a/stop")
+        await first.backend.engine.take_over(address)  # what waits in the store is read anew
+        await first.post("/api/chat", {"message": "again", "conversation": "a"}, Prefer="respond-async")
+        await until(lambda: len(first.model.requests) == 2)
+        tries_again.set()
+        await until(lambda: not second.backend.engine.busy)
+        go_on.set()
+        assert (await saying)["text"] == "both"
+        assert second.model.requests == []
+
+
+async def test_who_is_forgotten_elsewhere_is_in_no_memory_here(tmp_path: Path) -> None:
+    told = list[tuple[str, tuple[str, ...]]]()
+    address = address_of(LOCAL, "pixi", "a")
+    async with two(tmp_path, "[SEND: one]", ["[SEND: two]", asyncio.Event()]) as (first, second):
+        first.backend.engine.on_forget.append(lambda person, talks: told.append((person, tuple(talks))))
+        await first.say("my secret", conversation="a")
+        await first.post("/api/chat", {"message": "and?", "conversation": "a"}, Prefer="respond-async")
+        await until(lambda: first.model.streaming)
+        feed = (await first.peers.join(address)).feed
+        place = feed.mark_of(0)
+        await second.backend.store.forget(LOCAL)
+        first.peers.forgot(LOCAL)
+        await until(lambda: not first.backend.engine.busy)
+        assert told == [(LOCAL, ()), ("", (address,))]
+        assert "secret" not in str(feed._ring)
+        assert feed.place_of_mark(place) is None
+
+
+def test_nobody_goes_on_behind_an_event_that_each_server_numbers_for_itself() -> None:
+    failed = {"event": "error", "turn": 0, "seq": 3, "text": "hm"}
+    assert not NativeStream().feed(failed).startswith(b"id")
+    assert NativeStream().feed(failed | {"turn": 7}).startswith(b"id: 7.3\n")
 
 
 async def test_half_a_surrogate_pair_passes_as_a_replacement() -> None:

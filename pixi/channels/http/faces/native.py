@@ -39,9 +39,9 @@ class NativeStream:
             event["event"] in ("started", "text") and event["name"] == "note"
         ):
             return b""
-        if not self._resumable:
-            return frame(event)
-        return frame(event, event.get("place") or f"{event['turn']}.{event['seq']}")
+        # Events outside of a turn are numbered by each server for itself.
+        number = f"{event['turn']}.{event['seq']}" if self._resumable and event["turn"] else ""
+        return frame(event, event.get("place") or number)
 
     def close(self, problem: str = "") -> bytes:
         """Return what ends the stream; a problem is told as an event without an id: resuming skips it."""

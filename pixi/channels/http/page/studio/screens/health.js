@@ -8,6 +8,7 @@ import { follow } from "../follow.js";
 
 const LOOK_PAUSE = 4_000;
 const MOST_LINES = 1_000;
+const SILENT = 15; // seconds after which a process that asked the database nothing stands out
 const LEVELS = ["debug", "info", "warning", "error", "critical"];
 
 export default function HealthScreen() {
@@ -61,6 +62,7 @@ export default function HealthScreen() {
       health
         ? html`<div class="health">
             <${Vitals} of=${health.vitals} />
+            ${health.cluster && html`<${Cluster} of=${health.cluster} />`}
             <${Doctor} of=${health.doctor} onExamine=${examine} />
             ${health.mcp.length > 0 && html`<${McpServers} of=${health.mcp} onChange=${look} />`}
             <${Log} lines=${lines} />
@@ -107,6 +109,59 @@ function Vitals({ of: its }) {
       )}
     </dl>
     <p class="soft small">${more.filter(Boolean).join(" · ")}</p>
+  </section>`;
+}
+
+/** All processes on the same PostgreSQL server. @param {{of: any}} props */
+function Cluster({ of: its }) {
+  const seconds = (/** @type {number} */ value) =>
+    number(value, { style: "unit", unit: "second", maximumFractionDigits: 0 });
+  return html`<section class="part">
+    <h2>${t("health.cluster")}</h2>
+    ${its.why && html`<p dir="auto">${its.why}</p>`}
+    ${
+      its.queue &&
+      html`<p class="soft small">
+        ${
+          its.queue.waiting
+            ? t("health.queue", { count: its.queue.waiting, time: seconds(its.queue.oldest_seconds) })
+            : t("health.queue_empty")
+        }
+        ${its.queue.stalled > 0 && html` ${t("health.stalled", { count: its.queue.stalled })}`}
+      </p>`
+    }
+    ${
+      its.processes.length > 0 &&
+      html`<div class="scroll" tabindex="0" role="region" aria-label=${t("health.cluster")}>
+        <table>
+          <thead>
+            <tr>
+              <th scope="col">${t("health.process")}</th>
+              <th scope="col">${t("health.version")}</th>
+              <th scope="col">${t("health.since")}</th>
+              <th scope="col">${t("health.seen")}</th>
+              <th scope="col" class="figure">${t("health.leases")}</th>
+            </tr>
+          </thead>
+          <tbody>
+            ${its.processes.map(
+              (/** @type {any} */ each, /** @type {number} */ place) =>
+                html`<tr key=${place}>
+                  <th scope="row">
+                    <span class="mono">${each.part}</span> <span class="soft">${each.shards}</span>
+                  </th>
+                  <td>${each.version}</td>
+                  <td><${Time} at=${each.since}>${ago(each.since)}<//></td>
+                  <td class=${each.seen_seconds < SILENT ? "" : "late"}>
+                    ${ago(Date.now() / 1000 - each.seen_seconds)}
+                  </td>
+                  <td class="figure">${number(each.leases)}</td>
+                </tr>`,
+            )}
+          </tbody>
+        </table>
+      </div>`
+    }
   </section>`;
 }
 
