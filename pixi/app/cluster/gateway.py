@@ -12,6 +12,7 @@ import psycopg
 
 from pixi.app.cluster.queue import ConversationQueue, Signal, open_queue, still_answered
 from pixi.app.cluster.recorder import Recorder
+from pixi.app.cluster.shared_rates import SharedRates
 from pixi.app.cluster.state import ClusterGauges, gateway_label
 from pixi.app.health import LoopMonitor, reporting_stalls
 from pixi.app.metrics import OF_GATEWAYS, Exposition, Values, process_gauges
@@ -32,6 +33,7 @@ from pixi.settings.rules import Rules
 from pixi.store.kept import ChannelConfig
 from pixi.store.opening import open_store
 from pixi.store.postgres.address import read_address, store_error
+from pixi.store.rates import Rates
 from pixi.store.store import Store
 
 _log = logging.getLogger("pixi.queue")
@@ -51,6 +53,7 @@ class GatewayService:
         look: reads settings and personas again, as that of `BotService`.
         metrics: what Prometheus is told.
         pulse: how quickly the loop gets to what is to be done.
+        rates: counts requests to Discord, with those of the workers.
     """
 
     def __init__(
@@ -68,6 +71,8 @@ class GatewayService:
         self.settings = settings
         self.persona_set = persona_set
         self.look: Callable[[], Awaitable[str]] | None = None
+        self.rates = Rates()
+        self.rates.shared = SharedRates(queue.session, queue.address).use
         self._store = store
         self._queue = queue
         self._places = dict(places)

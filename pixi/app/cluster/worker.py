@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 import msgspec
 
 from pixi.app.cluster.queue import ConversationQueue, Signal, still_answered
+from pixi.app.cluster.shared_rates import SharedRates
 from pixi.app.service import BotService
 from pixi.channels.discord.backend import parse_address, prefix_of
 from pixi.channels.discord.bot import Bot
@@ -184,6 +185,8 @@ async def open_worker(
 
     statuses = service.metrics.discord_statuses if service.metrics.begun else None
     api_url = service.settings.discord.api_url
-    bot = Bot(service, token=token, api_url=api_url, tell=tell, share=share, statuses=statuses)
+    rates = service.engine.tools.rates
+    rates.shared = SharedRates(queue.session, queue.address).use
+    bot = Bot(service, token=token, api_url=api_url, tell=tell, share=share, statuses=statuses, rates=rates)
     async with bot.posting() as open_channel:
         yield Worker(service, queue, open_channel, prefix_of(bot.user_id), tell_bot)
