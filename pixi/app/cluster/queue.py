@@ -37,10 +37,11 @@ from pixi.store.postgres.address import Address, read_address
 
 _log = logging.getLogger("pixi.queue")
 
-Signal = Literal["look", "stop", "places", "forgot", "asked", "expected", "said"]
+Signal = Literal["look", "stop", "places", "forgot", "asked", "expected", "said", "fails"]
 """`look`: messages of a conversation came or changed; `stop`: its reply is to end; `places`: read again what
 people chose for channels; `forgot`: drop what is remembered of a person; `asked`: a worker is to ask a person
-this question; `expected`: a gateway will hear the click on it; `said`: what was clicked."""
+this question; `expected`: a gateway will hear the click on it; `said`: what was clicked; `fails`: a server of
+models does not answer."""
 
 Answer = Callable[[str, int], Awaitable[None]]
 """Answers a conversation. The number says how often it was put off before."""

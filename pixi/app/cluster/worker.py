@@ -55,12 +55,14 @@ class Worker:
         self._bot = bot
         self._tell_bot = tell_bot
         self._ends = False
+        self._telling: set[asyncio.Task[None]] = set()
 
     async def run(self, *, concurrency: int) -> None:
         """Answer, so many conversations side by side, until cancelled.
 
         Then what people see being written is finished, and the rest goes back to the queue.
         """
+        self._service.breakers.opened = self._tell_failing
         async with self._queue.hearing(self.heed):
             working = asyncio.create_task(
                 self._queue.work(self.answer, bot=self._bot, concurrency=concurrency)
@@ -100,6 +102,11 @@ class Worker:
         if self._ends:
             await self._hand_back(conversation, since)
 
+    def _tell_failing(self, place: str) -> None:
+        telling = asyncio.create_task(self._queue.signal_all("fails", place))
+        self._telling.add(telling)
+        telling.add_done_callback(self._telling.discard)
+
     async def _channel(self, conversation: str) -> Channel | None:
         channel = await self._open(conversation)
         if channel is None:
@@ -130,6 +137,8 @@ class Worker:
                 await engine.stop(text)
             case "places":
                 await self._service.read_places()
+            case "fails":
+                self._service.breakers.suspect(text)
             case "expected" | "said" | "forgot":
                 self._tell_bot(signal, text)
 

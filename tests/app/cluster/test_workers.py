@@ -19,8 +19,9 @@ from pixi.app.cluster.worker import Worker
 from pixi.app.personas import PersonaSet
 from pixi.channels.discord.bot import Bot
 from pixi.core.channel import Channel
-from pixi.core.errors import StoreError
+from pixi.core.errors import ModelError, StoreError
 from pixi.engine import Engine
+from pixi.models.breaker import Breakers
 from pixi.settings import Settings
 from pixi.store.kept import ChannelConfig
 from pixi.store.opening import open_store
@@ -217,6 +218,34 @@ async def test_a_conversation_that_cannot_be_looked_at_keeps_no_other_from_it() 
     worker = Worker(service, mock.Mock(), open_channel, TALK, lambda *_: None)
     await worker.heed("look", "")
     service.engine.look.assert_awaited_once_with("discord:1:3:pixi")
+
+
+async def test_a_worker_hears_of_a_server_of_models_that_fails_another(
+    house: House, url: str, queue: ConversationQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def ask(worker: Worker, *, fails: bool) -> None:
+        with worker._service.breakers.of("models:1").asking() as asking:
+            asking.failed(ModelError("busy")) if fails else asking.answered()
+
+    def hear(breakers: Breakers, place: str) -> None:
+        heard.add((breakers, place))
+        suspect(breakers, place)
+
+    async def both_hear() -> bool:
+        await queue.signal_all("fails", "models:2")
+        return len(heard) == 2
+
+    heard: set[tuple[Breakers, str]] = set()
+    suspect = Breakers.suspect
+    monkeypatch.setattr(Breakers, "suspect", hear)
+    async with hired(house, url, ScriptedModel()) as first, hired(house, url, ScriptedModel()) as second:
+        await until(both_hear)
+        ask(second, fails=False)
+        for _ in range(3):
+            ask(first, fails=True)
+        await until(lambda: (second._service.breakers, "models:1") in heard)
+        ask(second, fails=True)
+        assert second._service.breakers.open == {"models:1": True}
 
 
 async def test_another_bot_on_the_same_store_is_left_to_its_own_workers(house: House, url: str) -> None:
