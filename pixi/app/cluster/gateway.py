@@ -18,6 +18,7 @@ from pixi.app.health import LoopMonitor, reporting_stalls
 from pixi.app.metrics import OF_GATEWAYS, Exposition, Values, process_gauges
 from pixi.app.models import chosen_models
 from pixi.app.personas import PersonaSet, read_personas
+from pixi.app.tracing import tracing_heard
 from pixi.channels.discord.backend import ALL_ADDRESSES, BotStatus
 from pixi.channels.discord.bot import Bot
 from pixi.channels.discord.outgoing.approvals import Approvals, SharedQuestion
@@ -238,8 +239,9 @@ async def open_gateway(settings: Settings, report: Reporter) -> AsyncGenerator[G
     try:
         async with open_queue(settings.store.url) as queue:
             gateway = GatewayService(settings, persona_set, store, queue, await store.places())
-            with reporting_stalls() as gateway.pulse:
-                yield gateway
+            async with tracing_heard(gateway.engine, settings, version("pixi-persona")):
+                with reporting_stalls() as gateway.pulse:
+                    yield gateway
     finally:
         await store.close()
 

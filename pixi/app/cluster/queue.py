@@ -17,7 +17,7 @@ store, and knows all the same.
 import asyncio
 import logging
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager, suppress
 from typing import Any, Literal, cast, get_args
 from zlib import crc32
@@ -31,6 +31,7 @@ from psycopg import AsyncConnection, errors
 from psycopg import Error as DatabaseError
 
 from pixi.app.cluster.tables import QueueTables, make_tables
+from pixi.app.logs import TRACE_HEADERS
 from pixi.core.errors import PixiError, StoreError
 from pixi.settings.rules import Rules
 from pixi.store.postgres.address import Address, read_address
@@ -125,8 +126,11 @@ class ConversationQueue:
             queueing_lock=conversation,
         )
         number = 0
+        given: dict[str, Any] = {"conversation": conversation, "times": times}
+        if headers := TRACE_HEADERS.get():  # else there is no word of it: older workers know none
+            given["trace"] = {**headers, "queued_at": str(time.time_ns())}
         try:
-            number = await job.defer_async(conversation=conversation, times=times)
+            number = await job.defer_async(**given)
         except AlreadyEnqueued:
             pass  # whoever takes it up finds this message too
         except ConnectorException as error:
@@ -221,7 +225,10 @@ class ConversationQueue:
             concurrency: how many are answered at a time; more for a while, after the database was away.
         """
 
-        async def task(conversation: str, times: int = 0) -> None:
+        async def task(
+            conversation: str, times: int = 0, trace: Mapping[str, str] | None = None, **later: object
+        ) -> None:  # `later`: of a newer version, which may be left aside
+            TRACE_HEADERS.set(trace or {})
             await answer(conversation, times)
 
         self._app.task(name=_TASK)(task)
@@ -285,6 +292,7 @@ class ConversationQueue:
         jobs = self._app.job_manager
         for job in await jobs.get_stalled_jobs(seconds_since_heartbeat=STALLED_SECONDS):
             assert job.lock is not None  # it is the conversation
+            TRACE_HEADERS.set(cast("Mapping[str, str]", job.task_kwargs.get("trace", {})))
             await self.put(job.lock)  # first: whoever dies in between has lost nothing
             await jobs.finish_job(job, Status.FAILED, delete_job=True)
             _log.warning("the worker of conversation %s has died or stands still", job.lock)
