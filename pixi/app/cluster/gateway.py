@@ -119,6 +119,7 @@ class GatewayService:
     async def resume(self, prefix: str, open_channel: OpenChannel) -> None:
         """Put everything on the queue that waits, should that have failed when it came."""
         for conversation in await self._store.unanswered(prefix, still_answered(self.rules)):
+            await self._queue.move(conversation)
             await self._queue.put(conversation)
 
     @asynccontextmanager
@@ -237,7 +238,7 @@ async def open_gateway(settings: Settings, report: Reporter) -> AsyncGenerator[G
         report(fault)
     store = await open_store(settings.store.url, report)
     try:
-        async with open_queue(settings.store.url) as queue:
+        async with open_queue(settings.store.url, settings.discord.queues) as queue:
             gateway = GatewayService(settings, persona_set, store, queue, await store.places())
             async with tracing_heard(gateway.engine, settings, version("pixi-persona")):
                 with reporting_stalls() as gateway.pulse:

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 
 import msgspec
@@ -57,15 +57,15 @@ class Worker:
         self._ends = False
         self._telling: set[asyncio.Task[None]] = set()
 
-    async def run(self, *, concurrency: int) -> None:
-        """Answer, so many conversations side by side, until cancelled.
+    async def run(self, *, concurrency: int, queues: Sequence[str] = ()) -> None:
+        """Answer, so many conversations side by side, until cancelled; of these queues, or of all.
 
         Then what people see being written is finished, and the rest goes back to the queue.
         """
         self._service.breakers.opened = self._tell_failing
         async with self._queue.hearing(self.heed):
             working = asyncio.create_task(
-                self._queue.work(self.answer, bot=self._bot, concurrency=concurrency)
+                self._queue.work(self.answer, bot=self._bot, concurrency=concurrency, queues=queues)
             )
             try:
                 await asyncio.wait([working])
