@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     )
     from pixi.core.message import Author, Card, Field, Image, Message
     from pixi.core.persona import Persona
-    from pixi.core.spending import Limits
+    from pixi.core.spending import Limits, Rate
     from pixi.engine.context import Role
     from pixi.engine.engine import Engine
     from pixi.knowledge.database import DirectoryDatabase
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pixi.models.model import Model
     from pixi.toolbox.addon import Addon
     from pixi.toolbox.context import Context
-    from pixi.toolbox.tools import Rate, Toolbox
+    from pixi.toolbox.tools import Toolbox
 
 __all__ = [
     "Addon",
@@ -88,7 +88,7 @@ _HOMES = {
         "StoreError",
         "ToolError",
     ),
-    "pixi.core.spending": ("Limits",),
+    "pixi.core.spending": ("Limits", "Rate"),
     "pixi.core.message": ("Author", "Card", "Field", "Image", "Message"),
     "pixi.core.persona": ("Persona",),
     "pixi.core.events": ("TurnReport",),
@@ -99,7 +99,7 @@ _HOMES = {
     "pixi.models.model": ("Model",),
     "pixi.toolbox.addon": ("Addon",),
     "pixi.toolbox.context": ("Context",),
-    "pixi.toolbox.tools": ("Rate", "Toolbox"),
+    "pixi.toolbox.tools": ("Toolbox",),
 }
 
 

@@ -7,9 +7,10 @@ from pydantic import Field
 
 from pixi.core.channel import Archive, ArchivedMessage, ArchiveQuery, Asker, ForumPost, FoundMessages, Way
 from pixi.core.errors import ChannelError, ToolError
+from pixi.core.spending import Rate
 from pixi.toolbox.addon import Addon
 from pixi.toolbox.context import Context
-from pixi.toolbox.tools import EVERYBODY, Rate, ToolTerms
+from pixi.toolbox.tools import EVERYBODY, ToolTerms
 
 SOURCE = "server_history"
 """The source of the tools: a persona that names it gets them all."""

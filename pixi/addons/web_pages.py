@@ -12,13 +12,13 @@ from pydantic import Field
 
 from pixi.core.errors import Reporter, ToolError
 from pixi.core.masking import SecretRedactor
-from pixi.core.spending import Count
+from pixi.core.spending import Count, Rate
 from pixi.fetching.web import WebError
 from pixi.knowledge.entry import Entry
 from pixi.knowledge.retrieval import Fact, Reader, RetrievalAgent, silent
 from pixi.toolbox.addon import Addon
 from pixi.toolbox.context import Context
-from pixi.toolbox.tools import EVERYBODY, Rate
+from pixi.toolbox.tools import EVERYBODY
 from pixi.web.pages import WebPage, WebPageReader
 
 SOURCE = "web_pages"

@@ -9,13 +9,13 @@ from pydantic import Field
 from pixi.core.errors import ToolError
 from pixi.core.llm import Usage
 from pixi.core.masking import SecretRedactor
-from pixi.core.spending import search_prices, way_of_searching
+from pixi.core.spending import Rate, search_prices, way_of_searching
 from pixi.core.untrusted import clipped
 from pixi.toolbox.addon import Addon
 from pixi.toolbox.context import Context
 from pixi.toolbox.results import NOTHING_FOUND
 from pixi.toolbox.schema import safe_names
-from pixi.toolbox.tools import EVERYBODY, Rate, Tool, Toolbox
+from pixi.toolbox.tools import EVERYBODY, Tool, Toolbox
 from pixi.web.search_engines import SearchEngine, SearchError
 
 SOURCE = "web_search"

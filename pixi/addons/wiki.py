@@ -11,7 +11,7 @@ from pydantic import Field
 from pixi.core.errors import Reporter, ToolError
 from pixi.core.masking import SecretRedactor
 from pixi.core.persona import Persona
-from pixi.core.spending import Count
+from pixi.core.spending import Count, Rate
 from pixi.core.untrusted import clipped, prompt_name
 from pixi.documents.formats.text import BETWEEN_HEADINGS
 from pixi.knowledge.entry import Entry
@@ -20,7 +20,7 @@ from pixi.text.terms import normalise, pieces, telling_runs, without_asking, wor
 from pixi.toolbox.addon import Addon
 from pixi.toolbox.context import Context
 from pixi.toolbox.results import NOTHING_FOUND
-from pixi.toolbox.tools import EVERYBODY, Rate
+from pixi.toolbox.tools import EVERYBODY
 from pixi.web.wiki import MOST_PAGES, Wiki, WikiPage, WikiPages
 from pixi.web.wiki_api import WikiError, asked_title
 

@@ -18,6 +18,10 @@ from pixi.core.untrusted import escaped_line
 TURN_SPAN: ContextVar[Mapping[str, str]] = ContextVar("TURN_SPAN", default=MappingProxyType({}))
 """The `trace_id` and `span_id` of the turn that a task is at, where turns are traced."""
 
+TRACE_HEADERS: ContextVar[Mapping[str, str]] = ContextVar("TRACE_HEADERS", default=MappingProxyType({}))
+"""The trace that a task goes on with, as headers of W3C Trace Context. It goes with a conversation over the
+queue, which adds `queued_at`: when that was, in nanoseconds since the epoch."""
+
 
 def form_of(record: logging.LogRecord, mask: SecretRedactor) -> dict[str, Any]:
     """Return the record as JSON has it: time, level, logger, message, the turn's trace and further fields."""

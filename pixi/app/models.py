@@ -346,6 +346,9 @@ class ModelPool:
         progress: told what takes long.
         breakers: those of the servers that this program asks.
         native: their providers are to search the web by themselves, where they can.
+
+    Attributes:
+        breakers: see above.
     """
 
     def __init__(
@@ -360,7 +363,7 @@ class ModelPool:
         self._chosen = dict(chosen)
         self._turn_seconds = turn_seconds
         self._progress = progress
-        self._breakers = breakers
+        self.breakers = breakers
         self._native = native
         self._open: dict[str, Model] = {}
         self._failed: dict[str, float] = {}  # when, on the loop's clock
@@ -385,14 +388,9 @@ class ModelPool:
         """
         first = self._chosen[self.names[0]]
         return any(
-            runs_here(each) or not self._breakers.of(self._place_of(each)).refuses
+            runs_here(each) or not self.breakers.of(self._place_of(each)).refuses
             for each in (first, *first.fallback)
         )
-
-    @property
-    def failing(self) -> dict[str, bool]:
-        """Known state of each server that was asked, by host and port: True if it fails."""
-        return self._breakers.open
 
     def get(self, name: str) -> Model:
         """Return the model of that name if it is open, else the default."""
@@ -470,7 +468,7 @@ class ModelPool:
         self._open[name] = await self._opened(self._chosen[name], self._turn_seconds, native=self._native)
 
     async def _opened(self, chosen: ModelSettings, turn_seconds: float, *, native: bool) -> Model:
-        return await open_model(chosen, turn_seconds, self._progress, self._breakers, native=native)
+        return await open_model(chosen, turn_seconds, self._progress, self.breakers, native=native)
 
     def _is_the_same(
         self, name: str, chosen: ModelSettings | None, turn_seconds: float, *, native: bool

@@ -56,6 +56,7 @@ class BotService:
         integrations: see above.
         version: see above.
         routes: that addons bring, over HTTP.
+        breakers: of the servers that models run on.
         hub: where what happens comes together, for pages that look on.
         metrics: what Prometheus is told, once they are begun.
         pulse: how quickly the loop gets to what is to be done.
@@ -86,7 +87,8 @@ class BotService:
         self.persona_set = persona_set
         self.routes: tuple[AddonRoute, ...] = ()
         self.hub = LiveHub(engine.tools.mask)
-        self.metrics = Metrics(engine, self.vitals, lambda: models.failing)
+        self.breakers = models.breakers
+        self.metrics = Metrics(engine, self.vitals, lambda: models.breakers.open)
         self.pulse = LoopMonitor()
         self.look: Callable[[], Awaitable[str]] | None = None
         self.closing = AsyncExitStack()

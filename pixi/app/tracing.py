@@ -2,11 +2,17 @@
 
 `TurnTracer` is an observer of an engine, see `pixi.channels.observing`, and makes spans of its events:
 
+    heard                       in a gateway: recording the message and queueing its conversation
+    queued                      in a worker: from there to when the turn begins
     invoke_agent PERSONA        from when the message came to when the turn ended
         chat MODEL              each request to the model
             command NAME        from where a command opens to its closing bracket
                 act KIND        from there to when it was carried out
         execute_tool NAME       each call of a tool
+
+Where gateways hear and workers answer, `heard` is the parent of `queued` and `invoke_agent`: its traceparent
+goes with the conversation over the queue. Messages that come while a worker is at the conversation are
+answered in the trace of the one that it was queued for.
 
 Names follow OpenTelemetry's conventions for generative AI where these have one; Pixi's own begin with
 `pixi.`. They stand here as text, since the Python package of the conventions moves them about. Spans hold no
@@ -23,11 +29,11 @@ import logging
 import os
 import threading
 import time
-from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncGenerator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
-from pixi.app.logs import TURN_SPAN
+from pixi.app.logs import TRACE_HEADERS, TURN_SPAN
 from pixi.app.metrics import OTHER
 from pixi.app.models import api_of, wants_native
 from pixi.core.errors import ConfigError
@@ -39,6 +45,7 @@ if TYPE_CHECKING:
     from opentelemetry.sdk.trace import TracerProvider
     from opentelemetry.trace import Span, Tracer
 
+    from pixi.app.cluster.recorder import Recorder
     from pixi.app.service import BotService
     from pixi.settings import Settings
 
@@ -64,10 +71,41 @@ async def tracing(service: "BotService") -> AsyncGenerator[None, None]:
     Raises:
         ConfigError: the settings want it and OpenTelemetry is not installed, or it cannot read its variables.
     """
-    chosen = service.settings.monitoring
+    async with _tracer(service.settings, service.version) as tracer:
+        if tracer is None:
+            yield
+            return
+        observe = TurnTracer(tracer, service).observe
+        observers = service.engine.settings.observers
+        observers.append(observe)
+        try:
+            yield
+        finally:
+            observers.remove(observe)
+
+
+@asynccontextmanager
+async def tracing_heard(
+    recorder: "Recorder", settings: "Settings", version: str
+) -> AsyncGenerator[None, None]:
+    """Send traces of what a gateway hears, as `tracing` does of turns.
+
+    Raises:
+        ConfigError: as `tracing`.
+    """
+    async with _tracer(settings, version) as tracer:
+        if tracer is not None:
+            recorder.hearing = HeardTracer(tracer).heard
+        yield
+
+
+@asynccontextmanager
+async def _tracer(settings: "Settings", version: str) -> AsyncGenerator["Tracer | None", None]:
+    """Give what begins spans, and send them until the block is left; None: nobody wants traces."""
+    chosen = settings.monitoring
     variable = next(filter(os.environ.get, _ENDPOINTS), "")
     if not (chosen.traces or variable):
-        yield
+        yield None
         return
     try:
         for part in _PARTS:
@@ -77,19 +115,15 @@ async def tracing(service: "BotService") -> AsyncGenerator[None, None]:
             raise ConfigError(f"[monitoring] traces: {_NOT_INSTALLED}") from None
         # The environment may be meant for all programs of the machine.
         _log.warning("%s is set, and no trace is sent. %s", variable, _NOT_INSTALLED)
-        yield
+        yield None
         return
     try:
-        provider = _provider_for(chosen.traces, service.version)
+        provider = _provider_for(chosen.traces, version)
     except ValueError as error:
         raise ConfigError(f"A variable of OpenTelemetry in the environment cannot hold: {error}") from None
-    tracer = TurnTracer(provider.get_tracer("pixi", service.version), service)
-    observers = service.engine.settings.observers
-    observers.append(tracer.observe)
     try:
-        yield
+        yield provider.get_tracer("pixi", version)
     finally:
-        observers.remove(tracer.observe)
         await _shut_down(provider)
 
 
@@ -124,6 +158,42 @@ async def _shut_down(provider: "TracerProvider") -> None:
             await done.wait()
 
 
+class HeardTracer:
+    """Makes spans of messages that a gateway hears.
+
+    Args:
+        tracer: begins spans.
+    """
+
+    def __init__(self, tracer: "Tracer") -> None:
+        from opentelemetry import trace
+        from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+
+        self._otel = trace
+        self._tracer = tracer
+        self._propagator = TraceContextTextMapPropagator()
+
+    @contextmanager
+    def heard(self) -> Iterator[None]:
+        """Trace a message that is recorded and queued within the block: whoever answers goes on with it."""
+        none = self._otel.set_span_in_context(self._otel.INVALID_SPAN)
+        headers: dict[str, str] = {}
+        # An error's text may quote people: the log says it.
+        with self._tracer.start_span(
+            "heard",
+            context=none,
+            kind=self._otel.SpanKind.SERVER,
+            record_exception=False,
+            set_status_on_exception=False,
+        ) as span:
+            self._propagator.inject(headers, self._otel.set_span_in_context(span))
+            token = TRACE_HEADERS.set(headers)
+            try:
+                yield
+            finally:
+                TRACE_HEADERS.reset(token)
+
+
 class _Trace:
     """The open spans of the turn of one conversation."""
 
@@ -150,8 +220,10 @@ class TurnTracer:
 
     def __init__(self, tracer: "Tracer", service: "BotService") -> None:
         from opentelemetry import trace
+        from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
         self._otel = trace
+        self._propagator = TraceContextTextMapPropagator()
         self._tracer = tracer
         self._service = service
         self._words = service.settings.monitoring.words
@@ -206,7 +278,7 @@ class TurnTracer:
             }
         root = self._tracer.start_span(
             f"invoke_agent {form['persona']}",
-            context=self._otel.set_span_in_context(self._otel.INVALID_SPAN),
+            context=self._heard(now),
             attributes=attributes,
             start_time=now - int(form["waited"] * 1e9),
         )
@@ -220,6 +292,17 @@ class TurnTracer:
                 "span_id": self._otel.format_span_id(told.span_id),
             }
         )
+
+    def _heard(self, now: int) -> "Context":
+        """Return the context that the turn goes on with, and make the span of its time on the queue."""
+        headers = dict(TRACE_HEADERS.get())
+        context = self._otel.set_span_in_context(self._otel.INVALID_SPAN)
+        context = self._propagator.extract(headers, context)
+        if queued_at := int(headers.pop("queued_at", 0)):
+            TRACE_HEADERS.set(headers)  # it was on the queue once, whatever follows in this task
+            queued = self._tracer.start_span("queued", context=context, start_time=min(queued_at, now))
+            queued.end(now)
+        return context
 
     def _state(self, turn: _Trace, form: Form) -> None:
         turn.root.add_event(form["state"])

@@ -122,6 +122,7 @@ async def _stay(settings: "Settings", read: Callable[[], "Settings"], token: str
                 shards=chosen,
                 tell=lambda line: _log.info("%s", line),
                 statuses=gateway.metrics.discord_statuses,
+                rates=gateway.rates,
             )
             async with gateway.heeding(bot):
                 await _until_either_ends(bot, claim.keep())

@@ -126,6 +126,7 @@ async def _stay(
                 shards=None,
                 tell=lambda line: _log.info("%s", line),
                 statuses=service.metrics.discord_statuses,
+                rates=service.engine.tools.rates,
             )
             service.engine.on_forget.append(lambda person, _: bot.forget(person) if person else None)
             await bot.run()
@@ -183,7 +184,9 @@ async def serve_http(
     if hears_others:
         from pixi.app.cluster.notify_bus import connected
 
-        await last.enter_async_context(connected(server.peers, settings.store.url))
+        bus = await last.enter_async_context(connected(server.peers, settings.store.url))
+        service.engine.tools.rates.shared = bus.rates.use
+        server.limits.share(bus.rates.use)
     url = await stack.enter_async_context(server.serving(http.host, http.port))
     stack.push_async_callback(service.engine.drain, _DRAIN_SECONDS)
     resuming = asyncio.create_task(server.resume())

@@ -2,13 +2,14 @@
 
 import argparse
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pixi.cli.discord import told_once
 from pixi.cli.exits import FINE
 from pixi.cli.gateway import run_part
+from pixi.core.errors import ConfigError
 
 if TYPE_CHECKING:
     from pixi.settings import Settings
@@ -23,6 +24,7 @@ the same personas and addons, DISCORD_TOKEN, and the PostgreSQL server of the ga
 examples:
   pixi-persona worker
   pixi-persona worker --concurrency 64
+  pixi-persona worker --queues sage
 """
 
 _CONCURRENCY = 32
@@ -40,6 +42,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
         type=_count,
         default=_CONCURRENCY,
         help=f"how many conversations it answers at a time (default: {_CONCURRENCY})",
+    )
+    parser.add_argument(
+        "--queues",
+        metavar="NAME,NAME",
+        default="",
+        help="take conversations from these queues only (default: all): personas that `queues` of [discord] "
+        "names, and main for all others",
     )
     parser.add_argument(
         "--persona", metavar="NAME-or-FILE", help="the persona that answers unless a channel chose another"
@@ -60,6 +69,23 @@ def _count(text: str) -> int:
     return int(text)
 
 
+def _queues(text: str, names: Sequence[str]) -> tuple[str, ...]:
+    """Return the queues that a worker takes from; none: all.
+
+    Raises:
+        ConfigError: there is no such queue.
+    """
+    chosen = tuple(name.strip() for name in text.split(",") if name.strip())
+    for name in chosen:
+        if name not in names:
+            raise ConfigError(
+                f"--queues: there is no queue {name!r}, but {', '.join(names)}.\n"
+                "To give a persona a queue of its own, name it in queues under [discord] in pixi.toml, for "
+                "all gateways and workers."
+            )
+    return chosen
+
+
 def run(arguments: argparse.Namespace) -> int:
     """Work until a signal ends it, which is a good end."""
     overrides: dict[str, object] = {
@@ -70,7 +96,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     async def stay(settings: "Settings", read: Callable[[], "Settings"], token: str) -> int:
         from pixi.app import open_service
-        from pixi.app.cluster.queue import open_queue
+        from pixi.app.cluster.queue import MAIN, open_queue
         from pixi.app.cluster.state import ClusterGauges
         from pixi.app.cluster.worker import open_worker
         from pixi.app.monitoring import monitoring_port
@@ -78,19 +104,21 @@ def run(arguments: argparse.Namespace) -> int:
         from pixi.cli.logs import vitals_on_signal
 
         addons = [Path(file) for file in arguments.addon]
+        own = settings.discord.queues
+        queues = _queues(arguments.queues, (MAIN, *own))
         async with (
             open_service(
                 settings, part="worker", addons=addons, progress=told_once(), report=_log.warning
             ) as service,
             reloading(service, read),
             monitoring_port(service),
-            open_queue(settings.store.url) as queue,
+            open_queue(settings.store.url, own) as queue,
         ):
             service.metrics.shared = ClusterGauges(queue).gauges
             with vitals_on_signal(service):
                 async with open_worker(service, queue, token=token, tell=_log.info) as worker:
                     _log.info("answering up to %d conversations at a time", arguments.concurrency)
-                    await worker.run(concurrency=arguments.concurrency)
+                    await worker.run(concurrency=arguments.concurrency, queues=queues)
         return FINE
 
     return run_part(arguments, overrides, stay, needs_model=True)

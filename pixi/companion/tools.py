@@ -27,10 +27,10 @@ from pixi.companion.data import (
 )
 from pixi.companion.maps import MapLink, resolve_map_link
 from pixi.core.errors import OutcomeUnknown, ToolError
+from pixi.core.spending import Rate
 from pixi.fetching.web import Web
 from pixi.toolbox.addon import Addon
 from pixi.toolbox.context import Context
-from pixi.toolbox.tools import Rate
 
 SOURCE = "companion"
 """The source of the tools: a persona that names it has all of them."""

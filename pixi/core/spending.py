@@ -7,6 +7,7 @@ from typing import Literal
 
 from msgspec import structs
 
+from pixi.core.errors import ConfigError
 from pixi.core.llm import Finished, Prices, Request, Usage, estimate_all, estimate_tools
 
 TOOL_SECONDS = 20.0
@@ -60,6 +61,26 @@ class Limits:
         # The model still has to read the result, and to answer.
         allowed = left - min(left * _ANSWER_SHARE, _ANSWER_SECONDS)
         return allowed if self.tool_seconds is None else min(self.tool_seconds, allowed)
+
+
+RateKey = tuple[str, ...]
+"""Key of a count of uses, e.g. `("draw", "person", "discord:7")`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """At most `times` uses within any stretch of `seconds`.
+
+    Raises:
+        ConfigError: one of them is not above 0.
+    """
+
+    times: int
+    seconds: float
+
+    def __post_init__(self) -> None:
+        if self.times < 1 or not 0 < self.seconds < float("inf"):
+            raise ConfigError(f"Rate({self.times}, {self.seconds}): write e.g. Rate(3, 60) for 3 a minute.")
 
 
 DAY_SECONDS = 86_400

@@ -22,13 +22,15 @@ from pixi.core.llm import Prices, Usage
 from pixi.core.masking import SecretRedactor
 from pixi.core.message import Author, Card, Message, Picture, Rights, Venue
 from pixi.core.persona import Persona
+from pixi.core.spending import Rate, RateKey
 from pixi.core.untrusted import clipped, prompt_name, without_middle
 from pixi.engine.turn_actions import NotDone, TurnActions
+from pixi.store.rates import Rates
 from pixi.store.store import Store
 from pixi.toolbox.context import Context
 from pixi.toolbox.foreign import ForeignError, foreign, within
 from pixi.toolbox.results import as_json, masked
-from pixi.toolbox.tools import BoundCall, Key, Rate, Rates, Tool, as_words
+from pixi.toolbox.tools import BoundCall, Tool, as_words
 
 _LOOK_SECONDS = 5.0  # for what only looks whether a tool may be used
 _LONGEST_VALUE = 400  # characters of an argument that a person is shown
@@ -233,7 +235,7 @@ class ToolGuards:
         bound = tool.bind(arguments)
         if tool.writes:
             await self._acts.usage.check_writes(tool.name)
-        self._check_rate(tool)
+        await self._check_rate(tool)
         return bound
 
     def asks(self, tool: Tool, bound: BoundCall, context: Context) -> bool:
@@ -299,15 +301,15 @@ class ToolGuards:
         except (ForeignError, TimeoutError):
             return False
 
-    def _check_rate(self, tool: Tool) -> None:
-        uses: dict[Key, Rate] = {}
+    async def _check_rate(self, tool: Tool) -> None:
+        uses: dict[RateKey, Rate] = {}
         if tool.per_person is not None:
             platform = self._acts.message.conversation.partition(":")[0]
             for asker in self._acts.askers:
                 uses[(tool.name, "person", platform, asker.id)] = tool.per_person
         if tool.per_guild is not None and self._acts.venue.guild:
             uses[(tool.name, "guild", self._acts.venue.guild)] = tool.per_guild
-        wait = self._run_config.rates.use(uses)
+        wait = await self._run_config.rates.use(uses)
         if wait > 0:
             raise ToolError(
                 f"{tool.name} was used too often. It can be used again in {as_words(wait)}; "

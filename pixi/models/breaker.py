@@ -4,6 +4,9 @@ Sans-IO: a breaker is told what came of requests, and by a clock that is handed 
 worth making. It knows three states. *Closed*: everybody may ask. *Open*: after some failures in a row nobody
 may, for a while. *Half open*: the while is over and one request, the probe, finds out whether the server is
 back; if not, the next while is longer.
+
+Where several processes ask the same servers, each hears of a breaker that opened in another, and opens its
+own at the first failure. It does not open it at once: the fault may be the other machine's alone.
 """
 
 import math
@@ -73,6 +76,7 @@ class Breaker:
         place: the server, for people.
         clock: seconds, monotonic.
         patience: when it opens.
+        opened: is told the place when it opens.
     """
 
     __slots__ = (
@@ -82,6 +86,7 @@ class Breaker:
         "_last_fault",
         "_left_alone",
         "_open_until",
+        "_opened",
         "_patience",
         "_pause",
         "_place",
@@ -89,9 +94,14 @@ class Breaker:
     )
 
     def __init__(
-        self, place: str, clock: Clock = time.monotonic, patience: BreakerPolicy | None = None
+        self,
+        place: str,
+        clock: Clock = time.monotonic,
+        patience: BreakerPolicy | None = None,
+        opened: Callable[[str], None] = lambda place: None,
     ) -> None:
         self._place = place
+        self._opened = opened
         self._clock = clock
         self._patience = patience or BreakerPolicy()
         self._failures = 0  # in a row
@@ -129,6 +139,12 @@ class Breaker:
         finally:
             asking.left()
 
+    def suspect(self) -> None:
+        """Open at the next failure: the server fails another process."""
+        if not self._failures:
+            self._failing_since = self._clock()
+        self._failures = max(self._failures, self._patience.failures - 1)
+
     def leave_alone(self, model: str, seconds: float) -> None:
         """Let requests for a model wait, as the server asked. That is no failure."""
         self._left_alone[model] = self._clock() + min(seconds, _LONGEST_PAUSE)
@@ -154,6 +170,7 @@ class Breaker:
             self._open(min(self._pause * 2, self._patience.cap))
         elif self._failures >= self._patience.failures:
             self._open(self._patience.pause)
+            self._opened(self._place)
 
     def _open(self, pause: float) -> None:
         self._pause = pause
@@ -180,12 +197,16 @@ class Breakers:
     Args:
         clock: seconds, monotonic.
         patience: of each of them.
+
+    Attributes:
+        opened: is told the place of each server that begins to fail, by host and port.
     """
 
     def __init__(self, clock: Clock = time.monotonic, patience: BreakerPolicy | None = None) -> None:
         self._clock = clock
         self._patience = patience or BreakerPolicy()
         self._breakers: dict[str, Breaker] = {}
+        self.opened: Callable[[str], None] = lambda place: None
 
     @property
     def open(self) -> dict[str, bool]:
@@ -195,5 +216,13 @@ class Breakers:
     def of(self, place: str) -> Breaker:
         """Return the breaker of a server, by host and port."""
         if place not in self._breakers:
-            self._breakers[place] = Breaker(place, self._clock, self._patience)
+            self._breakers[place] = Breaker(place, self._clock, self._patience, self._tell_opened)
         return self._breakers[place]
+
+    def _tell_opened(self, place: str) -> None:
+        self.opened(place)
+
+    def suspect(self, place: str) -> None:
+        """Hear that a server fails another process; one that nobody asked here is passed over."""
+        if place in self._breakers:
+            self._breakers[place].suspect()

@@ -48,6 +48,9 @@ class Rules:
         picture_pixels: the longer side of a picture; larger ones are scaled down.
         text_files: how many text files of a message the bot reads.
         text_characters: how much the bot reads of a message, and of each text file.
+        requests_per_second: how many requests Discord takes from the bot in a second; 0: 50, and any number
+            at another server.
+        queues: the personas whose conversations wait in queues of their own, for workers with `--queues`.
         slash: whether the bot offers slash commands.
         read_history: whether personas may look up older messages of the server, as far as everybody who could
             read the answer may read them.
@@ -79,6 +82,8 @@ class Rules:
     picture_pixels: int = 1_024
     text_files: int = 3
     text_characters: int = 20_000
+    requests_per_second: int = 0
+    queues: tuple[str, ...] = ()
     slash: bool = True
     read_history: bool = False
     stickers: bool = False

@@ -290,6 +290,7 @@ _DISCORD: Mapping[str, Bounds] = {
     "picture_pixels": (64, 8_192),
     "text_files": (0, 10),
     "text_characters": (100, 1_000_000),
+    "requests_per_second": (0, 100_000),
 }
 _HTTP: Mapping[str, Bounds] = {
     "port": (0, 65_535),

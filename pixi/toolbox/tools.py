@@ -1,7 +1,5 @@
 """Tools: typed arguments in, a result out, at the price of another round; and how often each may be used."""
 
-import time
-from collections import deque
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -9,18 +7,14 @@ from typing import Any, Literal, TypedDict, Unpack, get_args
 
 from pixi.core.errors import ConfigError
 from pixi.core.llm import ToolSchema
-from pixi.core.lru import LRU
 from pixi.core.masking import SecretRedactor
 from pixi.core.message import Need
-from pixi.core.spending import TOOL_SECONDS
+from pixi.core.spending import TOOL_SECONDS, Rate
+from pixi.store.rates import Rates
 from pixi.toolbox.arguments import checked
 from pixi.toolbox.context import Context, Notice
 from pixi.toolbox.schema import ToolFunction, signature_of
 
-_MOST_TIMES = 10_000
-_KEPT = 10_000  # windows; of those above, the one that was not used for longest is forgotten
-Key = tuple[str, ...]
-"""Key of a count of uses, e.g. `("draw", "person", "discord:7")`."""
 Allowed = Literal["everyone", "managers", "operators"]
 Predicate = Callable[[Context], bool | Awaitable[bool]]
 Asks = Callable[[Context, Mapping[str, Any]], bool]
@@ -28,62 +22,6 @@ EVERYBODY = ("*",)
 """Every persona, in the terms of a tool."""
 LEAST_BYTES = 256
 """Least room of a result, however little room is left."""
-
-
-@dataclass(frozen=True, slots=True)
-class Rate:
-    """At most `times` uses within any stretch of `seconds`.
-
-    Raises:
-        ConfigError: one of them is not above 0, or there are more than 10,000 times.
-    """
-
-    times: int
-    seconds: float
-
-    def __post_init__(self) -> None:
-        if not 1 <= self.times <= _MOST_TIMES or not 0 < self.seconds < float("inf"):
-            raise ConfigError(f"Rate({self.times}, {self.seconds}): write e.g. Rate(3, 60) for 3 a minute.")
-
-
-class Rates:
-    """Counts uses in sliding windows, in memory and of a bounded number.
-
-    Args:
-        clock: seconds that only ever grow.
-    """
-
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
-        self._windows: LRU[Key, deque[float]] = LRU(_KEPT)
-
-    def __len__(self) -> int:
-        return len(self._windows)
-
-    def use(self, rates: Mapping[Key, Rate]) -> float:
-        """Count one use in all windows, if it is within all rates.
-
-        0.0: it was counted. Otherwise the seconds until it would be within them, and nothing was counted.
-        """
-        now = self._clock()
-        wait = max((self._wait(key, rate, now) for key, rate in rates.items()), default=0.0)
-        if wait > 0:
-            return wait
-        for key in rates:
-            window = self._windows.get(key) or deque()
-            window.append(now)
-            self._windows.put(key, window)
-        return 0.0
-
-    def _wait(self, key: Key, rate: Rate, now: float) -> float:
-        window = self._windows.get(key)
-        if window is None:
-            return 0.0
-        while window and window[0] + rate.seconds <= now:
-            window.popleft()
-        if len(window) < rate.times:
-            return 0.0
-        return window[len(window) - rate.times] + rate.seconds - now
 
 
 def as_words(seconds: float) -> str:

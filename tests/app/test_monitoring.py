@@ -38,8 +38,8 @@ async def test_it_is_not_ready_without_its_store_or_its_model(
     caplog.set_level(logging.INFO, "pixi.app")
     async with watched(tmp_path, PORT) as service:
         url = port_of(caplog)
-        (server,) = service._models.failing
-        breaker = service._models._breakers.of(server)
+        (server,) = service.breakers.open
+        breaker = service.breakers.of(server)
         breaker._open(5.0)
         assert await asked(url, "/readyz") == (503, "The model's server does not answer.")
         breaker._close()
@@ -55,10 +55,10 @@ async def test_it_is_not_ready_without_its_store_or_its_model(
 async def test_a_model_that_has_a_stand_in_can_be_away(tmp_path: Path) -> None:
     stand_in = '[[model.fallback]]\nname = "second"\nbase_url = "http://127.0.0.1:1/v1"\napi_key = "x"\n'
     async with watched(tmp_path, stand_in) as service:
-        first, second = service._models.failing
+        first, second = service.breakers.open
         for place in (first, second):
             assert await service.unready() == ""
-            service._models._breakers.of(place)._open(5.0)
+            service.breakers.of(place)._open(5.0)
         assert await service.unready() != ""
 
 

@@ -67,6 +67,16 @@ def test_a_worker_answers_one_conversation_at_least(count: str, capsys: pytest.C
     assert "write a number from 1 to 1000" in capsys.readouterr().err
 
 
+def test_a_queue_that_there_is_not_is_named_with_those_that_there_are(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    Path("pixi.toml").write_text(f"{TOKEN}queues = ['sage']\n{MODEL}{SERVER}")
+    assert run(["worker", "--queues", "main, baker"]) == 2
+    assert "--queues: there is no queue 'baker', but main, sage." in capsys.readouterr().err
+    assert run(["worker", "--queues", "main, sage"]) == 2
+    assert "no server answers there" in capsys.readouterr().err
+
+
 @asynccontextmanager
 async def claimed(url: str, shards: tuple[tuple[int, ...], int] | None) -> AsyncGenerator[None, None]:
     claim = ShardClaim(url, "bot", shards)

@@ -15,16 +15,17 @@ from pixi.core.events import Verdict
 from pixi.core.life import Life, LifeEvent
 from pixi.core.llm import ToolCall
 from pixi.core.message import Author, Image, Rights, Venue
-from pixi.core.spending import Budgets, Limits
+from pixi.core.spending import Budgets, Limits, Rate
 from pixi.engine.context import local_now
 from pixi.engine.tool_guards import ToolRunConfig, argument_lines
 from pixi.engine.tool_rounds import ToolRounds
 from pixi.engine.turn_actions import TurnActions
 from pixi.engine.usage import TurnUsage, UsageLedger
+from pixi.store.rates import Rates
 from pixi.store.sqlite import SqliteStore
 from pixi.testing import RecordingChannel, ScriptedModel
 from pixi.toolbox.context import Context
-from pixi.toolbox.tools import Allowed, Rate, Rates, Tool, Toolbox, ToolTerms, tool_from
+from pixi.toolbox.tools import Allowed, Tool, Toolbox, ToolTerms, tool_from
 from tests.engine.scene import PIXI
 
 MO, ANN = Author("1", "Mo"), Author("2", "Ann")
@@ -182,7 +183,7 @@ async def test_every_combination_ends_as_the_first_guard_says(play: Play, step: 
         play.channel.powers, play.channel.questions = {"1": rights}, []
         play.channel.verdicts = [] if verdict is None else [verdict]
         if often:
-            play.rates.use({("ban", "person", "discord", "1"): Rate(1, 60)})
+            await play.rates.use({("ban", "person", "discord", "1"): Rate(1, 60)})
         before = [record.id for record in await play.store.audit(1)]
 
         (told,) = await play.told(tool, '{"who": "eve"}' if fits else '{"whom": "eve"}')

@@ -15,14 +15,13 @@ from pixi.core.events import Failed, ToolAnswered
 from pixi.core.llm import ToolCall, ToolLine
 from pixi.core.message import Author, Venue
 from pixi.core.persona import Persona
-from pixi.core.spending import Limits, UsageEntry
+from pixi.core.spending import Limits, Rate, UsageEntry
 from pixi.store.kept import Deed, Quota
 from pixi.store.sqlite import SqliteStore
 from pixi.testing import RecordingChannel, ScriptedModel
 from pixi.testing.fakes import Step
 from pixi.toolbox.addon import Addon
 from pixi.toolbox.context import Context
-from pixi.toolbox.tools import Rate
 from tests.engine.scene import Scene, scene
 from tests.waiting import until
 

@@ -8,12 +8,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from pixi.core.spending import UsageScope
+from pixi.core.spending import Rate, UsageScope
 from pixi.testing import RecordingChannel
 from pixi.testing.discord import ids
 from pixi.toolbox.addon import Addon
 from pixi.toolbox.context import Context
-from pixi.toolbox.tools import Rate
 from tests.end_to_end.bot import scene as on_discord
 from tests.faults.promise import in_turn, trouble
 from tests.faults.test_store import PATIENT

@@ -162,6 +162,29 @@ def test_a_server_that_asks_to_wait_is_left_alone_by_who_wants_that_model(
     assert breaker.seconds_to_wait("large") == 600
 
 
+def test_a_server_that_fails_another_process_is_spared_at_the_first_failure_here(clock: Clock) -> None:
+    here, there = (Breakers(clock, PATIENCE) for _ in range(2))
+    there.opened = here.suspect
+    for breakers in (here, there):
+        with breakers.of("one:1").asking() as asking:
+            asking.answered()
+    fail(there.of("one:1"), times=3)
+    fail(there.of("two:2"), times=3)  # which nobody asked here
+    assert here.open == {"one:1": False}
+    fail(here.of("one:1"))
+    assert here.open == {"one:1": True}
+    fail(here.of("two:2"))
+    assert not here.of("two:2").is_open
+
+
+def test_what_another_process_said_is_over_with_an_answer(breaker: Breaker) -> None:
+    breaker.suspect()
+    with breaker.asking() as asking:
+        asking.answered()
+    fail(breaker)
+    assert not breaker.is_open
+
+
 def test_one_breaker_for_each_server(clock: Clock) -> None:
     breakers = Breakers(clock, PATIENCE)
     assert breakers.of("a:1") is breakers.of("a:1")

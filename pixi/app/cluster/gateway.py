@@ -12,11 +12,13 @@ import psycopg
 
 from pixi.app.cluster.queue import ConversationQueue, Signal, open_queue, still_answered
 from pixi.app.cluster.recorder import Recorder
+from pixi.app.cluster.shared_rates import SharedRates
 from pixi.app.cluster.state import ClusterGauges, gateway_label
 from pixi.app.health import LoopMonitor, reporting_stalls
 from pixi.app.metrics import OF_GATEWAYS, Exposition, Values, process_gauges
 from pixi.app.models import chosen_models
 from pixi.app.personas import PersonaSet, read_personas
+from pixi.app.tracing import tracing_heard
 from pixi.channels.discord.backend import ALL_ADDRESSES, BotStatus
 from pixi.channels.discord.bot import Bot
 from pixi.channels.discord.outgoing.approvals import Approvals, SharedQuestion
@@ -32,6 +34,7 @@ from pixi.settings.rules import Rules
 from pixi.store.kept import ChannelConfig
 from pixi.store.opening import open_store
 from pixi.store.postgres.address import read_address, store_error
+from pixi.store.rates import Rates
 from pixi.store.store import Store
 
 _log = logging.getLogger("pixi.queue")
@@ -51,6 +54,7 @@ class GatewayService:
         look: reads settings and personas again, as that of `BotService`.
         metrics: what Prometheus is told.
         pulse: how quickly the loop gets to what is to be done.
+        rates: counts requests to Discord, with those of the workers.
     """
 
     def __init__(
@@ -68,6 +72,8 @@ class GatewayService:
         self.settings = settings
         self.persona_set = persona_set
         self.look: Callable[[], Awaitable[str]] | None = None
+        self.rates = Rates()
+        self.rates.shared = SharedRates(queue.session, queue.address).use
         self._store = store
         self._queue = queue
         self._places = dict(places)
@@ -113,6 +119,7 @@ class GatewayService:
     async def resume(self, prefix: str, open_channel: OpenChannel) -> None:
         """Put everything on the queue that waits, should that have failed when it came."""
         for conversation in await self._store.unanswered(prefix, still_answered(self.rules)):
+            await self._queue.move(conversation)
             await self._queue.put(conversation)
 
     @asynccontextmanager
@@ -231,10 +238,11 @@ async def open_gateway(settings: Settings, report: Reporter) -> AsyncGenerator[G
         report(fault)
     store = await open_store(settings.store.url, report)
     try:
-        async with open_queue(settings.store.url) as queue:
+        async with open_queue(settings.store.url, settings.discord.queues) as queue:
             gateway = GatewayService(settings, persona_set, store, queue, await store.places())
-            with reporting_stalls() as gateway.pulse:
-                yield gateway
+            async with tracing_heard(gateway.engine, settings, version("pixi-persona")):
+                with reporting_stalls() as gateway.pulse:
+                    yield gateway
     finally:
         await store.close()
 

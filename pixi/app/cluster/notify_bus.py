@@ -23,6 +23,7 @@ from zlib import crc32
 from psycopg import AsyncConnection, InterfaceError, OperationalError
 from psycopg import Error as DatabaseError
 
+from pixi.app.cluster.shared_rates import SharedRates
 from pixi.channels.http.peers import Peers
 from pixi.core.errors import StoreError
 from pixi.store.postgres.address import Address, read_address, store_error
@@ -70,6 +71,9 @@ class NotifyBus:
     Args:
         address: of the store.
         peers: of the server, which hears the others.
+
+    Attributes:
+        rates: counted over all servers.
     """
 
     def __init__(self, address: Address, peers: Peers) -> None:
@@ -86,6 +90,7 @@ class NotifyBus:
         self._session: AsyncConnection[Any] | None = None  # by which is sent and looked
         self._asking = asyncio.Lock()
         self._ahead = 0.0  # of the clock here before the database's, in seconds
+        self.rates = SharedRates(self._lent, address)
 
     def now(self) -> float:
         """Return the time by the clock of the database, in seconds since the epoch."""
@@ -209,11 +214,17 @@ class NotifyBus:
         )
 
     async def _run(self, statement: str, values: tuple[object, ...]) -> list[tuple[Any, ...]]:
+        async with self._lent() as session:
+            return await (await session.execute(statement.encode(), values)).fetchall()
+
+    @asynccontextmanager
+    async def _lent(self) -> AsyncGenerator[AsyncConnection[Any], None]:
+        """Lend the connection by which is sent; one that failed is made again."""
         async with self._asking:
             try:
                 if self._session is None:
                     self._session = await self._connected()
-                return await (await self._session.execute(statement.encode(), values)).fetchall()
+                yield self._session
             except DatabaseError:
                 await self.close()
                 raise
@@ -226,7 +237,7 @@ class NotifyBus:
 
 
 @asynccontextmanager
-async def connected(peers: Peers, url: str) -> AsyncGenerator[None, None]:
+async def connected(peers: Peers, url: str) -> AsyncGenerator[NotifyBus, None]:
     """Connect a server with the others on its store, until the block is left.
 
     Leave it after the store was closed: the others then take up at once what was left there.
@@ -250,7 +261,7 @@ async def connected(peers: Peers, url: str) -> AsyncGenerator[None, None]:
                 await ready.wait()
         except TimeoutError:
             raise StoreError("The database does not tell of other servers: see the log.") from None
-        yield
+        yield bus
     finally:
         if peers.others:
             peers.bye()

@@ -17,7 +17,7 @@ store, and knows all the same.
 import asyncio
 import logging
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Any, Literal, cast, get_args
 
@@ -31,20 +31,24 @@ from psycopg import Error as DatabaseError
 
 from pixi.app.cluster.state import STALLED_SECONDS
 from pixi.app.cluster.tables import QueueTables, make_tables
+from pixi.app.logs import TRACE_HEADERS
 from pixi.core.errors import PixiError, StoreError
 from pixi.settings.rules import Rules
 from pixi.store.postgres.address import Address, read_address
 
 _log = logging.getLogger("pixi.queue")
 
-Signal = Literal["look", "stop", "places", "forgot", "asked", "expected", "said"]
+Signal = Literal["look", "stop", "places", "forgot", "asked", "expected", "said", "fails"]
 """`look`: messages of a conversation came or changed; `stop`: its reply is to end; `places`: read again what
 people chose for channels; `forgot`: drop what is remembered of a person (the store itself tells this);
 `asked`: a worker is to ask a person this question; `expected`: a gateway will hear the click on it; `said`:
-what was clicked."""
+what was clicked; `fails`: a server of models does not answer."""
 
 Answer = Callable[[str, int], Awaitable[None]]
 """Answers a conversation. The number says how often it was put off before."""
+
+MAIN = "main"
+"""The queue of all conversations whose personas have none of their own."""
 
 _TASK = "answer"
 
@@ -73,16 +77,15 @@ def still_answered(rules: Rules) -> float:
     return time.time() - max(_QUEUED_SECONDS, rules.catch_up_minutes * 60)
 
 
-def _queue_of(address: str) -> str:
-    """Return the name of the queue of a bot: bots that share a store have workers of their own."""
-    platform, bot, *_ = address.split(":")
-    return f"{platform}:{bot}"
-
-
 class ConversationQueue:
-    """Puts conversations on the queue, has them answered, and sends signals. Made by `open_queue`."""
+    """Puts conversations on the queue, has them answered, and sends signals. Made by `open_queue`.
 
-    def __init__(self, app: App, address: Address) -> None:
+    Attributes:
+        names: of the queues: `MAIN`, and the personas that have one of their own.
+    """
+
+    def __init__(self, app: App, address: Address, own: Iterable[str] = ()) -> None:
+        self.names = (MAIN, *own)
         self._app = app
         self._connector = cast("PsycopgConnector", app.connector)
         self._address = address
@@ -104,6 +107,11 @@ class ConversationQueue:
         async with self._connector.pool.connection() as session:
             yield session
 
+    def _name_of(self, conversation: str) -> str:
+        """Return the name of a conversation's queue in the database."""
+        persona = conversation.rpartition(":")[2]
+        return _name(conversation, persona if persona in self.names[1:] else MAIN)
+
     async def put(self, conversation: str, *, times: int = 0) -> None:
         """Have a conversation answered by a worker; once, if it waits on the queue already.
 
@@ -118,18 +126,37 @@ class ConversationQueue:
         """
         job = self._app.configure_task(
             _TASK,
-            queue=_queue_of(conversation),
+            queue=self._name_of(conversation),
             lock=conversation,
             queueing_lock=conversation,
         )
         number = 0
+        given: dict[str, Any] = {"conversation": conversation, "times": times}
+        if headers := TRACE_HEADERS.get():  # else there is no word of it: older workers know none
+            given["trace"] = {**headers, "queued_at": str(time.time_ns())}
         try:
-            number = await job.defer_async(conversation=conversation, times=times)
+            number = await job.defer_async(**given)
         except AlreadyEnqueued:
             pass  # whoever takes it up finds this message too
         except ConnectorException as error:
             raise StoreError(f"The queue in {self._address} does not answer: {_reason(error)}.") from error
         await self.signal("look", conversation, besides=number)
+
+    async def move(self, conversation: str) -> None:
+        """Have a conversation wait in its present queue: the settings may have changed since it was queued.
+
+        Raises:
+            StoreError: the database does not answer.
+        """
+        try:
+            await self._connector.execute_query_async(
+                "UPDATE procrastinate_jobs SET queue_name = %(queue)s"
+                " WHERE lock = %(lock)s AND status = 'todo' AND queue_name <> %(queue)s",
+                queue=self._name_of(conversation),
+                lock=conversation,
+            )
+        except ConnectorException as error:
+            raise StoreError(f"The queue in {self._address} does not answer: {_reason(error)}.") from error
 
     async def signal(self, signal: Signal, conversation: str, *, besides: int = 0) -> None:
         """Tell the worker that has a conversation, if one has, by another job than `besides`.
@@ -208,7 +235,7 @@ class ConversationQueue:
         self._beside.add(task)
         task.add_done_callback(self._beside.discard)
 
-    async def work(self, answer: Answer, *, bot: str, concurrency: int) -> None:
+    async def work(self, answer: Answer, *, bot: str, concurrency: int, queues: Sequence[str] = ()) -> None:
         """Have a bot's conversations answered, so many side by side, until cancelled.
 
         Then no more are begun, and it returns when those that were begun have ended.
@@ -217,17 +244,22 @@ class ConversationQueue:
             answer: answers a conversation.
             bot: what the addresses of its conversations begin with.
             concurrency: how many are answered at a time; more for a while, after the database was away.
+            queues: of `names`, from which they are taken; none: from all.
         """
 
-        async def task(conversation: str, times: int = 0) -> None:
+        async def task(
+            conversation: str, times: int = 0, trace: Mapping[str, str] | None = None, **later: object
+        ) -> None:  # `later`: of a newer version, which may be left aside
+            TRACE_HEADERS.set(trace or {})
             await answer(conversation, times)
 
         self._app.task(name=_TASK)(task)
+        taken = [_name(bot, each) for each in queues or self.names]
         looking = asyncio.create_task(self._look_for_dead())
         runs: set[asyncio.Task[None]] = set()
         try:
             while True:
-                worker = _JobWorker(self._app, _queue_of(bot), concurrency)
+                worker = _JobWorker(self._app, taken, concurrency)
                 run = asyncio.create_task(self._run(worker))
                 runs.add(run)
                 run.add_done_callback(runs.discard)
@@ -283,9 +315,19 @@ class ConversationQueue:
         jobs = self._app.job_manager
         for job in await jobs.get_stalled_jobs(seconds_since_heartbeat=STALLED_SECONDS):
             assert job.lock is not None  # it is the conversation
+            TRACE_HEADERS.set(cast("Mapping[str, str]", job.task_kwargs.get("trace", {})))
             await self.put(job.lock)  # first: whoever dies in between has lost nothing
             await jobs.finish_job(job, Status.FAILED, delete_job=True)
             _log.warning("the worker of conversation %s has died or stands still", job.lock)
+
+
+def _name(address: str, queue: str) -> str:
+    """Return the name of a queue in the database: bots that share a store have queues of their own.
+
+    It stands in the name of a channel for notices, which has room for 63 bytes.
+    """
+    platform, bot, *_ = address.split(":")
+    return f"{platform}:{bot}" if queue == MAIN else f"{platform}:{bot}:{crc32(queue.encode()):08x}"
 
 
 class _JobWorker(JobWorker):
@@ -295,10 +337,10 @@ class _JobWorker(JobWorker):
     that was given to this one, in an answer that did not arrive, is free once it has ended.
     """
 
-    def __init__(self, app: App, queue: str, concurrency: int) -> None:
+    def __init__(self, app: App, queues: Sequence[str], concurrency: int) -> None:
         super().__init__(
             app,
-            queues=[queue],
+            queues=queues,
             concurrency=concurrency,
             delete_jobs="always",
             install_signal_handlers=False,
@@ -341,8 +383,12 @@ class _Jobs(JobManager):
 
 
 @asynccontextmanager
-async def open_queue(url: str) -> AsyncGenerator[ConversationQueue, None]:
+async def open_queue(url: str, own: Iterable[str] = ()) -> AsyncGenerator[ConversationQueue, None]:
     """Open the queue in the database of a store that was opened before. Missing tables are made.
+
+    Args:
+        url: of the store.
+        own: the personas that have queues of their own.
 
     Raises:
         StoreError: that cannot be done.
@@ -361,7 +407,7 @@ async def open_queue(url: str) -> AsyncGenerator[ConversationQueue, None]:
         async with app.open_async():
             await make_tables(app)
             await _compare_clocks(connector)
-            queue = ConversationQueue(app, address)
+            queue = ConversationQueue(app, address, own)
             await _compare_tables(queue)
             yield queue
     except ConnectorException as error:

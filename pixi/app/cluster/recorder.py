@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 
 from pixi.app.cluster.queue import ConversationQueue
 from pixi.core.channel import Channel
@@ -23,6 +24,7 @@ class Recorder:
 
     Attributes:
         draining: the program is about to end.
+        hearing: makes a context for each message that is to be answered, while it is recorded and queued.
     """
 
     def __init__(
@@ -32,6 +34,7 @@ class Recorder:
         self._queue = queue
         self._recorded = recorded
         self.draining = False
+        self.hearing: Callable[[], AbstractContextManager[None]] = nullcontext
 
     async def receive(self, message: Message, channel: Channel) -> None:
         """Record a message, and have it answered if it is addressed. A known one is not recorded again.
@@ -39,10 +42,11 @@ class Recorder:
         Raises:
             StoreError: it could not be recorded or queued, and may be given again.
         """
-        if await self._store.receive(message) is not None:
-            self._recorded()
-        if message.addressed:
-            await self._queue.put(message.conversation)
+        with self.hearing() if message.addressed else nullcontext():
+            if await self._store.receive(message) is not None:
+                self._recorded()
+            if message.addressed:
+                await self._queue.put(message.conversation)
 
     async def edit(self, conversation: str, message_id: str, text: str) -> None:
         """Record that a message was edited. A reply of which nothing was seen is begun again.

@@ -2,12 +2,13 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 
 import msgspec
 
 from pixi.app.cluster.queue import ConversationQueue, Signal, still_answered
+from pixi.app.cluster.shared_rates import SharedRates
 from pixi.app.service import BotService
 from pixi.channels.discord.backend import parse_address, prefix_of
 from pixi.channels.discord.bot import Bot
@@ -54,15 +55,17 @@ class Worker:
         self._bot = bot
         self._tell_bot = tell_bot
         self._ends = False
+        self._telling: set[asyncio.Task[None]] = set()
 
-    async def run(self, *, concurrency: int) -> None:
-        """Answer, so many conversations side by side, until cancelled.
+    async def run(self, *, concurrency: int, queues: Sequence[str] = ()) -> None:
+        """Answer, so many conversations side by side, until cancelled; of these queues, or of all.
 
         Then what people see being written is finished, and the rest goes back to the queue.
         """
+        self._service.breakers.opened = self._tell_failing
         async with self._queue.hearing(self.heed):
             working = asyncio.create_task(
-                self._queue.work(self.answer, bot=self._bot, concurrency=concurrency)
+                self._queue.work(self.answer, bot=self._bot, concurrency=concurrency, queues=queues)
             )
             try:
                 await asyncio.wait([working])
@@ -99,6 +102,11 @@ class Worker:
         if self._ends:
             await self._hand_back(conversation, since)
 
+    def _tell_failing(self, place: str) -> None:
+        telling = asyncio.create_task(self._queue.signal_all("fails", place))
+        self._telling.add(telling)
+        telling.add_done_callback(self._telling.discard)
+
     async def _channel(self, conversation: str) -> Channel | None:
         channel = await self._open(conversation)
         if channel is None:
@@ -132,6 +140,8 @@ class Worker:
             case "forgot":
                 self._tell_bot(signal, text)
                 await engine.forgotten(text)
+            case "fails":
+                self._service.breakers.suspect(text)
             case "expected" | "said":
                 self._tell_bot(signal, text)
 
@@ -187,6 +197,8 @@ async def open_worker(
 
     statuses = service.metrics.discord_statuses if service.metrics.begun else None
     api_url = service.settings.discord.api_url
-    bot = Bot(service, token=token, api_url=api_url, tell=tell, share=share, statuses=statuses)
+    rates = service.engine.tools.rates
+    rates.shared = SharedRates(queue.session, queue.address).use
+    bot = Bot(service, token=token, api_url=api_url, tell=tell, share=share, statuses=statuses, rates=rates)
     async with bot.posting() as open_channel:
         yield Worker(service, queue, open_channel, prefix_of(bot.user_id), tell_bot)

@@ -19,11 +19,13 @@ from pixi.channels.discord.incoming.dispatch import Dispatcher
 from pixi.channels.discord.incoming.recent import RecentMessage, RecentMessages
 from pixi.channels.discord.outgoing.approvals import Approvals, Share
 from pixi.channels.discord.outgoing.channel import DiscordChannels
+from pixi.channels.discord.requests import REQUESTS_PER_SECOND, RequestPacer
 from pixi.channels.discord.rest_places import RestPlaces
 from pixi.channels.discord.slash.commands import SlashCommands
 from pixi.channels.discord.slash.translations import Translations
 from pixi.core.channel import Channel, OpenChannel
 from pixi.core.errors import ConfigError, PixiError, StoreError
+from pixi.store.rates import Rates
 
 __all__ = ["Bot", "Shards"]
 
@@ -51,6 +53,7 @@ class Bot:
         statuses: counts Discord's answers by their statuses of HTTP; None: nobody wants to know.
         share: where the bot is `posting`, tells the process that hears clicks of questions to people; None:
             nobody can be asked.
+        rates: counts requests, over all processes of the bot; None: there is no other.
 
     Attributes:
         approvals: the questions to people, while the bot runs or is posting.
@@ -67,6 +70,7 @@ class Bot:
         tell: Callable[[str], None],
         statuses: Counter[int] | None = None,
         share: Share | None = None,
+        rates: Rates | None = None,
     ) -> None:
         self._backend = backend
         self._token = token
@@ -75,6 +79,10 @@ class Bot:
         self._tell = tell
         self._statuses = statuses
         self._share = share
+        usual = 0 if api_url else REQUESTS_PER_SECOND
+        self._pacer = RequestPacer(
+            rates if rates is not None else Rates(), token, lambda: backend.rules.requests_per_second or usual
+        )
         self.approvals: Approvals | None = None
         self._client: Client | None = None
         self.user_id = 0
@@ -183,7 +191,7 @@ class Bot:
         wait = _FIRST_WAIT
         while True:
             shards = self._shards or (_all_of(server.shards) if server else None)
-            client = Client(shards, self._statuses)
+            client = Client(shards, self._statuses, self._pacer.wait)
             try:
                 await self._log_in(client, token, server)
             except (

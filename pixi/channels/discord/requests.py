@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
+from hashlib import sha256
 from typing import TypeVar
 
 import aiohttp
@@ -10,6 +11,8 @@ import discord
 
 from pixi.channels.discord.formatting import one_line
 from pixi.core.errors import ChannelError, ChannelLost
+from pixi.core.spending import Rate
+from pixi.store.rates import Rates
 
 T = TypeVar("T")
 
@@ -79,6 +82,12 @@ _CLOSED = frozenset(
 )
 """What stands in the way of every message there, not of this one alone."""
 
+REQUESTS_PER_SECOND = 50
+"""How many requests Discord takes from a bot in a second, from all its processes together."""
+
+_WINDOW_SECONDS = 1.0
+_LOOK_SECONDS = 0.1  # that are waited at most until it is asked again whether a request may be made
+
 _LONGEST_WAIT = 60.0  # seconds that a server may make us wait before we give up
 _SECONDS = 90.0  # for one request, what discord.py waits and tries again by itself included
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 5.0  # seconds between two tries
@@ -98,6 +107,33 @@ class DiscordRefused(ChannelError):
         self.code = code
         self.status = status
         self.closed = code in _CLOSED or status in (401, 429)
+
+
+class RequestPacer:
+    """Keeps a bot within the number of requests that Discord takes in a second.
+
+    A tenth of them is left alone: requests that leave one after the other may arrive together.
+
+    Args:
+        rates: counts requests, over all processes of the bot.
+        token: the bot's.
+        per_second: gives how many requests are taken; 0: any number.
+    """
+
+    def __init__(self, rates: Rates, token: str, per_second: Callable[[], int]) -> None:
+        self._rates = rates
+        self._key = ("discord", sha256(token.encode()).hexdigest())
+        self._per_second = per_second
+        self._first = asyncio.Lock()  # whoever waits for longest goes first
+
+    async def wait(self) -> None:
+        """Return as soon as another request may be made, which is counted."""
+        async with self._first:
+            while most := self._per_second():
+                rate = Rate(max(1, most - most // 10), _WINDOW_SECONDS)
+                if not (seconds := await self._rates.use({self._key: rate})):
+                    return
+                await asyncio.sleep(min(seconds, _LOOK_SECONDS))
 
 
 class RetryTimer:

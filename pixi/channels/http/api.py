@@ -127,12 +127,12 @@ class Api:
             )
         except Problem as problem:
             if problem.status == 401 and bearer_of(request.headers):
-                self._limits.refused(self._network(request))
+                await self._limits.refused(self._network(request))
             raise
         principal.require(scope)
         if principal.is_visitor:
             principal = replace(principal, network=self._network(request))
-        self._limits.request(principal)
+        await self._limits.request(principal)
         return principal
 
     async def who_has_a_key(
@@ -156,13 +156,13 @@ class Api:
     async def visitor(self, request: web.Request) -> web.StreamResponse:
         """Let a visitor of a page in, or let one stay who is known."""
         network = self._network(request)
-        self._limits.knock(network)
+        await self._limits.knock(network)
         key = await self._visitors.key(bearer_of(request.headers), request.headers)
         body = await read_body(request)
         asked = decoded(body, VisitorRequest) if body else VisitorRequest()
         admitted, is_new = await self._visitors.begin(key, request.headers, asked.token)
         if is_new:
-            self._limits.new_visitor(network)
+            await self._limits.new_visitor(network)
         person = admitted.person
         return json_answer(
             VisitorAnswer(

@@ -83,7 +83,7 @@ class Operators:
         if "Authorization" in request.headers:
             person = await self._access.identify(request.headers, request.remote)
             _require_all(person)
-            self._limits.request(person)
+            await self._limits.request(person)
             return person
         session = await self._session(request)
         word = request.headers.get(CSRF_HEADER, "")
@@ -97,7 +97,7 @@ class Operators:
         Raises:
             Problem: 401, neither holds; 403, the key may not operate; 429, too many were tried.
         """
-        self._limits.knock(network)
+        await self._limits.knock(network)
         asked = decoded(await read_body(request), SessionRequest)
         if asked.key:
             person = await self._access.identify({"Authorization": f"Bearer {asked.key}"}, None)

@@ -85,6 +85,9 @@ class HttpServer:
         routes: that addons bring.
         web_of_strangers: fetches files and pictures by their addresses; None: one of its own.
 
+    Attributes:
+        limits: how often people may ask.
+
     Raises:
         ConfigError: one of these routes is taken.
     """
@@ -104,7 +107,7 @@ class HttpServer:
         self._backend = backend
         self._rules = rules
         self._files = Files(backend.store, files, rules)
-        limits = HttpLimits(rules)
+        self.limits = limits = HttpLimits(rules)
         fetching = web_of_strangers or Web()
         self._shown = ShownPictures(fetching, backend.store)
         self._talks = Talks(

@@ -255,7 +255,7 @@ class Talks:
             instead = None if replaces is None else await replaces()
             if instead is None and not is_new and (answered := await store.answer_to(address, message_id)):
                 return await self._again(address, answered, text, len(attachments), message_id)
-            self._check_limits(channel, person)
+            await self._check_limits(channel, person)
             now = time.time()
             channel.answers = answers
             reply = TalkReply(channel, message_id, partial(self._recorded, address, message_id))
@@ -291,7 +291,7 @@ class Talks:
         watching.add_done_callback(self._watching.discard)
         return reply
 
-    def _check_limits(self, channel: HttpChannel, person: Principal) -> None:
+    async def _check_limits(self, channel: HttpChannel, person: Principal) -> None:
         """Count a message of a person.
 
         Raises:
@@ -305,7 +305,7 @@ class Talks:
                 f"{self._turns_per_person} replies to you are being written. Wait for one, or stop it.",
                 headers={"Retry-After": "2"},
             )
-        self._limits.message(person)
+        await self._limits.message(person)
 
     async def branch_point(self, address: str, message_id: str, seen: Collection[str]) -> int | None:
         """Return the first turn that a client does not know, or wants to have anew; None: it knows all.

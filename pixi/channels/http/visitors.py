@@ -13,8 +13,10 @@ from ipaddress import IPv6Address, ip_address, ip_network
 import msgspec
 
 from pixi.channels.http.access import PUBLISHABLE, VISITING, VISITOR, Principal, Problem, digest_of, wrong_key
+from pixi.core.spending import Rate
 from pixi.settings.rules import HttpRules, is_own
 from pixi.store.kept import ApiKey
+from pixi.store.rates import UseOfAll
 
 _WRONG_KEYS = 60  # a minute, from one network
 _MOST_CALLERS = 10_000
@@ -28,23 +30,37 @@ Clock = Callable[[], float]
 class RequestLimit:
     """Counts requests. Each caller may send `most` at once, and from then on that many in each period.
 
+    Where there are other servers, callers may send all of them together no more than `most` in a period.
+
     Args:
+        name: of the limit, which others have by the same name.
         most: requests.
         seconds: the period: a minute, an hour or a day.
         what: is counted, in the plural.
         clock: the monotonic time.
+
+    Attributes:
+        shared: counts requests over all servers; None: there is no other.
     """
 
     def __init__(
-        self, most: int, *, seconds: int = 60, what: str = "requests", clock: Clock = time.monotonic
+        self,
+        name: str,
+        most: int,
+        *,
+        seconds: int = 60,
+        what: str = "requests",
+        clock: Clock = time.monotonic,
     ) -> None:
+        self.shared: UseOfAll | None = None
+        self._name = name
         self._most = most
         self._seconds = seconds
         self._what = what
         self._clock = clock
         self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()  # requests, and when it was counted
 
-    def use(self, caller: str) -> None:
+    async def use(self, caller: str) -> None:
         """Count a request.
 
         Raises:
@@ -56,8 +72,11 @@ class RequestLimit:
         self._left[caller] = (max(left - 1, 0.0) if left >= 1 else left, now)
         if len(self._left) > _MOST_CALLERS:
             self._left.popitem(last=False)
-        if left < 1:
-            wait, period = math.ceil((1 - left) * self._seconds / self._most), _PERIODS[self._seconds]
+        seconds = 0.0 if left >= 1 else (1 - left) * self._seconds / self._most
+        if not seconds and self.shared is not None:
+            seconds = await self.shared({("http", self._name, caller): Rate(self._most, self._seconds)})
+        if seconds:
+            wait, period = math.ceil(seconds), _PERIODS[self._seconds]
             raise Problem(
                 429,
                 f"Too many {self._what}",
@@ -81,62 +100,69 @@ class HttpLimits:
     def __init__(self, rules: HttpRules, clock: Clock = time.monotonic) -> None:
         shared = rules.visitors_per_address
         minute, day = rules.visitor_requests_per_minute, rules.visitor_messages_per_day
-        self._people = RequestLimit(rules.requests_per_minute, clock=clock)
-        self._keys = RequestLimit(rules.key_requests_per_minute, clock=clock)
-        self._visitors = RequestLimit(minute, clock=clock)
-        self._networks = RequestLimit(minute * shared, clock=clock)
-        self._refused = RequestLimit(_WRONG_KEYS, what="wrong keys", clock=clock)
-        self._new = RequestLimit(shared, seconds=3_600, what="visitors", clock=clock)
-        self._said = RequestLimit(day, seconds=86_400, what="messages", clock=clock)
-        self._said_there = RequestLimit(day * shared, seconds=86_400, what="messages", clock=clock)
+        self._people = RequestLimit("person", rules.requests_per_minute, clock=clock)
+        self._keys = RequestLimit("key", rules.key_requests_per_minute, clock=clock)
+        self._visitors = RequestLimit("visitor", minute, clock=clock)
+        self._networks = RequestLimit("network", minute * shared, clock=clock)
+        self._refused = RequestLimit("refused", _WRONG_KEYS, what="wrong keys", clock=clock)
+        self._new = RequestLimit("new", shared, seconds=3_600, what="visitors", clock=clock)
+        self._said = RequestLimit("said", day, seconds=86_400, what="messages", clock=clock)
+        self._said_there = RequestLimit(
+            "said there", day * shared, seconds=86_400, what="messages", clock=clock
+        )
 
-    def refused(self, network: str) -> None:
+    def share(self, shared: UseOfAll) -> None:
+        """Count over all servers from now on."""
+        for limit in vars(self).values():
+            limit.shared = shared
+
+    async def refused(self, network: str) -> None:
         """Count a wrong key or token.
 
         Raises:
             Problem: 429, too many came from there. Those whose key is right go on.
         """
-        self._refused.use(network)
+        await self._refused.use(network)
 
-    def request(self, person: Principal) -> None:
+    async def request(self, person: Principal) -> None:
         """Count a request of a person.
 
         Raises:
             Problem: 429, one too many. It is not counted for those who share with them.
         """
         if person.is_visitor:
-            self._visitors.use(person.id)
-            self._networks.use(person.network)
+            await self._visitors.use(person.id)
+            await self._networks.use(person.network)
         else:
-            self._people.use(person.id)
+            await self._people.use(person.id)
         if person.key:
-            self._keys.use(person.key)
+            await self._keys.use(person.key)
 
-    def message(self, person: Principal) -> None:
+    async def message(self, person: Principal) -> None:
         """Count what a visitor says. What others say is limited by `[limits]`.
 
         Raises:
             Problem: 429, the visitor has said as much as a day allows.
         """
         if person.is_visitor:
-            self._said.use(person.id)
-            self._said_there.use(person.network)
+            await self._said.use(person.id)
+            await self._said_there.use(person.network)
 
-    def knock(self, network: str) -> None:
+    async def knock(self, network: str) -> None:
         """Count a request for a visitor's token.
 
         Raises:
             Problem: 429, one too many.
         """
-        self._networks.use(network)
+        await self._networks.use(network)
 
-    def new_visitor(self, network: str) -> None:
+    async def new_visitor(self, network: str) -> None:
         """Count a visitor who was not here before.
 
         Raises:
             Problem: 429, too many come from there.
         """
-        self._new.use(network)
+        await self._new.use(network)
 
 
 def network_of(remote: str | None, told: str = "") -> str:

@@ -13,7 +13,7 @@ from pixi.store.postgres.schema import FIRST_VERSION, MIGRATIONS
 from pixi.store.postgres.session import migrate, open_session, version_of
 from pixi.store.postgres.store import PostgresConnection, PostgresStore
 
-_OWN_BOOKS = frozenset({"pixi_version", "writers"})
+_OWN_BOOKS = frozenset({"pixi_version", "writers", "rate_slices"})
 _QUEUE = "procrastinate_"
 """The begin of the names of the queue's tables. A queue tells of messages that wait in the store: it is made
 again from there."""

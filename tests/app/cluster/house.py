@@ -15,6 +15,7 @@ from pixi.core.channel import Channel
 from pixi.core.message import Author, Message
 from pixi.core.persona import Persona
 from pixi.engine import Engine
+from pixi.models.breaker import Breakers
 from pixi.settings.rules import Rules
 from pixi.store.store import Store
 from pixi.testing import RecordingChannel, ScriptedModel
@@ -33,6 +34,7 @@ class Service:
     personas: Mapping[str, Persona] = field(default_factory=lambda: {"pixi": PIXI})
     # What waits for a worker is answered all the same.
     rules: Rules = field(default_factory=lambda: Rules(catch_up_minutes=0))
+    breakers: Breakers = field(default_factory=Breakers)
 
     async def ready_models(self, conversation: str) -> None: ...
 

@@ -1,7 +1,7 @@
 """Workers that end, die or stand still: another one goes on, and nothing is lost or said twice."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 from unittest import mock
@@ -19,8 +19,9 @@ from pixi.app.cluster.worker import Worker
 from pixi.app.personas import PersonaSet
 from pixi.channels.discord.bot import Bot
 from pixi.core.channel import Channel
-from pixi.core.errors import StoreError
+from pixi.core.errors import ModelError, StoreError
 from pixi.engine import Engine
+from pixi.models.breaker import Breakers
 from pixi.settings import Settings
 from pixi.store.kept import ChannelConfig
 from pixi.store.opening import open_store
@@ -217,6 +218,60 @@ async def test_a_conversation_that_cannot_be_looked_at_keeps_no_other_from_it() 
     worker = Worker(service, mock.Mock(), open_channel, TALK, lambda *_: None)
     await worker.heed("look", "")
     service.engine.look.assert_awaited_once_with("discord:1:3:pixi")
+
+
+async def test_a_worker_hears_of_a_server_of_models_that_fails_another(
+    house: House, url: str, queue: ConversationQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def ask(worker: Worker, *, fails: bool) -> None:
+        with worker._service.breakers.of("models:1").asking() as asking:
+            asking.failed(ModelError("busy")) if fails else asking.answered()
+
+    def hear(breakers: Breakers, place: str) -> None:
+        heard.add((breakers, place))
+        suspect(breakers, place)
+
+    async def both_hear() -> bool:
+        await queue.signal_all("fails", "models:2")
+        return len(heard) == 2
+
+    heard: set[tuple[Breakers, str]] = set()
+    suspect = Breakers.suspect
+    monkeypatch.setattr(Breakers, "suspect", hear)
+    async with hired(house, url, ScriptedModel()) as first, hired(house, url, ScriptedModel()) as second:
+        await until(both_hear)
+        ask(second, fails=False)
+        for _ in range(3):
+            ask(first, fails=True)
+        await until(lambda: (second._service.breakers, "models:1") in heard)
+        ask(second, fails=True)
+        assert second._service.breakers.open == {"models:1": True}
+
+
+async def test_a_worker_takes_from_the_queues_that_it_was_given_and_others_from_all(url: str) -> None:
+    async def answer(conversation: str, times: int) -> None:
+        answered.append(conversation)
+
+    async def work(*queues: str, until_answered: Sequence[str]) -> None:
+        async with open_queue(url, ["sage", "baker"]) as own:
+            working = asyncio.create_task(own.work(answer, bot=TALK, concurrency=1, queues=queues))
+            await until(lambda: answered == until_answered)
+            working.cancel()
+            await asyncio.wait([working])
+
+    answered: list[str] = []
+    sage, baker, wren = "discord:1:2:sage", "discord:1:3:baker", "discord:1:4:wren"
+    await (await open_store(url)).close()
+    async with open_queue(url) as queue:
+        await queue.put(baker)
+    async with open_queue(url, ["sage", "baker"]) as queue:
+        for each in (wren, sage):
+            await queue.put(each)
+        await queue.move(baker)  # it was queued while the baker had no queue
+        await work("sage", until_answered=[sage])
+        await work("baker", until_answered=[sage, baker])
+        await queue.put(sage)
+        await work(until_answered=[sage, baker, wren, sage])
 
 
 async def test_another_bot_on_the_same_store_is_left_to_its_own_workers(house: House, url: str) -> None:

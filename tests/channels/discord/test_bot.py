@@ -1,7 +1,7 @@
 import asyncio
 import logging
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 
 import pytest
@@ -14,7 +14,9 @@ from pixi.channels.discord.gateway.client import Shards
 from pixi.channels.discord.gateway.patches import patched
 from pixi.channels.discord.gateway.preflight import find_server
 from pixi.core.errors import ConfigError, PixiError, StoreError
+from pixi.core.spending import Rate, RateKey
 from pixi.store.kept import ChannelConfig
+from pixi.store.rates import Rates
 from tests.channels.discord.backend import RecordingBackend
 from tests.channels.discord.incoming import BOT, DM, GENERAL, GUILD, PERSONAS
 from tests.channels.discord.plain_server import TOKEN, PlainServer, plain_server
@@ -38,11 +40,16 @@ def texts(backend: RecordingBackend) -> list[str]:
 
 @asynccontextmanager
 async def running(
-    server: PlainServer, backend: RecordingBackend, *, shards: Shards | None = None
+    server: PlainServer,
+    backend: RecordingBackend,
+    *,
+    shards: Shards | None = None,
+    rates: Rates | None = None,
 ) -> AsyncIterator[list[str]]:
     """A bot that is connected and told everything; at the end it is cancelled, as by SIGTERM."""
     told: list[str] = []
-    run = Bot(backend, token=TOKEN, api_url=server.url, shards=shards, tell=told.append).run()
+    url = server.url
+    run = Bot(backend, token=TOKEN, api_url=url, shards=shards, tell=told.append, rates=rates).run()
     task = asyncio.create_task(run)
     try:
         await until(lambda: task.done() or ("resume", ()) in backend.asked)
@@ -71,6 +78,23 @@ async def test_the_bot_comes_hears_and_goes() -> None:
         assert here.marks[f"discord:{BOT}:{GENERAL}:"] == int(ids[f"discord:{BOT}:{GENERAL}:pixi"])
         assert server.close_codes == [1000]
         assert Route.BASE == "https://discord.com/api/v10"
+
+
+async def test_its_requests_are_counted_where_another_server_limits_them() -> None:
+    async def count(rates: Mapping[RateKey, Rate]) -> float:
+        counted.extend(rates.values())
+        return 0.0
+
+    counted: list[Rate] = []
+    rates = Rates()
+    rates.shared = count
+    async with plain_server() as server:
+        here = backend()
+        async with running(server, here, rates=rates):
+            assert counted == []
+        here.obey(requests_per_second=20)
+        async with running(server, here, rates=rates):
+            assert set(counted) == {Rate(18, 1.0)}
 
 
 async def test_it_asks_for_no_more_than_it_needs() -> None:

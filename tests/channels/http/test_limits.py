@@ -1,5 +1,7 @@
 """How often somebody may ask: by person, by key, and for visitors by where they are."""
 
+from collections.abc import Awaitable
+
 import pytest
 
 from pixi.channels.http import visitors
@@ -23,20 +25,20 @@ def visitor(name: str, network: str = "203.0.113.1") -> Principal:
     return Principal(f"web:visitor:site:{name}", "visitor", "site", network=network)
 
 
-def refused(limit: object, *given: object) -> Problem:
+async def refused(use: Awaitable[None]) -> Problem:
     with pytest.raises(Problem) as caught:
-        limit(*given)  # type: ignore[operator]
+        await use
     assert caught.value.status == 429
     return caught.value
 
 
-def test_a_bucket_empties_and_fills_again_and_says_when() -> None:
+async def test_a_bucket_empties_and_fills_again_and_says_when() -> None:
     clock = Clock()
-    limit = RequestLimit(2, seconds=86_400, what="messages", clock=clock)
-    limit.use("mo")
-    limit.use("mo")
-    limit.use("ann")
-    problem = refused(limit.use, "mo")
+    limit = RequestLimit("said", 2, seconds=86_400, what="messages", clock=clock)
+    await limit.use("mo")
+    await limit.use("mo")
+    await limit.use("ann")
+    problem = await refused(limit.use("mo"))
     assert problem.headers == {
         "Retry-After": "43200",
         "RateLimit-Policy": '"messages";q=2;w=86400',
@@ -44,49 +46,49 @@ def test_a_bucket_empties_and_fills_again_and_says_when() -> None:
     }
     assert problem.detail == "At most 2 messages a day are taken. Try again in 43200 s."
     clock.now += 43_000
-    refused(limit.use, "mo")
+    await refused(limit.use("mo"))
     clock.now += 201
-    limit.use("mo")
-    refused(limit.use, "mo")
+    await limit.use("mo")
+    await refused(limit.use("mo"))
 
 
-def test_all_who_come_by_one_key_share_what_it_has() -> None:
+async def test_all_who_come_by_one_key_share_what_it_has() -> None:
     limits = HttpLimits(HttpRules(requests_per_minute=2, key_requests_per_minute=3), Clock())
     ana, bo = (Principal(f"web:app:{name}", name, "app") for name in ("ana", "bo"))
-    limits.request(ana)
-    limits.request(ana)
+    await limits.request(ana)
+    await limits.request(ana)
     for _ in range(3):
-        refused(limits.request, ana)
-    limits.request(bo)
-    refused(limits.request, bo)
-    limits.request(Principal("web:other:ana", "ana", "other"))
-    limits.request(Principal("web:jwt:ana", "ana"))
+        await refused(limits.request(ana))
+    await limits.request(bo)
+    await refused(limits.request(bo))
+    await limits.request(Principal("web:other:ana", "ana", "other"))
+    await limits.request(Principal("web:jwt:ana", "ana"))
 
 
-def test_a_visitor_has_less_and_shares_with_those_of_the_same_address() -> None:
+async def test_a_visitor_has_less_and_shares_with_those_of_the_same_address() -> None:
     rules = HttpRules(visitor_requests_per_minute=2, visitor_messages_per_day=1, visitors_per_address=2)
     limits = HttpLimits(rules, Clock())
     for name in "ab":
-        limits.request(visitor(name))
-        limits.request(visitor(name))
-        refused(limits.request, visitor(name))
-        limits.message(visitor(name))
-        refused(limits.message, visitor(name))
-    refused(limits.request, visitor("c"))
-    refused(limits.message, visitor("c"))
-    refused(limits.knock, "203.0.113.1")
-    limits.request(visitor("d", "203.0.113.2"))
-    limits.message(visitor("d", "203.0.113.2"))
-    limits.new_visitor("203.0.113.1")
-    limits.new_visitor("203.0.113.1")
-    assert "2 visitors an hour" in refused(limits.new_visitor, "203.0.113.1").detail
-    limits.new_visitor("203.0.113.2")
+        await limits.request(visitor(name))
+        await limits.request(visitor(name))
+        await refused(limits.request(visitor(name)))
+        await limits.message(visitor(name))
+        await refused(limits.message(visitor(name)))
+    await refused(limits.request(visitor("c")))
+    await refused(limits.message(visitor("c")))
+    await refused(limits.knock("203.0.113.1"))
+    await limits.request(visitor("d", "203.0.113.2"))
+    await limits.message(visitor("d", "203.0.113.2"))
+    await limits.new_visitor("203.0.113.1")
+    await limits.new_visitor("203.0.113.1")
+    assert "2 visitors an hour" in (await refused(limits.new_visitor("203.0.113.1"))).detail
+    await limits.new_visitor("203.0.113.2")
 
 
-def test_what_others_say_is_not_counted_here() -> None:
+async def test_what_others_say_is_not_counted_here() -> None:
     limits = HttpLimits(HttpRules(visitor_messages_per_day=1), Clock())
     for _ in range(3):
-        limits.message(Principal("web:site:visitor", "visitor", "site"))
+        await limits.message(Principal("web:site:visitor", "visitor", "site"))
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import re
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -62,12 +62,18 @@ class Client(discord.AutoShardedClient):
         shards: those that it runs; None: as many as Discord wants.
         statuses: counts the answers of Discord's REST API, those to requests that discord.py makes again too,
             by their statuses of HTTP; None: nobody wants to know.
+        clearance: waits until another request of the bot may be made; None: each may at once.
 
     Attributes:
         sessions_at_once: how many shards may begin a session within five seconds.
     """
 
-    def __init__(self, shards: Shards | None = None, statuses: Counter[int] | None = None) -> None:
+    def __init__(
+        self,
+        shards: Shards | None = None,
+        statuses: Counter[int] | None = None,
+        clearance: Callable[[], Awaitable[None]] | None = None,
+    ) -> None:
         super().__init__(
             intents=discord.Intents(
                 guilds=True,
@@ -82,8 +88,8 @@ class Client(discord.AutoShardedClient):
             guild_ready_timeout=_LAST_GUILD,
             allowed_mentions=discord.AllowedMentions.none(),
         )
-        if statuses is not None:
-            self.http.http_trace = _counting(statuses)
+        if statuses is not None or clearance is not None:
+            self.http.http_trace = _followed(statuses, clearance)
         if shards is not None:
             self.shard_ids, self.shard_count = list(shards.ids), shards.count
             self._connection.shard_count = shards.count
@@ -146,14 +152,28 @@ class Client(discord.AutoShardedClient):
                 thread.stop()
 
 
-def _counting(statuses: Counter[int]) -> aiohttp.TraceConfig:
-    """Make what counts answers by their statuses."""
+def _followed(
+    statuses: Counter[int] | None, clearance: Callable[[], Awaitable[None]] | None
+) -> aiohttp.TraceConfig:
+    """Make what holds requests up until they may be made, and counts answers by their statuses.
 
-    async def answered(_: object, __: object, answer: aiohttp.TraceRequestEndParams) -> None:
-        statuses[answer.response.status] += 1
-
+    discord.py comes here for each request, those that it makes again too. The limit of a bot is for those
+    that carry its token: not for webhooks, answers to interactions, and files.
+    """
     config = aiohttp.TraceConfig()
-    config.on_request_end.append(answered)
+    if clearance is not None:
+
+        async def begins(_: object, __: object, request: aiohttp.TraceRequestStartParams) -> None:
+            if "Authorization" in request.headers:
+                await clearance()
+
+        config.on_request_start.append(begins)
+    if statuses is not None:
+
+        async def answered(_: object, __: object, answer: aiohttp.TraceRequestEndParams) -> None:
+            statuses[answer.response.status] += 1
+
+        config.on_request_end.append(answered)
     return config
 
 
