@@ -183,18 +183,21 @@ class LiveConversation:
                 self._runner.newer(recorded)
 
     async def look(self) -> None:
-        """Take what another process has recorded: messages, edits, deletions.
+        """Take what another process has recorded while a reply is under way: messages, edits, deletions.
 
-        Where nothing is being done, nothing is: the next turn reads the store.
+        Where none is, or it ends meanwhile, nothing is done: whoever is given the conversation next reads the
+        store. A turn that began here then would be cut by that process.
 
         Raises:
             StoreError: it could not be read or recorded.
         """
         channel = self._channel
-        if self.idle or channel is None:
+        if not self.talking or channel is None:
             return
         arrived = time.monotonic()
         saved = await self._shared.store.load(self._name, 0)
+        if self._task is None:
+            return
         runner = self._runner
         turn = next((one for one in saved.unfinished if runner and one.id == runner.turn), None)
         known = {message.id: message for message in (*saved.waiting, *(turn.messages if turn else ()))}
