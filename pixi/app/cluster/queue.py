@@ -42,8 +42,9 @@ Signal = Literal["look", "stop", "places", "forgot", "asked", "expected", "said"
 people chose for channels; `forgot`: drop what is remembered of a person; `asked`: a worker is to ask a person
 this question; `expected`: a gateway will hear the click on it; `said`: what was clicked."""
 
-Answer = Callable[[str, int], Awaitable[None]]
-"""Answers a conversation. The number says how often it was put off before."""
+Answer = Callable[[str, int, int], Awaitable[None]]
+"""Answers a conversation. The numbers say how often it was put off before, and how many workers died that had
+it."""
 
 _TASK = "answer"
 
@@ -58,6 +59,10 @@ _QUEUED_SECONDS = 120.0  # that a message may wait for a worker in any case
 _CLOCK_SECONDS = 30.0  # that the clocks of two machines may differ
 _NEVER = 86_400.0  # seconds; instead of the heartbeat of procrastinate, which ends too early
 _CONNECTIONS = 4
+_COUNT_DEATHS = """
+    UPDATE procrastinate_jobs SET args = args || jsonb_build_object('deaths', %(deaths)s::int)
+    WHERE queueing_lock = %(lock)s AND status = 'todo'
+"""
 _FREE = """
     SELECT pg_notify(
         'procrastinate_queue_v1#' || queue_name, json_build_object('type', 'job_inserted', 'job_id', id)::text
@@ -105,7 +110,7 @@ class ConversationQueue:
         async with self._connector.pool.connection() as session:
             yield session
 
-    async def put(self, conversation: str, *, times: int = 0) -> None:
+    async def put(self, conversation: str, *, times: int = 0, deaths: int = 0) -> None:
         """Have a conversation answered by a worker; once, if it waits on the queue already.
 
         A worker that has it just now is told to look.
@@ -113,6 +118,7 @@ class ConversationQueue:
         Args:
             conversation: its address. What is to be answered is on record.
             times: how often it was put off before.
+            deaths: how many workers have died that had it, since one ended its work.
 
         Raises:
             StoreError: the database does not take it.
@@ -124,10 +130,13 @@ class ConversationQueue:
             queueing_lock=conversation,
         )
         number = 0
+        died = {"deaths": deaths} if deaths else {}
         try:
-            number = await job.defer_async(conversation=conversation, times=times)
-        except AlreadyEnqueued:
-            pass  # whoever takes it up finds this message too
+            try:
+                number = await job.defer_async(conversation=conversation, times=times, **died)
+            except AlreadyEnqueued:  # whoever takes it up finds this message too
+                if deaths:
+                    await self._connector.execute_query_async(_COUNT_DEATHS, lock=conversation, deaths=deaths)
         except ConnectorException as error:
             raise StoreError(f"The queue in {self._address} does not answer: {_reason(error)}.") from error
         await self.signal("look", conversation, besides=number)
@@ -220,8 +229,8 @@ class ConversationQueue:
             concurrency: how many are answered at a time; more for a while, after the database was away.
         """
 
-        async def task(conversation: str, times: int = 0) -> None:
-            await answer(conversation, times)
+        async def task(conversation: str, times: int = 0, deaths: int = 0) -> None:
+            await answer(conversation, times, deaths)
 
         self._app.task(name=_TASK)(task)
         looking = asyncio.create_task(self._look_for_dead())
@@ -284,7 +293,8 @@ class ConversationQueue:
         jobs = self._app.job_manager
         for job in await jobs.get_stalled_jobs(seconds_since_heartbeat=STALLED_SECONDS):
             assert job.lock is not None  # it is the conversation
-            await self.put(job.lock)  # first: whoever dies in between has lost nothing
+            deaths = cast("int", job.task_kwargs.get("deaths", 0)) + 1
+            await self.put(job.lock, deaths=deaths)  # first: whoever dies in between has lost nothing
             await jobs.finish_job(job, Status.FAILED, delete_job=True)
             _log.warning("the worker of conversation %s has died or stands still", job.lock)
 
