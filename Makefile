@@ -101,8 +101,9 @@ kill: $(READY_TO_DEVELOP) ## kill the bot over and over: each question answered 
 	@exec $(PY) -m tests.kill --rounds $(ROUNDS) --processes $(PROCESSES) --workers $(WORKERS) --store '$(STORE)' $(ARGS)
 
 .PHONY: chaos
-chaos: $(READY_TO_DEVELOP) ## kill, end, pause gateways, workers and PostgreSQL for an hour while people ask; MINUTES=2 for less
-	@exec $(PY) -m tests.kill --workers 4 --gateways 2 --at-once 3 --crashes --store postgres --minutes $(MINUTES) $(ARGS)
+chaos: MINUTES = 30
+chaos: $(READY_TO_DEVELOP) ## kill, end, pause gateways, workers, servers and PostgreSQL for half an hour while people ask; MINUTES=2 for less
+	@exec $(PY) -m tests.kill --workers 4 --gateways 2 --serves 2 --at-once 3 --crashes --store postgres --minutes $(MINUTES) $(ARGS)
 
 .PHONY: cluster
 cluster: $(READY_TO_DEVELOP) ## run the bot in parts on this machine, with PostgreSQL and people who write, and show who does what

@@ -55,6 +55,7 @@ class CommandExecutor:
         life: of the turn.
         seconds: how long a command may take that does other than act.
         delivered: told the number of each command that was performed, counted from 0.
+        lease: as in `TurnActions`.
 
     Attributes:
         trouble: what broke the executor itself: the store, or a channel that raised while being shown an
@@ -69,6 +70,7 @@ class CommandExecutor:
         "_delivered",
         "_finishing",
         "_growing",
+        "_lease",
         "_life",
         "_planned",
         "_prefetch",
@@ -93,11 +95,13 @@ class CommandExecutor:
         life: Life,
         seconds: float,
         delivered: Callable[[int], None],
+        lease: int | None = None,
     ) -> None:
         self._actions = actions
         self._commands = commands
         self._store = store
         self._turn = turn
+        self._lease = lease
         self._life = life
         self._prefetch = Prefetch(actions, commands)
         self._seconds = seconds
@@ -139,7 +143,7 @@ class CommandExecutor:
             self._leave_out(self._queue)
         self._work_if_needed()  # before the record is asked for: what the worker records goes with it
         if closed:
-            plan = self._record(self._store.plan(self._turn, closed))
+            plan = self._record(self._store.plan(self._turn, closed, lease=self._lease))
             self._planned.update((each.number, plan) for each in closed)
 
     def skip(self, events: Iterable[CommandEvent]) -> None:
@@ -232,7 +236,7 @@ class CommandExecutor:
 
     def mark(self, how: Mark) -> None:
         """Note on record how the turn will end."""
-        self._record(self._store.mark_turn(self._turn, how))
+        self._record(self._store.mark_turn(self._turn, how, lease=self._lease))
 
     async def finish(self) -> None:
         """Wait for what is left, but not for ever; then give it up. Ends the actions, too."""
@@ -301,11 +305,11 @@ class CommandExecutor:
         queue[:] = [event for event in queue if not isinstance(event, _OfCommand)]
 
     def _note(self, number: int, outcome: CommandOutcome) -> asyncio.Future[None]:
-        return self._record(self._store.command_ended(self._turn, number, outcome))
+        return self._record(self._store.command_ended(self._turn, number, outcome, lease=self._lease))
 
     def _ended(self, number: int, outcome: CommandOutcome) -> None:
         """Note what came of a command, on record together with what comes next: nobody waits for that."""
-        work = self._store.command_ended(self._turn, number, outcome, later=True)
+        work = self._store.command_ended(self._turn, number, outcome, later=True, lease=self._lease)
         asyncio.ensure_future(work).add_done_callback(self._recorded)
 
     def _only_acts(self, name: str) -> bool:

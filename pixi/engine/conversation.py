@@ -183,18 +183,21 @@ class LiveConversation:
                 self._runner.newer(recorded)
 
     async def look(self) -> None:
-        """Take what another process has recorded: messages, edits, deletions.
+        """Take what another process has recorded while a reply is under way: messages, edits, deletions.
 
-        Where nothing is being done, nothing is: the next turn reads the store.
+        Where none is, or it ends meanwhile, nothing is done: whoever is given the conversation next reads the
+        store. A turn that began here then would be cut by that process.
 
         Raises:
             StoreError: it could not be read or recorded.
         """
         channel = self._channel
-        if self.idle or channel is None:
+        if not self.talking or channel is None:
             return
         arrived = time.monotonic()
         saved = await self._shared.store.load(self._name, 0)
+        if self._task is None:
+            return
         runner = self._runner
         turn = next((one for one in saved.unfinished if runner and one.id == runner.turn), None)
         known = {message.id: message for message in (*saved.waiting, *(turn.messages if turn else ()))}
@@ -398,6 +401,23 @@ class LiveConversation:
             self._history.forget()
         if not busy:
             await self.settled()
+
+    async def give_up(self, channel: Channel | None, why: str) -> None:
+        """Lay down what was left half-done, leave all that waits unanswered, and tell people so.
+
+        Raises:
+            PixiError: it could not be read or recorded.
+        """
+        session = self._session(channel)
+        saved = await self._once_free(lambda: self._history.recover(session, None, take=True))
+        if saved is None:
+            return
+        waiting = [message.id for message in saved.waiting if message.addressed]
+        await self._shared.store.only_hear(self._name, waiting)
+        self._forget()
+        if channel is not None:
+            channel.show(Failed(why))
+            channel.show(TurnEnded("error", 0))
 
     async def part_with(self, person: str) -> None:
         """Answer somebody no more, by the id of the author: not now, and not what still waits."""

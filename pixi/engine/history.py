@@ -102,7 +102,7 @@ class History:
         # None is under way here; one under a later lease is another's, who took the conversation just now.
         left = [turn for turn in saved.unfinished if turn.lease <= self.lease]
         if left:
-            await self._recovery.finish(left, session, channel)
+            await self._recovery.finish(left, session, channel, lease=self.lease)
             saved = await store.load(self._name, context_tokens)
         self._recovered, self._session = saved, session
         return saved

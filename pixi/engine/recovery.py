@@ -63,9 +63,15 @@ class Recovery:
         self._since: dict[int, float] = {}  # when turns were first tried, on the monotonic clock
 
     async def finish(
-        self, turns: Iterable[UnfinishedTurn], session: PersonaSession, channel: Channel | None
+        self, turns: Iterable[UnfinishedTurn], session: PersonaSession, channel: Channel | None, *, lease: int
     ) -> None:
         """End turns, oldest first; without a channel they are laid down as they are.
+
+        Args:
+            turns: of a conversation that this process owns.
+            session: of the conversation.
+            channel: where it is.
+            lease: the number under which it is owned.
 
         Raises:
             ChannelLost: the channel is away, and it is not known how far a turn came: it is still open.
@@ -73,7 +79,7 @@ class Recovery:
         """
         for turn in turns:
             tried = time.monotonic() - self._since.setdefault(turn.id, time.monotonic())
-            left = _LeftTurn(turn, self._conversation, session, channel, tried=tried)
+            left = _LeftTurn(turn, self._conversation, session, channel, lease=lease, tried=tried)
             await left.finish()
             del self._since[turn.id]
 
@@ -82,6 +88,7 @@ class _LeftTurn:
     """One turn that was left half-done.
 
     Args:
+        lease: the number of the lease that it is finished under.
         tried: for how many seconds that was tried in vain.
     """
 
@@ -92,9 +99,11 @@ class _LeftTurn:
         session: PersonaSession,
         channel: Channel | None,
         *,
+        lease: int,
         tried: float,
     ) -> None:
         self._turn = turn
+        self._lease = lease
         self._conversation = conversation
         self._session = session
         self._store = session.shared.store
@@ -122,7 +131,7 @@ class _LeftTurn:
         excused = given_up and await self._excuse()
         lines = self._lines()
         await self._store.end_turn(
-            self._turn.id, lines, "cancelled", 0, Usage(), again=again if lines else ()
+            self._turn.id, lines, "cancelled", 0, Usage(), again=again if lines else (), lease=self._lease
         )
         if given_up and not excused:
             self._tell()
@@ -263,6 +272,7 @@ class _LeftTurn:
             ids={message.number: message.id for message in self._turn.messages if message.number},
             askers=list({one.author.id: one.author for one in self._addressed}.values()),
             sequence=max((effect.sequence for effect in self._turn.effects), default=0),
+            lease=self._lease,
         )
         executor = CommandExecutor(
             actions,
@@ -272,6 +282,7 @@ class _LeftTurn:
             life=life,
             seconds=shared.settings.limits.tool_seconds or TOOL_SECONDS,
             delivered=lambda _: None,  # it is read from the record
+            lease=self._lease,
         )
         try:
             for command in planned:
@@ -280,7 +291,9 @@ class _LeftTurn:
                 if parts and not (whole and self._makes_message(command)):
                     # The rest of a message would stand behind a hole; of another command nobody knows the
                     # rest. What was done of it is told act by act.
-                    await self._store.command_ended(self._turn.id, command.number, "failed")
+                    await self._store.command_ended(
+                        self._turn.id, command.number, "failed", lease=self._lease
+                    )
                     continue
                 actions.parts_out = len(parts)
                 await executor.perform([command])
@@ -333,7 +346,7 @@ class _LeftTurn:
         sorry = next(iter(persona.when_broken), "")
         if not (sorry and self._goes_on):
             return False
-        await self._store.intend(turn.id, _EXCUSE, SEND, sorry)
+        await self._store.intend(turn.id, _EXCUSE, SEND, sorry, lease=self._lease)
         outcome, found = await self._outcome(Effect(turn.id, _EXCUSE, SEND, sorry), ())
         await self._store.settle(turn.id, _EXCUSE, outcome, found)
         await self._look_again()

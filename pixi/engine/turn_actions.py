@@ -92,6 +92,7 @@ class TurnActions:
         pace: at which messages come, where the channel keeps one.
         ids: ids of messages by their numbers, as far as they are known without asking the store.
         sequence: the last number that an act of this turn has; 0: there was none.
+        lease: the number of the lease that acts are recorded under; None: the one that the turn began under.
         observed: is told what is done; None: nobody looks on.
 
     Attributes:
@@ -114,6 +115,7 @@ class TurnActions:
         "_held",
         "_ids",
         "_in_haste",
+        "_lease",
         "_life",
         "_limits",
         "_messages",
@@ -159,9 +161,11 @@ class TurnActions:
         ids: Mapping[int, str] | None = None,
         askers: Sequence[Author] = (),
         sequence: int = 0,
+        lease: int | None = None,
         observed: ObservedTurn | None = None,
     ) -> None:
         self._turn = turn
+        self._lease = lease
         self.observed = observed
         self.message = message
         self.askers = tuple(askers) or (message.author,)
@@ -572,6 +576,7 @@ class TurnActions:
             target=act.target,
             command=act.command,
             outcome=outcome,
+            lease=self._lease,
         )
 
     def _observe(self, act: _Act, outcome: Outcome) -> None:

@@ -130,7 +130,10 @@ class Store:
         """Own a conversation; return the number of the lease, which grows whenever the owner changes.
 
         A living store that owns it loses it where it has no turn under way there, or with `take`. From then
-        on that one writes nothing of its turns but what became of acts that it had begun.
+        on that one writes nothing of its turns but what became of acts that it had begun, also once it owns
+        the conversation again: whatever writes in a turn has the number of a lease, and the conversation's
+        lease must have that number still. It is the one that the turn began under, unless `lease` says
+        otherwise, as where a turn is finished that somebody left.
 
         Turns of the conversation that were not ended are then this store's to end, but for those with a
         higher number: they began under an owner that took it over since. So it must not be asked while a
@@ -181,29 +184,35 @@ class Store:
         beginning = Beginning(conversation, generation, persona, tuple(message_ids), lease, model, revision)
         return await self._writer.ask(Row(journal.begin_turns, beginning, 1), within=(conversation,))
 
-    def plan(self, turn: int, commands: Sequence[Planned]) -> Awaitable[None]:
+    def plan(self, turn: int, commands: Sequence[Planned], *, lease: int | None = None) -> Awaitable[None]:
         """Record commands that closed, before they are performed or wait. A number is recorded once.
 
         They are forgotten when the turn ends. `StoreOutdated` as `intend`.
         """
-        return self._writer.ask(Row(record, Plan(turn, tuple(commands)), 2), within=(turn,))
+        return self._writer.ask(Row(record, Plan(turn, tuple(commands), lease), 2), within=(turn,))
 
     def command_ended(
-        self, turn: int, number: int, outcome: CommandOutcome, *, later: bool = False
+        self,
+        turn: int,
+        number: int,
+        outcome: CommandOutcome,
+        *,
+        later: bool = False,
+        lease: int | None = None,
     ) -> Awaitable[None]:
         """Record the outcome of a planned command; the last one stands. `StoreOutdated` as `intend`.
 
         With `later` it goes on record with whatever is recorded or read next, within a second.
         """
-        end = CommandEnd(turn, number, outcome)
+        end = CommandEnd(turn, number, outcome, lease)
         return self._writer.ask(Row(record, end, 2), later=later, within=(turn,))
 
-    def mark_turn(self, turn: int, mark: Mark) -> Awaitable[None]:
+    def mark_turn(self, turn: int, mark: Mark, *, lease: int | None = None) -> Awaitable[None]:
         """Note how a turn will end; `stopped` also drops what it planned and did not begin.
 
         One that was stopped stays so. `StoreOutdated` as `intend`.
         """
-        return self._writer.ask(lambda db: journal.mark_turn(db, turn, mark), within=(turn,))
+        return self._writer.ask(lambda db: journal.mark_turn(db, turn, mark, lease), within=(turn,))
 
     def intend(
         self,
@@ -215,14 +224,15 @@ class Store:
         target: int = 0,
         command: int | None = None,
         outcome: Outcome | None = None,
+        lease: int | None = None,
     ) -> Awaitable[None]:
         """Record an act before it is performed. A key (turn, sequence) is recorded once.
 
         `outcome` is that of an act which is performed by being on record, see `Channel.acts_by_events`.
         `StoreOutdated`, and it is not to be performed, if the turn was ended, or another store owns the
-        conversation by now.
+        conversation by now, or owned it meanwhile.
         """
-        intent = Intent(turn, sequence, kind, payload, target, command, outcome)
+        intent = Intent(turn, sequence, kind, payload, target, command, outcome, lease)
         return self._writer.ask(Row(record, intent, 2), within=(turn,))
 
     def settle(
@@ -256,11 +266,13 @@ class Store:
         window: Bounds | None = None,
         again: Sequence[str] = (),
         framing: Framing | None = None,
+        lease: int | None = None,
     ) -> bool:
         """Append the turn's lines, end it, enter what was used, and move the window, in one transaction.
 
         False, and nothing appended, if `reset` or `forget` overtook the turn, it was ended before, or another
-        store owns the conversation by now (then it is not ended). What was used is entered all the same.
+        store owns the conversation by now or owned it meanwhile (then it is not ended). What was used is
+        entered all the same.
         `model` is who wrote, where it was another than the one that the turn began with. `framing` is kept
         beside the lines.
 
@@ -281,6 +293,7 @@ class Store:
             window,
             tuple(again),
             framing,
+            lease,
         )
         recorded = await self._writer.ask(Row(journal.end_turns, ending, 3), within=(turn,))
         if not recorded:  # acts were recorded after everything was forgotten

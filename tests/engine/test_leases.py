@@ -13,6 +13,7 @@ from pixi.core.errors import LeaseHeld, StoreError
 from pixi.core.events import Failed
 from pixi.core.llm import AssistantLine, UserLine
 from pixi.engine import engine
+from pixi.store.kept import SavedConversation
 from pixi.store.sqlite import SqliteStore
 from pixi.testing import RecordingChannel, ScriptedModel
 from tests.engine.scene import Scene, scene
@@ -274,6 +275,32 @@ async def test_a_process_that_lost_the_talk_posts_nothing_more(stores: list[Sqli
         await here.engine.settled()
         assert here.channel.sent == ["a", "d", "e"]
         assert here.replies() == ["[SEND: a]", "[SEND: d]"]
+
+
+async def test_what_is_found_once_the_turn_has_ended_is_left_to_whoever_has_the_talk_next(
+    stores: list[SqliteStore], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def load(name: str, context_tokens: int | None = None) -> SavedConversation:
+        saved = await SqliteStore.load(stores[0], name, context_tokens)
+        loaded.set()
+        await told.wait()
+        return saved
+
+    go_on, loaded, told = asyncio.Event(), asyncio.Event(), asyncio.Event()
+    async with two(stores, ScriptedModel([go_on, "[SEND: a]"]), ScriptedModel("[SEND: b]")) as (here, there):
+        await say(here, "one")
+        await until(lambda: here.model.streaming)
+        await stores[1].receive(there.channel.message("two", id="two"))
+        monkeypatch.setattr(stores[0], "load", load)
+        looking = asyncio.create_task(here.engine.look(CONVERSATION))
+        await loaded.wait()
+        go_on.set()
+        await here.engine.settled()
+        told.set()
+        await looking
+        assert here.engine.busy == ()
+        await there.engine.resume("test:", 0.0, opener(there))
+        assert here.channel.sent == ["a", "b"]
 
 
 async def test_a_turn_elsewhere_is_waited_for_so_long_and_no_longer(

@@ -2,7 +2,11 @@
 
 With `--processes 3` so many bots share one store and one token. With `--workers 2` it is a gateway and so
 many workers, which are paused too; they need a server. With `--gateways 2` each gateway has a shard of its
-own. With `--at-once 3` so many things happen at the same time. With `--crashes` the database crashes too.
+own. With `--serves 2` people talk to so many servers over HTTP, too. With `--at-once 3` so many things happen
+at the same time. With `--crashes` the database crashes too.
+
+With `--rolling 20` workers are replaced one by one while 20 people a second ask; it tells how much longer
+they wait than without that.
 
 `--store postgres` starts a server of its own; the URL of a server makes a schema there, and removes it in the
 end.
@@ -22,21 +26,35 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
-from tests.kill.ground import Ground, Stuck, open_ground
-from tests.kill.parts import CRASH, WAYS, Parts
+from tests.kill.ground import ROOMS, Ground, Stuck, open_ground
+from tests.kill.parts import CRASH, OF_SERVES, WAYS, Parts
 from tests.kill.questions import SORRY, Report
+from tests.kill.rolling import ROOMS as ROLLING_ROOMS
+from tests.kill.rolling import Rolling
 from tests.kill.rounds import POINTS, SIGNALS, Rounds
 from tests.kill.together import Together
 
 if TYPE_CHECKING:
     from tests.servers.postgres import Postgres
 
+_CALM_SECONDS = 20.0
+_DEPLOYS = 2
+
 
 async def run(folder: Path, options: argparse.Namespace, store: str, server: "Postgres | None") -> Report:
     """Kill so often, or for so long, whichever ends first."""
-    async with open_ground(folder, options.seed, store, options.gateways) as ground:
+    async with open_ground(
+        folder,
+        options.seed,
+        store,
+        shards=options.gateways,
+        rooms=ROLLING_ROOMS if options.rolling else ROOMS,
+        serves=options.serves,
+    ) as ground:
         with suppress(Stuck):  # the report says so
-            if options.workers:
+            if options.rolling:
+                await replaced(ground, options)
+            elif options.workers:
                 await in_parts(ground, options, server)
             else:
                 await (together if options.processes > 1 else alone)(ground, options)
@@ -74,7 +92,7 @@ async def in_parts(ground: Ground, options: argparse.Namespace, server: "Postgre
     """Let each way of failing happen as often as the others."""
     server = server if options.crashes else None
     parts = await Parts.begin(ground, workers=options.workers, gateways=options.gateways, server=server)
-    every = [*WAYS, CRASH] if server else list(WAYS)
+    every = [*WAYS, *(OF_SERVES if options.serves else ()), *([CRASH] if server else ())]
     left: list[str] = []
     try:
         for _ in numbers(options):
@@ -83,6 +101,17 @@ async def in_parts(ground: Ground, options: argparse.Namespace, server: "Postgre
             await parts.round([left.pop() for _ in range(options.at_once)])
     finally:
         await parts.end()
+
+
+async def replaced(ground: Ground, options: argparse.Namespace) -> None:
+    """Replace all workers, one by one, while people ask, and tell how long they wait."""
+    rolling = await Rolling.begin(ground, workers=options.workers or 2, rate=options.rolling)
+    try:
+        calm, amid = await rolling.measure(_CALM_SECONDS, _DEPLOYS)
+        more = amid.seconds[-1] - calm.seconds[-1]
+        print(f"{calm}\n{amid}\nThe one who waited longest waited {more:.2f} s longer than without a deploy.")
+    finally:
+        await rolling.end()
 
 
 def numbers(options: argparse.Namespace) -> Generator[int, None, None]:
@@ -131,6 +160,14 @@ def main() -> int:
     parser.add_argument("--processes", type=int, default=1, help="how many share the store")
     parser.add_argument("--workers", type=int, default=0, help="how many answer for gateways")
     parser.add_argument("--gateways", type=int, default=1, help="how many hear for workers")
+    parser.add_argument("--serves", type=int, default=0, help="how many answer over HTTP beside them")
+    parser.add_argument(
+        "--rolling",
+        type=float,
+        default=0.0,
+        metavar="RATE",
+        help="replace workers while so many ask a second",
+    )
     parser.add_argument("--at-once", type=int, default=1, help="how many things happen to parts in a round")
     parser.add_argument(
         "--crashes", action="store_true", help="crash the database too; with --store postgres"

@@ -3,11 +3,13 @@
 import asyncio
 import os
 import random
+import socket
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from discord.utils import snowflake_time
 
@@ -18,8 +20,12 @@ from tests.kill.questions import SORRY, Report, Wanted, reply_to, wanted
 from tests.servers.scripted_openai import Reply, ScriptedOpenAI, Seen
 from tests.waiting import LIMIT
 
+if TYPE_CHECKING:
+    from tests.kill.clients import HttpTalk
+
 ROOMS = 3
 PEOPLE = 10
+TALKS = 4
 _NAMES = {"send": ("reply",), "react": (), "note": ()}
 
 PERSONA = f"""\
@@ -74,10 +80,12 @@ class Stuck(Exception):
 
 
 class Ground:
-    """Rooms where people ask, and processes that answer. Made by `open_ground`.
+    """Rooms and talks where people ask, and processes that answer. Made by `open_ground`.
 
     Attributes:
         discord: where the rooms are.
+        talks: those over HTTP.
+        ports: where the servers for these listen.
         chance: what is left to it.
         records: the store, read from outside.
         asked: each question with its room, in order.
@@ -94,11 +102,14 @@ class Ground:
         chance: random.Random,
         *,
         shards: int,
+        rooms: int = ROOMS,
     ) -> None:
         self.discord = discord
         self.chance = chance
         self.records = records
-        self.asked: dict[str, FakeChannel] = {}
+        self.talks: list[HttpTalk] = []
+        self.ports: list[int] = []
+        self.asked: dict[str, FakeChannel | HttpTalk] = {}
         self.when_asked: Callable[[Seen], None] | None = None
         self.report = Report()
         self._nursery = nursery
@@ -108,7 +119,7 @@ class Ground:
         self._may_be_told: set[str] = set()  # of these a notice is enough
         self._requests: list[tuple[datetime, list[Wanted]]] = []
         guilds = [discord.guild("Pancake House", shard=shard, of=shards) for shard in range(shards)]
-        self.rooms = [guild.channel(f"room-{number}") for guild in guilds for number in range(ROOMS)]
+        self.rooms = [guild.channel(f"room-{number}") for guild in guilds for number in range(rooms)]
         self._people = [discord.person(f"Person {number}") for number in range(PEOPLE)]
 
     def answer(self, seen: Seen) -> Reply:
@@ -125,13 +136,26 @@ class Ground:
 
         Nobody is to ask twice in a room before all is settled: who does, takes their first question back.
         """
+        name, how = self._question(room, how)
+        await room.say(self._people[person], f"{self.discord.bot.mention} {name} {how}")
+
+    async def ask_over_http(self, talk: "HttpTalk") -> None:
+        """Let the person of a talk ask a question; returns once it is answered.
+
+        Raises:
+            AssertionError: it is not.
+        """
+        await talk.ask(*self._question(talk, self.chance.choices(("slow", ""))[0]))
+
+    def _question(self, room: "FakeChannel | HttpTalk", how: str = "") -> tuple[str, str]:
+        """Note a question that is asked in a room; gives its name, and how it is to be answered."""
         name = f"q{len(self.asked)}"
         self.asked[name] = room
         self._round_of[name] = self._round
         how = how or self.chance.choices(("plain", "tool", "order"), (80, 12, 8))[0]
         if how == "order":  # what changed the world is not done again
             self._may_be_told.add(name)
-        await room.say(self._people[person], f"{self.discord.bot.mention} {name} {how}")
+        return name, how
 
     async def launch(self, *command: str) -> Life:
         """Start a process; does not wait for it."""
@@ -165,8 +189,10 @@ class Ground:
             raise Stuck(self.report.stuck) from None
         self._round += 1
 
-    def posts(self, room: FakeChannel) -> list[str]:
+    def posts(self, room: "FakeChannel | HttpTalk") -> list[str]:
         """Return what the bot said in a room, in order."""
+        if not isinstance(room, FakeChannel):
+            return [each.content for each in room.said if each.by_persona]
         bot = self.discord.bot.id
         return [each.content for each in room.messages if each.author.id == bot]
 
@@ -186,6 +212,8 @@ class Ground:
 
     async def end(self, *lives: Life) -> None:
         """End the processes politely, and look at everything."""
+        if not self.report.stuck:  # else nobody is there any more
+            await asyncio.gather(*(talk.close() for talk in self.talks))
         for life in lives:
             life.ask_to_end()
         for life in lives:
@@ -197,12 +225,14 @@ class Ground:
         orders = self._orders.read_text().split() if self._orders.exists() else []
         report.twice += [f"order {name}" for name, count in Counter(orders).items() if count > 1]
         addresses = self.records.conversations()
-        for room in self.rooms:
+        everywhere: list[FakeChannel | HttpTalk] = [*self.rooms, *self.talks]
+        for room in everywhere:
             posts = [text for text in self.posts(room) if text != SORRY]
             excused = self._excused(room)
             for name in (name for name, place in self.asked.items() if place is room):
                 report.judge(name, posts, excused=name in excused)
-            for address in (each for each in addresses if f":{room.id}:" in each):
+            part = f":{room.id}:" if isinstance(room, FakeChannel) else room.address
+            for address in (each for each in addresses if part in each):
                 said = read_again("\n".join(self.records.sent(address)), _NAMES)
                 # A notice that the store is away is on no record; one that ends a turn is.
                 told = [
@@ -212,14 +242,15 @@ class Ground:
                     report.untrue.append(f"{address}: {_first_difference(told, posts)}")
         report.unknown = [str(act) for act in self.records.unknown_acts()]
 
-    def _excused(self, room: FakeChannel) -> set[str]:
+    def _excused(self, room: "FakeChannel | HttpTalk") -> set[str]:
         """Return the questions of which a notice tells, of those that need not be answered.
 
         These are orders, and what came due again: that it does once only, and it may be cut once more.
         """
         excused: set[str] = set()
         latest = -1
-        for text in (each.content for each in room.messages):
+        said = room.messages if isinstance(room, FakeChannel) else room.said
+        for text in (each.content for each in said):
             name = next((word for word in text.split() if word in self._round_of), "")
             latest = self._round_of.get(name, latest)
             if text == SORRY:
@@ -239,11 +270,11 @@ def _first_difference(told: list[str], posts: list[str]) -> str:
 
 @asynccontextmanager
 async def open_ground(
-    folder: Path, seed: int, store: str = "", shards: int = 1
+    folder: Path, seed: int, store: str = "", *, shards: int = 1, rooms: int = ROOMS, serves: int = 0
 ) -> AsyncGenerator[Ground, None]:
-    """Set the servers and the program's folder up, with rooms on so many shards of Discord.
+    """Set the servers and the program's folder up, with so many rooms on each of so many shards of Discord.
 
-    `store` is a URL; "" is a file in the folder.
+    `store` is a URL; "" is a file in the folder. People talk over HTTP, too, where there are to be `serves`.
     """
     (folder / "personas").mkdir()
     (folder / "personas" / "pixi.md").write_text(PERSONA, encoding="utf-8")
@@ -257,7 +288,8 @@ async def open_ground(
     async with LoopbackDiscord() as discord, ScriptedOpenAI(choose=answer) as model:
         (folder / "pixi.toml").write_text(
             f'addons = ["ledger.py"]\n[model]\nname = "scripted"\nbase_url = "{model.base_url}"\n'
-            f'[store]\nurl = "{store}"\n[discord]\napi_url = "{discord.api_url}"\nslash = false\n',
+            f'[store]\nurl = "{store}"\n[discord]\napi_url = "{discord.api_url}"\nslash = false\n'
+            "[http]\nrequests_per_minute = 1000000\nturns_per_person = 1000\n",
             encoding="utf-8",
         )
         environ = {
@@ -267,6 +299,26 @@ async def open_ground(
             "NO_COLOR": "1",
         }
         with open_records(store) as records:
-            async with Nursery(folder, environ) as nursery:
-                ground = Ground(folder, discord, nursery, records, random.Random(seed), shards=shards)
+            async with Nursery(folder, environ) as nursery, AsyncExitStack() as stack:
+                chance = random.Random(seed)
+                ground = Ground(folder, discord, nursery, records, chance, shards=shards, rooms=rooms)
+                if serves:
+                    await _let_talk(ground, serves, stack)
                 yield ground
+
+
+async def _let_talk(ground: Ground, serves: int, stack: AsyncExitStack) -> None:
+    """Choose ports for so many servers, and people who talk there."""
+    import aiohttp
+
+    from tests.kill.clients import HttpTalk
+
+    held = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(serves)]
+    ground.ports = [each.getsockname()[1] for each in held]
+    for each in held:
+        each.close()
+    servers = [f"http://127.0.0.1:{port}" for port in ground.ports]
+    http = await stack.enter_async_context(aiohttp.ClientSession())
+    ground.talks = [
+        HttpTalk(f"talk-{number}", servers, http, ground.chance, ground.report) for number in range(TALKS)
+    ]

@@ -140,6 +140,10 @@ class Records:
         bodies = [body for (body,) in self._ask("SELECT body FROM messages") if isinstance(body, bytes)]
         return set(re.findall(r"\bq\d+\b", " ".join(body.decode(errors="ignore") for body in bodies)))
 
+    def workers(self) -> set[object]:
+        """Return the numbers of the workers that take conversations, or died just now."""
+        return {number for (number,) in self._ask("SELECT id FROM procrastinate_workers")}
+
     def unknown_acts(self) -> "Rows":
         """Acts of which nobody knows what became of them, of turns that are over."""
         return self._ask(

@@ -1,4 +1,4 @@
-"""Gateways and workers on one store, that are killed, ended and made to stand still while people ask.
+"""Gateways, workers and servers on one store, killed, ended and made to stand still while people ask.
 
 Each is started again whenever it ends, as a service manager does: a process that starts while the database is
 away ends, and is tried again.
@@ -14,11 +14,15 @@ from tests.kill.life import Life
 from tests.kill.questions import PARTS, parts_of
 
 if TYPE_CHECKING:
+    from tests.kill.clients import HttpTalk
     from tests.servers.postgres import Postgres
 
 WAYS = tuple(f"{what} a {which}" for which in ("worker", "gateway") for what in ("kill", "end", "pause"))
+OF_SERVES = tuple(f"{what} a serve" for what in ("kill", "end", "pause"))
 CRASH = "crash the database"
 """What happens to a server of its own, too."""
+
+_QUESTIONS = 4  # in a talk over HTTP, each after the answer to the last one
 
 _LONGEST = 0.3  # seconds between two questions, and until something happens to a process
 _STANDS_STILL = (
@@ -61,6 +65,9 @@ class Parts:
             command = ("gateway", *(("--shards", f"{shard}/{gateways}") if gateways > 1 else ()))
             lives[command] = [await ground.start(*command)]
         lives["worker",] = [await ground.launch("worker") for _ in range(workers)]
+        for port in ground.ports:
+            command = ("serve", "--only", "http", "--port", str(port))
+            lives[command] = [await ground.launch(*command)]
         return cls(ground, lives, server)
 
     async def round(self, ways: Sequence[str]) -> None:
@@ -71,6 +78,7 @@ class Parts:
         """
         happening = [self._happens(way, life) for way, life in self._aims(ways)]
         asking = [self._ask(room_number) for room_number in range(len(self._ground.rooms))]
+        asking += [self._ask_over_http(talk) for talk in self._ground.talks]
         told = " and ".join(ways)
         try:
             await asyncio.gather(*happening, *asking)
@@ -134,6 +142,11 @@ class Parts:
         for person in range(PEOPLE):
             await self._ground.ask(room, person)
             await asyncio.sleep(self._ground.chance.uniform(0, _LONGEST))
+
+    async def _ask_over_http(self, talk: "HttpTalk") -> None:
+        for _ in range(_QUESTIONS):
+            await asyncio.sleep(self._ground.chance.uniform(0, _LONGEST))
+            await self._ground.ask_over_http(talk)
 
     async def _happens(self, way: str, life: Life | None) -> None:
         chance, report, loop = self._ground.chance, self._ground.report, asyncio.get_running_loop()

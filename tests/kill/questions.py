@@ -17,8 +17,8 @@ PARTS = ("one", "two", "three")
 SORRY = "where was I?"
 """What the persona says where a reply cannot be given any more: the question is told of, not answered."""
 
-_QUESTION = re.compile(r"\b(q\d+) (plain|tool|order)\b")
-_NUMBER = re.compile(r"^#(\d+)\b[^\n]*:\n> [^\n]*\b(q\d+) (?:plain|tool|order)\b", re.MULTILINE)
+_QUESTION = re.compile(r"\b(q\d+) (plain|slow|tool|order)\b")
+_NUMBER = re.compile(r"^#(\d+)\b[^\n]*:\n> [^\n]*\b(q\d+) (?:plain|slow|tool|order)\b", re.MULTILINE)
 _TOOLS = {"tool": ("ledger", "entry"), "order": ("order", "thing")}
 
 Line = Mapping[str, Any]
@@ -30,7 +30,7 @@ class Wanted:
 
     Attributes:
         name: `q7`.
-        how: it is answered: `plain`, or after a call of a tool: `tool`, `order`.
+        how: it is answered: `plain`, `slow`, or after a call of a tool: `tool`, `order`.
         number: by which the persona names it; "" where it has none.
         again: it was named before: it comes due once more.
         parts: those that are to be said.
@@ -98,7 +98,7 @@ def reply_to(seen: Seen, questions: list[Wanted]) -> Reply:
             pieces += [f"[REPLY #{each.number}: {said[:4]}", f"{said[4:]}]\n", Wait(0.008)]
             continue
         for part in each.parts:
-            pieces += [f"[SEND: {each.name} ", f"{part}]\n", Wait(0.004)]
+            pieces += [f"[SEND: {each.name} ", f"{part}]\n", Wait(0.15 if each.how == "slow" else 0.004)]
             pieces += ["[REACT: 👍]\n"] if part == "one" else []
     return stream(*pieces, finish(), usage(50, 20))
 
@@ -121,6 +121,7 @@ class Report:
         unasked: how often a process ended that nobody had ended: the database was away at its start.
         slowest: how long the slowest of those took, in seconds.
         interrupted: questions whose answer stood half when the program ended.
+        resumed: streams over HTTP that broke off amid a reply, and were gone on with.
     """
 
     asked: int = 0
@@ -136,6 +137,7 @@ class Report:
     unasked: int = 0
     slowest: float = 0.0
     interrupted: int = 0
+    resumed: int = 0
 
     @property
     def clean(self) -> bool:
@@ -164,7 +166,8 @@ class Report:
             f"({points}), {self.unasked} ended by themselves; {self.asked} questions, {self.told} told of, "
             f"{_counted(self.lost, 'lost')}, {_counted(self.half, 'half')}, {_counted(self.twice, 'twice')}, "
             f"{_counted(self.untrue, 'wrong histories')}, {_counted(self.unknown, 'unknown acts')}, "
-            f"{self.interrupted} answers cut short{', stuck: ' if self.stuck else ''}{self.stuck}"
+            f"{self.interrupted} answers cut short, {self.resumed} streams gone on with"
+            f"{', stuck: ' if self.stuck else ''}{self.stuck}"
         )
 
 

@@ -57,7 +57,8 @@ def test_a_gateway_and_two_workers(seed: int) -> None:
 
 
 @pytest.mark.nightly
-def test_two_gateways_and_four_workers_on_a_database_that_crashes(seed: int) -> None:
-    parts = ["--workers", "4", "--gateways", "2", "--at-once", "3", "--crashes", "--store", "postgres"]
-    told = killed(*parts, "--rounds", "3", "--seed", str(seed))
-    assert re.search(r"\d crash the database, \d end a gateway, \d end a worker, \d kill a gateway", told)
+def test_gateways_workers_and_servers_on_a_database_that_crashes(seed: int) -> None:
+    parts = ["--workers", "4", "--gateways", "2", "--serves", "2", "--at-once", "4", "--crashes"]
+    told = killed(*parts, "--store", "postgres", "--rounds", "3", "--seed", str(seed))
+    ways = r"\d crash the database, \d end a gateway, \d end a serve, \d end a worker, \d kill a gateway"
+    assert re.search(ways, told)

@@ -85,7 +85,7 @@ async def test_a_turn_that_is_recovered_holds_the_lease(url: str, store: Store, 
     third = await open_store(url)
     with pytest.raises(LeaseHeld):
         await third.lease(ROOM)
-    await store.end_turn(turn, (), "cancelled", 0, Usage())
+    await store.end_turn(turn, (), "cancelled", 0, Usage(), lease=2)
     assert await third.lease(ROOM) == 3
     await third.close()
 
@@ -119,9 +119,35 @@ async def test_a_slow_former_owner_writes_nothing(store: Store, other: Store) ->
     (left,) = (await other.load(ROOM)).unfinished
     assert [(act.outcome, act.platform_id) for act in left.effects] == [("unknown", None), ("done", "post 2")]
     assert left.lease == 1
-    await other.intend(turn, 3, "send", "goodbye")
+    await other.intend(turn, 3, "send", "goodbye", lease=2)
     await other.settle(turn, 3, "done")
-    assert await other.end_turn(turn, LINES, "cancelled", 0, Usage())
+    assert await other.end_turn(turn, LINES, "cancelled", 0, Usage(), lease=2)
+    await other.close()
+
+
+async def test_a_former_owner_that_owns_it_again_writes_under_its_new_lease_alone(
+    store: Store, other: Store
+) -> None:
+    await store.receive(message())
+    turn = await begun(store, ROOM, 0, "pixi", ("1",))
+    await store.plan(turn, [Planned(1, "send", "hm")])
+    assert await other.lease(ROOM, take=True) == 2
+    assert await store.lease(ROOM, take=True) == 3
+    for late in (
+        store.plan(turn, [Planned(2, "send", "more")]),
+        store.command_ended(turn, 1, "done"),
+        store.intend(turn, 1, "send", "more"),
+        store.mark_turn(turn, "written"),
+        store.audit_begin(Deed(ROOM, "", turn, "pixi", "1", "ban", "{}")),
+        other.intend(turn, 1, "send", "more", lease=2),
+    ):
+        with pytest.raises(StoreOutdated, match=rf"[Aa]nother process .* the conversation of turn {turn}"):
+            await late
+    assert not await store.end_turn(turn, LINES, "stop", 1, Usage())
+    await store.intend(turn, 1, "send", "hm", command=1, lease=3)
+    await store.command_ended(turn, 1, "done", lease=3)
+    await store.settle(turn, 1, "done")
+    assert await store.end_turn(turn, LINES, "cancelled", 0, Usage(), lease=3)
     await other.close()
 
 

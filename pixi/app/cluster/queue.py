@@ -20,6 +20,7 @@ import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Any, Literal, cast, get_args
+from zlib import crc32
 
 from procrastinate import App, PsycopgConnector
 from procrastinate.exceptions import AlreadyEnqueued, ConnectorException
@@ -44,8 +45,9 @@ people chose for channels; `forgot`: drop what is remembered of a person (the st
 `asked`: a worker is to ask a person this question; `expected`: a gateway will hear the click on it; `said`:
 what was clicked; `fails`: a server of models does not answer."""
 
-Answer = Callable[[str, int], Awaitable[None]]
-"""Answers a conversation. The number says how often it was put off before."""
+Answer = Callable[[str, int, int], Awaitable[None]]
+"""Answers a conversation. The numbers say how often it was put off before, and how many workers died that had
+it."""
 
 MAIN = "main"
 """The queue of all conversations whose personas have none of their own."""
@@ -61,6 +63,10 @@ _QUEUED_SECONDS = 120.0  # that a message may wait for a worker in any case
 _CLOCK_SECONDS = 30.0  # that the clocks of two machines may differ
 _NEVER = 86_400.0  # seconds; instead of the heartbeat of procrastinate, which ends too early
 _CONNECTIONS = 4
+_COUNT_DEATHS = """
+    UPDATE procrastinate_jobs SET args = args || jsonb_build_object('deaths', %(deaths)s::int)
+    WHERE queueing_lock = %(lock)s AND status = 'todo'
+"""
 _FREE = """
     SELECT pg_notify(
         'procrastinate_queue_v1#' || queue_name, json_build_object('type', 'job_inserted', 'job_id', id)::text
@@ -112,7 +118,7 @@ class ConversationQueue:
         persona = conversation.rpartition(":")[2]
         return _name(conversation, persona if persona in self.names[1:] else MAIN)
 
-    async def put(self, conversation: str, *, times: int = 0) -> None:
+    async def put(self, conversation: str, *, times: int = 0, deaths: int = 0) -> None:
         """Have a conversation answered by a worker; once, if it waits on the queue already.
 
         A worker that has it just now is told to look.
@@ -120,6 +126,7 @@ class ConversationQueue:
         Args:
             conversation: its address. What is to be answered is on record.
             times: how often it was put off before.
+            deaths: how many workers have died that had it, since one ended its work.
 
         Raises:
             StoreError: the database does not take it.
@@ -132,12 +139,16 @@ class ConversationQueue:
         )
         number = 0
         given: dict[str, Any] = {"conversation": conversation, "times": times}
+        if deaths:
+            given["deaths"] = deaths
         if headers := TRACE_HEADERS.get():  # else there is no word of it: older workers know none
             given["trace"] = {**headers, "queued_at": str(time.time_ns())}
         try:
-            number = await job.defer_async(**given)
-        except AlreadyEnqueued:
-            pass  # whoever takes it up finds this message too
+            try:
+                number = await job.defer_async(**given)
+            except AlreadyEnqueued:  # whoever takes it up finds this message too
+                if deaths:
+                    await self._connector.execute_query_async(_COUNT_DEATHS, lock=conversation, deaths=deaths)
         except ConnectorException as error:
             raise StoreError(f"The queue in {self._address} does not answer: {_reason(error)}.") from error
         await self.signal("look", conversation, besides=number)
@@ -248,10 +259,14 @@ class ConversationQueue:
         """
 
         async def task(
-            conversation: str, times: int = 0, trace: Mapping[str, str] | None = None, **later: object
-        ) -> None:  # `later`: of a newer version, which may be left aside
+            conversation: str,
+            times: int = 0,
+            deaths: int = 0,
+            trace: Mapping[str, str] | None = None,
+            **later: object,  # of a newer version, which may be left aside
+        ) -> None:
             TRACE_HEADERS.set(trace or {})
-            await answer(conversation, times)
+            await answer(conversation, times, deaths)
 
         self._app.task(name=_TASK)(task)
         taken = [_name(bot, each) for each in queues or self.names]
@@ -316,7 +331,8 @@ class ConversationQueue:
         for job in await jobs.get_stalled_jobs(seconds_since_heartbeat=STALLED_SECONDS):
             assert job.lock is not None  # it is the conversation
             TRACE_HEADERS.set(cast("Mapping[str, str]", job.task_kwargs.get("trace", {})))
-            await self.put(job.lock)  # first: whoever dies in between has lost nothing
+            deaths = cast("int", job.task_kwargs.get("deaths", 0)) + 1
+            await self.put(job.lock, deaths=deaths)  # first: whoever dies in between has lost nothing
             await jobs.finish_job(job, Status.FAILED, delete_job=True)
             _log.warning("the worker of conversation %s has died or stands still", job.lock)
 

@@ -27,6 +27,7 @@ LEAVE_SECONDS = 10.0
 
 _OTHERS = 5  # times that a conversation is left to other workers, since its persona is not here
 _OTHERS_SECONDS = 2.0
+_DEATHS = 3  # of workers that had a conversation, one after the other, until it is given up
 _GATEWAY_SECONDS = 3.0  # in which a gateway says that it will hear a click
 
 
@@ -78,11 +79,16 @@ class Worker:
                 if not working.done():
                     _log.warning("the database is away; other workers take up what was begun here")
 
-    async def answer(self, conversation: str, times: int = 0) -> None:
+    async def answer(self, conversation: str, times: int = 0, deaths: int = 0) -> None:
         """Answer a conversation; returns when nothing is left to be done there, or others are to do it.
 
-        `times` says how often it was left to others. What fails is told in the log, and done again when
-        somebody writes, or a gateway looks for what still waits.
+        What fails is told in the log, and done again when somebody writes, or a gateway looks for what still
+        waits. But what workers die of, again and again, is given up.
+
+        Args:
+            conversation: its address.
+            times: how often it was left to others.
+            deaths: how many workers have died that had it.
         """
         service = self._service
         since = still_answered(service.rules)
@@ -92,7 +98,12 @@ class Worker:
                 _log.warning("persona %r cannot answer on this worker; others are to try", persona)
                 # Here, and not by a time on the queue: the clock of this machine may be wrong.
                 await asyncio.sleep(_OTHERS_SECONDS)
-                await self._queue.put(conversation, times=times + 1)
+                await self._queue.put(conversation, times=times + 1, deaths=deaths)
+                return
+            if deaths >= _DEATHS:
+                why = f"{deaths} workers have died while they answered here: what was asked is given up"
+                _log.error("conversation %s: %s", conversation, why)
+                await service.engine.give_up(conversation, self._channel, why)
                 return
             await service.ready_models(conversation)
             with foreign(f"answering {conversation}"):

@@ -24,7 +24,7 @@ def begin(db: Connection, deed: Deed) -> int:
     Nothing is recorded, and so nothing done, in a turn that was ended, or whose conversation another store
     owns by now.
     """
-    check_owned(db, [deed.turn])
+    check_owned(db, [(deed.turn, None)])
     person, arguments, approved_by = deed.person, _clipped(deed.arguments), deed.approved_by
     if _is_overtaken(db, deed.turn):
         person = arguments = approved_by = ""

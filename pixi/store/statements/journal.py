@@ -215,6 +215,7 @@ class Intent:
     target: int
     command: int | None
     outcome: Outcome | None = None
+    lease: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,6 +234,7 @@ class Plan:
 
     turn: int
     commands: tuple[Planned, ...]
+    lease: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,6 +244,7 @@ class CommandEnd:
     turn: int
     number: int
     outcome: CommandOutcome
+    lease: int | None = None
 
 
 Entry = Intent | Settlement | Plan | CommandEnd
@@ -253,7 +256,7 @@ def record(db: Connection, entries: list[Entry]) -> list[None]:
     But for outcomes of acts, nothing is recorded of a turn that was ended, or whose conversation another
     store owns by now: so nothing is done.
     """
-    check_owned(db, sorted({entry.turn for entry in entries if not isinstance(entry, Settlement)}))
+    check_owned(db, {(entry.turn, entry.lease) for entry in entries if not isinstance(entry, Settlement)})
     ends = {(end.turn, end.number): end.outcome for end in entries if isinstance(end, CommandEnd)}
     planned = [
         (plan.turn, c.number, c.name, pack_text(c.argument), c.target, ends.pop((plan.turn, c.number), None))
@@ -313,9 +316,9 @@ def _check_on_record(db: Database, turn: int, sequence: int) -> None:
         raise StoreError(f"There is no act {sequence} of turn {turn} on record.")
 
 
-def mark_turn(db: Connection, turn: int, mark: Mark) -> None:
+def mark_turn(db: Connection, turn: int, mark: Mark, lease: int | None = None) -> None:
     """Note how a turn will end. One that is stopped stays so, and what it planned is dropped."""
-    check_owned(db, [turn])
+    check_owned(db, [(turn, lease)])
     db.execute("UPDATE turns SET mark = ? WHERE id = ? AND coalesce(mark, '') <> 'stopped'", (mark, turn))
     if mark == "stopped":
         db.execute("UPDATE commands SET outcome = 'dropped' WHERE turn = ? AND outcome IS NULL", (turn,))
@@ -336,6 +339,7 @@ class Ending:
     window: Bounds | None = None
     again: tuple[str, ...] = ()
     framing: Framing | None = None
+    lease: int | None = None
 
 
 def end_turns(db: Connection, endings: list[Ending]) -> list[bool]:
@@ -347,7 +351,7 @@ def end_turns(db: Connection, endings: list[Ending]) -> list[bool]:
 def _ended(db: Connection, endings: list[Ending]) -> list[bool]:
     """End different turns."""
     asked = (
-        "SELECT turns.id, turns.conversation, finish, coalesce(owner, -1),"
+        "SELECT turns.id, turns.conversation, finish, coalesce(owner, -1), number, lease,"
         " turns.generation <> coalesce(conversations.generation, 0) FROM turns"
         " LEFT JOIN leases ON leases.conversation = turns.conversation"
         " LEFT JOIN conversations ON address = turns.conversation WHERE id IN ({})"
@@ -356,7 +360,12 @@ def _ended(db: Connection, endings: list[Ending]) -> list[bool]:
     for each in endings:
         if each.turn not in known:
             raise StoreError(f"There is no turn {each.turn} on record.")
-    ended = {each.turn: each for each in endings if known[each.turn][1:3] == [None, db.owner]}
+    ended: dict[int, Ending] = {}
+    for each in endings:
+        finish, owner, number, began_under = known[each.turn][1:5]
+        lease = began_under if each.lease is None else each.lease
+        if finish is None and owner == db.owner and number == lease:
+            ended[each.turn] = each
     _close(db, list(ended.values()))
     change_many(db, "DELETE FROM commands WHERE turn IN ({})", ended)
     complete: set[int] = set()

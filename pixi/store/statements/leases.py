@@ -54,21 +54,30 @@ def owned_elsewhere(db: Connection, conversation: str) -> bool:
     return found is not None and found[0] not in (NOBODY, db.owner) and db.is_alive(found[0])
 
 
-def check_owned(db: Connection, turns: Iterable[int]) -> None:
-    """Check that turns are not ended, and that this store owns their conversations.
+def check_owned(db: Connection, held: Iterable[tuple[int, int | None]]) -> None:
+    """Check that turns are not ended, and that this store owns their conversations by the lease it had.
+
+    Args:
+        db: the connection.
+        held: turns, each with the number of that lease; None: the turn began under it.
 
     Raises:
         StoreOutdated: nothing more is to be done in one of them.
     """
     asked = (
-        "SELECT turns.id, finish FROM turns"
-        " LEFT JOIN leases ON leases.conversation = turns.conversation"
-        f" WHERE turns.id IN ({{}}) AND (finish IS NOT NULL OR coalesce(owner, -1) <> {db.owner:d})"
+        "SELECT turns.id, finish, coalesce(owner, -1), number, lease FROM turns"
+        " LEFT JOIN leases ON leases.conversation = turns.conversation WHERE turns.id IN ({})"
     )
-    for turn, finish in select_many(db, asked, turns):
+    pairs = sorted(held, key=lambda pair: pair[0])
+    known = {turn: state for turn, *state in select_many(db, asked, dict(pairs))}
+    for turn, lease in pairs:
+        finish, owner, number, began_under = known.get(turn, (None, db.owner, lease, lease))
         if finish is not None:
             raise StoreOutdated(f"Turn {turn} was ended by another process.")
-        raise StoreOutdated(f"Another process owns the conversation of turn {turn}.")
+        if owner != db.owner:
+            raise StoreOutdated(f"Another process owns the conversation of turn {turn}.")
+        if number != (began_under if lease is None else lease):
+            raise StoreOutdated(f"Another process has owned the conversation of turn {turn} meanwhile.")
 
 
 def _is_at_work(db: Connection, conversation: str) -> bool:

@@ -31,8 +31,8 @@ async def test_work_that_is_cancelled_ends_though_the_database_goes_away(
         finally:
             raise ConnectorException
 
-    async def answer(conversation: str, times: int) -> None:
-        raise AssertionError(conversation, times)
+    async def answer(conversation: str, times: int, deaths: int) -> None:
+        raise AssertionError(conversation, times, deaths)
 
     monkeypatch.setattr("pixi.app.cluster.queue._JobWorker.run", run)
     working = asyncio.create_task(

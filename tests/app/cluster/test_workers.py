@@ -103,7 +103,7 @@ async def test_a_worker_that_is_told_to_end_lives_until_its_replies_have_ended(
     def in_database(statement: str) -> list[tuple[object, ...]]:
         return postgres.run_in(url.partition("schema=")[2], statement)
 
-    async def answer(conversation: str, times: int) -> None:
+    async def answer(conversation: str, times: int, deaths: int) -> None:
         begun.set()
         await go_on.wait()
 
@@ -125,7 +125,7 @@ async def test_a_worker_that_is_told_to_end_lives_until_its_replies_have_ended(
 async def test_a_reply_under_way_keeps_nobody_waiting_once_the_database_is_back(
     queue: ConversationQueue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def answer(conversation: str, times: int) -> None:
+    async def answer(conversation: str, times: int, deaths: int) -> None:
         begun.append(conversation)
         await go_on.wait()
 
@@ -163,7 +163,7 @@ async def test_a_worker_hears_of_new_jobs_again_once_the_database_is_back(
             raise ConnectorException
         await asyncio.Event().wait()
 
-    async def answer(conversation: str, times: int) -> None:
+    async def answer(conversation: str, times: int, deaths: int) -> None:
         answered.set()
 
     tries: list[bool] = []
@@ -308,6 +308,29 @@ async def test_a_worker_that_stood_still_says_no_more_once_another_took_over(
             await house.rests()
             assert house.said() == ["a", "d"]
             assert house.channel().reactions == []
+
+
+async def test_a_conversation_that_workers_die_of_is_given_up_with_a_word(
+    house: House, url: str, queue: ConversationQueue, postgres: Postgres, caplog: pytest.LogCaptureFixture
+) -> None:
+    schema = url.partition("schema=")[2]
+    await house.say("hi")
+    await queue.put(TALK, deaths=2)
+    deadly = ScriptedModel(["[SEND: a]", asyncio.Event()])
+    async with hired(house, url, deadly):
+        await until(house.said)
+        await house.say("well?")  # which waits on the queue for its turn
+        postgres.run_in(
+            schema, "UPDATE procrastinate_workers SET last_heartbeat = now() - interval '1 minute'"
+        )
+        await queue.take_up()
+        async with hired(house, url, ScriptedModel("[SEND: b]")):
+            await until(lambda: "error" in [ended.finish for ended in house.channel().ended])
+            await house.rests()
+            told = f"conversation {TALK}: 3 workers have died while they answered here"
+            assert told in caplog.text
+            await house.say("and now?")
+            await until(lambda: house.said() == ["a", "b"])
 
 
 @pytest.mark.nightly

@@ -37,7 +37,7 @@ from pixi.channels.discord.outgoing.splitting import split
 from pixi.channels.discord.permissions import Directory, missing_permissions
 from pixi.channels.discord.places import MESSAGEABLE, channel_label, guild_id_of, guild_in, venue_of
 from pixi.channels.discord.requests import UNKNOWN_CHANNEL, DiscordRefused, send_request
-from pixi.core.channel import Archive, Channel, Question
+from pixi.core.channel import TAKEN_OVER, Archive, Channel, Question
 from pixi.core.errors import ChannelElsewhere, ChannelError, ChannelForgot, ChannelLost, PixiError
 from pixi.core.events import Failed, Performed, TurnEnded, TurnEvent, Verdict
 from pixi.core.message import Abilities, Card, Picture, Rights, Venue
@@ -53,6 +53,7 @@ NOTICE = "-# Something went wrong; please try again in a minute."
 _OPEN_SECONDS = 30.0  # for asking about a channel
 _TYPING_SECONDS = 10.0  # the sign itself lasts no longer
 _REMEMBERED = 100  # ids of our own messages
+_TAKEN_FROM_HERE = "another process took this conversation for one that nobody answers, and goes on with it"
 _EXCUSE_SECONDS = 10.0  # for an excuse, which is of no use later
 
 
@@ -312,6 +313,7 @@ class DiscordChannel(Channel):
                 self._seen = True
             case Failed(text):
                 self._failed = True
+                text = _TAKEN_FROM_HERE if text == TAKEN_OVER else text
                 if text != self._told:
                     _log.warning("%s: %s", channel_label(self.target), " ".join(text.split()))
             case TurnEnded(finish):
