@@ -404,11 +404,11 @@ class CommandExecutor:
         plan = self._plan_of(closed.number)
         if self._actions.channel.acts_by_events:
             self._actions.hold(plan)
-            await self._open(opening)
+            await self._open(opening, closed=True)
         elif await _is_recorded(plan) and closed in self._queue:
-            await self._open(opening)
+            await self._open(opening, closed=True)
 
-    async def _open(self, opening: _Opening) -> None:
+    async def _open(self, opening: _Opening, *, closed: bool = False) -> None:
         self._begun = opening
         self._actions.opened()
         command = self._commands.get(opening.name)
@@ -417,7 +417,8 @@ class CommandExecutor:
                 self._life.on(LifeEvent.ACTED)
             makes = None if command is None else command.makes
             self._actions.show(Opened(opening.name, makes, opening.id))
-        if command is not None and command.opened is not None:
+        # An act that is done at once needs no sign that it comes: that would be a task for each message.
+        if command is not None and command.opened is not None and not (closed and command.by_acts):
             await self._run(command, command.opened(self._actions))
 
     async def _perform(self, planned: Planned) -> None:

@@ -4,10 +4,11 @@ import asyncio
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
-from dataclasses import dataclass
 from itertools import groupby
 from queue import SimpleQueue
 from typing import Any, Generic, TypeVar
+
+from msgspec import Struct
 
 from pixi.core.errors import ConfigError, PixiError, StoreError
 from pixi.store.database import Connection, Within
@@ -16,8 +17,7 @@ T = TypeVar("T")
 Operation = Callable[[Connection], T]
 
 
-@dataclass(frozen=True, slots=True)
-class Row(Generic[T]):
+class Row(Struct, Generic[T], frozen=True):
     """One row of what is written in one go with others of its kind.
 
     For each statement the thread gives Python's lock away and must wait for it again, which on a busy
@@ -50,8 +50,7 @@ LATER_SECONDS = 1.0
 """How long a call that may come later waits for another to go with."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Call:
+class _Call(Struct, frozen=True):
     operation: Operation[Any]
     writes: bool
     alone: bool
@@ -59,8 +58,7 @@ class _Call:
     answer: "asyncio.Future[Any]"
 
 
-@dataclass(frozen=True, slots=True)
-class _Failed:
+class _Failed(Struct, frozen=True):
     """What came of a call that could not be carried out."""
 
     error: PixiError
@@ -218,7 +216,7 @@ def _answer(outcomes: list[tuple["asyncio.Future[Any]", object]]) -> None:
     for future, outcome in outcomes:
         if future.done():  # its caller was cancelled
             continue
-        if isinstance(outcome, _Failed):
+        if type(outcome) is _Failed:
             future.set_exception(outcome.error)
         else:
             future.set_result(outcome)
@@ -256,7 +254,7 @@ def _results(connection: Connection, batch: list[_Call]) -> list[object]:
     results: list[object] = [None] * len(batch)
     rows: list[tuple[int, Row[Any]]] = []  # that follow each other, with their places
     for at, call in enumerate(batch):
-        if isinstance(call.operation, Row):
+        if type(call.operation) is Row:
             rows.append((at, call.operation))
         else:
             _write(connection, rows, results)

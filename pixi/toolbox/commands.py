@@ -67,6 +67,8 @@ class Command:
     def on_open(self, function: OnOpen) -> OnOpen:
         """Decorator: what happens when the command opens, while its argument is still being written.
 
+        A command that is `by_acts` and came whole is carried out at once, without this.
+
         Raises:
             ConfigError: it is not `async def`, or takes other than the context alone.
         """

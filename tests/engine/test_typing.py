@@ -43,6 +43,13 @@ async def test_it_is_asked_for_again_while_a_message_is_open_and_not_after() -> 
         await here.engine.stop(message.conversation)
 
 
+async def test_a_message_that_came_whole_needs_none() -> None:
+    async with scene(ScriptedModel("[SEND: a]\n[SEND: b]", piece=0)) as here:
+        await here.talk("hello")
+        assert here.channel.sent == ["a", "b"]
+        assert here.channel.typed == 0
+
+
 async def test_it_is_shown_while_a_message_waits_for_its_pace(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pixi.engine.turn_actions.typing_seconds", lambda *_: 0.1)
     async with scene(ScriptedModel("[SEND: a]"), channel=RecordingChannel(paced=True)) as here:

@@ -117,14 +117,19 @@ class Argument:
         self._given = 0
         self.parts = []
 
-    def open_plainly(self, name: str, text: str) -> None:
-        """Take the usual opening of a command, and plain text behind it that is given out elsewhere."""
+    def open_plainly(self, name: str, text: str) -> list[str]:
+        """Take the usual opening of a command, and plain text behind it that is given out elsewhere.
+
+        Returns:
+            The parts of the argument.
+        """
         self._name = name
         self._target = 0
         self._closer = "]"
         self._struck = False
         self._started = self.calm = self.plain = True
-        self.parts = [text]
+        self.parts = parts = [text]
+        return parts
 
     def close_plainly(self) -> CommandEnded:
         """End a command of which all but the end was given out."""
@@ -187,7 +192,7 @@ class Argument:
         parts, given, ended = self.parts, self._given, state is PROSE
         certain = len(parts)
         if self._doubts or self._inner_close:
-            certain = min((doubt.pieces for doubt in self._doubts.values()), default=certain)
+            certain = min([certain, *(doubt.pieces for doubt in self._doubts.values())])
             certain = min(certain, self._inner_close or certain)
         elif certain and state is NEED_MORE:
             buffer = self._buffer

@@ -7,9 +7,9 @@ BREAK: Final = "\u2060"
 """WORD JOINER. It breaks a control word in a prompt (see `pixi.core.control_words`), is of no width, and is
 dropped from what a model writes."""
 
-# What has to be normalized, and the same as a pattern: of a long piece, a pattern looks faster.
-UNCLEAN: Final = frozenset("\r\xa0\u200b\u2060\ufeff") | {chr(code) for code in range(0xD800, 0xE000)}
-_is_clean = UNCLEAN.isdisjoint
+UNCLEAN: Final = "\r\xa0\u200b\u2060\ufeff\ud800-\udfff"
+"""What has to be normalized, as it stands in a set of a pattern."""
+_unclean = re.compile(f"[{UNCLEAN}]").search
 # Zero-width joiners stay: they shape emoji and Persian words.
 _INVISIBLE: Final = str.maketrans({"\u200b": "", "\ufeff": "", "\xa0": " "})
 # Behind `<` it stays for the reader: a control word that the model copied out of its prompt is text, no tag.
@@ -66,12 +66,13 @@ class RewindBuffer:
 
     def append(self, piece: str) -> None:
         """Take the next piece of the reply. Only what is not read yet stays in `text`."""
-        if self.waiting or not _is_clean(piece):
+        if self.waiting or _unclean(piece):
             piece = self._normalized(piece)
+        at = self.at
         if self._oldest is not None:
-            self._past.append(self.text[max(self._oldest - self.start, 0) : self.at])
-        self.text = self.text[self.at :] + piece
-        self.start += self.at
+            self._past.append(self.text[max(self._oldest - self.start, 0) : at])
+        self.text = piece if at == len(self.text) else self.text[at:] + piece
+        self.start += at
         self.at = 0
 
     def end(self) -> None:

@@ -44,11 +44,11 @@ from pixi.core.language.vocabulary import (
     vocabulary,
 )
 
-_is_plain = (frozenset(MEANING) | UNCLEAN).isdisjoint
-"""True if a piece of an argument is plain text."""
-_is_idle = (frozenset(":：]】］<") | UNCLEAN).isdisjoint
-"""True if a piece of prose holds nothing that could open or end anything."""
-_EYES: Final = (":", "=", "")
+_meaning = re.compile(f"[{re.escape(MEANING)}{UNCLEAN}]").search
+"""Find what makes a piece of an argument more than plain text."""
+_act = re.compile(f"[]:：】］<{UNCLEAN}]").search
+"""Find what could open or end anything in a piece of prose."""
+_EYES: Final = ":="
 _IDLE: Final = 24
 """Characters of prose that may wait to be read until something in them could act."""
 
@@ -87,6 +87,7 @@ class CommandStream:
         "_bare",
         "_beginnings",
         "_buffer",
+        "_calm",
         "_expecting",
         "_fenced",
         "_in_string",
@@ -124,6 +125,8 @@ class CommandStream:
         self._buffer = RewindBuffer()
         self._argument = Argument(self._buffer, self._vocabulary)
         self._state = PROSE
+        # Parts of the open argument where a piece of plain text is only added to them; else None.
+        self._calm: list[str] | None = None
         # Nothing is unread but what a usual opening may begin with, and nothing is held back.
         self._expecting = True
         # Prose: it is held back where it may be an ornament of the next command, or reasoning.
@@ -143,13 +146,14 @@ class CommandStream:
 
     def feed(self, text: str) -> list[Event]:
         """Take the next piece of the reply; gives what became certain by it."""
-        argument = self._argument
-        if argument.calm and text:
+        parts = self._calm
+        if parts and text:
             # Nearly every piece is plain text of an argument: this path is what a chunk costs.
-            if _is_plain(text):
-                argument.parts.append(text)
+            stop = _meaning(text)
+            if stop is None:
+                parts.append(text)
                 return [CommandText(text)]
-            events = self._close_usual(text) if argument.plain else None
+            events = self._close_usual(text, stop.start()) if self._argument.plain else None
         else:
             events = self._open_usual(text) if self._expecting else None
         return self._read(text) if events is None else events
@@ -161,15 +165,19 @@ class CommandStream:
         if unread in self._beginnings:
             buffer.text = unread
             return []
-        colon = unread.find(":") + 1 or unread.find("：") + 1
-        usual = self._usual.get(unread[:colon])
+        opening, colon, said = unread.partition(":")
+        if not colon:
+            opening, _, said = unread.partition("：")
+        usual = self._usual.get(opening)
         if usual is None or (self._line_start and unread[0] == " "):
             return None
-        said = unread[colon:].lstrip(" ")
-        bracket = rest = ""
-        if not _is_plain(said):
-            said, bracket, rest = said.partition("]")
-            if not bracket or said[-1:] in _EYES or not _is_plain(said):
+        said = said.lstrip(" ")
+        stop = _meaning(said)
+        rest = ""
+        if stop:
+            at = stop.start()
+            said, rest = said[:at], said[at:]
+            if rest[0] != "]" or said[-1:] in _EYES:
                 return None
         if not said or said[0].isspace():
             return None
@@ -177,17 +185,18 @@ class CommandStream:
         self._state = ARGUMENT
         self._marks = ""  # what follows the last command did not close them
         buffer.text = ""
-        self._argument.open_plainly(usual.name, said)
+        self._calm = self._argument.open_plainly(usual.name, said)
         events = [*usual.events, CommandText(said)]
-        return events + self.feed(f"]{rest}") if bracket else events
+        return events + self.feed(rest) if rest else events
 
-    def _close_usual(self, text: str) -> list[Event] | None:
-        """Read plain text and the bracket that closes the command. None: it is not so."""
-        said, bracket, rest = text.partition("]")
+    def _close_usual(self, text: str, at: int) -> list[Event] | None:
+        """Read plain text and the bracket at `text[at]` that closes the command. None: it is not so."""
         argument = self._argument
-        if not bracket or (said or argument.parts[-1])[-1] in _EYES or not _is_plain(said):
+        said, rest = text[:at], text[at + 1 :]
+        if text[at] != "]" or (said or argument.parts[-1])[-1] in _EYES:
             return None
         self._state = PROSE
+        self._calm = None
         events: list[Event] = []
         if said:
             argument.parts.append(said)
@@ -209,6 +218,8 @@ class CommandStream:
         if text and not self._buffer.final:
             self._buffer.append(text)
             self._run(events, len(text) + _AT_ONCE)
+            argument = self._argument
+            self._calm = argument.parts if argument.calm else None
         return events
 
     def _run(self, events: list[Event], characters: int) -> None:
@@ -254,7 +265,7 @@ class CommandStream:
         buffer = self._buffer
         if not buffer.final and len(buffer.text) - buffer.at < _IDLE:
             rest = buffer.text[buffer.at :]
-            if self._leading and _is_idle(rest):
+            if self._leading and not _act(rest):
                 return NEED_MORE
             if rest in self._beginnings and not (self._prose or self._marks or buffer.waiting):
                 buffer.text, buffer.at = rest, 0

@@ -199,7 +199,7 @@ class Vocabulary:
     """Recognizes the registered names and their aliases. Frozen once made, and shared.
 
     Attributes:
-        usual: the usual openings, e.g. `"[SEND:"`, alone and behind the usual white space.
+        usual: the usual openings up to the colon, e.g. `"[SEND"`, alone and behind the usual white space.
         beginnings: every text that one of them begins with, up to the blank behind its colon.
     """
 
@@ -230,23 +230,23 @@ class Vocabulary:
         self._close = re.compile(rf"[\[【［]{FILL}/{FILL}({words}){FILL}[\]】］]", re.IGNORECASE)
         self.usual: dict[str, Usual] = {}
         beginnings = set(_BEFORE)
-        for text in [f"[{word.upper()}{colon}" for word in written for colon in ":："]:
-            opening = self.opening(text, 0, final=False)
-            if not isinstance(opening, Opening) or opening != Opening(opening.name, "[", len(text)):
+        for text in [f"[{word.upper()}" for word in written]:
+            opening = self.opening(f"{text}:", 0, final=False)
+            if not isinstance(opening, Opening) or opening != Opening(opening.name, "[", len(text) + 1):
                 continue
             started = CommandStarted(opening.name)
             for before in _BEFORE:
                 whole = before + text
                 self.usual[whole] = Usual(opening.name, (Prose(before), started) if before else (started,))
                 beginnings.update(whole[:length] for length in range(1, len(whole) + 1))
-                beginnings.add(whole + " ")
+                beginnings.update(whole + colon for colon in (":", ": ", "：", "： "))
         self.beginnings = frozenset(beginnings)
 
     def opening(self, text: str, at: int, final: bool) -> Opening | NeedMore | None:
         """Return what the bracket at `text[at]` opens; None where it is only a bracket."""
-        end = text.find(":", at, at + _WINDOW) + 1
-        if usual := self.usual.get(text[at:end]):
-            return Opening(usual.name, "[", end)
+        colon = text.find(":", at, at + _WINDOW)
+        if colon > at and (usual := self.usual.get(text[at:colon])):
+            return Opening(usual.name, "[", colon + 1)
         match = self._open.match(text, at, at + _WINDOW)
         if match is None:
             return self._unfinished(text, at, final)

@@ -2,8 +2,10 @@
 
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
+
+from msgspec import Struct, structs
 
 from pixi.core.conversation import Bounds
 from pixi.core.errors import StoreError, StoreOutdated
@@ -124,8 +126,7 @@ def effects_of(db: Database, turn: int) -> tuple[Effect, ...]:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Beginning:
+class Beginning(Struct, frozen=True):
     """A turn to begin, see `Store.begin_turn`."""
 
     conversation: str
@@ -148,7 +149,7 @@ def begin_turns(db: Connection, beginnings: list[Beginning]) -> list[Begun]:
 
 def _as_kept(db: Connection, beginning: Beginning) -> Beginning:
     kept = db.as_kept(beginning.conversation)
-    return beginning if kept == beginning.conversation else replace(beginning, conversation=kept)
+    return beginning if kept == beginning.conversation else structs.replace(beginning, conversation=kept)
 
 
 def _begun(db: Connection, beginnings: list[Beginning]) -> list[Begun]:
@@ -204,8 +205,7 @@ def _begun(db: Connection, beginnings: list[Beginning]) -> list[Begun]:
     return begun
 
 
-@dataclass(frozen=True, slots=True)
-class Intent:
+class Intent(Struct, frozen=True):
     """An act that is about to be performed; with an outcome, one that is performed by being on record."""
 
     turn: int
@@ -218,8 +218,7 @@ class Intent:
     lease: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Settlement:
+class Settlement(Struct, frozen=True):
     """The outcome of an act."""
 
     turn: int
@@ -228,8 +227,7 @@ class Settlement:
     platform_id: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(Struct, frozen=True):
     """Commands of a turn that closed."""
 
     turn: int
@@ -237,8 +235,7 @@ class Plan:
     lease: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class CommandEnd:
+class CommandEnd(Struct, frozen=True):
     """The outcome of a planned command."""
 
     turn: int
@@ -256,22 +253,22 @@ def record(db: Connection, entries: list[Entry]) -> list[None]:
     But for outcomes of acts, nothing is recorded of a turn that was ended, or whose conversation another
     store owns by now: so nothing is done.
     """
-    check_owned(db, {(entry.turn, entry.lease) for entry in entries if not isinstance(entry, Settlement)})
-    ends = {(end.turn, end.number): end.outcome for end in entries if isinstance(end, CommandEnd)}
+    check_owned(db, {(entry.turn, entry.lease) for entry in entries if type(entry) is not Settlement})
+    ends = {(end.turn, end.number): end.outcome for end in entries if type(end) is CommandEnd}
     planned = [
         (plan.turn, c.number, c.name, pack_text(c.argument), c.target, ends.pop((plan.turn, c.number), None))
         for plan in entries
-        if isinstance(plan, Plan)
+        if type(plan) is Plan
         for c in plan.commands
     ]
     _insert(db, "commands (turn, number, name, argument, target, outcome)", planned)
     intents = [
         (a.turn, a.sequence, a.kind, pack_text(a.payload), a.target, a.command, a.outcome)
         for a in entries
-        if isinstance(a, Intent)
+        if type(a) is Intent
     ]
     _insert(db, "effects (turn, sequence, kind, payload, target, command, outcome)", intents)
-    _settle(db, [entry for entry in entries if isinstance(entry, Settlement)])
+    _settle(db, [entry for entry in entries if type(entry) is Settlement])
     for portion in portions([(*key, outcome) for key, outcome in ends.items()]):
         done = db.execute(
             "UPDATE commands SET outcome = news.column3"
@@ -324,8 +321,7 @@ def mark_turn(db: Connection, turn: int, mark: Mark, lease: int | None = None) -
         db.execute("UPDATE commands SET outcome = 'dropped' WHERE turn = ? AND outcome IS NULL", (turn,))
 
 
-@dataclass(frozen=True, slots=True)
-class Ending:
+class Ending(Struct, frozen=True):
     """A turn to end, see `Store.end_turn`."""
 
     turn: int

@@ -3,10 +3,11 @@
 import hashlib
 import json
 from collections.abc import Callable, Container, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, TypeVar, assert_never
 
 import msgspec
+from msgspec import Struct
 
 from pixi.core.llm import AssistantLine, Line, SystemLine, ToolLine, UserLine
 from pixi.core.message import Image, Message, Quoted
@@ -35,8 +36,7 @@ _ENCODER = json.JSONEncoder(ensure_ascii=False)  # `json.dumps` would make one f
 _Pictured = TypeVar("_Pictured", Message, UserLine, ToolLine)
 
 
-@dataclass(frozen=True, slots=True)
-class EncodedValue:
+class EncodedValue(Struct, frozen=True):
     """A value ready to be written. `pictures` are those that `body` names, by digest."""
 
     body: bytes
@@ -66,7 +66,9 @@ def unpack_text(body: object) -> str:
 
 def pack_message(message: Message) -> EncodedValue:
     """Encode a message. Its number, and that it comes due again, have columns of their own."""
-    return _pack(replace(message, images=()) if message.images else message, message.images)
+    fields = msgspec.to_builtins(replace(message, images=()) if message.images else message)
+    del fields["number"], fields["again"]
+    return _pack_pictured(fields, message.images) if message.images else EncodedValue(_packed(fields), {})
 
 
 def unpack_message(body: bytes, number: int = 0, fetch: Fetch = no_picture) -> Message:
@@ -148,9 +150,9 @@ def kind_of(line: Line) -> str:
 
 def pack_line(line: Line) -> EncodedValue:
     """Encode a line."""
-    if isinstance(line, UserLine | ToolLine):
-        return _pack(replace(line, images=()) if line.images else line, line.images)
-    return _pack(line, ())
+    if isinstance(line, UserLine | ToolLine) and line.images:
+        return _pack_pictured(msgspec.to_builtins(replace(line, images=())), line.images)
+    return EncodedValue(_packed(line), {})
 
 
 def unpack_line(kind: str, body: bytes, fetch: Fetch = no_picture) -> Line:
@@ -181,23 +183,18 @@ def unpack_framing(body: bytes) -> Framing | None:
         return None
 
 
-def _pack(value: Message | Line, images: tuple[Image, ...]) -> EncodedValue:
+def _pack_pictured(fields: dict[str, object], images: tuple[Image, ...]) -> EncodedValue:
     digests = [hashlib.sha256(image.data).hexdigest() for image in images]
-    fields = msgspec.to_builtins(value)
-    fields.pop("number", None)
-    fields.pop("again", None)
-    if images:
-        fields["images"] = [[image.media_type, digest] for image, digest in zip(images, digests, strict=True)]
-    return EncodedValue(
-        _packed(fields), {digest: image.data for image, digest in zip(images, digests, strict=True)}
-    )
+    fields["images"] = [[image.media_type, digest] for image, digest in zip(images, digests, strict=True)]
+    pictures = {digest: image.data for image, digest in zip(images, digests, strict=True)}
+    return EncodedValue(_packed(fields), pictures)
 
 
-def _packed(fields: dict[str, object]) -> bytes:
+def _packed(value: object) -> bytes:
     try:
-        return msgspec.json.encode(fields)
+        return msgspec.json.encode(value)
     except UnicodeEncodeError:  # half a surrogate pair, see `pack_text`
-        return pack_text(_ENCODER.encode(fields))
+        return pack_text(_ENCODER.encode(msgspec.to_builtins(value)))
 
 
 def _fields(body: bytes) -> dict[str, Any]:
