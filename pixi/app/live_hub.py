@@ -188,17 +188,25 @@ class LiveHub:
     def observe(self, form: Form) -> None:
         """Take an event of a turn: this is an observer of an engine."""
         address, event = form["conversation"], form["event"]
-        if event in _PIECES and not self._followers and (known := self._kept.get(address)) and known.turns:
-            known.turns[-1].keep(form)  # no more: something else is told before and after
-            return
         if event == "forgotten":
             self._kept.pop(address, None)
             self._hand_out("turn", form)
             return
-        kept = self._talk_of(address)
-        if event == "turn_start":
+        kept = self._kept.get(address)
+        if event in _PIECES and not self._followers:
+            if kept is not None and kept.turns:
+                kept.turns[-1].keep(form)
+            return  # something else is told before and after
+        # A turn whose words were dropped for other talks takes no place of theirs.
+        if kept is not None or event == "turn_start" or self._followers:
+            self._keep(form, self._talk_of(address))
+        self._note(form)
+
+    def _keep(self, form: Form, kept: _KeptTalk) -> None:
+        """Keep an event among those of its talk, and hand it to followers."""
+        if form["event"] == "turn_start":
             kept.turns.append(_KeptTurn())
-        elif event in _OF_TOOLS:
+        elif form["event"] in _OF_TOOLS:
             form = self._hidden(form)  # of what may be long, only the beginning is kept
         if kept.turns:
             kept.turns[-1].keep(form)
@@ -206,7 +214,6 @@ class LiveHub:
             shown, kept.withheld = self._without_secrets(form, kept.withheld)
             for each in shown:
                 self._hand_out("turn", each)
-        self._note(form)
 
     async def follow(
         self, kinds: Collection[str] = (), *, conversation: str = "", persona: str = ""
