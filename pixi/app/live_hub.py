@@ -16,6 +16,7 @@ import time
 from collections import OrderedDict, deque
 from collections.abc import AsyncGenerator, Collection
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 from pixi.core.masking import SecretRedactor, hidden_in
@@ -82,12 +83,13 @@ class LiveTalk:
 class _KeptTurn:
     """The events of a turn. Pieces of text that follow each other are kept as one."""
 
-    forms: list[Form] = field(default_factory=list)
+    packed: list[tuple[Any, ...]] = field(default_factory=list)  # all but the last, see `_packed`
+    last: Form = field(default_factory=dict)  # empty: there is none
     pieces: list[str] = field(default_factory=list)  # of the last form, where that is text
     size: int = 0
 
     def keep(self, form: Form) -> None:
-        last = self.forms[-1] if self.forms else {}
+        last = self.last
         is_text = form["event"] in _PIECES
         if self.size > MOST_CHARACTERS and (is_text or form["event"] == "tool_result"):
             return
@@ -96,19 +98,33 @@ class _KeptTurn:
             self.pieces.append(form["text"])
             return
         self._join()
-        self.forms.append(form)
+        if last:
+            self.packed.append(_packed(self.last))
+        self.last = form
         self.pieces = [form["text"]] if is_text else []
 
     def forms_so_far(self) -> list[Form]:
         """Return the events until now, in order."""
         self._join()
-        return self.forms
+        forms = [dict(zip(names, values, strict=True)) for names, *values in self.packed]
+        return [*forms, self.last] if self.last else forms
 
     def _join(self) -> None:
         if len(self.pieces) > 1:
             text = "".join(self.pieces)
-            self.forms[-1] = {**self.forms[-1], "text": text}
+            self.last = {**self.last, "text": text}
             self.pieces = [text]
+
+
+def _packed(form: Form) -> tuple[Any, ...]:
+    """Return the names of a form, and its values. It takes a quarter of the memory: forms share their names."""
+    return _shared(tuple(form)), *form.values()
+
+
+@cache
+def _shared(names: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the same tuple for the same names. There are as many as kinds of events."""
+    return names
 
 
 @dataclass(slots=True)
@@ -188,17 +204,25 @@ class LiveHub:
     def observe(self, form: Form) -> None:
         """Take an event of a turn: this is an observer of an engine."""
         address, event = form["conversation"], form["event"]
-        if event in _PIECES and not self._followers and (known := self._kept.get(address)) and known.turns:
-            known.turns[-1].keep(form)  # no more: something else is told before and after
-            return
         if event == "forgotten":
             self._kept.pop(address, None)
             self._hand_out("turn", form)
             return
-        kept = self._talk_of(address)
-        if event == "turn_start":
+        kept = self._kept.get(address)
+        if event in _PIECES and not self._followers:
+            if kept is not None and kept.turns:
+                kept.turns[-1].keep(form)
+            return  # something else is told before and after
+        # A turn whose words were dropped for other talks takes no place of theirs.
+        if kept is not None or event == "turn_start" or self._followers:
+            self._keep(form, self._talk_of(address))
+        self._note(form)
+
+    def _keep(self, form: Form, kept: _KeptTalk) -> None:
+        """Keep an event among those of its talk, and hand it to followers."""
+        if form["event"] == "turn_start":
             kept.turns.append(_KeptTurn())
-        elif event in _OF_TOOLS:
+        elif form["event"] in _OF_TOOLS:
             form = self._hidden(form)  # of what may be long, only the beginning is kept
         if kept.turns:
             kept.turns[-1].keep(form)
@@ -206,7 +230,6 @@ class LiveHub:
             shown, kept.withheld = self._without_secrets(form, kept.withheld)
             for each in shown:
                 self._hand_out("turn", each)
-        self._note(form)
 
     async def follow(
         self, kinds: Collection[str] = (), *, conversation: str = "", persona: str = ""

@@ -24,7 +24,7 @@ from typing import TypeVar
 from pixi.core.channel import TAKEN_OVER, Channel, OpenQuestion
 from pixi.core.conversation import Conversation
 from pixi.core.errors import ChannelLost, LeaseHeld, PixiError, StoreError
-from pixi.core.events import Failed, TurnEnded
+from pixi.core.events import Failed, TurnEnded, TurnReport
 from pixi.core.life import Fate, Reason
 from pixi.core.llm import Line
 from pixi.core.message import Message
@@ -534,10 +534,14 @@ class LiveConversation:
             if ended is not None:
                 channel.show(ended)
                 report = runner.report(ended.finish) if runner else None
-                self._shared.tell(report)
-                if runner is not None and report is not None:
-                    runner.told(report)
+                # Whoever waits for the answer comes before the log.
+                asyncio.get_running_loop().call_soon(self._report, runner, report)
             self._tell_waiters()
+
+    def _report(self, runner: TurnRunner | None, report: TurnReport | None) -> None:
+        self._shared.tell(report)
+        if runner is not None and report is not None:
+            runner.told(report)
 
     async def _answered(self, channel: Channel) -> TurnEnded | None:
         """Take one turn, however often it is begun again; None where there was nothing to answer any more."""

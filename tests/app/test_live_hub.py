@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pixi.app import live_hub
-from pixi.app.live_hub import KEPT_SECONDS, KEPT_TURNS, LiveHub
+from pixi.app.live_hub import KEPT_SECONDS, KEPT_TURNS, MOST_TALKS, LiveHub
 from pixi.core.masking import SecretRedactor
 from pixi.testing import RecordingChannel, ScriptedModel
 from tests.engine.scene import scene, until
@@ -106,6 +106,18 @@ async def test_the_last_turns_of_one_talk_are_kept_and_of_all_talks_those_under_
     assert sorted({form["turn"] for form in seen}) == list(range(3, KEPT_TURNS + 3))
     async with aclosing(here.follow(["turn"])) as events:
         assert (await anext(events))["turn"] == 99
+
+
+async def test_a_talk_whose_words_were_dropped_takes_no_place_of_another() -> None:
+    live = hub()
+    for number in range(MOST_TALKS // 4 + 1):  # one more than is kept
+        live.observe(told("turn_start", str(number)))
+    for dropped in (text("Hi", conversation="0"), told("open", "0", number=0, name="send", offset=0)):
+        live.observe(dropped)
+
+    for conversation, kept in (("0", []), ("1", ["turn_start"])):
+        async with aclosing(live.follow(conversation=conversation)) as events:
+            assert [form["event"] for form in await caught_up(events)] == kept
 
 
 async def test_one_who_reads_too_slowly_is_told_and_gets_what_is_kept(
