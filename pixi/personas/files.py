@@ -97,48 +97,31 @@ def _parse(text: str, path: Path, faults: list[LintError]) -> LoadedPersona:
             line, f"delete the control character U+{ord(unfit[0]):04X}, or save the file as UTF-8."
         )
     keys, body, first_line = _split(text, faults)
+    values = dict(keys.values)
     sections = read_sections(body, first_line)
     prompt, in_short = join(sections.prompt), join(sections.in_short)
     if not prompt.strip():
         faults.append(LintError(first_line, "there is no prompt: write here who the character is."))
-    if in_short and keys.in_short:
+    if in_short and values.get("in_short"):
         line = keys.lines["in_short"]
         faults.append(
             LintError(line, f"`in_short` stands a second time as `## {IN_SHORT}`: keep one of them.")
         )
     exchanges, remarks = read_exchanges(sections.examples)
     for exchange in exchanges:
-        remarks.extend(check_reply(exchange, keys.commands))
+        remarks.extend(check_reply(exchange, values.get("commands")))
     remarks.extend(sections.remarks)
     remarks.extend(_unknown_placeholders(body, first_line))
     avatar = ""
     try:
-        avatar, missing = find_avatar(keys.avatar, keys.lines.get("avatar", 1), path)
+        avatar, missing = find_avatar(values.get("avatar", ""), keys.lines.get("avatar", 1), path)
         remarks.extend([missing] if missing else [])
     except LintError as fault:
         faults.append(fault)
-    persona = Persona(
-        name=keys.name or _name_from(path),
-        prompt=prompt,
-        about=keys.about,
-        in_short=in_short or keys.in_short,
-        summon=keys.summon,
-        language=keys.language,
-        likes=keys.likes,
-        databases=keys.databases,
-        tools=keys.tools,
-        commands=keys.commands,
-        confirm=keys.confirm,
-        tool_steps=keys.tool_steps,
-        pace=keys.pace,
-        silence=keys.silence,
-        when_broken=keys.when_broken,
-        when_tired=keys.when_tired,
-        when_foreign=keys.when_foreign,
-        examples=tuple(exchange.example for exchange in exchanges),
-        avatar=avatar,
-        origin=shown(path),
-    )
+    values["name"] = values.get("name") or _name_from(path)
+    values |= {"avatar": avatar, "in_short": in_short or values.get("in_short", "")}
+    examples = tuple(exchange.example for exchange in exchanges)
+    persona = Persona(prompt=prompt, examples=examples, origin=shown(path), **values)
     remarks.sort(key=lambda remark: remark.line)
     return LoadedPersona(path, persona, tuple(remarks[:_MOST_REMARKS]), keys.lines)
 

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeVar, get_args
+from typing import Any, get_args
 from urllib.parse import urlsplit
 
 import yaml
@@ -223,26 +223,6 @@ class _Walk:
         return self.line_at(event.start_mark.index if event.start_mark else 0)
 
 
-KEYS = (
-    "name",
-    "about",
-    "avatar",
-    "summon",
-    "language",
-    "likes",
-    "databases",
-    "tools",
-    "commands",
-    "confirm",
-    "tool_steps",
-    "pace",
-    "silence",
-    "when_broken",
-    "when_tired",
-    "when_foreign",
-    "in_short",
-)
-
 _LONGEST = 32_768  # characters of front matter: it holds keys, and the YAML parser is slow
 _PACES: tuple[Pace, ...] = get_args(Pace)
 _SWITCH = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
@@ -250,33 +230,18 @@ _LANGUAGE_TAG = re.compile(r"[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8})*")
 _COMMA = re.compile("[,，、،]")
 _DIGITS = re.compile("[0-9]{1,6}")
 _COMMAND = re.compile(r"[^\W\d_]\w*")
-_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
 class FrontMatter:
-    """Values of the keys. The fields are those of `Persona`, with its defaults where a file is silent.
+    """The keys of a file, those alone that it has.
 
-    `avatar` is as it was written; `lines` tells on which line of the file each key stands.
+    Attributes:
+        values: what they say, by the fields of `Persona`; `avatar` is as it was written.
+        lines: on which line of the file each key stands.
     """
 
-    name: str = ""
-    about: str = ""
-    avatar: str = ""
-    summon: tuple[str, ...] = ()
-    language: str = "en"
-    likes: tuple[str, ...] = ()
-    databases: tuple[str, ...] = ()
-    tools: tuple[str, ...] = ()
-    commands: tuple[str, ...] | None = None
-    confirm: tuple[str, ...] = ()
-    tool_steps: int | None = None
-    pace: Pace = "brisk"
-    silence: bool = True
-    when_broken: tuple[str, ...] = ()
-    when_tired: tuple[str, ...] = ()
-    when_foreign: tuple[str, ...] = ()
-    in_short: str = ""
+    values: Mapping[str, Any] = field(default_factory=dict)
     lines: Mapping[str, int] = field(default_factory=dict)
 
 
@@ -296,27 +261,11 @@ def read_front_matter(text: str, first_line: int = 1) -> tuple[FrontMatter, list
             )
         ]
     faults: list[LintError] = []
-    values = _Values(_checked(read_entries(text, first_line), faults), faults)
-    return FrontMatter(
-        name=values.title("name", 100),
-        about=values.title("about", 500),
-        avatar=values.text("avatar"),
-        summon=values.words("summon") or (),
-        language=values.language("language", "en"),
-        likes=values.words("likes") or (),
-        databases=values.words("databases") or (),
-        tools=values.words("tools") or (),
-        commands=values.commands("commands"),
-        confirm=values.words("confirm") or (),
-        tool_steps=values.number("tool_steps", 0, 100),
-        pace=values.pace("pace", "brisk"),
-        silence=values.switch("silence", True),
-        when_broken=values.texts("when_broken"),
-        when_tired=values.texts("when_tired"),
-        when_foreign=values.texts("when_foreign"),
-        in_short=values.text("in_short"),
-        lines=values.lines(),
-    ), faults
+    entries = _checked(read_entries(text, first_line), faults)
+    values = _Values(entries, faults)
+    read = {key: _KINDS[key][0](values, key, *_KINDS[key][1:]) for key in KEYS if key in entries}
+    written = {key: value for key, value in read.items() if value is not None}
+    return FrontMatter(written, {key: entry.line for key, entry in entries.items()}), faults
 
 
 def _checked(entries: Iterator[FrontMatterEntry], faults: list[LintError]) -> dict[str, FrontMatterEntry]:
@@ -353,10 +302,6 @@ class _Values:
     def __init__(self, entries: Mapping[str, FrontMatterEntry], faults: list[LintError]) -> None:
         self._entries = entries
         self._faults = faults
-
-    def lines(self) -> dict[str, int]:
-        """Return the line on which each key stands."""
-        return {key: entry.line for key, entry in self._entries.items()}
 
     def text(self, key: str) -> str:
         """Return one text, "" where there is none."""
@@ -404,38 +349,65 @@ class _Values:
                 self._faults.append(LintError(line, text))
         return words
 
-    def switch(self, key: str, default: bool) -> bool:
+    def switch(self, key: str) -> bool | None:
         """Yes or no."""
         written = self.text(key)
         if written.lower() in _SWITCH:
             return _SWITCH[written.lower()]
-        return self._otherwise(key, written, default, "`yes` or `no`")
+        self._wrong(key, written, "`yes` or `no`")
+        return None
 
     def number(self, key: str, least: int, most: int) -> int | None:
-        """Return a whole number; None where nothing is written."""
+        """Return a whole number."""
         written = self.text(key)
         if _DIGITS.fullmatch(written) and least <= int(written) <= most:
             return int(written)
-        return self._otherwise(key, written, None, f"a number from {least} to {most}")
+        self._wrong(key, written, f"a number from {least} to {most}")
+        return None
 
-    def pace(self, key: str, default: Pace) -> Pace:
+    def pace(self, key: str) -> Pace | None:
         """Return one of the paces."""
         written = self.text(key)
         for pace in _PACES:
             if pace == written.lower():
                 return pace
-        return self._otherwise(key, written, default, " or ".join(f"`{pace}`" for pace in _PACES))
+        self._wrong(key, written, " or ".join(f"`{pace}`" for pace in _PACES))
+        return None
 
-    def language(self, key: str, default: str) -> str:
+    def language(self, key: str) -> str | None:
         """Return a BCP 47 tag."""
         written = self.text(key)
         if _LANGUAGE_TAG.fullmatch(written):
             return written
-        return self._otherwise(key, written, default, "a language tag such as `en`, `fa` or `zh-CN`")
+        self._wrong(key, written, "a language tag such as `en`, `fa` or `zh-CN`")
+        return None
 
-    def _otherwise(self, key: str, written: str, default: _T, expected: str) -> _T:
-        """Return the default where nothing is written; what is written instead of `expected` is a fault."""
+    def _wrong(self, key: str, written: str, expected: str) -> None:
+        """Note that something else is written than what is expected, unless that is nothing."""
         if written:
             text = f"`{key}` is {expected}, not `{display_line(written, 40)}`."
             self._faults.append(LintError(self._entries[key].line, text))
-        return default
+
+
+_KINDS: Mapping[str, tuple[Any, ...]] = {
+    "name": (_Values.title, 100),
+    "about": (_Values.title, 500),
+    "avatar": (_Values.text,),
+    "summon": (_Values.words,),
+    "language": (_Values.language,),
+    "likes": (_Values.words,),
+    "databases": (_Values.words,),
+    "tools": (_Values.words,),
+    "commands": (_Values.commands,),
+    "confirm": (_Values.words,),
+    "tool_steps": (_Values.number, 0, 100),
+    "pace": (_Values.pace,),
+    "silence": (_Values.switch,),
+    "when_broken": (_Values.texts,),
+    "when_tired": (_Values.texts,),
+    "when_foreign": (_Values.texts,),
+    "in_short": (_Values.text,),
+}
+"""How each key is read, with the bounds of its value."""
+
+KEYS = tuple(_KINDS)

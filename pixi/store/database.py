@@ -124,6 +124,14 @@ def later_version(name: str, version: int, known: int) -> ConfigError:
     )
 
 
+def early_version(name: str, version: int, first: int) -> ConfigError:
+    """Return the error of opening tables from before the first that this program reads."""
+    return ConfigError(
+        f"The store {name} was made by an early Pixi (version {version} of the tables, this one reads them "
+        f"from {first} on); name another store in [store] url."
+    )
+
+
 def unfinished_copy(name: str) -> ConfigError:
     """Return the error of opening a store that is half a copy."""
     return ConfigError(

@@ -1,48 +1,31 @@
 """The store: recorded before it is performed; a turn's end is one transaction."""
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import Any, ClassVar, TypeVar
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from functools import wraps
+from typing import Any, ClassVar, Concatenate, ParamSpec, TypeVar
 
 from pixi.core.conversation import Bounds
 from pixi.core.events import Finish
 from pixi.core.language import Planned
 from pixi.core.llm import Line, Usage
-from pixi.core.memory import Memory
 from pixi.core.message import Message
-from pixi.core.spending import Part, Scope, UsageEntry
+from pixi.core.spending import Part, UsageEntry
 from pixi.store.database import Connection, Within
 from pixi.store.framing import Framing
 from pixi.store.kept import (
-    Alternative,
-    AnsweredMessage,
-    ApiKey,
-    AuditOutcome,
-    AuditRecord,
     Begun,
-    ChannelConfig,
     Circle,
     CommandOutcome,
     Deed,
-    Fold,
-    Forgotten,
-    FoundWords,
-    Known,
-    ListedTalk,
-    LookedBack,
     Mark,
     Outcome,
     Quota,
     SavedConversation,
-    SentFile,
     Talk,
-    TalkFilter,
-    Tally,
-    TurnRecord,
-    TurnSums,
 )
+from pixi.store.statements import audit as audit_rows
+from pixi.store.statements import branches as branch_rows
 from pixi.store.statements import (
-    audit,
-    branches,
     forgetting,
     history,
     http,
@@ -50,16 +33,44 @@ from pixi.store.statements import (
     journal,
     leases,
     listing,
-    memories,
     personal_data,
     windows,
 )
+from pixi.store.statements import memories as memory_rows
 from pixi.store.statements import usage as usage_rows
 from pixi.store.statements.journal import Beginning, CommandEnd, Ending, Intent, Plan, Settlement, record
 from pixi.store.tables import Schema, Tables
 from pixi.store.writer import Row, Writer
 
 T = TypeVar("T")
+P = ParamSpec("P")
+Operation = Callable[Concatenate[Connection, P], T]
+Method = Callable[Concatenate["Store", P], Coroutine[Any, Any, T]]
+
+
+def _reads(work: Operation[P, T], *, of_first: bool = False, within: Within = None) -> Method[P, T]:
+    """Make a method that carries out statements which change nothing.
+
+    Args:
+        work: the statements.
+        of_first: they go by the conversation alone that is the first argument.
+        within: what they go by otherwise, see `Writer.ask`.
+    """
+    return _method(work, of_first=of_first, within=within, writes=False)
+
+
+def _writes(work: Operation[P, T], *, of_first: bool = False) -> Method[P, T]:
+    """Make a method that carries out statements in one transaction; see `_reads`."""
+    return _method(work, of_first=of_first, within=None, writes=True)
+
+
+def _method(work: Operation[P, T], *, of_first: bool, within: Within, writes: bool) -> Method[P, T]:
+    @wraps(work)
+    async def method(store: "Store", /, *args: P.args, **named: P.kwargs) -> T:
+        touched = (str(args[0]),) if of_first else within
+        return await store._writer.ask(lambda db: work(db, *args, **named), writes=writes, within=touched)
+
+    return method
 
 
 class Store:
@@ -92,32 +103,16 @@ class Store:
         """
         return self._writer.ask(Row(inbox.receive, message, 0), within=(message.conversation,))
 
-    async def revise(self, conversation: str, message_id: str, text: str) -> bool:
-        """Change the text of a message that waits or whose turn is under way; False for any other."""
-        return await self._writer.ask(
-            lambda db: inbox.revise(db, conversation, message_id, text), within=(conversation,)
-        )
-
-    async def withdraw(self, conversation: str, message_id: str) -> bool:
-        """Forget the text and pictures of a message that waits or whose turn is under way; False for any
-        other."""
-        return await self._writer.ask(
-            lambda db: inbox.withdraw(db, conversation, message_id), within=(conversation,)
-        )
+    revise = _writes(inbox.revise, of_first=True)
+    withdraw = _writes(inbox.withdraw, of_first=True)
 
     async def only_hear(self, conversation: str, message_ids: Iterable[str]) -> None:
         """Mark messages that wait, or whose turn is under way, as overheard: nobody answers them."""
         ids = tuple(message_ids)
         await self._writer.ask(lambda db: inbox.only_hear(db, conversation, ids), within=(conversation,))
 
-    async def message_id(self, conversation: str, number: int) -> str | None:
-        """Return the id of the message of that number."""
-        return await self._read(lambda db: inbox.message_id(db, conversation, number), within=(conversation,))
-
-    async def unanswered(self, prefix: str, since: float) -> tuple[str, ...]:
-        """Return addresses that begin with `prefix` and have a turn that was not ended, or an addressed
-        message that waits and was sent at `since` (seconds since the epoch) or later."""
-        return await self._read(lambda db: inbox.unanswered(db, prefix, since), within=())
+    message_id = _reads(inbox.message_id, of_first=True)
+    unanswered = _reads(inbox.unanswered, within=())
 
     def load(self, conversation: str, context_tokens: int | None = None) -> Awaitable[SavedConversation]:
         """Load a conversation; generation 0 and nothing else for a new one.
@@ -154,13 +149,8 @@ class Store:
             return self._writer.ask(first, alone=True)
         return self._writer.ask(lease, within=(conversation,))
 
-    async def release(self, conversation: str) -> None:
-        """Give a conversation up, though a turn may be open there: the next owner finishes it."""
-        await self._writer.ask(lambda db: leases.release(db, conversation), within=(conversation,))
-
-    async def owned_elsewhere(self, conversation: str) -> bool:
-        """Return True if another store that lives owns a conversation, be it at work or not."""
-        return await self._read(lambda db: leases.owned_elsewhere(db, conversation), within=(conversation,))
+    release = _writes(leases.release)
+    owned_elsewhere = _reads(leases.owned_elsewhere, of_first=True)
 
     async def begin_turn(
         self,
@@ -300,19 +290,8 @@ class Store:
             await self._sweep()
         return recorded
 
-    async def begin_fold(self, conversation: str, generation: int, before: int) -> Fold | None:
-        """Return what was said before a turn and is not part of the summary; None if that is nothing.
-
-        Of very much, only the latest.
-        """
-        return await self._writer.ask(lambda db: windows.begin_fold(db, conversation, generation, before))
-
-    async def end_fold(self, conversation: str, fold: Fold, bounds: Bounds, summary: str) -> bool:
-        """Cut the window, and keep a summary of everything before it, in one transaction.
-
-        False, and nothing changed, if `reset`, `forget` or another summary overtook it.
-        """
-        return await self._writer.ask(lambda db: windows.end_fold(db, conversation, fold, bounds, summary))
+    begin_fold = _writes(windows.begin_fold)
+    end_fold = _writes(windows.end_fold)
 
     async def reset(self, conversation: str) -> int:
         """Forget what was said (lines, messages, acts, pictures), also in turns that `rewind` took out;
@@ -325,37 +304,10 @@ class Store:
         await self._sweep()
         return generation
 
-    async def rewind(self, conversation: str, turn: int) -> str:
-        """Take a turn and all after it out of a conversation, whose lease is to be held.
-
-        What was said in them is kept beside it; gives the address. Nothing waits there, and `reset`,
-        `forget`, `export` and `forget_old` reach it. The ids of its messages are free again. What waits,
-        waits on. A turn that was left half-done is not gone on with.
-        """
-        return await self._writer.ask(lambda db: branches.rewind(db, conversation, turn))
-
-    async def branches(self, conversation: str) -> tuple[str, ...]:
-        """Return the addresses of turns that `rewind` took out of a conversation, oldest first.
-
-        `turns` tells of them; of those that were forgotten no words are left.
-        """
-        return await self._read(lambda db: branches.of(db, conversation))
-
-    async def alternatives(self, conversation: str) -> tuple[Alternative, ...]:
-        """Return those of `branches` that can stand in the conversation again, oldest first: some words are
-        left."""
-        return await self._read(lambda db: history.alternatives(db, conversation))
-
-    async def restore(self, conversation: str, branch: str) -> None:
-        """Put turns back that `rewind` took out of a conversation, whose lease is to be held.
-
-        What came since then in their place is taken out, as by `rewind`. What waits, waits on. If the turn
-        that they came after was taken out too, it is put back first.
-
-        Raises:
-            StoreError: nothing is kept under that address.
-        """
-        await self._writer.ask(lambda db: branches.restore(db, conversation, branch))
+    rewind = _writes(branch_rows.rewind)
+    branches = _reads(branch_rows.of)
+    alternatives = _reads(history.alternatives)
+    restore = _writes(branch_rows.restore)
 
     async def forget(self, person: str) -> tuple[str, ...]:
         """Forget a person, by the id of the author: their words in the inbox, in the lines and in quotes,
@@ -379,13 +331,8 @@ class Store:
         await self._sweep()
         return changed
 
-    async def forgotten(self, revision: int) -> Forgotten:
-        """Return the conversations and turns that lost words after that revision, in whichever process."""
-        return await self._read(lambda db: leases.forgotten_since(db, revision), within=())
-
-    async def people(self, name: str) -> tuple[Known, ...]:
-        """Return the people who have this id, or wrote under this name, with how much is kept of them."""
-        return await self._read(lambda db: personal_data.known(db, name))
+    forgotten = _reads(leases.forgotten_since, within=())
+    people = _reads(personal_data.known)
 
     async def forget_old(self, before: float) -> bool:
         """Forget what was said before a time (seconds since the epoch), a portion of it at once.
@@ -409,47 +356,13 @@ class Store:
 
         return await self._read(export)
 
-    async def turn_behind(self, prefix: str, platform_id: str) -> TurnRecord | None:
-        """Return the turn that posted this message, in a conversation whose address begins with `prefix`."""
-        return await self._read(lambda db: history.turn_behind(db, prefix, platform_id))
-
-    async def turns(self, conversation: str, limit: int, before: int | None = None) -> tuple[TurnRecord, ...]:
-        """Return the last turns that ended in a conversation, oldest first, without those that were begun
-        again.
-
-        `before`: only those before the turn of this number.
-        """
-        return await self._read(lambda db: history.turns(db, conversation, limit, before))
-
-    async def look_back(self, turn: int) -> LookedBack | None:
-        """Return a turn of this number that has ended, with how it was asked; None if there is none."""
-        return await self._read(lambda db: history.look_back(db, turn))
-
-    async def answer_to(self, conversation: str, message_id: str) -> AnsweredMessage | None:
-        """Return a message that came, and the turn that answers it, or did; None if it never came."""
-        return await self._read(lambda db: history.answer_to(db, conversation, message_id))
-
-    async def messages_of(
-        self, turns: Sequence[int], *, overheard: bool = False, pictures: bool = False
-    ) -> dict[int, tuple[Message, ...]]:
-        """Return the messages that turns answered, oldest first, of each turn that has any.
-
-        `overheard`: also those that were not meant for the persona. Without `pictures` theirs have no bytes.
-        """
-        return await self._read(
-            lambda db: history.messages_of(db, turns, overheard=overheard, with_pictures=pictures)
-        )
-
-    async def last_asked(self, conversation: str) -> tuple[int | None, tuple[Message, ...]]:
-        """Return the last messages to a persona, oldest first, and the turn that has them.
-
-        None: they wait for one; or there are none.
-        """
-        return await self._read(lambda db: history.last_asked(db, conversation))
-
-    async def tally(self, prefix: str, since: float) -> Tally:
-        """Add up the turns that began at `since` or later, in conversations under `prefix`."""
-        return await self._read(lambda db: history.tally(db, prefix, since))
+    turn_behind = _reads(history.turn_behind)
+    turns = _reads(history.turns)
+    look_back = _reads(history.look_back)
+    answer_to = _reads(history.answer_to)
+    messages_of = _reads(history.messages_of)
+    last_asked = _reads(history.last_asked)
+    tally = _reads(history.tally)
 
     async def audit_begin(
         self, deed: Deed, *, spent: Sequence[UsageEntry] = (), quota: Quota | None = None
@@ -464,32 +377,25 @@ class Store:
 
         def begin(db: Connection) -> int:
             if quota is not None and quota.once:
-                again = audit.known(db, deed, quota.seconds)
+                again = audit_rows.known(db, deed, quota.seconds)
                 if again is not None:
                     return again
             if quota is not None:
-                audit.check_quota(db, deed.person, quota)
+                audit_rows.check_quota(db, deed.person, quota)
             usage_rows.spend(db, spent)
-            return audit.begin(db, deed)
+            return audit_rows.begin(db, deed)
 
         return await self._writer.ask(begin)
 
-    async def audit_end(self, number: int, outcome: AuditOutcome, seconds: float) -> None:
-        """Record the outcome of a deed, and how long it took. The first outcome stands."""
-        await self._writer.ask(lambda db: audit.end(db, number, outcome, seconds))
-
-    async def audit(self, limit: int, prefix: str = "") -> tuple[AuditRecord, ...]:
-        """Return the last deeds in conversations whose address begins with `prefix`, oldest first."""
-        return await self._read(lambda db: audit.latest(db, limit, prefix))
+    audit_end = _writes(audit_rows.end)
+    audit = _reads(audit_rows.latest)
 
     async def spend(self, spent: Iterable[UsageEntry]) -> None:
         """Record what was used. In a turn that `forget` overtook, it counts for no person."""
         entries = tuple(spent)
         await self._writer.ask(lambda db: usage_rows.spend(db, entries))
 
-    async def used(self, day: int, scope: Scope, name: str, *, since: int | None = None) -> UsageEntry:
-        """Add up what a person, a channel or a guild used on a day; `since`: and from that day on."""
-        return await self._read(lambda db: usage_rows.used(db, day, scope, name, since), within=())
+    used = _reads(usage_rows.used, within=())
 
     async def usage(self, first: int, last: int, *by: Part) -> tuple[UsageEntry, ...]:
         """Add up what was used from one day to another, both included, by these parts and in their order.
@@ -498,169 +404,68 @@ class Store:
         """
         return await self._read(lambda db: usage_rows.usage(db, first, last, by), within=())
 
-    async def notice(self, day: int, scope: Scope, name: str) -> bool:
-        """Note that a person, a channel or a guild was told on a day that there is no more for them.
-
-        False: they had been told.
-        """
-        return await self._writer.ask(lambda db: usage_rows.notice(db, day, scope, name))
+    notice = _writes(usage_rows.notice)
 
     def keep_talk(self, talk: Talk) -> Awaitable[None]:
         """Keep a talk by its address; of one that is kept only `last` is changed, and never lowered."""
         return self._writer.ask(lambda db: http.keep_talk(db, talk), within=(talk.address,))
 
-    async def talks(self, person: str, persona: str, limit: int) -> tuple[Talk, ...]:
-        """Return the last talks of a person with a persona ("": with any), the latest first."""
-        return await self._read(lambda db: http.talks(db, person, persona, limit))
-
-    async def talk(self, person: str, name: str, persona: str = "") -> Talk | None:
-        """Return the latest talk of a person under this name, with a persona ("": with any)."""
-        return await self._read(lambda db: http.talk(db, person, name, persona))
+    talks = _reads(http.talks)
+    talk = _reads(http.talk)
 
     async def circles(self, conversations: Iterable[str]) -> dict[str, Circle]:
         """Return who takes part in each of these conversations, by address."""
         wanted = tuple(conversations)
         return await self._read(lambda db: http.circles(db, wanted))
 
-    async def list_talks(
-        self, wanted: TalkFilter, limit: int, before: tuple[float, str] | None = None
-    ) -> tuple[ListedTalk, ...]:
-        """Return the conversations that a filter lets through, the latest first, without branches.
-
-        `before`: only those behind the one that has this `last` and this address.
-        """
-        return await self._read(lambda db: listing.talks(db, wanted, before, limit))
-
-    async def listed_talk(self, conversation: str) -> ListedTalk | None:
-        """Return a conversation, or a branch of one, as it is listed; None if nothing was ever said there."""
-        return await self._read(lambda db: listing.talk(db, conversation))
-
-    async def find_words(
-        self, conversation: str, words: Sequence[str], before: int | None = None
-    ) -> FoundWords:
-        """Look for the latest message in which all these words stand (casefolded), in a portion of a talk.
-
-        `before`: only in turns before this one.
-        """
-        return await self._read(lambda db: listing.find_words(db, conversation, words, before))
-
-    async def list_people(
-        self, name: str, limit: int, before: tuple[int, str] | None = None
-    ) -> tuple[tuple[int, str], ...]:
-        """Return a place and an id of everybody of whom something is kept, the last writer first.
-
-        `name`: only those in whose id or latest name this stands; `before`: only those behind this one.
-        """
-        return await self._read(lambda db: listing.people(db, name, before, limit))
+    list_talks = _reads(listing.talks)
+    listed_talk = _reads(listing.talk)
+    find_words = _reads(listing.find_words)
+    list_people = _reads(listing.people)
 
     async def names_of(self, people: Iterable[str]) -> dict[str, str]:
         """Return the name under which each of these people wrote last; "" where none is known."""
         wanted = tuple(people)
         return await self._read(lambda db: listing.names_of(db, wanted))
 
-    async def list_memories(
-        self, person: str, persona: str, words: Sequence[str], before: int | None = None
-    ) -> tuple[tuple[Memory, ...], int | None]:
-        """Return facts that personas remember, the latest first, out of a portion; and where the next one
-        begins.
-
-        Args:
-            person: of this one alone; "": of everybody.
-            persona: of this one's alone, by name; "": of all.
-            words: that all stand in it, casefolded.
-            before: only facts with a lower number.
-        """
-        return await self._read(lambda db: listing.facts(db, person, persona, words, before))
-
-    async def usage_by_persona(self, since: float, until: float) -> dict[str, TurnSums]:
-        """Add up the turns of each persona that began in a time, by its name."""
-        return await self._read(lambda db: listing.by_persona(db, since, until))
-
-    async def add_file(self, file: SentFile, most_bytes: int) -> bool:
-        """Keep a file of a new id; return False, and keep nothing, if all files of its person would be larger
-        than `most_bytes` together."""
-        return await self._writer.ask(lambda db: http.add_file(db, file, most_bytes))
-
-    async def file(self, file_id: str) -> SentFile | None:
-        """Return the file of that id; None if there is none, or it was forgotten."""
-        return await self._read(lambda db: http.file_of(db, file_id))
-
-    async def file_bytes(self, person: str) -> int:
-        """Return the size of all files of a person together."""
-        return await self._read(lambda db: http.file_bytes(db, person))
-
-    async def drop_file(self, file_id: str) -> None:
-        """Forget a file."""
-        await self._writer.ask(lambda db: http.drop_file(db, file_id))
+    list_memories = _reads(listing.facts)
+    usage_by_persona = _reads(listing.by_persona)
+    add_file = _writes(http.add_file)
+    file = _reads(http.file_of)
+    file_bytes = _reads(http.file_bytes)
+    drop_file = _writes(http.drop_file)
 
     async def files_among(self, ids: Iterable[str]) -> frozenset[str]:
         """Return those of these ids of which there is a file."""
         wanted = tuple(ids)
         return await self._read(lambda db: http.files_among(db, wanted))
 
-    async def add_key(self, key: ApiKey) -> bool:
-        """Keep a key; return False, and keep nothing, if one of that name is not revoked."""
-        return await self._writer.ask(lambda db: http.add_key(db, key))
-
-    async def keys(self) -> tuple[ApiKey, ...]:
-        """Return all keys, revoked ones too, by their names and the older first."""
-        return await self._read(http.keys)
-
-    async def key_of(self, digest: str) -> ApiKey | None:
-        """Return the key of that digest; None if there is none, or it was revoked."""
-        return await self._read(lambda db: http.key_of(db, digest), within=())
-
-    async def revoke_key(self, name: str, at: float) -> bool:
-        """Revoke a key, at a time in seconds since the epoch; return False if none of that name is in use."""
-        return await self._writer.ask(lambda db: http.revoke_key(db, name, at))
-
-    async def places(self) -> dict[str, ChannelConfig]:
-        """Return what people chose, by the channel's address."""
-        return await self._read(inbox.places, within=())
-
-    async def set_place(self, address: str, place: ChannelConfig) -> None:
-        """Keep what people chose for a channel; the default place is not kept."""
-        await self._writer.ask(lambda db: inbox.set_place(db, address, place))
-
-    async def watermarks(self, prefix: str) -> dict[str, int]:
-        """Return the last message that was taken note of in each channel, by addresses that begin with
-        `prefix`."""
-        return await self._read(lambda db: inbox.watermarks(db, prefix), within=())
+    add_key = _writes(http.add_key)
+    keys = _reads(http.keys)
+    key_of = _reads(http.key_of, within=())
+    revoke_key = _writes(http.revoke_key)
+    places = _reads(inbox.places, within=())
+    set_place = _writes(inbox.set_place)
+    watermarks = _reads(inbox.watermarks, within=())
 
     async def mark(self, watermarks: Mapping[str, int]) -> None:
         """Raise watermarks; a lower one than is kept changes nothing."""
         news = dict(watermarks)  # whoever asks may go on counting in it
         await self._writer.ask(lambda db: inbox.mark(db, news), within=tuple(news))
 
-    async def remember(self, memory: Memory, *, message_id: str = "") -> tuple[Memory, tuple[Memory, ...]]:
-        """Keep a fact; return it with its number, and the facts that it replaces.
-
-        `StoreError` where somebody was forgotten in the turn that answers that message of the conversation.
-
-        It takes the place of what says the same and was told to the same circle. Of each person a persona
-        keeps `pixi.store.statements.memories.MOST`; then the one goes that came back least often.
-        """
-        return await self._writer.ask(lambda db: memories.remember(db, memory, message_id))
-
-    async def memories(self, person: str, persona: str) -> tuple[Memory, ...]:
-        """Return the facts that a persona remembers of a person, wherever it was told them, oldest first."""
-        return await self._read(lambda db: memories.memories(db, person, persona), within=())
-
-    async def memories_of_guild(
-        self, guild: str, persona: str, person: str | None = None
-    ) -> tuple[Memory, ...]:
-        """Return the facts that a persona was told in a guild, by this person or by anybody, oldest first."""
-        return await self._read(lambda db: memories.memories_of_guild(db, guild, persona, person), within=())
+    remember = _writes(memory_rows.remember)
+    memories = _reads(memory_rows.memories, within=())
+    memories_of_guild = _reads(memory_rows.memories_of_guild, within=())
 
     async def count_uses(self, ids: Iterable[int]) -> None:
         """Note that these memories came back."""
         numbers = tuple(ids)
-        await self._writer.ask(lambda db: memories.count_uses(db, numbers))
+        await self._writer.ask(lambda db: memory_rows.count_uses(db, numbers))
 
     async def drop_memories(self, ids: Iterable[int]) -> None:
         """Forget these memories."""
         numbers = tuple(ids)
-        await self._writer.ask(lambda db: memories.drop(db, numbers))
+        await self._writer.ask(lambda db: memory_rows.drop(db, numbers))
         await self._sweep()
 
     async def memories_shown(self, conversation: str, message_id: str, people: Iterable[str]) -> None:
@@ -669,7 +474,7 @@ class Store:
         When one of them is forgotten, that answer is.
         """
         persons = tuple(people)
-        await self._writer.ask(lambda db: memories.shown(db, conversation, message_id, persons))
+        await self._writer.ask(lambda db: memory_rows.shown(db, conversation, message_id, persons))
 
     async def open_tables(self, tables: Tables) -> None:
         """Open the tables of an addon, made or brought to their present version.

@@ -12,7 +12,6 @@ from rapidfuzz import process
 from rapidfuzz.distance import OSA
 
 from pixi.text.terms import (
-    FUNCTION_WORDS,
     MARKS,
     Analysis,
     clean,
@@ -23,6 +22,7 @@ from pixi.text.terms import (
     telling_runs,
     terms_of,
     word_list,
+    words_of,
 )
 
 _LONGEST_QUERY = 4_000  # characters
@@ -159,7 +159,7 @@ def _runs(text: str, length: int) -> list[str]:
 
 @cache
 def _idle_words(language: str) -> frozenset[str]:
-    words = frozenset(normalise(FUNCTION_WORDS.get(language, "")).split())
+    words = words_of("telling_words", language)
     return words | word_list("small_talk") if language == "english" else words
 
 

@@ -8,28 +8,12 @@ from functools import cache
 from importlib import resources
 
 _ARABIC_FOLDS = {
-    # Letters that keyboards and habits mix, to the form that both Arabic and Persian can share.
-    "أ": "ا",
-    "إ": "ا",
-    "آ": "ا",
-    "ٱ": "ا",
-    "ى": "ي",
-    "ی": "ي",
-    "ې": "ي",
-    "ۍ": "ي",
-    "ێ": "ي",
-    "ے": "ي",
-    "ک": "ك",
-    "ڪ": "ك",
-    "ۀ": "ه",
-    "ة": "ه",
-    "ہ": "ه",
-    "ھ": "ه",
-    "ۂ": "ه",
-    "ۃ": "ه",
-    "ە": "ه",
-    "ؤ": "و",
-    "ئ": "ي",
+    # Letters that keyboards and habits mix, by the form that both Arabic and Persian can share.
+    "ا": "أإآٱ",
+    "ي": "ىیېۍێےئ",
+    "ك": "کڪ",
+    "ه": "ۀةہھۂۃە",
+    "و": "ؤ",
 }
 _ARABIC_MARKS = (*range(0x0610, 0x061B), 0x0640, *range(0x064B, 0x0660), 0x0670, *range(0x06D6, 0x06EE))
 _OTHER_FOLDS = {
@@ -44,119 +28,10 @@ _OTHER_FOLDS = {
     "ʼ": "'",
 }
 _INVISIBLE = (
-    0x00AD,
-    0x200B,
-    0x200D,
-    0x200E,
-    0x200F,
-    *range(0x202A, 0x202F),
-    0x2060,
-    *range(0x2066, 0x206A),
-    0xFEFF,
+    *(0x00AD, 0x200B, 0x200D, 0x200E, 0x200F, 0x2060, 0xFEFF),
+    *(*range(0x202A, 0x202F), *range(0x2066, 0x206A)),
 )
 _HAN = re.compile("[\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]")
-FUNCTION_WORDS = {
-    "arabic": (
-        "في من على الي التي الذي عن هذا هذه ان كان كانت مع ما بين او كما لم لا قد ذلك بعد كل حيث هو هي "
-        "هل اي ماذا متي"
-    ),
-    "armenian": "և է են որ մեջ էր համար նա այս հետ իր են եւ ինչ որը մի",
-    "basque": "eta da ez bat du ere zen baina dira izan zuen edo hau dute",
-    "catalan": ("i de la que els les amb per una un és del als dels però més aquest aquesta són com ha va"),
-    "czech": (
-        "a je se na že v s z do o za ve by jako jsou pro podle který která které kde co byl byla bylo "
-        "také ale nebo"
-    ),
-    "danish": (
-        "og det er en at på af til der de med for ikke som et den har var fra hvad hvem hvor når blev også"
-    ),
-    "dutch": (
-        "de het een en van is dat op te in voor met zijn niet aan er om ook als bij door wat wie hoe "
-        "waar werd"
-    ),
-    "english": (
-        "the of and to in is was that for it with as on are by be this from at which an or not what who "
-        "how did were has"
-    ),
-    "esperanto": "la kaj estas de en al ne mi vi li ŝi ĝi kiu kio per por sed ankaŭ estis pri",
-    "estonian": "ja on ei et ta see oli kui ka mis aga oma või siis kes tema olid",
-    "finnish": ("ja on ei se että oli mutta hän myös kuin ovat joka mitä sen tai kun jos mikä olivat sekä"),
-    "french": (
-        "le la les de des et un une est que qui dans pour pas sur au avec ce il par du en aux sont quel "
-        "quelle été ou elle"
-    ),
-    "german": (
-        "der die das und ist in den von zu mit sich des auf für nicht ein eine im dem auch als es an wie "
-        "was wer wurde sind werden"
-    ),
-    "greek": (
-        "και το η ο του της την τον να με για στο στη από που είναι δεν θα τα οι των ένα μια στην στον "
-        "τι ποιος ποια ποιο"
-    ),
-    "hindi": ("के है में की से का को और पर ने यह था थी हैं एक कि लिए नहीं भी थे किया गया जो या कौन क्या कब कितने इस"),
-    "hungarian": (
-        "a az és hogy nem is egy van ez volt de meg el csak mint már még vagy aki ami mi hol ki melyik"
-    ),
-    "indonesian": (
-        "yang dan di dari dengan untuk pada ini itu adalah tidak dalam ke oleh sebagai juga akan atau "
-        "apa siapa telah bisa"
-    ),
-    "irish": "an na agus ar is le go sa bhí tá ag do sé leis don mar ach",
-    "italian": (
-        "il di che la e è per un una in del della non con le i si da sono dei nel alla più come gli ha "
-        "chi quale quando anche"
-    ),
-    "lithuanian": "ir yra kad su iš tai buvo į kaip ne per jis apie nuo bet ar prie kurie kuris",
-    "nepali": "छ र को मा गर्न भने हो छन् लागि पनि गरेको यो एक थियो भएको तथा",
-    "norwegian": (
-        "og det er en på av til som for med ikke den et har de var fra hva hvem hvor når ble også seg ved"
-    ),
-    "persian": (
-        "از به كه در اين را با است ان براي شد يك تا بود خود هاي مي بر و هم كرد شده چه كدام چند كجا چرا"
-    ),
-    "polish": (
-        "i w na z się nie do to że jest o jak od po za przez co dla oraz był była który które są jego "
-        "czy kto gdzie"
-    ),
-    "portuguese": (
-        "de que o a e do da em um uma para com não os as no na por mais dos das ao é são foi como qual "
-        "quem ou também"
-    ),
-    "romanian": (
-        "și de în la a cu pe o un care din este nu pentru mai ce sunt fost al ale au lui prin sau fi "
-        "cine cât când unde"
-    ),
-    "russian": (
-        "и в на не что с по это как из для от он она они к а о его был была было были или при до же кто "
-        "где когда какой какие сколько"
-    ),
-    "serbian": (
-        "и је у на се да су за од са као који није из били и је u na se da su za od sa kao koji nije iz "
-        "bio bila ili što"
-    ),
-    "spanish": (
-        "de la que el en y a los se del las un por con una su para es no lo al como más fue qué cuál "
-        "quién o son era está"
-    ),
-    "swedish": (
-        "och det är en att på av till som för med inte den ett har de var från vad vem hur när blev "
-        "också sig vid"
-    ),
-    "tamil": "ஒரு என்று மற்றும் இந்த என்ற அது உள்ள இது ஆகும் என",
-    "turkish": (
-        "ve bir bu da de için ile olarak çok daha olan ne gibi en kadar sonra göre ise veya değil hangi "
-        "kim nedir oldu nasıl"
-    ),
-    "": (
-        "và là của có trong được cho không các một với những đã này người về khi từ ở như "  # Vietnamese
-        "і в на що не до та це з як у від за був його для або "  # Ukrainian
-        "и на да се от за в е са с не че по като това най "  # Bulgarian
-        "آہے اور کے کی میں ہے سے کو نے پر یہ تھا ہیں اس تھی "  # Urdu
-        "आहे आणि च्या ही हे मध्ये या होते ते "  # Marathi
-        "של את על לא זה הוא עם או גם היא כי "  # Hebrew
-    ),
-}
-"""Words that a text in the language can hardly do without; "" holds those of languages without a stemmer."""
 CODES = {
     "arabic": "ar", "armenian": "hy", "basque": "eu", "catalan": "ca", "czech": "cs", "danish": "da",
     "dutch": "nl", "english": "en", "esperanto": "eo", "estonian": "et", "finnish": "fi", "french": "fr",
@@ -201,7 +76,9 @@ _REMEMBERED = 20_000
 
 @cache
 def _folds() -> dict[int, str | None]:
-    table: dict[int, str | None] = {ord(letter): fold for letter, fold in _ARABIC_FOLDS.items()}
+    table: dict[int, str | None] = {
+        ord(letter): fold for fold, letters in _ARABIC_FOLDS.items() for letter in letters
+    }
     table |= {ord(letter): fold for letter, fold in _OTHER_FOLDS.items()}
     table |= dict.fromkeys((*_ARABIC_MARKS, *_INVISIBLE))
     table[0] = " "
@@ -248,12 +125,12 @@ def normalise(text: str) -> str:
 
 @cache
 def _speakers() -> dict[str, tuple[str, ...]]:
-    """Return the languages of each function word, in normalised form."""
-
-    found: dict[str, list[str]] = {}
-    for language, words in FUNCTION_WORDS.items():
-        for word in dict.fromkeys(normalise(words).split()):
-            found.setdefault(word, []).append(language)
+    """Return the languages of each telling word, in normalised form."""
+    found: dict[str, dict[str, None]] = {}
+    for line in _written("telling_words"):
+        language, _, words = line.partition(":")
+        for word in normalise(words).split():
+            found.setdefault(word, {})[language] = None
     return {word: tuple(languages) for word, languages in found.items()}
 
 

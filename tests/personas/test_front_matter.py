@@ -4,15 +4,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pixi.core.persona import Persona
 from pixi.core.untrusted import display_line
 from pixi.personas.front_matter import KEYS, FrontMatter, find_unfit, read_entries, read_front_matter
 
 
-def read(text: str, first_line: int = 1) -> FrontMatter:
+def read(text: str) -> Persona:
     """What the keys say, where nothing is wrong."""
-    keys, faults = read_front_matter(text, first_line)
+    keys, faults = read_front_matter(text)
     assert faults == []
-    return keys
+    return persona_of(keys)
+
+
+def persona_of(keys: FrontMatter) -> Persona:
+    return Persona(**{"name": "", "prompt": "", **keys.values})
 
 
 def test_every_key_is_read() -> None:
@@ -41,8 +46,9 @@ in_short: >
   You are Pixi.
   You draw.
 """
-    assert read(text, first_line=2) == FrontMatter(
+    assert read(text) == Persona(
         name="Pixi",
+        prompt="",
         about="an art student",
         avatar="pictures/pixi.png",
         summon=("pixi", "pix, dear"),
@@ -59,26 +65,10 @@ in_short: >
         when_tired=("tomorrow, then",),
         when_foreign=("tea, please",),
         in_short="You are Pixi. You draw.",
-        lines={
-            "name": 2,
-            "about": 3,
-            "avatar": 4,
-            "summon": 5,
-            "language": 6,
-            "likes": 7,
-            "databases": 10,
-            "tools": 11,
-            "commands": 12,
-            "confirm": 13,
-            "tool_steps": 14,
-            "pace": 15,
-            "silence": 16,
-            "when_broken": 17,
-            "when_tired": 20,
-            "when_foreign": 21,
-            "in_short": 22,
-        },
     )
+    lines = read_front_matter(text, first_line=2)[0].lines
+    assert list(lines) == list(KEYS)
+    assert list(lines.values()) == [2, 3, 4, 5, 6, 7, 10, 11, 12, 13, 14, 15, 16, 17, 20, 21, 22]
 
 
 @pytest.mark.parametrize("text", ["", "\n\n", "# only a comment\n", "name:\nlikes: []\nsilence:\n"])
@@ -97,11 +87,8 @@ def test_an_empty_list_of_commands_is_not_the_same_as_none() -> None:
 )
 def test_no_text_is_guessed_to_be_something_else(written: str, language: str) -> None:
     assert read(f"language: {written}").language == language
-    assert read("name: 007\nabout: 1e3\nlikes: [yes, null, 2020-01-01]") == FrontMatter(
-        name="007",
-        about="1e3",
-        likes=("yes", "null", "2020-01-01"),
-        lines={"name": 1, "about": 2, "likes": 3},
+    assert read("name: 007\nabout: 1e3\nlikes: [yes, null, 2020-01-01]") == Persona(
+        name="007", prompt="", about="1e3", likes=("yes", "null", "2020-01-01")
     )
 
 
@@ -187,7 +174,8 @@ def test_all_faults_are_told_at_once_and_what_holds_is_read() -> None:
         "nmae: a\nabout: b\npace: warp\nabout: c\nname: [x]\ncommands: [1]\nlikes: cats\n"
         "silence: &x 1\npase: d"
     )
-    keys, faults = read_front_matter(text)
+    front_matter, faults = read_front_matter(text)
+    keys = persona_of(front_matter)
     assert sorted(fault.line for fault in faults) == [1, 3, 4, 5, 6, 8]
     assert (keys.about, keys.likes, keys.pace, keys.name) == ("b", ("cats",), "brisk", "")
 
@@ -205,7 +193,8 @@ keyed = st.lists(st.tuples(st.sampled_from([*KEYS, "x"]), yaml_like), max_size=4
 
 @given(st.one_of(st.text(), yaml_like, keyed))
 def test_anything_is_read_and_nothing_is_raised(text: str) -> None:
-    keys, faults = read_front_matter(text)
+    front_matter, faults = read_front_matter(text)
+    keys = persona_of(front_matter)
     for fault in faults:
         assert 1 <= fault.line <= text.count("\n") + 1
         assert fault.text.endswith((".", "?"))

@@ -16,12 +16,11 @@ from pixi.core.memory import Memory
 from pixi.core.message import Author, Image, Message, Quoted
 from pixi.core.spending import UsageEntry
 from pixi.core.stamps import stamp
-from pixi.store import copying
+from pixi.store import copying, layout
 from pixi.store.copying import Copied, StoreCopy, digest_of, parents_first
 from pixi.store.kept import ApiKey, ChannelConfig, Deed, SentFile
 from pixi.store.opening import open_side, open_store
 from pixi.store.postgres.schema import without_nul
-from pixi.store.sqlite import schema
 from pixi.store.sqlite.damage import suspect
 from pixi.store.sqlite.store import SqliteConnection
 from pixi.store.tables import Schema, Tables
@@ -476,12 +475,13 @@ async def test_a_damaged_source_is_refused(file: str, other: str) -> None:
     assert "is damaged: stop all that use it and start again" in refused(file, other)
 
 
-async def test_a_source_of_an_earlier_version_is_refused(file: str, other: str) -> None:
-    with closing(sqlite3.connect(path_of(file), isolation_level=None)) as db:
-        db.execute("BEGIN")
-        schema.make_tables(db, 5)
-        db.execute("COMMIT")
-    assert "has the tables of an earlier Pixi (version 5" in refused(file, other)
+async def test_a_source_of_an_earlier_version_is_refused(
+    file: str, other: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await make(file)
+    later = ("CREATE TABLE moods (id INTEGER PRIMARY KEY)",)
+    monkeypatch.setattr(layout, "MIGRATIONS", (*layout.MIGRATIONS, later))
+    assert f"has the tables of an earlier Pixi (version {layout.FIRST_VERSION}" in refused(file, other)
     await make(file)
     copy(file, other)
 

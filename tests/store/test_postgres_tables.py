@@ -12,9 +12,9 @@ from pixi.core.errors import ConfigError
 from pixi.core.llm import AssistantLine, Usage, UserLine
 from pixi.core.memory import Memory
 from pixi.core.message import Author, Image, Message, Quoted
+from pixi.store import layout
 from pixi.store.kept import ChannelConfig, Deed, Talk
 from pixi.store.postgres import schema as postgres_schema
-from pixi.store.postgres import session as postgres_session
 from pixi.store.postgres.store import PostgresStore
 from pixi.store.sqlite import schema
 from tests.begun import begun
@@ -92,10 +92,6 @@ async def test_all_text_is_compared_by_its_bytes(postgres: Postgres, name: str, 
     assert collations == [("C",)]
 
 
-def test_the_versions_are_counted_as_those_of_a_file_are() -> None:
-    assert postgres_schema.FIRST_VERSION + len(postgres_schema.MIGRATIONS) - 1 == len(schema.MIGRATIONS)
-
-
 async def test_an_upgrade_keeps_everything(
     postgres: Postgres, name: str, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -103,56 +99,16 @@ async def test_an_upgrade_keeps_everything(
     await store.receive(MESSAGE)
     await store.close()
     later = ("ALTER TABLE messages ADD COLUMN mood TEXT", "UPDATE messages SET mood = 'good'")
-    monkeypatch.setattr(postgres_session, "MIGRATIONS", (*postgres_schema.MIGRATIONS, later))
+    monkeypatch.setattr(layout, "MIGRATIONS", (*layout.MIGRATIONS, later))
     for _ in range(2):
         store = await PostgresStore.open(url)
         assert [waiting.text for waiting in (await store.load("room")).waiting] == ["hi"]
         await store.close()
     assert ("messages", "mood", False) in tables_of(postgres, name)
     monkeypatch.undo()
-    known = len(schema.MIGRATIONS)
+    known = layout.latest_version()
     told = await refusal(url)
     assert f"written by a later Pixi (version {known + 1} of the tables, this one knows {known})" in told
-
-
-async def test_what_was_used_before_searches_were_counted_is_still_there(
-    postgres: Postgres, name: str, url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(postgres_session, "MIGRATIONS", postgres_schema.MIGRATIONS[:1])
-    await (await PostgresStore.open(url)).close()
-    postgres.run_in(name, "INSERT INTO usage VALUES (20000, '11', 'c', 'g', 'm', 3, 1, 100, 40, 9, 0, 0.5)")
-    monkeypatch.undo()
-    store = await PostgresStore.open(url)
-    (used,) = await store.usage(20_000, 20_000, "person", "model")
-    assert (used.person, used.model, used.messages, used.usage, used.cost) == (
-        "11",
-        "m",
-        3,
-        Usage(100, 40, 9),
-        0.5,
-    )
-    await store.spend([replace(used, day=20_000, channel="c", guild="g", usage=Usage(searches=2))])
-    assert (await store.usage(20_000, 20_000))[0].usage == Usage(100, 40, 9, 2)
-    await store.close()
-
-
-async def test_a_turn_that_began_before_there_were_leases_is_left_over(
-    name: str, postgres: Postgres, url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(postgres_session, "MIGRATIONS", postgres_schema.MIGRATIONS[:2])
-    store = await PostgresStore.open(url)
-    await store.close()
-    postgres.run_in(
-        name, "INSERT INTO turns (conversation, generation, persona, began) VALUES ('room', 0, 'pixi', 5.5)"
-    )
-    monkeypatch.undo()
-    store = await PostgresStore.open(url)
-    assert await store.lease("room") == 1
-    (left,) = (await store.load("room")).unfinished
-    assert left.lease == 0
-    assert await store.end_turn(left.id, (), "cancelled", 0, Usage())
-    await store.close()
-    assert postgres.run_in(name, "SELECT id FROM owners") == []
 
 
 async def test_an_upgrade_that_is_broken_off_leaves_what_was(
@@ -161,7 +117,7 @@ async def test_an_upgrade_that_is_broken_off_leaves_what_was(
     await (await PostgresStore.open(url)).close()
     before = tables_of(postgres, name)
     broken = ("ALTER TABLE messages ADD COLUMN mood TEXT", "CREATE TABLE turns (id BIGINT)")
-    monkeypatch.setattr(postgres_session, "MIGRATIONS", (*postgres_schema.MIGRATIONS, broken))
+    monkeypatch.setattr(layout, "MIGRATIONS", (*layout.MIGRATIONS, broken))
     assert 'relation "turns" already exists' in await refusal(url)
     assert tables_of(postgres, name) == before
     monkeypatch.undo()

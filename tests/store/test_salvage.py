@@ -158,17 +158,6 @@ def test_what_was_under_way_is_left_over_and_what_comes_due_again_still_does(
         assert new.execute(f"SELECT * FROM {table}").fetchall() == []
 
 
-def test_a_file_of_the_first_version_is_carried_over_as_such(tmp_path: Path, new: sqlite3.Connection) -> None:
-    path = tmp_path / "first.db"
-    with closing(sqlite3.connect(path, isolation_level=None)) as db:
-        for statement in schema.MIGRATIONS[0]:
-            db.execute(statement)
-        db.execute("PRAGMA user_version = 1")
-        db.execute("INSERT INTO messages (conversation, id) VALUES ('room', '1')")
-    assert carry_over(path, new)["messages"] == 1
-    assert new.execute("PRAGMA user_version").fetchone() == (1,)
-
-
 def test_where_there_is_no_room_nothing_is_begun(path: Path, new: sqlite3.Connection) -> None:
     new.execute("PRAGMA max_page_count = 20")
     with pytest.raises(sqlite3.OperationalError, match="full"):

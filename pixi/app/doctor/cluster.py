@@ -101,9 +101,9 @@ async def _looked_at(
 
 
 def _store_tables(there: int) -> Finding:
-    from pixi.store.postgres.schema import FIRST_VERSION, MIGRATIONS
+    from pixi.store.layout import latest_version
 
-    latest, told = FIRST_VERSION + len(MIGRATIONS) - 1, f"version {there}"
+    latest, told = latest_version(), f"version {there}"
     if there > latest:
         told += f", of a later Pixi than this one, which knows {latest}: upgrade Pixi here"
     elif there < latest:

@@ -8,8 +8,8 @@ import psycopg
 from pixi.core.errors import ConfigError
 from pixi.store.copying import Table, Values, size_of
 from pixi.store.database import older_version
+from pixi.store.layout import latest_version
 from pixi.store.postgres.address import opening_error, read_address
-from pixi.store.postgres.schema import FIRST_VERSION, MIGRATIONS
 from pixi.store.postgres.session import migrate, open_session, version_of
 from pixi.store.postgres.store import PostgresConnection, PostgresStore
 
@@ -55,7 +55,7 @@ class PostgresSide:
     def _open(cls, url: str, *, is_target: bool) -> Self:
         address = read_address(url)
         session = open_session(address)
-        latest = FIRST_VERSION + len(MIGRATIONS) - 1
+        latest = latest_version()
         try:
             if is_target:
                 migrate(session, address, unfinished=True)

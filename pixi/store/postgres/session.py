@@ -15,9 +15,10 @@ from psycopg.types.numeric import Int8Dumper
 from psycopg.types.string import StrDumperUnknown
 
 from pixi.core.errors import ConfigError
-from pixi.store.database import COPYING, later_version, unfinished_copy
+from pixi.store.database import COPYING, early_version, later_version, unfinished_copy
+from pixi.store.layout import FIRST_VERSION, latest_version, statements
 from pixi.store.postgres.address import Address, is_not_ready, opening_error
-from pixi.store.postgres.schema import FIRST_VERSION, MIGRATIONS, TABLES, without_nul
+from pixi.store.postgres.schema import OWN_TABLES, TABLES, WORDS, without_nul
 from pixi.store.sqlite.schema import APPLICATION
 
 T = TypeVar("T")
@@ -199,9 +200,10 @@ def version_of(session: Session, address: Address, *, unfinished: bool = False) 
     if "pixi_version" in tables:
         asked = SQL("SELECT version FROM {}").format(Identifier(address.schema, "pixi_version"))
         version = int(session.execute(asked).fetchall()[0][0])
-        latest = FIRST_VERSION + len(MIGRATIONS) - 1
-        if version > latest:
-            raise later_version(str(address), version, latest)
+        if version > latest_version():
+            raise later_version(str(address), version, latest_version())
+        if version < FIRST_VERSION:
+            raise early_version(str(address), version, FIRST_VERSION)
         if COPYING in tables and not unfinished:
             raise unfinished_copy(str(address))
         return version
@@ -221,7 +223,7 @@ def migrate(session: Session, address: Address, *, unfinished: bool = False) -> 
         ConfigError: the tables are not ours, or of a later version. They are left as they are.
         psycopg.Error: it cannot be done.
     """
-    latest = FIRST_VERSION + len(MIGRATIONS) - 1
+    latest = latest_version()
     if version_of(session, address, unfinished=unfinished) == latest:
         return
     with session.patient(), session.transaction():
@@ -231,9 +233,8 @@ def migrate(session: Session, address: Address, *, unfinished: bool = False) -> 
         if version == latest:
             return
         _make_schema(session, address.schema)
-        for statements in MIGRATIONS[max(0, version - FIRST_VERSION + 1) :]:
-            for statement in statements:
-                session.execute(statement.encode())
+        for statement in (*(() if version else OWN_TABLES), *statements(WORDS, version)):
+            session.execute(statement.encode())
         session.execute("DELETE FROM pixi_version")
         session.execute("INSERT INTO pixi_version VALUES (%s)", (latest,))
 

@@ -9,6 +9,7 @@ from typing import ClassVar, Self
 from pixi.core.errors import ConfigError
 from pixi.store.copying import Table, Values
 from pixi.store.database import older_version
+from pixi.store.layout import latest_version
 from pixi.store.sqlite import schema
 from pixi.store.sqlite.damage import is_suspected
 from pixi.store.sqlite.faults import opening_error
@@ -36,7 +37,7 @@ class SqliteSide:
             raise ConfigError(f"There is no store {path}: name one as sqlite:///pixi.db.")
         if is_suspected(path):
             raise ConfigError(f"The store {path} may be damaged: run `pixi-persona doctor` with it first.")
-        latest = len(schema.MIGRATIONS)
+        latest = latest_version()
         read_only = f"{path.absolute().as_uri()}?mode=ro"
         try:
             connection = sqlite3.connect(read_only, schema.LOCK_SECONDS, isolation_level=None, uri=True)

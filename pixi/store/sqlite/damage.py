@@ -11,10 +11,11 @@ from datetime import datetime
 from pathlib import Path
 
 from pixi.core.errors import ConfigError, Reporter
+from pixi.store.layout import latest_version, names_in
 from pixi.store.sqlite import faults, schema
 from pixi.store.sqlite.faults import Damaged, opening_error
 from pixi.store.sqlite.salvage import carry_over, is_readable
-from pixi.store.sqlite.schema import APPLICATION, MIGRATIONS, connect, names_in
+from pixi.store.sqlite.schema import APPLICATION, connect
 
 LOOK_SECONDS = 0.5
 """How long a start may look whether a file is whole that was not closed as it should be."""
@@ -168,7 +169,7 @@ def _is_ours(path: Path) -> bool:
     if int.from_bytes(start[68:72]) == APPLICATION:
         return True
     # The schema has a row for each table, which holds its kind, its name, and the name of its table.
-    return any(f"table{name}{name}".encode() in start for name in names_in(len(MIGRATIONS)))
+    return any(f"table{name}{name}".encode() in start for name in names_in(latest_version()))
 
 
 def _set_aside(path: Path, found: Identity, tell: Reporter) -> None:

@@ -12,14 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from pixi.core.llm import AssistantLine, Line, ToolLine, UserLine
-from pixi.store.sqlite.schema import (
-    MIGRATIONS,
-    Columns,
-    make_tables,
-    names_in,
-    tables_of,
-    tables_of_version,
-)
+from pixi.store.layout import FIRST_VERSION, latest_version, names_in
+from pixi.store.sqlite.schema import Columns, make_tables, tables_of, tables_of_version
 from pixi.store.statements.rows import (
     digests_in,
     unpack_line,
@@ -71,7 +65,7 @@ def carry_over(damaged: Path, new: sqlite3.Connection) -> dict[str, int]:
 def is_readable(db: sqlite3.Connection) -> bool:
     """Return True if no row of a store would be lost or changed by `carry_over`."""
     tables = tables_of(db)
-    if tables != tables_of_version(len(MIGRATIONS)):
+    if tables != tables_of_version(latest_version()):
         return False
     factory, db.text_factory = db.text_factory, bytes
     try:
@@ -91,9 +85,11 @@ def _version(old: sqlite3.Connection) -> int:
         found = {name for (name,) in old.execute("SELECT name FROM sqlite_master")}
     except _UNREADABLE:
         return 0
-    versions = range(len(MIGRATIONS), 0, -1)
-    known = (version for version in versions if {name.encode() for name in names_in(version)} <= found)
-    return max(next(known, 0), told if told in versions else 0)
+    versions = range(latest_version(), FIRST_VERSION - 1, -1)
+    names = {version: {name.encode() for name in names_in(version)} for version in versions}
+    if told in versions or not names[latest_version()] & found:
+        return told if told in versions else 0
+    return next((version for version in versions if names[version] <= found), FIRST_VERSION)
 
 
 def _copy(old: sqlite3.Connection, new: sqlite3.Connection, table: str, columns: Columns) -> None:
@@ -114,8 +110,6 @@ def _copy_of_addons(old: sqlite3.Connection, new: sqlite3.Connection) -> list[st
 
     An addon of which no table is left begins anew: it is taken for one that was never there.
     """
-    if "addon_tables" not in tables_of(new):
-        return []
     try:
         made = [
             (kind.decode(), name.decode(), statement.decode())
@@ -218,13 +212,12 @@ def _put_right(new: sqlite3.Connection) -> None:
         new.execute(statement, values)
     _stand_in_for_turns(new)
     new.execute("DELETE FROM effects WHERE turn NOT IN (SELECT id FROM turns)")
-    if "leases" in tables_of(new):  # nobody has the file open: what was not ended is anybody's
-        new.execute("DELETE FROM commands WHERE turn NOT IN (SELECT id FROM turns)")
-        new.execute("DELETE FROM owners")
-        new.execute("DELETE FROM leases")
-        new.execute("UPDATE turns SET lease = 0 WHERE finish IS NULL")
-    if "quotes" in tables_of(new):
-        new.execute("DELETE FROM quotes WHERE message NOT IN (SELECT position FROM messages)")
+    new.execute("DELETE FROM commands WHERE turn NOT IN (SELECT id FROM turns)")
+    new.execute("DELETE FROM quotes WHERE message NOT IN (SELECT position FROM messages)")
+    # Nobody has the file open: what was not ended is anybody's.
+    new.execute("DELETE FROM owners")
+    new.execute("DELETE FROM leases")
+    new.execute("UPDATE turns SET lease = 0 WHERE finish IS NULL")
 
 
 def _repairs(db: sqlite3.Connection) -> Iterator[Repair]:
@@ -233,10 +226,8 @@ def _repairs(db: sqlite3.Connection) -> Iterator[Repair]:
     yield from _harmed_messages(db)
     yield from _harmed_lines(db)
     yield from _harmed_words(db, "effects", "payload", "turn", "sequence")
-    if "summaries" in tables_of(db):
-        yield from _harmed_words(db, "summaries", "summary", "conversation")
-    if "commands" in tables_of(db):
-        yield from _harmed_words(db, "commands", "argument", "turn", "number")
+    yield from _harmed_words(db, "summaries", "summary", "conversation")
+    yield from _harmed_words(db, "commands", "argument", "turn", "number")
 
 
 def _harmed_pictures(db: sqlite3.Connection) -> Iterator[Repair]:
@@ -313,12 +304,11 @@ def _follows(lines: list[Line | None]) -> bool:
 
 def _stand_in_for_turns(new: sqlite3.Connection) -> None:
     """Put a turn that has ended in the place of a lost one: what it answered is not answered again."""
-    has_again = any(name == "again" for name, *_ in tables_of(new)["messages"])
-    again = "  UNION SELECT again, conversation FROM messages WHERE again > 0" if has_again else ""
     new.execute(
         "INSERT INTO turns (id, conversation, generation, persona, began, ended, finish, steps)"
         " SELECT turn, min(conversation), 0, '', 0, 0, 'cancelled', 0 FROM"
         " (SELECT turn, conversation FROM lines"
-        f"  UNION SELECT turn, conversation FROM messages WHERE turn IS NOT NULL{again})"
+        "  UNION SELECT turn, conversation FROM messages WHERE turn IS NOT NULL"
+        "  UNION SELECT again, conversation FROM messages WHERE again > 0)"
         " WHERE turn NOT IN (SELECT id FROM turns) GROUP BY turn"
     )

@@ -77,7 +77,7 @@ def known(db: Database, deed: Deed, seconds: float) -> int | None:
 
 
 def end(db: Database, number: int, outcome: AuditOutcome, seconds: float) -> None:
-    """Record the outcome of a deed. The first one stands."""
+    """Record the outcome of a deed, and how long it took. The first outcome stands."""
     db.execute(
         "UPDATE audit SET outcome = ?, seconds = ? WHERE id = ? AND outcome IS NULL",
         (outcome, seconds, number),
@@ -85,7 +85,7 @@ def end(db: Database, number: int, outcome: AuditOutcome, seconds: float) -> Non
 
 
 def latest(db: Database, limit: int, prefix: str = "") -> tuple[AuditRecord, ...]:
-    """Return the last deeds in conversations under a prefix, oldest first."""
+    """Return the last deeds in conversations whose address begins with `prefix`, oldest first."""
     found = db.execute(
         f"SELECT {_COLUMNS} FROM audit WHERE conversation >= ? AND conversation < ? ORDER BY id DESC LIMIT ?",
         (*under(prefix), max(0, limit)),

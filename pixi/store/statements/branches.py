@@ -11,9 +11,11 @@ from pixi.store.statements.rows import digests_in, drop_unused_pictures
 
 
 def rewind(db: Database, conversation: str, turn: int) -> str:
-    """Take a turn and all after it out of a conversation; return the address under which they are kept.
+    """Take a turn and all after it out of a conversation, whose lease is to be held.
 
-    They keep their words, their authors and their acts there, so that forgetting and exporting reach them.
+    What was said in them is kept beside it; gives the address. Nothing waits there, and `reset`,
+    `forget`, `export` and `forget_old` reach it. The ids of its messages are free again. What waits,
+    waits on. A turn that was left half-done is not gone on with.
     The address tells after which turn they came (0: none), and their first.
     """
     cut = (conversation, turn)
@@ -36,7 +38,10 @@ def rewind(db: Database, conversation: str, turn: int) -> str:
 
 
 def of(db: Database, conversation: str) -> tuple[str, ...]:
-    """Return the addresses where turns are kept that `rewind` took out of a conversation, oldest first."""
+    """Return the addresses of turns that `rewind` took out of a conversation, oldest first.
+
+    `turns` tells of them; of those that were forgotten no words are left.
+    """
     found = db.execute(
         "SELECT conversation, min(id) FROM turns WHERE conversation >= ? AND conversation < ?"
         " GROUP BY conversation ORDER BY 2",
@@ -56,9 +61,13 @@ def after(branch: str) -> int:
 
 
 def restore(db: Database, conversation: str, branch: str) -> None:
-    """Put turns back that `rewind` took out, after the turn that they came after; others are taken out.
+    """Put turns back that `rewind` took out of a conversation, whose lease is to be held.
 
-    If that turn was taken out too, it is put back first.
+    What came since then in their place is taken out, as by `rewind`. What waits, waits on. If the turn
+    that they came after was taken out too, it is put back first.
+
+    Raises:
+        StoreError: nothing is kept under that address.
     """
     if branch not in of(db, conversation):
         raise StoreError(f"Nothing that was taken out of {conversation!r} is kept as {branch!r}.")

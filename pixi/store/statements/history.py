@@ -28,7 +28,7 @@ _ANSWERED = (
 
 
 def turn_behind(db: Database, prefix: str, platform_id: str) -> TurnRecord | None:
-    """Return the turn that posted this message, in a conversation under a prefix."""
+    """Return the turn that posted this message, in a conversation whose address begins with `prefix`."""
     found = db.execute(
         "SELECT turns.id FROM effects JOIN turns ON turns.id = effects.turn"
         " WHERE platform_id = ? AND conversation >= ? AND conversation < ?",
@@ -38,7 +38,11 @@ def turn_behind(db: Database, prefix: str, platform_id: str) -> TurnRecord | Non
 
 
 def turns(db: Database, conversation: str, limit: int, before: int | None = None) -> tuple[TurnRecord, ...]:
-    """Return the last turns that ended in a conversation, oldest first; `before`: only earlier ones."""
+    """Return the last turns that ended in a conversation, oldest first, without those that were begun
+    again.
+
+    `before`: only those before the turn of this number.
+    """
     found = db.execute(
         "SELECT id FROM turns WHERE conversation = ? AND finish IS NOT NULL AND id < ?"
         f" AND {_ANSWERED} ORDER BY id DESC LIMIT ?",
@@ -62,11 +66,11 @@ def answer_to(db: Database, conversation: str, message_id: str) -> AnsweredMessa
 
 
 def messages_of(
-    db: Database, turns: Sequence[int], *, overheard: bool = False, with_pictures: bool = False
+    db: Database, turns: Sequence[int], *, overheard: bool = False, pictures: bool = False
 ) -> dict[int, tuple[Message, ...]]:
     """Return the messages that turns answered, oldest first, of each turn that has any.
 
-    `overheard`: also those that were not meant for the persona.
+    `overheard`: also those that were not meant for the persona. Without `pictures` theirs have no bytes.
     """
     found: dict[int, list[Message]] = {}
     meant = "" if overheard else " AND addressed = 1"
@@ -75,13 +79,15 @@ def messages_of(
         " AND body IS NOT NULL ORDER BY position"
     )
     for turn, number, body, conversation in select_many(db, messages, turns):
-        fetch = picture_fetcher(db, conversation) if with_pictures else no_picture
+        fetch = picture_fetcher(db, conversation) if pictures else no_picture
         found.setdefault(turn, []).append(unpack_message(body, number, fetch))
     return {turn: tuple(messages) for turn, messages in found.items()}
 
 
 def alternatives(db: Database, conversation: str) -> tuple[Alternative, ...]:
-    """Return the branches that can stand in a conversation again, oldest first."""
+    """Return those of `branches` that can stand in the conversation again, oldest first: some words are
+    left.
+    """
     found: list[Alternative] = []
     for branch in branches.of(db, conversation):
         first = db.execute(
@@ -110,7 +116,10 @@ def _place_of(db: Database, conversation: str, after: int) -> int | None:
 
 
 def last_asked(db: Database, conversation: str) -> tuple[int | None, tuple[Message, ...]]:
-    """Return the last messages to a persona, and the turn that has them; None: they wait, or are none."""
+    """Return the last messages to a persona, oldest first, and the turn that has them.
+
+    None: they wait for one; or there are none.
+    """
     fetch = picture_fetcher(db, conversation)
     asked = (
         "SELECT number, body FROM messages WHERE conversation = ? AND {} AND addressed = 1"
@@ -131,7 +140,7 @@ def last_asked(db: Database, conversation: str) -> tuple[int | None, tuple[Messa
 
 
 def tally(db: Database, prefix: str, since: float) -> Tally:
-    """Add up the turns that began since then, in conversations under a prefix."""
+    """Add up the turns that began at `since` or later, in conversations under `prefix`."""
     count, prompt, cached, completion, cost = db.execute(
         f"SELECT count(CASE WHEN {_ANSWERED} THEN 1 END), {_sum('prompt_tokens')}, {_sum('cached_tokens')},"
         f" {_sum('completion_tokens')}, {_sum('cost')} FROM turns WHERE began >= ?"
@@ -178,7 +187,7 @@ def record_of(db: Database, turn: int) -> TurnRecord:
 
 
 def look_back(db: Database, turn: int) -> LookedBack | None:
-    """See `Store.look_back`."""
+    """Return a turn of this number that has ended, with how it was asked; None if there is none."""
     found = db.execute(
         "SELECT conversation, framing FROM turns WHERE id = ? AND finish IS NOT NULL", (turn,)
     ).fetchone()

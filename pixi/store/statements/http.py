@@ -22,7 +22,7 @@ def keep_talk(db: Database, talk: Talk) -> None:
 
 
 def talks(db: Database, person: str, persona: str, limit: int) -> tuple[Talk, ...]:
-    """Return the last talks of a person, the latest first; `persona`: with this one, "": with any."""
+    """Return the last talks of a person with a persona ("": with any), the latest first."""
     wanted, values = _with(persona)
     found = db.execute(
         f"SELECT {_TALK} FROM talks WHERE person = ?{wanted} ORDER BY last DESC, address LIMIT ?",
@@ -37,8 +37,8 @@ def talks_of(db: Database, person: str) -> tuple[Talk, ...]:
     return tuple(Talk(*row) for row in found)
 
 
-def talk(db: Database, person: str, name: str, persona: str) -> Talk | None:
-    """Return the latest talk of a person under a name; `persona`: with this one, "": with any."""
+def talk(db: Database, person: str, name: str, persona: str = "") -> Talk | None:
+    """Return the latest talk of a person under this name, with a persona ("": with any)."""
     wanted, values = _with(persona)
     found = db.execute(
         f"SELECT {_TALK} FROM talks WHERE person = ? AND name = ?{wanted}"
@@ -85,7 +85,9 @@ _FILE = "id, person, name, media_type, size, digest, sent_at"
 
 
 def add_file(db: Database, file: SentFile, most_bytes: int) -> bool:
-    """Keep a file; return False if all files of its person would be larger than `most_bytes` together."""
+    """Keep a file of a new id; return False, and keep nothing, if all files of its person would be larger
+    than `most_bytes` together.
+    """
     if file_bytes(db, file.person) + file.size > most_bytes:
         return False
     db.execute(
@@ -96,7 +98,7 @@ def add_file(db: Database, file: SentFile, most_bytes: int) -> bool:
 
 
 def file_of(db: Database, file_id: str) -> SentFile | None:
-    """Return the file of that id."""
+    """Return the file of that id; None if there is none, or it was forgotten."""
     found = db.execute(f"SELECT {_FILE} FROM files WHERE id = ?", (file_id,)).fetchone()
     return None if found is None else SentFile(*found)
 
@@ -142,7 +144,7 @@ _KEY = "name, digest, scopes, personas, origins, created, revoked, signs"
 
 
 def add_key(db: Database, key: ApiKey) -> bool:
-    """Keep a key; return False if one of that name is in use."""
+    """Keep a key; return False, and keep nothing, if one of that name is not revoked."""
     added = db.execute(
         f"INSERT INTO keys ({_KEY}) VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING RETURNING name",
         (
@@ -160,18 +162,18 @@ def add_key(db: Database, key: ApiKey) -> bool:
 
 
 def keys(db: Database) -> tuple[ApiKey, ...]:
-    """Return all keys, by their names and the older first."""
+    """Return all keys, revoked ones too, by their names and the older first."""
     return tuple(map(_as_key, db.execute(f"SELECT {_KEY} FROM keys ORDER BY name, created, digest")))
 
 
 def key_of(db: Database, digest: str) -> ApiKey | None:
-    """Return the key of that digest, unless it was revoked."""
+    """Return the key of that digest; None if there is none, or it was revoked."""
     found = db.execute(f"SELECT {_KEY} FROM keys WHERE digest = ? AND revoked IS NULL", (digest,)).fetchone()
     return None if found is None else _as_key(found)
 
 
 def revoke_key(db: Database, name: str, at: float) -> bool:
-    """Revoke the key of that name which is in use; return False if there is none."""
+    """Revoke a key, at a time in seconds since the epoch; return False if none of that name is in use."""
     found = db.execute(
         "UPDATE keys SET revoked = ? WHERE name = ? AND revoked IS NULL RETURNING name", (at, name)
     ).fetchone()

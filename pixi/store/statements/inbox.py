@@ -80,7 +80,7 @@ def _numbered(db: Database, conversation: str, quoted: Quoted) -> Quoted:
 
 
 def revise(db: Database, conversation: str, message_id: str, text: str) -> bool:
-    """Change the text of a message that was not answered yet."""
+    """Change the text of a message that waits or whose turn is under way; False for any other."""
     found = _not_answered(db, conversation, message_id)
     if found is None:
         return False
@@ -90,7 +90,9 @@ def revise(db: Database, conversation: str, message_id: str, text: str) -> bool:
 
 
 def withdraw(db: Database, conversation: str, message_id: str) -> bool:
-    """Forget the words of a message that was not answered yet; its author stays known."""
+    """Forget the text and pictures of a message that waits or whose turn is under way; False for any
+    other.
+    """
     found = _not_answered(db, conversation, message_id)
     if found is None:
         return False
@@ -135,8 +137,9 @@ def message_id(db: Database, conversation: str, number: int) -> str | None:
 
 
 def unanswered(db: Database, prefix: str, since: float) -> tuple[str, ...]:
-    """Return addresses under a prefix with a turn that was not ended, or a message that waits and was sent
-    since then."""
+    """Return addresses that begin with `prefix` and have a turn that was not ended, or an addressed
+    message that waits and was sent at `since` (seconds since the epoch) or later.
+    """
     found = db.execute(
         "SELECT conversation FROM turns WHERE finish IS NULL AND conversation >= ? AND conversation < ?"
         " UNION SELECT conversation FROM messages WHERE turn IS NULL AND addressed = 1 AND body IS NOT NULL"
@@ -176,7 +179,9 @@ def set_place(db: Database, address: str, place: ChannelConfig) -> None:
 
 
 def watermarks(db: Database, prefix: str) -> dict[str, int]:
-    """Return the last message that was taken note of in each channel under a prefix."""
+    """Return the last message that was taken note of in each channel, by addresses that begin with
+    `prefix`.
+    """
     found = db.execute(
         "SELECT address, last FROM watermarks WHERE address >= ? AND address < ?", under(prefix)
     )

@@ -42,14 +42,14 @@ def lease(db: Connection, conversation: str, *, take: bool) -> int:
 
 
 def release(db: Connection, conversation: str) -> None:
-    """Give a conversation up, if this store owns it: the next owner gets another number."""
+    """Give a conversation up, though a turn may be open there: the next owner finishes it."""
     db.execute(
         "UPDATE leases SET owner = ? WHERE conversation = ? AND owner = ?", (NOBODY, conversation, db.owner)
     )
 
 
 def owned_elsewhere(db: Connection, conversation: str) -> bool:
-    """Return True if another store that lives owns a conversation."""
+    """Return True if another store that lives owns a conversation, be it at work or not."""
     found = db.execute("SELECT owner FROM leases WHERE conversation = ?", (conversation,)).fetchone()
     return found is not None and found[0] not in (NOBODY, db.owner) and db.is_alive(found[0])
 
@@ -109,7 +109,7 @@ def revisions_of(db: Database, conversations: Iterable[str]) -> dict[str, int]:
 
 
 def forgotten_since(db: Database, revision: int) -> Forgotten:
-    """Return what lost words after that revision, and the turns under way that `forget` overtook."""
+    """Return the conversations and turns that lost words after that revision, in whichever process."""
     found = db.execute(
         "SELECT address, revision FROM conversations WHERE revision > ? ORDER BY revision, address",
         (revision,),

@@ -24,9 +24,11 @@ _PEOPLE = (
 
 
 def talks(
-    db: Database, wanted: TalkFilter, before: tuple[float, str] | None, limit: int
+    db: Database, wanted: TalkFilter, limit: int, before: tuple[float, str] | None = None
 ) -> tuple[ListedTalk, ...]:
-    """Return the talks that a filter lets through, the latest first; `before`: after this place in the list.
+    """Return the conversations that a filter lets through, the latest first, without branches.
+
+    `before`: only those behind the one that has this `last` and this address.
 
     It costs as much as there are talks, however much was said in them.
     """
@@ -35,7 +37,7 @@ def talks(
 
 
 def talk(db: Database, conversation: str) -> ListedTalk | None:
-    """Return a conversation, or a branch of one; None if nothing was ever said there."""
+    """Return a conversation, or a branch of one, as it is listed; None if nothing was ever said there."""
     found = db.execute(
         "SELECT sent_at FROM messages WHERE conversation = ? ORDER BY number DESC LIMIT 1", (conversation,)
     ).fetchone()
@@ -141,7 +143,9 @@ def _listed(db: Database, last: float, address: str) -> ListedTalk:
     )
 
 
-def find_words(db: Database, conversation: str, words: Sequence[str], before: int | None) -> FoundWords:
+def find_words(
+    db: Database, conversation: str, words: Sequence[str], before: int | None = None
+) -> FoundWords:
     """Look for a message in which all these words stand, in a portion of a talk, the latest turns first.
 
     Args:
@@ -186,15 +190,11 @@ def _says(text: str, words: Iterable[str]) -> bool:
 
 
 def people(
-    db: Database, name: str, before: tuple[int, str] | None, limit: int
+    db: Database, name: str, limit: int, before: tuple[int, str] | None = None
 ) -> tuple[tuple[int, str], ...]:
-    """Return the id of everybody of whom something is kept, the last writer first, behind the place of that
-    message (0: none is kept).
+    """Return a place and an id of everybody of whom something is kept, the last writer first.
 
-    Args:
-        name: part of their id, or of the name under which they wrote last; "": everybody.
-        before: after this place in the list.
-        limit: how many.
+    `name`: only those in whose id or latest name this stands; `before`: only those behind this one.
     """
     every: set[str] = set()
     for table, column in _PEOPLE:
@@ -236,9 +236,10 @@ def names_of(db: Database, persons: Iterable[str]) -> dict[str, str]:
 
 
 def facts(
-    db: Database, person: str, persona: str, words: Sequence[str], before: int | None
+    db: Database, person: str, persona: str, words: Sequence[str], before: int | None = None
 ) -> tuple[tuple[Memory, ...], int | None]:
-    """Return facts, the latest first, out of a portion; and where the next one begins, None: nowhere.
+    """Return facts that personas remember, the latest first, out of a portion; and where the next one
+    begins.
 
     Args:
         person: of this one alone; "": of everybody.

@@ -19,7 +19,9 @@ _AUDIENCES: dict[str, Audience] = {audience: audience for audience in get_args(A
 
 
 def remember(db: Database, memory: Memory, message_id: str = "") -> tuple[Memory, tuple[Memory, ...]]:
-    """Keep a fact; return it as it is kept, and the facts that it replaces.
+    """Keep a fact; return it with its number, and the facts that it replaces.
+
+    `StoreError` where somebody was forgotten in the turn that answers that message of the conversation.
 
     It takes the place of what says the same and was told to the same circle. Where there are too many then,
     the one goes that came back least often, of these the oldest.
@@ -68,7 +70,7 @@ def _is_overtaken(db: Database, conversation: str, message_id: str) -> bool:
 
 
 def memories(db: Database, person: str, persona: str) -> tuple[Memory, ...]:
-    """Return the facts that a persona remembers of a person, oldest first."""
+    """Return the facts that a persona remembers of a person, wherever it was told them, oldest first."""
     found = db.execute(
         f"SELECT {_COLUMNS} FROM memories WHERE person = ? AND persona = ? ORDER BY told, id",
         (person, persona),
@@ -76,7 +78,9 @@ def memories(db: Database, person: str, persona: str) -> tuple[Memory, ...]:
     return tuple(_memory(row) for row in found)
 
 
-def memories_of_guild(db: Database, guild: str, persona: str, person: str | None) -> tuple[Memory, ...]:
+def memories_of_guild(
+    db: Database, guild: str, persona: str, person: str | None = None
+) -> tuple[Memory, ...]:
     """Return the facts that a persona was told in a guild, by this person or by anybody, oldest first."""
     if not guild:
         return ()

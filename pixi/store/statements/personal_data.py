@@ -22,8 +22,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def known(db: Database, name: str) -> tuple[Known, ...]:
-    """Return the people who have this id, or wrote under this name; for a name this reads through all
-    messages."""
+    """Return the people who have this id, or wrote under this name, with how much is kept of them."""
     names: defaultdict[str, Counter[str]] = defaultdict(Counter)
     if not _is_known(db, name):
         wanted = name.strip().casefold()

@@ -76,7 +76,10 @@ def usage(db: Database, first: int, last: int, by: Sequence[Part]) -> tuple[Usag
 
 
 def notice(db: Database, day: int, scope: Scope, name: str) -> bool:
-    """Note that somebody was told on a day that there is no more for them; False if they had been told."""
+    """Note that a person, a channel or a guild was told on a day that there is no more for them.
+
+    False: they had been told.
+    """
     db.execute("DELETE FROM notices WHERE day < ?", (day - _KEPT_DAYS,))
     done = db.execute(
         "INSERT INTO notices (day, whom) VALUES (?, ?) ON CONFLICT (day, whom) DO NOTHING RETURNING day",

@@ -63,7 +63,10 @@ def _larger(column: str) -> str:
 
 
 def begin_fold(db: Database, conversation: str, generation: int, before: int) -> Fold | None:
-    """Return what was said before a turn and is not part of the summary; None if there is nothing."""
+    """Return what was said before a turn and is not part of the summary; None if that is nothing.
+
+    Of very much, only the latest.
+    """
     if db.execute(f"SELECT 1 WHERE {_IS_OF}", (conversation, generation)).fetchone() is None:
         return None
     db.execute(
@@ -84,7 +87,10 @@ def begin_fold(db: Database, conversation: str, generation: int, before: int) ->
 
 
 def end_fold(db: Database, conversation: str, fold: Fold, bounds: Bounds, summary: str) -> bool:
-    """Cut the window, and keep a summary of everything before it; False if it was overtaken."""
+    """Cut the window, and keep a summary of everything before it, in one transaction.
+
+    False, and nothing changed, if `reset`, `forget` or another summary overtook it.
+    """
     done = db.execute(
         "UPDATE summaries SET summary = ?, summarized = ?, version = version + 1"
         f" WHERE conversation = ? AND version = ? AND {_IS_OF}",
