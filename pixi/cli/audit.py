@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from pixi.core.untrusted import escaped_line, json_line
 
 if TYPE_CHECKING:
+    from pixi.settings import Settings
     from pixi.store.kept import AuditRecord
 
 HELP = "list what tools changed: when, for whom, who agreed, and the result"
@@ -30,27 +31,19 @@ def _count(text: str) -> int:
     return int(text)
 
 
-def run(arguments: argparse.Namespace) -> int:
+async def work(settings: "Settings", arguments: argparse.Namespace) -> int:
     """Print the list, oldest first."""
-    from pixi.cli.running import run_async
-    from pixi.settings import load
-
-    settings = load(arguments.config)
-    return run_async(_list(settings.store.url, arguments.limit, as_json=arguments.json))
-
-
-async def _list(url: str, limit: int, *, as_json: bool) -> int:
     from pixi.cli.console import Printer
     from pixi.store.opening import open_existing
 
-    store = await open_existing(url, Printer(url).complain)
+    store = await open_existing(settings.store.url, Printer(settings).complain)
     records: Sequence[AuditRecord] = ()
     if store is not None:
         try:
-            records = await store.audit(limit)
+            records = await store.audit(arguments.limit)
         finally:
             await store.close()
-    if as_json:
+    if arguments.json:
         for record in records:
             print(json_line(_as_json(record)))
     elif records:

@@ -49,8 +49,6 @@ _NO_MODEL = "no model is set, so the tiny included one answers: `pixi-persona do
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the flags."""
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.epilog = EPILOG
     parser.add_argument(
         "--persona",
         metavar="NAME-or-FILE",

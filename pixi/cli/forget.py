@@ -25,33 +25,23 @@ examples:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.epilog = EPILOG
     parser.add_argument(
         "user", metavar="USER", help="the id of the author, or their name, if only one person has it"
     )
     parser.add_argument("--yes", action="store_true", help="do it without asking")
 
 
-def run(arguments: argparse.Namespace) -> int:
+async def work(settings: "Settings", arguments: argparse.Namespace) -> int:
     """Forget them, once somebody said yes."""
-    from pixi.cli.running import run_async
-    from pixi.settings import load
-
-    settings = load(arguments.config)
-    return run_async(_forget(settings, arguments.user, sure=arguments.yes))
-
-
-async def _forget(settings: "Settings", user: str, *, sure: bool) -> int:
     from pixi.app.retention import forget_beside
     from pixi.cli.console import Printer
     from pixi.cli.store_access import find_person, opened
     from pixi.core.spending import how_many
 
     async with opened(settings) as store:
-        person = await find_person(store, user)
+        person = await find_person(store, arguments.user)
         print(_told(person))
-        if not sure and not _asked():
+        if not arguments.yes and not _asked():
             print("Nothing was forgotten.")
             return FAILED
         changed = await store.forget(person.id)

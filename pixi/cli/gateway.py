@@ -42,8 +42,6 @@ Stay = Callable[["Settings", Callable[[], "Settings"], str], Coroutine[None, Non
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the flags."""
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.epilog = EPILOG
     parser.add_argument(
         "--persona", metavar="NAME-or-FILE", help="the persona that answers unless a channel chose another"
     )

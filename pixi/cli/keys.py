@@ -40,8 +40,6 @@ examples:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the subcommands and their arguments."""
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.epilog = EPILOG
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     add = actions.add_parser("add", help="make a key, and show it once", allow_abbrev=False)
     add.add_argument("name", metavar="NAME", type=_name, help="small letters, digits, - and _")
@@ -68,18 +66,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
     revoke.add_argument("name", metavar="NAME", help="of the key")
 
 
-def run(arguments: argparse.Namespace) -> int:
-    """Do what was asked for."""
-    from pixi.cli.running import run_async
-    from pixi.settings import load
-
-    settings = load(arguments.config)
-    if arguments.action == "add":
-        _check_kind(arguments)
-        return run_async(_add(settings, arguments))
-    if arguments.action == "revoke":
-        return run_async(_revoke(settings, arguments.name))
-    return run_async(_list(settings, as_json=arguments.json))
+async def work(settings: "Settings", arguments: argparse.Namespace) -> int:
+    """Add or revoke a key, or list them."""
+    match arguments.action:
+        case "add":
+            return await _add(settings, arguments)
+        case "revoke":
+            return await _revoke(settings, arguments.name)
+        case _:
+            return await _list(settings, as_json=arguments.json)
 
 
 def _words(text: str) -> tuple[str, ...]:
@@ -153,6 +148,7 @@ async def _add(settings: "Settings", arguments: argparse.Namespace) -> int:
     from pixi.store.kept import ApiKey
     from pixi.store.opening import open_store
 
+    _check_kind(arguments)
     name, public = arguments.name, arguments.publishable
     secret = new_key(PUBLISHABLE if public else SECRET)
     key = ApiKey(

@@ -30,12 +30,10 @@ examples:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the flags, and the two things that can be done with a model."""
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.description = (
         "Lists what the model servers of this machine offer, the .gguf files that are here, and open models "
         "that can be fetched: how large they are, and how fast they would be here."
     )
-    parser.epilog = EPILOG
     parser.add_argument("--json", action="store_true", help="one JSON object a line")
     parser.add_argument("--speed", action="store_true", help="measure again how fast this machine is")
     actions = parser.add_subparsers(dest="action", metavar="", parser_class=type(parser))

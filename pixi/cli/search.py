@@ -31,22 +31,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print exactly what the model gets, on one line")
 
 
-def run(arguments: argparse.Namespace) -> int:
+async def work(settings: "Settings", arguments: argparse.Namespace) -> int:
     """Search and print."""
-    from pixi.cli.running import run_async
-    from pixi.settings import load
-
-    settings = load(arguments.config)
-    query = " ".join(arguments.query)
-    return run_async(_search(settings, arguments.database, query, arguments.limit, as_json=arguments.json))
-
-
-async def _search(settings: "Settings", name: str, query: str, limit: int | None, *, as_json: bool) -> int:
     from pixi.addons.knowledge import RESULTS, search_result
     from pixi.app.databases import open_library
     from pixi.cli.console import Printer, spinner
     from pixi.cli.store_access import recorded_usage
 
+    name, query = arguments.database, " ".join(arguments.query)
+    limit = arguments.limit or RESULTS
     with spinner() as progress:
         async with (
             recorded_usage(settings, asks=settings.embedding_model is not None) as count,
@@ -56,11 +49,11 @@ async def _search(settings: "Settings", name: str, query: str, limit: int | None
             await database.ready()
             untold = await embedded(database)
             progress("")
-            if as_json:
-                result = await search_result(database, query, limit or RESULTS)
+            if arguments.json:
+                result = await search_result(database, query, limit)
                 print(json_line(result))
             else:
-                _print(database, query, await database.search(query, limit or RESULTS))
+                _print(database, query, await database.search(query, limit))
     if untold:
         Printer(settings).complain(printable_line(untold), about=printable_line(database.name))
     return 0

@@ -50,8 +50,6 @@ _log = logging.getLogger("pixi.http")
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the flags."""
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.epilog = EPILOG
     parser.add_argument("--host", metavar="HOST", help="where to listen (default: 127.0.0.1)")
     parser.add_argument("--port", metavar="PORT", type=int, help="the port (default: 8642; 0: any free one)")
     parser.add_argument("--only", choices=["http", "discord"], help="leave the other one out")

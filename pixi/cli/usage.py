@@ -191,8 +191,6 @@ PARTS: tuple[Part, ...] = ("day", "person", "channel", "guild", "model")
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the flags."""
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.epilog = EPILOG
     parser.add_argument(
         "--days", metavar="N", type=_count, default=30, help="how many, with today (default: 30)"
     )
@@ -206,20 +204,12 @@ def _count(text: str) -> int:
     return int(text)
 
 
-def run(arguments: argparse.Namespace) -> int:
+async def work(settings: "Settings", arguments: argparse.Namespace) -> int:
     """Print what was used in the last days."""
-    from pixi.cli.running import run_async
-    from pixi.settings import load
-
-    settings = load(arguments.config)
-    return run_async(_show(settings, arguments.days, arguments.by, as_json=arguments.json))
-
-
-async def _show(settings: "Settings", days: int, by: Part, *, as_json: bool) -> int:
     from pixi.cli.console import Printer
     from pixi.store.opening import open_existing
 
-    today = day_of(time.time())
+    days, by, today = arguments.days, arguments.by, day_of(time.time())
     first = today - days + 1
     by_day: Sequence[UsageEntry] = ()
     rows: Sequence[UsageEntry] = ()
@@ -232,7 +222,7 @@ async def _show(settings: "Settings", days: int, by: Part, *, as_json: bool) -> 
             (month,) = await store.usage(first_of_month(today), today)
         finally:
             await store.close()
-    if as_json:
+    if arguments.json:
         for row in rows:
             print(json_line(as_row(row, by)))
     elif not any(not row.is_nothing for row in by_day):

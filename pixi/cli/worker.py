@@ -32,8 +32,6 @@ _log = logging.getLogger("pixi.bot")
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the flags."""
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.epilog = EPILOG
     parser.add_argument(
         "--concurrency",
         metavar="N",
