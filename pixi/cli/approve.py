@@ -1,10 +1,10 @@
 """`pixi-persona approve`: shows what changed of an MCP server, command or tools, and asks for consent."""
 
 import argparse
-import sys
 from typing import TYPE_CHECKING
 
 from pixi.cli.exits import FAILED, FINE
+from pixi.cli.flags import agreed
 
 if TYPE_CHECKING:
     from pixi.core.errors import Reporter
@@ -71,7 +71,7 @@ async def _approve(name: str, where: "Where", lock: "LockFile", say: "Reporter",
         return True
     if approved.mark != where.mark:
         _show_command(name, approved, where, say)
-        if not (sure or _asked("Run it from now on?")):
+        if not (sure or agreed("Run it from now on?")):
             say(f"{name}: left as it was.")
             return False
         await lock.approve(name, where)
@@ -80,7 +80,7 @@ async def _approve(name: str, where: "Where", lock: "LockFile", say: "Reporter",
         say(f"{name}: its tool {visible(tool.name)} is described otherwise.")
         for line in told_changes(tool, approved):
             say(line)
-    if changed and not (sure or _asked("Use it so from now on?")):
+    if changed and not (sure or agreed("Use it so from now on?")):
         say(f"{name}: left as it was.")
         return False
     await lock.approve(name, where, changed)
@@ -95,13 +95,3 @@ def _show_command(name: str, approved: "ApprovedServer", where: "Where", say: "R
     say(f"{name}: it is another one than was approved.")
     say(f"  approved  {visible(approved.shown)}")
     say(f"  now       {where.shown}")
-
-
-def _asked(question: str) -> bool:
-    """Return whether somebody at the terminal said yes. Where nobody sits, the flag is wanted."""
-    from pixi.core.errors import ConfigError
-
-    if sys.stdin is None or not sys.stdin.isatty():
-        raise ConfigError("Nobody can be asked here: add --yes, once you have read it.")
-    print(f"{question} [y/N] ", end="", flush=True)
-    return sys.stdin.readline().strip().casefold() in ("y", "yes")

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from pixi.cli.flags import number_to
 from pixi.core.untrusted import escaped_line, json_line
 
 if TYPE_CHECKING:
@@ -20,15 +21,13 @@ _LONGEST_ARGUMENTS = 120  # characters in the table; --json has them all
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the flags."""
     parser.add_argument(
-        "--limit", metavar="N", type=_count, default=50, help="how many of the latest (default: 50)"
+        "--limit",
+        metavar="N",
+        type=number_to(1_000_000),
+        default=50,
+        help="the latest N (default: 50)",
     )
     parser.add_argument("--json", action="store_true", help="one JSON object a line")
-
-
-def _count(text: str) -> int:
-    if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= 1_000_000:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number from 1 to 1000000")
-    return int(text)
 
 
 async def work(settings: "Settings", arguments: argparse.Namespace) -> int:

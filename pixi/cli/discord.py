@@ -3,11 +3,12 @@
 import argparse
 import logging
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pixi.cli.exits import FINE
+from pixi.cli.flags import add_json_logs, add_model_flags, model_overrides
 from pixi.core.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -42,18 +43,7 @@ _log = logging.getLogger("pixi.bot")
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the flags."""
-    parser.add_argument(
-        "--persona", metavar="NAME-or-FILE", help="the persona that answers unless a channel chose another"
-    )
-    parser.add_argument(
-        "--model",
-        metavar="NAME",
-        help="`local` (the bundled one), a .gguf file, a model at the base URL or on this machine",
-    )
-    parser.add_argument("--base-url", metavar="URL", help="the address of an OpenAI-compatible server")
-    parser.add_argument(
-        "--addon", metavar="FILE", action="append", default=[], help="a file with more commands and tools"
-    )
+    add_model_flags(parser, "the persona that answers unless a channel chose another")
     parser.add_argument(
         "--shards", metavar="FIRST-LAST/ALL", help="run these shards only, e.g. 0-3/8 (default: all)"
     )
@@ -62,9 +52,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="try the bot without a token, on a Discord in this program; you type what people write",
     )
-    parser.add_argument(
-        "--json-logs", action="store_true", help="log JSON on a terminal too; elsewhere it is JSON anyway"
-    )
+    add_json_logs(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -77,12 +65,7 @@ def run(arguments: argparse.Namespace) -> int:
             there = at_terminal() or settings.model_is_set
             raise ConfigError(NO_TOKEN, *([] if there else [NO_MODEL]))
 
-    overrides: dict[str, object] = {
-        "model.name": arguments.model,
-        "model.base_url": arguments.base_url,
-        "persona.default": arguments.persona,
-    }
-    settings, read, as_json = settings_and_log(arguments, overrides, check, asks=True)
+    settings, read, as_json = settings_and_log(arguments, model_overrides(arguments), check, asks=True)
     addons = [Path(file) for file in arguments.addon]
     if arguments.rehearse:
         from pixi.cli.chat import login
@@ -139,7 +122,7 @@ def _shards(text: str | None) -> "Shards | None":
 
 def settings_and_log(
     arguments: argparse.Namespace,
-    overrides: dict[str, object],
+    overrides: Mapping[str, object],
     check: Callable[["Settings"], None],
     *,
     asks: bool = False,
@@ -178,7 +161,7 @@ def settings_and_log(
     settings = load(arguments.config, overrides=overrides) if asks else read()
     check(settings)
     if asks:
-        overrides |= chosen_model(settings, asks=at_terminal())
+        overrides = {**overrides, **chosen_model(settings, asks=at_terminal())}
         settings = read()
     as_json = arguments.json_logs or not sys.stderr.isatty()
     mask = set_up(sys.stderr, as_json=as_json, debug=arguments.debug)

@@ -5,6 +5,7 @@ import getpass
 from typing import TYPE_CHECKING
 
 from pixi.cli.exits import FINE
+from pixi.cli.flags import number_to
 
 if TYPE_CHECKING:
     from pixi.companion.data import SpotDraft, Status
@@ -36,7 +37,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     listing.add_argument(
         "--limit",
         metavar="N",
-        type=_count,
+        type=number_to(1_000_000),
         help=f"how many of the oldest (default: {_LISTED}; with --all: all)",
     )
     approve = actions.add_parser("approve", help="turn a draft into a spot", allow_abbrev=False)
@@ -47,12 +48,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--reason", metavar="TEXT", default="", help="the reason, for the person who submitted it"
     )
     parser.set_defaults(all=False, limit=None)
-
-
-def _count(text: str) -> int:
-    if not text.isascii() or not text.isdigit() or not 1 <= int(text[:8]) <= 1_000_000:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number from 1 to 1000000")
-    return int(text)
 
 
 async def work(settings: "Settings", arguments: argparse.Namespace) -> int:

@@ -4,6 +4,7 @@ import argparse
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from pixi.cli.flags import number_to
 from pixi.core.untrusted import json_line, printable_line
 
 if TYPE_CHECKING:
@@ -13,7 +14,6 @@ if TYPE_CHECKING:
 
 HELP = "search a database, as a model would"
 
-_MOST = 100
 
 EMBEDDING_SECONDS = 20.0
 """Longest wait for vectors of what was read, where an embedding model is set."""
@@ -27,7 +27,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("database", metavar="DATABASE", help="a name from `pixi-persona databases`")
     parser.add_argument("query", metavar="QUERY", nargs="+", help="a few words, in the documents' language")
-    parser.add_argument("--limit", metavar="N", type=_count, help="how many entries (default: 8)")
+    parser.add_argument("--limit", metavar="N", type=number_to(100), help="how many entries (default: 8)")
     parser.add_argument("--json", action="store_true", help="print exactly what the model gets, on one line")
 
 
@@ -114,13 +114,3 @@ def place_of(source: "Source", *, path: str = "") -> str:
         file += f":{source.line}"
     parts: Sequence[str] = [part for part in (source.section, file) if part]
     return display_line(" · ".join(parts))
-
-
-def _count(word: str) -> int:
-    try:
-        number = int(word)
-    except ValueError:
-        number = 0
-    if not 1 <= number <= _MOST:
-        raise argparse.ArgumentTypeError(f"{word!r} is no number of entries; it goes from 1 to {_MOST}")
-    return number

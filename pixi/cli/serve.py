@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from pixi.cli.discord import settings_and_log, told_once
 from pixi.cli.exits import FINE
+from pixi.cli.flags import add_json_logs, add_model_flags, model_overrides
 from pixi.core.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -53,19 +54,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--host", metavar="HOST", help="where to listen (default: 127.0.0.1)")
     parser.add_argument("--port", metavar="PORT", type=int, help="the port (default: 8642; 0: any free one)")
     parser.add_argument("--only", choices=["http", "discord"], help="leave the other one out")
-    parser.add_argument("--persona", metavar="NAME-or-FILE", help="who answers where nobody is named")
-    parser.add_argument(
-        "--model",
-        metavar="NAME",
-        help="`local` (the bundled one), a .gguf file, a model at the base URL or on this machine",
-    )
-    parser.add_argument("--base-url", metavar="URL", help="the address of an OpenAI-compatible server")
-    parser.add_argument(
-        "--addon", metavar="FILE", action="append", default=[], help="a file with more commands and tools"
-    )
-    parser.add_argument(
-        "--json-logs", action="store_true", help="log JSON on a terminal too; elsewhere it is JSON anyway"
-    )
+    add_model_flags(parser, "who answers where nobody is named")
+    add_json_logs(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -76,13 +66,7 @@ def run(arguments: argparse.Namespace) -> int:
         if arguments.only == "discord" and settings.discord.token is None:
             raise ConfigError(_NO_TOKEN)
 
-    overrides: dict[str, object] = {
-        "model.name": arguments.model,
-        "model.base_url": arguments.base_url,
-        "persona.default": arguments.persona,
-        "http.host": arguments.host,
-        "http.port": arguments.port,
-    }
+    overrides = {**model_overrides(arguments), "http.host": arguments.host, "http.port": arguments.port}
     settings, read, as_json = settings_and_log(arguments, overrides, check, asks=True)
     addons = [Path(file) for file in arguments.addon]
     return run_logged(_stay(settings, read, addons, arguments.only), _log, as_json=as_json)

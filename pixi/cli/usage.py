@@ -5,6 +5,7 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from pixi.cli.flags import number_to
 from pixi.core.spending import (
     Part,
     UsageEntry,
@@ -192,16 +193,10 @@ PARTS: tuple[Part, ...] = ("day", "person", "channel", "guild", "model")
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the flags."""
     parser.add_argument(
-        "--days", metavar="N", type=_count, default=30, help="how many, with today (default: 30)"
+        "--days", metavar="N", type=number_to(3_660), default=30, help="how many, with today (default: 30)"
     )
     parser.add_argument("--by", choices=PARTS, default="day", help="what to add up by (default: day)")
     parser.add_argument("--json", action="store_true", help="one JSON object a line")
-
-
-def _count(text: str) -> int:
-    if not text.isascii() or not text.isdigit() or not 1 <= int(text[:9]) <= 3_660:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number from 1 to 3660")
-    return int(text)
 
 
 async def work(settings: "Settings", arguments: argparse.Namespace) -> int:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from pixi.cli.discord import told_once
 from pixi.cli.exits import FINE
+from pixi.cli.flags import add_json_logs, add_model_flags, model_overrides, number_to
 from pixi.cli.gateway import run_part
 
 if TYPE_CHECKING:
@@ -35,36 +36,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--concurrency",
         metavar="N",
-        type=_count,
+        type=number_to(1_000),
         default=_CONCURRENCY,
         help=f"how many conversations it answers at a time (default: {_CONCURRENCY})",
     )
-    parser.add_argument(
-        "--persona", metavar="NAME-or-FILE", help="the persona that answers unless a channel chose another"
-    )
-    parser.add_argument("--model", metavar="NAME", help="a model at the base URL, or on this machine")
-    parser.add_argument("--base-url", metavar="URL", help="the address of an OpenAI-compatible server")
-    parser.add_argument(
-        "--addon", metavar="FILE", action="append", default=[], help="a file with more commands and tools"
-    )
-    parser.add_argument(
-        "--json-logs", action="store_true", help="log JSON on a terminal too; elsewhere it is JSON anyway"
-    )
-
-
-def _count(text: str) -> int:
-    if not text.isdecimal() or not 1 <= int(text) <= 1_000:
-        raise argparse.ArgumentTypeError("write a number from 1 to 1000")
-    return int(text)
+    add_model_flags(parser, "the persona that answers unless a channel chose another")
+    add_json_logs(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Work until a signal ends it, which is a good end."""
-    overrides: dict[str, object] = {
-        "model.name": arguments.model,
-        "model.base_url": arguments.base_url,
-        "persona.default": arguments.persona,
-    }
 
     async def stay(settings: "Settings", read: Callable[[], "Settings"], token: str) -> int:
         from pixi.app import open_service
@@ -89,4 +70,4 @@ def run(arguments: argparse.Namespace) -> int:
                     await worker.run(concurrency=arguments.concurrency)
         return FINE
 
-    return run_part(arguments, overrides, stay, needs_model=True)
+    return run_part(arguments, model_overrides(arguments), stay, needs_model=True)

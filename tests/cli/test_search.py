@@ -110,8 +110,8 @@ def test_on_a_terminal_the_words_are_bold(
     [
         (("search", "pancaks", "x"), "there is no database `pancaks` in "),
         (("search", "pancakes"), "arguments are required: QUERY"),
-        (("search", "pancakes", "x", "--limit", "0"), "it goes from 1 to 100"),
-        (("search", "pancakes", "x", "--limit", "many"), "it goes from 1 to 100"),
+        (("search", "pancakes", "x", "--limit", "0"), "is no number from 1 to 100"),
+        (("search", "pancakes", "x", "--limit", "many"), "is no number from 1 to 100"),
     ],
 )
 def test_usage_errors(program: Program, words: tuple[str, ...], told: str) -> None:
