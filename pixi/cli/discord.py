@@ -3,7 +3,8 @@
 import argparse
 import logging
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ from pixi.cli.flags import add_json_logs, add_model_flags, model_overrides
 from pixi.core.errors import ConfigError
 
 if TYPE_CHECKING:
+    from pixi.app.service import BotService
     from pixi.channels.discord.gateway.client import Shards
     from pixi.core.masking import SecretRedactor
     from pixi.settings import Settings
@@ -66,58 +68,60 @@ def run(arguments: argparse.Namespace) -> int:
             raise ConfigError(NO_TOKEN, *([] if there else [NO_MODEL]))
 
     settings, read, as_json = settings_and_log(arguments, model_overrides(arguments), check, asks=True)
-    addons = [Path(file) for file in arguments.addon]
     if arguments.rehearse:
         from pixi.cli.chat import login
         from pixi.cli.rehearsing import rehearse
 
         for name in ("", "pixi"):
             logging.getLogger(name).setLevel(logging.WARNING)  # what happens is seen in the chat
-        return run_async(rehearse(settings, addons, login()))
-    token = settings.discord.token
-    assert token is not None
-    return run_logged(_stay(settings, read, token.reveal(), addons, arguments.shards), _log, as_json=as_json)
+        return run_async(rehearse(settings, [Path(file) for file in arguments.addon], login()))
+    return run_logged(_stay(settings, read, arguments), _log, as_json=as_json)
 
 
-async def _stay(
-    settings: "Settings",
-    read: Callable[[], "Settings"],
-    token: str,
-    addons: Sequence[Path],
-    shards: str | None,
-) -> int:
+async def _stay(settings: "Settings", read: Callable[[], "Settings"], arguments: argparse.Namespace) -> int:
+    from pixi.channels.discord.gateway.client import Shards
+
+    shards = Shards.parse(arguments.shards) if arguments.shards else None
+    async with running_service(settings, read, arguments.addon) as service:
+        await stay_on_discord(service, shards)
+    return FINE
+
+
+@asynccontextmanager
+async def running_service(
+    settings: "Settings", read: Callable[[], "Settings"], addons: Sequence[str]
+) -> AsyncGenerator["BotService", None]:
+    """Open the bot for a subcommand that serves: it goes by changed files, and is watched from outside."""
     from pixi.app import open_service
     from pixi.app.monitoring import monitoring_port
     from pixi.app.reload import reloading
     from pixi.cli.logs import vitals_on_signal
 
-    chosen = _shards(shards)
+    paths = [Path(file) for file in addons]
     async with (
-        open_service(settings, addons=addons, progress=told_once(), report=_log.warning) as service,
+        open_service(settings, addons=paths, progress=told_once(), report=_log.warning) as service,
         reloading(service, read),
         monitoring_port(service),
     ):
-        from pixi.channels.discord.bot import Bot
-
-        bot = Bot(
-            service,
-            token=token,
-            api_url=settings.discord.api_url,
-            shards=chosen,
-            tell=lambda line: _log.info("%s", line),
-            statuses=service.metrics.discord_statuses if service.metrics.begun else None,
-        )
         with vitals_on_signal(service):
-            await bot.run()
-    return FINE
+            yield service
 
 
-def _shards(text: str | None) -> "Shards | None":
-    if text is None:
-        return None
-    from pixi.channels.discord.gateway.client import Shards
+async def stay_on_discord(service: "BotService", shards: "Shards | None" = None) -> None:
+    """Run the bot until it is cancelled. `shards` None: all."""
+    from pixi.channels.discord.bot import Bot
 
-    return Shards.parse(text)
+    discord = service.settings.discord
+    assert discord.token is not None
+    bot = Bot(
+        service,
+        token=discord.token.reveal(),
+        api_url=discord.api_url,
+        shards=shards,
+        tell=lambda line: _log.info("%s", line),
+        statuses=service.metrics.discord_statuses,
+    )
+    await bot.run()
 
 
 def settings_and_log(

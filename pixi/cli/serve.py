@@ -3,12 +3,11 @@
 import argparse
 import logging
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import AsyncExitStack
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pixi.cli.discord import settings_and_log, told_once
+from pixi.cli.discord import running_service, settings_and_log, stay_on_discord
 from pixi.cli.exits import FINE
 from pixi.cli.flags import add_json_logs, add_model_flags, model_overrides
 from pixi.core.errors import ConfigError
@@ -68,45 +67,20 @@ def run(arguments: argparse.Namespace) -> int:
 
     overrides = {**model_overrides(arguments), "http.host": arguments.host, "http.port": arguments.port}
     settings, read, as_json = settings_and_log(arguments, overrides, check, asks=True)
-    addons = [Path(file) for file in arguments.addon]
-    return run_logged(_stay(settings, read, addons, arguments.only), _log, as_json=as_json)
+    return run_logged(_stay(settings, read, arguments), _log, as_json=as_json)
 
 
-async def _stay(
-    settings: "Settings", read: Callable[[], "Settings"], addons: Sequence[Path], only: str | None
-) -> int:
+async def _stay(settings: "Settings", read: Callable[[], "Settings"], arguments: argparse.Namespace) -> int:
     import asyncio
 
-    from pixi.app import open_service
-    from pixi.app.monitoring import monitoring_port
-    from pixi.app.reload import reloading
-    from pixi.cli.logs import vitals_on_signal
-
-    async with (
-        open_service(settings, addons=addons, progress=told_once(), report=_log.warning) as service,
-        reloading(service, read),
-        monitoring_port(service),
-        AsyncExitStack() as stack,
-    ):
-        stack.enter_context(vitals_on_signal(service))
-        token = settings.discord.token
-        if only != "discord":
+    async with running_service(settings, read, arguments.addon) as service, AsyncExitStack() as stack:
+        if arguments.only != "discord":
             url, link = await serve_http(service, settings, stack)
             _log.info("serving at %s until Ctrl-C", url)
             if sys.stderr.isatty():  # the link lets its first user in: it must stand in no log
                 print(_PAGES.format(url=url, link=link), file=sys.stderr)
-        if only != "http" and token is not None:
-            from pixi.channels.discord.bot import Bot
-
-            bot = Bot(
-                service,
-                token=token.reveal(),
-                api_url=settings.discord.api_url,
-                shards=None,
-                tell=lambda line: _log.info("%s", line),
-                statuses=service.metrics.discord_statuses,
-            )
-            await bot.run()
+        if arguments.only != "http" and settings.discord.token is not None:
+            await stay_on_discord(service)
         else:
             await asyncio.Event().wait()  # until a signal
     return FINE

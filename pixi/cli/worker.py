@@ -3,10 +3,9 @@
 import argparse
 import logging
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pixi.cli.discord import told_once
+from pixi.cli.discord import running_service
 from pixi.cli.exits import FINE
 from pixi.cli.flags import add_json_logs, add_model_flags, model_overrides, number_to
 from pixi.cli.gateway import run_part
@@ -48,26 +47,18 @@ def run(arguments: argparse.Namespace) -> int:
     """Work until a signal ends it, which is a good end."""
 
     async def stay(settings: "Settings", read: Callable[[], "Settings"], token: str) -> int:
-        from pixi.app import open_service
         from pixi.app.cluster.queue import open_queue
         from pixi.app.cluster.state import ClusterGauges
         from pixi.app.cluster.worker import open_worker
-        from pixi.app.monitoring import monitoring_port
-        from pixi.app.reload import reloading
-        from pixi.cli.logs import vitals_on_signal
 
-        addons = [Path(file) for file in arguments.addon]
         async with (
-            open_service(settings, addons=addons, progress=told_once(), report=_log.warning) as service,
-            reloading(service, read),
-            monitoring_port(service),
+            running_service(settings, read, arguments.addon) as service,
             open_queue(settings.store.url) as queue,
+            open_worker(service, queue, token=token, tell=_log.info) as worker,
         ):
             service.metrics.shared = ClusterGauges(queue).gauges
-            with vitals_on_signal(service):
-                async with open_worker(service, queue, token=token, tell=_log.info) as worker:
-                    _log.info("answering up to %d conversations at a time", arguments.concurrency)
-                    await worker.run(concurrency=arguments.concurrency)
+            _log.info("answering up to %d conversations at a time", arguments.concurrency)
+            await worker.run(concurrency=arguments.concurrency)
         return FINE
 
     return run_part(arguments, model_overrides(arguments), stay, needs_model=True)
