@@ -103,11 +103,11 @@ def _print(database: "DirectoryDatabase", query: str, found: "Found") -> None:
         console.print(Padding(snippet, (0, 0, 0, width + 2), expand=False))
 
 
-def place_of(source: "Source", *, path: str = "") -> str:
+def place_of(source: "Source") -> str:
     """Return the place as people read it: the section, the file, and the line or the page."""
     from pixi.core.untrusted import display_line
 
-    file = path or source.path
+    file = source.path
     if source.page:
         file += f", page {source.page}"
     elif source.line:
