@@ -32,16 +32,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 async def work(settings: "Settings", arguments: argparse.Namespace) -> int:
     """Print the list, oldest first."""
-    from pixi.cli.console import Printer
-    from pixi.store.opening import open_existing
+    from pixi.cli.store_access import existing_store
 
-    store = await open_existing(settings.store.url, Printer(settings).complain)
-    records: Sequence[AuditRecord] = ()
-    if store is not None:
-        try:
-            records = await store.audit(arguments.limit)
-        finally:
-            await store.close()
+    async with existing_store(settings) as store:
+        records = () if store is None else await store.audit(arguments.limit)
     if arguments.json:
         for record in records:
             print(json_line(_as_json(record)))

@@ -3,7 +3,7 @@
 import argparse
 import secrets
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -175,16 +175,10 @@ async def _add(settings: "Settings", arguments: argparse.Namespace) -> int:
 
 
 async def _list(settings: "Settings", *, as_json: bool) -> int:
-    from pixi.cli.console import Printer
-    from pixi.store.opening import open_existing
+    from pixi.cli.store_access import existing_store
 
-    store = await open_existing(settings.store.url, Printer(settings).complain)
-    keys: Sequence[ApiKey] = ()
-    if store is not None:
-        try:
-            keys = await store.keys()
-        finally:
-            await store.close()
+    async with existing_store(settings) as store:
+        keys = () if store is None else await store.keys()
     if as_json:
         for key in keys:
             print(json_line(_as_json(key)))
@@ -199,18 +193,15 @@ async def _list(settings: "Settings", *, as_json: bool) -> int:
 
 async def _revoke(settings: "Settings", name: str) -> int:
     from pixi.cli.console import Printer
+    from pixi.cli.store_access import existing_store
     from pixi.core.untrusted import escaped_line
-    from pixi.store.opening import open_existing
 
     printer = Printer(settings)
     revoked, names = False, list[str]()
-    store = await open_existing(settings.store.url, printer.complain)
-    if store is not None:
-        try:
+    async with existing_store(settings) as store:
+        if store is not None:
             revoked = await store.revoke_key(name, time.time())
             names = [key.name for key in await store.keys() if key.revoked is None]
-        finally:
-            await store.close()
     if not revoked:
         mend = f"name one of {', '.join(names)}" if names else "there is none"
         printer.complain(f"No key in use is called {escaped_line(name)[:60]!r}: {mend}.")

@@ -201,22 +201,18 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 async def work(settings: "Settings", arguments: argparse.Namespace) -> int:
     """Print what was used in the last days."""
-    from pixi.cli.console import Printer
-    from pixi.store.opening import open_existing
+    from pixi.cli.store_access import existing_store
 
     days, by, today = arguments.days, arguments.by, day_of(time.time())
     first = today - days + 1
     by_day: Sequence[UsageEntry] = ()
     rows: Sequence[UsageEntry] = ()
     month = UsageEntry()
-    store = await open_existing(settings.store.url, Printer(settings).complain)
-    if store is not None:
-        try:
+    async with existing_store(settings) as store:
+        if store is not None:
             by_day = await store.usage(first, today, "day")
             rows = by_day if by == "day" else await store.usage(first, today, by)
             (month,) = await store.usage(first_of_month(today), today)
-        finally:
-            await store.close()
     if arguments.json:
         for row in rows:
             print(json_line(as_row(row, by)))
