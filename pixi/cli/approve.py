@@ -1,11 +1,10 @@
 """`pixi-persona approve`: shows what changed of an MCP server, command or tools, and asks for consent."""
 
 import argparse
-import sys
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from pixi.cli.exits import FAILED, FINE
+from pixi.cli.flags import agreed
 
 if TYPE_CHECKING:
     from pixi.core.errors import Reporter
@@ -27,31 +26,21 @@ examples:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.epilog = EPILOG
     parser.add_argument(
         "names", metavar="NAME", nargs="*", help="the NAME of [mcp.NAME] (default: each server that waits)"
     )
     parser.add_argument("--yes", action="store_true", help="approve without asking")
 
 
-def run(arguments: argparse.Namespace) -> int:
+async def work(settings: "Settings", arguments: argparse.Namespace) -> int:
     """Show what waits, one server after the other; 1 if something was not approved."""
-    from pixi.cli.running import run_async
-    from pixi.settings import load
-
-    settings = load(arguments.config)
-    return run_async(_approve_all(settings, arguments.names, sure=arguments.yes))
-
-
-async def _approve_all(settings: "Settings", names: Sequence[str], *, sure: bool) -> int:
     from pixi.app.mcp_integration import lock_of, places, require_sdk
     from pixi.cli.console import Printer
     from pixi.core.errors import ConfigError, PixiError
     from pixi.settings.check import nearest
 
     wheres, printer = places(settings), Printer(settings)
-    for name in names:
+    for name in arguments.names:
         if name not in wheres:
             raise ConfigError(f"there is no [mcp.{name}] in the settings{nearest(name, wheres)}")
     if not wheres:
@@ -59,9 +48,10 @@ async def _approve_all(settings: "Settings", names: Sequence[str], *, sure: bool
         return FINE
     require_sdk()
     fine = True
-    for name in names or wheres:
+    for name in arguments.names or wheres:
         try:
-            fine = await _approve(name, wheres[name], lock_of(settings), printer.say, sure=sure) and fine
+            lock = lock_of(settings)
+            fine = await _approve(name, wheres[name], lock, printer.say, sure=arguments.yes) and fine
         except ConfigError:
             raise
         except PixiError as error:
@@ -81,7 +71,7 @@ async def _approve(name: str, where: "Where", lock: "LockFile", say: "Reporter",
         return True
     if approved.mark != where.mark:
         _show_command(name, approved, where, say)
-        if not (sure or _asked("Run it from now on?")):
+        if not (sure or agreed("Run it from now on?")):
             say(f"{name}: left as it was.")
             return False
         await lock.approve(name, where)
@@ -90,7 +80,7 @@ async def _approve(name: str, where: "Where", lock: "LockFile", say: "Reporter",
         say(f"{name}: its tool {visible(tool.name)} is described otherwise.")
         for line in told_changes(tool, approved):
             say(line)
-    if changed and not (sure or _asked("Use it so from now on?")):
+    if changed and not (sure or agreed("Use it so from now on?")):
         say(f"{name}: left as it was.")
         return False
     await lock.approve(name, where, changed)
@@ -105,13 +95,3 @@ def _show_command(name: str, approved: "ApprovedServer", where: "Where", say: "R
     say(f"{name}: it is another one than was approved.")
     say(f"  approved  {visible(approved.shown)}")
     say(f"  now       {where.shown}")
-
-
-def _asked(question: str) -> bool:
-    """Return whether somebody at the terminal said yes. Where nobody sits, the flag is wanted."""
-    from pixi.core.errors import ConfigError
-
-    if sys.stdin is None or not sys.stdin.isatty():
-        raise ConfigError("Nobody can be asked here: add --yes, once you have read it.")
-    print(f"{question} [y/N] ", end="", flush=True)
-    return sys.stdin.readline().strip().casefold() in ("y", "yes")

@@ -5,9 +5,11 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from pixi.cli.flags import number_to
 from pixi.core.untrusted import escaped_line, json_line
 
 if TYPE_CHECKING:
+    from pixi.settings import Settings
     from pixi.store.kept import AuditRecord
 
 HELP = "list what tools changed: when, for whom, who agreed, and the result"
@@ -19,38 +21,22 @@ _LONGEST_ARGUMENTS = 120  # characters in the table; --json has them all
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the flags."""
     parser.add_argument(
-        "--limit", metavar="N", type=_count, default=50, help="how many of the latest (default: 50)"
+        "--limit",
+        metavar="N",
+        type=number_to(1_000_000),
+        default=50,
+        help="the latest N (default: 50)",
     )
     parser.add_argument("--json", action="store_true", help="one JSON object a line")
 
 
-def _count(text: str) -> int:
-    if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= 1_000_000:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number from 1 to 1000000")
-    return int(text)
-
-
-def run(arguments: argparse.Namespace) -> int:
+async def work(settings: "Settings", arguments: argparse.Namespace) -> int:
     """Print the list, oldest first."""
-    from pixi.cli.running import run_async
-    from pixi.settings import load
+    from pixi.cli.store_access import existing_store
 
-    settings = load(arguments.config)
-    return run_async(_list(settings.store.url, arguments.limit, as_json=arguments.json))
-
-
-async def _list(url: str, limit: int, *, as_json: bool) -> int:
-    from pixi.cli.console import Printer
-    from pixi.store.opening import open_existing
-
-    store = await open_existing(url, Printer(url).complain)
-    records: Sequence[AuditRecord] = ()
-    if store is not None:
-        try:
-            records = await store.audit(limit)
-        finally:
-            await store.close()
-    if as_json:
+    async with existing_store(settings) as store:
+        records = () if store is None else await store.audit(arguments.limit)
+    if arguments.json:
         for record in records:
             print(json_line(_as_json(record)))
     elif records:

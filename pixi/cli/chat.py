@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pixi.cli.exits import FAILED, FINE
+from pixi.cli.flags import add_model_flags, model_overrides
 from pixi.core.errors import Reporter
 
 if TYPE_CHECKING:
@@ -49,23 +50,8 @@ _NO_MODEL = "no model is set, so the tiny included one answers: `pixi-persona do
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the flags."""
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.epilog = EPILOG
-    parser.add_argument(
-        "--persona",
-        metavar="NAME-or-FILE",
-        help="the persona that answers: one of `pixi-persona personas`, or a file",
-    )
-    parser.add_argument(
-        "--model",
-        metavar="NAME",
-        help="`local` (the bundled one), a .gguf file, a model at the base URL or on this machine",
-    )
-    parser.add_argument("--base-url", metavar="URL", help="the address of an OpenAI-compatible server")
+    add_model_flags(parser, "the persona that answers: one of `pixi-persona personas`, or a file")
     parser.add_argument("--user", metavar="NAME", help="your name, for the persona (default: your login)")
-    parser.add_argument(
-        "--addon", metavar="FILE", action="append", default=[], help="a file with more commands and tools"
-    )
     parser.add_argument("--notes", action="store_true", help="show private notes, and reactions")
     parser.add_argument("--json", action="store_true", help="print each event as one JSON object a line")
     parser.add_argument(
@@ -77,13 +63,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Talk until the input ends or the person leaves."""
     from pixi.cli.choosing_model import at_terminal
 
-    chosen = ChatChoice(
-        {
-            "model.name": arguments.model,
-            "model.base_url": arguments.base_url,
-            "persona.default": arguments.persona,
-        }
-    )
+    chosen = ChatChoice(model_overrides(arguments))
     if at_terminal() and not arguments.json:
         return _live(arguments, chosen)
     return _piped(arguments, chosen)

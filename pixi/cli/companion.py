@@ -26,8 +26,6 @@ examples:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the subcommand and its argument."""
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.epilog = EPILOG
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     load = actions.add_parser("load", help="load spots and tricks", allow_abbrev=False)
     load.add_argument(
@@ -35,24 +33,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def run(arguments: argparse.Namespace) -> int:
+async def work(settings: "Settings", arguments: argparse.Namespace) -> int:
     """Load it."""
-    from pixi.cli.running import run_async
-    from pixi.settings import load
-
-    settings = load(arguments.config)
-    return run_async(_load(settings, arguments.file))
-
-
-async def _load(settings: "Settings", file: str) -> int:
     from pixi.cli.console import spinner
     from pixi.companion.addon import read_file, sample
     from pixi.core.spending import how_many
     from pixi.core.untrusted import escaped_line
 
     with spinner() as progress:
-        progress(f"reading {escaped_line(file)}")
-        loaded = sample() if file == "sample" else read_file(Path(file))
+        progress(f"reading {escaped_line(arguments.file)}")
+        loaded = sample() if arguments.file == "sample" else read_file(Path(arguments.file))
         found = f"{how_many(len(loaded.spots), 'spot')} and {how_many(len(loaded.tricks), 'trick')}"
         progress(f"keeping {found}")
         async with companion_tables(settings) as tables:

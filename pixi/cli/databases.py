@@ -36,16 +36,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def run(arguments: argparse.Namespace) -> int:
+async def work(settings: "Settings", arguments: argparse.Namespace) -> int:
     """Print the list. 0, or with `--check` 1 where anything is amiss."""
-    from pixi.cli.running import run_async
-    from pixi.settings import load
-
-    settings = load(arguments.config)
-    return run_async(_list(settings, as_json=arguments.json, check=arguments.check))
-
-
-async def _list(settings: "Settings", *, as_json: bool, check: bool) -> int:
     from pixi.app.databases import database_refs, folders_of, inspect_all
     from pixi.cli.console import spinner
     from pixi.core.untrusted import display_path
@@ -53,7 +45,7 @@ async def _list(settings: "Settings", *, as_json: bool, check: bool) -> int:
     ref = database_refs(settings)
     with spinner() as progress:
         found = [each async for each in inspect_all(ref, progress)]
-    if as_json:
+    if arguments.json:
         for each in found:
             print(json_line(each.to_json()))
     elif found:
@@ -62,7 +54,7 @@ async def _list(settings: "Settings", *, as_json: bool, check: bool) -> int:
         own = display_path(folders_of(settings)[0])
         print(f"There are none. Make a folder in {own}, with documents in it: it is a database.")
     amiss = any(each.trouble or each.faults for each in found)
-    return FAILED if check and amiss else FINE
+    return FAILED if arguments.check and amiss else FINE
 
 
 def _print_table(found: "Sequence[DatabaseState]") -> None:

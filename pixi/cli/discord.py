@@ -3,14 +3,17 @@
 import argparse
 import logging
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pixi.cli.exits import FINE
+from pixi.cli.flags import add_json_logs, add_model_flags, model_overrides
 from pixi.core.errors import ConfigError
 
 if TYPE_CHECKING:
+    from pixi.app.service import BotService
     from pixi.channels.discord.gateway.client import Shards
     from pixi.core.masking import SecretRedactor
     from pixi.settings import Settings
@@ -42,20 +45,7 @@ _log = logging.getLogger("pixi.bot")
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the flags."""
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.epilog = EPILOG
-    parser.add_argument(
-        "--persona", metavar="NAME-or-FILE", help="the persona that answers unless a channel chose another"
-    )
-    parser.add_argument(
-        "--model",
-        metavar="NAME",
-        help="`local` (the bundled one), a .gguf file, a model at the base URL or on this machine",
-    )
-    parser.add_argument("--base-url", metavar="URL", help="the address of an OpenAI-compatible server")
-    parser.add_argument(
-        "--addon", metavar="FILE", action="append", default=[], help="a file with more commands and tools"
-    )
+    add_model_flags(parser, "the persona that answers unless a channel chose another")
     parser.add_argument(
         "--shards", metavar="FIRST-LAST/ALL", help="run these shards only, e.g. 0-3/8 (default: all)"
     )
@@ -64,9 +54,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="try the bot without a token, on a Discord in this program; you type what people write",
     )
-    parser.add_argument(
-        "--json-logs", action="store_true", help="log JSON on a terminal too; elsewhere it is JSON anyway"
-    )
+    add_json_logs(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -79,71 +67,71 @@ def run(arguments: argparse.Namespace) -> int:
             there = at_terminal() or settings.model_is_set
             raise ConfigError(NO_TOKEN, *([] if there else [NO_MODEL]))
 
-    overrides: dict[str, object] = {
-        "model.name": arguments.model,
-        "model.base_url": arguments.base_url,
-        "persona.default": arguments.persona,
-    }
-    settings, read, as_json = settings_and_log(arguments, overrides, check, asks=True)
-    addons = [Path(file) for file in arguments.addon]
+    settings, read, as_json = settings_and_log(arguments, model_overrides(arguments), check, asks=True)
     if arguments.rehearse:
         from pixi.cli.chat import login
         from pixi.cli.rehearsing import rehearse
 
         for name in ("", "pixi"):
             logging.getLogger(name).setLevel(logging.WARNING)  # what happens is seen in the chat
-        return run_async(rehearse(settings, addons, login()))
-    token = settings.discord.token
-    assert token is not None
-    return run_logged(_stay(settings, read, token.reveal(), addons, arguments.shards), _log, as_json=as_json)
+        return run_async(rehearse(settings, [Path(file) for file in arguments.addon], login()))
+    return run_logged(_stay(settings, read, arguments), _log, as_json=as_json)
 
 
-async def _stay(
-    settings: "Settings",
-    read: Callable[[], "Settings"],
-    token: str,
-    addons: Sequence[Path],
-    shards: str | None,
-) -> int:
+async def _stay(settings: "Settings", read: Callable[[], "Settings"], arguments: argparse.Namespace) -> int:
+    from pixi.channels.discord.gateway.client import Shards
+
+    shards = Shards.parse(arguments.shards) if arguments.shards else None
+    async with running_service(settings, read, arguments.addon, "discord") as service:
+        await stay_on_discord(service, shards)
+    return FINE
+
+
+@asynccontextmanager
+async def running_service(
+    settings: "Settings", read: Callable[[], "Settings"], addons: Sequence[str], part: str
+) -> AsyncGenerator["BotService", None]:
+    """Open the bot for a subcommand that serves: it goes by changed files, and is watched from outside.
+
+    `part` is the subcommand's name, by which others see the process.
+    """
     from pixi.app import open_service
     from pixi.app.monitoring import monitoring_port
     from pixi.app.reload import reloading
     from pixi.cli.logs import vitals_on_signal
 
-    chosen = _shards(shards)
+    paths = [Path(file) for file in addons]
     async with (
-        open_service(
-            settings, part="discord", addons=addons, progress=told_once(), report=_log.warning
-        ) as service,
+        open_service(settings, part=part, addons=paths, progress=told_once(), report=_log.warning) as service,
         reloading(service, read),
         monitoring_port(service),
     ):
-        from pixi.channels.discord.bot import Bot
-
-        bot = Bot(
-            service,
-            token=token,
-            api_url=settings.discord.api_url,
-            shards=chosen,
-            tell=lambda line: _log.info("%s", line),
-            statuses=service.metrics.discord_statuses if service.metrics.begun else None,
-        )
         with vitals_on_signal(service):
-            await bot.run()
-    return FINE
+            yield service
 
 
-def _shards(text: str | None) -> "Shards | None":
-    if text is None:
-        return None
-    from pixi.channels.discord.gateway.client import Shards
+async def stay_on_discord(service: "BotService", shards: "Shards | None" = None) -> None:
+    """Run the bot until it is cancelled. `shards` None: all."""
+    from pixi.channels.discord.bot import Bot
 
-    return Shards.parse(text)
+    discord = service.settings.discord
+    assert discord.token is not None
+    bot = Bot(
+        service,
+        token=discord.token.reveal(),
+        api_url=discord.api_url,
+        shards=shards,
+        tell=lambda line: _log.info("%s", line),
+        statuses=service.metrics.discord_statuses if service.metrics.begun else None,
+        rates=service.engine.tools.rates,
+    )
+    service.engine.on_forget.append(lambda person, _: bot.forget(person) if person else None)
+    await bot.run()
 
 
 def settings_and_log(
     arguments: argparse.Namespace,
-    overrides: dict[str, object],
+    overrides: Mapping[str, object],
     check: Callable[["Settings"], None],
     *,
     asks: bool = False,
@@ -182,7 +170,7 @@ def settings_and_log(
     settings = load(arguments.config, overrides=overrides) if asks else read()
     check(settings)
     if asks:
-        overrides |= chosen_model(settings, asks=at_terminal())
+        overrides = {**overrides, **chosen_model(settings, asks=at_terminal())}
         settings = read()
     as_json = arguments.json_logs or not sys.stderr.isatty()
     mask = set_up(sys.stderr, as_json=as_json, debug=arguments.debug)

@@ -5,6 +5,7 @@ import getpass
 from typing import TYPE_CHECKING
 
 from pixi.cli.exits import FINE
+from pixi.cli.flags import number_to
 
 if TYPE_CHECKING:
     from pixi.companion.data import SpotDraft, Status
@@ -30,15 +31,13 @@ _LISTED = 50
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the subcommands and their arguments."""
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.epilog = EPILOG
     actions = parser.add_subparsers(dest="action", metavar="ACTION")
     listing = actions.add_parser("list", help="list drafts (the default)", allow_abbrev=False)
     listing.add_argument("--all", action="store_true", help="all of them, also those that were decided")
     listing.add_argument(
         "--limit",
         metavar="N",
-        type=_count,
+        type=number_to(1_000_000),
         help=f"how many of the oldest (default: {_LISTED}; with --all: all)",
     )
     approve = actions.add_parser("approve", help="turn a draft into a spot", allow_abbrev=False)
@@ -51,34 +50,19 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(all=False, limit=None)
 
 
-def _count(text: str) -> int:
-    if not text.isascii() or not text.isdigit() or not 1 <= int(text[:8]) <= 1_000_000:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number from 1 to 1000000")
-    return int(text)
-
-
-def run(arguments: argparse.Namespace) -> int:
-    """Do it."""
-    from pixi.cli.running import run_async
-    from pixi.settings import load
-
-    settings = load(arguments.config)
-    return run_async(_run(settings, arguments))
-
-
-async def _run(settings: "Settings", arguments: argparse.Namespace) -> int:
+async def work(settings: "Settings", arguments: argparse.Namespace) -> int:
+    """List drafts, or decide one."""
     from pixi.cli.companion import companion_tables
 
     async with companion_tables(settings) as tables:
         match arguments.action:
             case "approve":
-                drafts = [await tables.approve(arguments.draft, _me())]
+                draft = await tables.approve(arguments.draft, _me())
             case "reject":
-                drafts = [await tables.reject(arguments.draft, _me(), arguments.reason)]
+                draft = await tables.reject(arguments.draft, _me(), arguments.reason)
             case _:
                 return await _list(tables, every=arguments.all, limit=arguments.limit)
-    for draft in drafts:
-        print(_told(draft))
+    print(_told(draft))
     return FINE
 
 

@@ -1,10 +1,10 @@
 """`pixi-persona forget`: everything that is kept of a person goes, also while a bot runs."""
 
 import argparse
-import sys
 from typing import TYPE_CHECKING
 
 from pixi.cli.exits import FAILED, FINE
+from pixi.cli.flags import agreed
 
 if TYPE_CHECKING:
     from pixi.settings import Settings
@@ -25,33 +25,23 @@ examples:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.epilog = EPILOG
     parser.add_argument(
         "user", metavar="USER", help="the id of the author, or their name, if only one person has it"
     )
     parser.add_argument("--yes", action="store_true", help="do it without asking")
 
 
-def run(arguments: argparse.Namespace) -> int:
+async def work(settings: "Settings", arguments: argparse.Namespace) -> int:
     """Forget them, once somebody said yes."""
-    from pixi.cli.running import run_async
-    from pixi.settings import load
-
-    settings = load(arguments.config)
-    return run_async(_forget(settings, arguments.user, sure=arguments.yes))
-
-
-async def _forget(settings: "Settings", user: str, *, sure: bool) -> int:
     from pixi.app.retention import forget_beside
     from pixi.cli.console import Printer
     from pixi.cli.store_access import find_person, opened
     from pixi.core.spending import how_many
 
     async with opened(settings) as store:
-        person = await find_person(store, user)
+        person = await find_person(store, arguments.user)
         print(_told(person))
-        if not sure and not _asked():
+        if not arguments.yes and not agreed("Forget all of it, for good?"):
             print("Nothing was forgotten.")
             return FAILED
         changed = await store.forget(person.id)
@@ -75,13 +65,3 @@ def _told(person: "Known") -> str:
         f"{how_many(person.deeds, 'change')} by tools",
     ]
     return f"{escaped_line(person.id)}{f' ({names})' if names else ''}: {', '.join(parts)}"
-
-
-def _asked() -> bool:
-    """Return whether somebody at the terminal said yes. Where nobody sits, the flag is wanted."""
-    from pixi.core.errors import ConfigError
-
-    if sys.stdin is None or not sys.stdin.isatty():
-        raise ConfigError("Nobody can be asked here: add --yes.")
-    print("Forget all of it, for good? [y/N] ", end="", flush=True)
-    return sys.stdin.readline().strip().casefold() in ("y", "yes")

@@ -53,7 +53,12 @@ SUBCOMMANDS = (
 
 
 class Subcommand(Protocol):
-    """Interface of a subcommand's module. It imports what is heavy inside `run`."""
+    """Interface of a subcommand's module, which imports what is heavy inside its functions.
+
+    EPILOG: examples, below the flags in its help; it may be missing.
+    run: does it, and returns the exit code. A subcommand that needs settings may have the coroutine function
+        `work(settings, arguments)` in its place.
+    """
 
     HELP: str
 
@@ -160,11 +165,19 @@ def _dispatch(words: Sequence[str], arguments: argparse.Namespace, mask: SecretR
             parser.error(_unknown(name))
         subcommand = load(name)
         own = _Parser(prog=f"{PROGRAM} {name}", description=subcommand.HELP, allow_abbrev=False)
+        own.epilog = getattr(subcommand, "EPILOG", None)
+        if own.epilog:
+            own.formatter_class = argparse.RawDescriptionHelpFormatter
         subcommand.configure(own)
         _add_common(own, default=argparse.SUPPRESS)
         own.parse_args(rest, namespace=arguments)
         if arguments.debug:  # then the log is shown
             _teach(mask, arguments)
+        if work := getattr(subcommand, "work", None):
+            from pixi.cli.running import run_async
+            from pixi.settings import load as load_settings
+
+            return run_async(work(load_settings(arguments.config), arguments))
         return subcommand.run(arguments)
     except SystemExit as done:  # how argparse says that it has answered: help, version, a usage error
         return done.code if isinstance(done.code, int) else FINE

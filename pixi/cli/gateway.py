@@ -2,13 +2,14 @@
 
 import argparse
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from hashlib import sha256
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from pixi.cli.discord import NO_TOKEN, settings_and_log
 from pixi.cli.exits import FINE
+from pixi.cli.flags import add_json_logs
 from pixi.core.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -42,17 +43,13 @@ Stay = Callable[["Settings", Callable[[], "Settings"], str], Coroutine[None, Non
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the flags."""
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.epilog = EPILOG
     parser.add_argument(
         "--persona", metavar="NAME-or-FILE", help="the persona that answers unless a channel chose another"
     )
     parser.add_argument(
         "--shards", metavar="FIRST-LAST/ALL", help="run these shards only, e.g. 0-3/16 (default: all)"
     )
-    parser.add_argument(
-        "--json-logs", action="store_true", help="log JSON on a terminal too; elsewhere it is JSON anyway"
-    )
+    add_json_logs(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -65,7 +62,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def run_part(
-    arguments: argparse.Namespace, overrides: dict[str, object], stay: Stay, *, needs_model: bool = False
+    arguments: argparse.Namespace, overrides: Mapping[str, object], stay: Stay, *, needs_model: bool = False
 ) -> int:
     """Run a part of a bot until a signal ends it, which is a good end.
 

@@ -3,7 +3,7 @@
 import argparse
 import secrets
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -40,8 +40,6 @@ examples:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the subcommands and their arguments."""
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.epilog = EPILOG
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     add = actions.add_parser("add", help="make a key, and show it once", allow_abbrev=False)
     add.add_argument("name", metavar="NAME", type=_name, help="small letters, digits, - and _")
@@ -68,18 +66,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
     revoke.add_argument("name", metavar="NAME", help="of the key")
 
 
-def run(arguments: argparse.Namespace) -> int:
-    """Do what was asked for."""
-    from pixi.cli.running import run_async
-    from pixi.settings import load
-
-    settings = load(arguments.config)
-    if arguments.action == "add":
-        _check_kind(arguments)
-        return run_async(_add(settings, arguments))
-    if arguments.action == "revoke":
-        return run_async(_revoke(settings, arguments.name))
-    return run_async(_list(settings, as_json=arguments.json))
+async def work(settings: "Settings", arguments: argparse.Namespace) -> int:
+    """Add or revoke a key, or list them."""
+    match arguments.action:
+        case "add":
+            return await _add(settings, arguments)
+        case "revoke":
+            return await _revoke(settings, arguments.name)
+        case _:
+            return await _list(settings, as_json=arguments.json)
 
 
 def _words(text: str) -> tuple[str, ...]:
@@ -153,6 +148,7 @@ async def _add(settings: "Settings", arguments: argparse.Namespace) -> int:
     from pixi.store.kept import ApiKey
     from pixi.store.opening import open_store
 
+    _check_kind(arguments)
     name, public = arguments.name, arguments.publishable
     secret = new_key(PUBLISHABLE if public else SECRET)
     key = ApiKey(
@@ -179,16 +175,10 @@ async def _add(settings: "Settings", arguments: argparse.Namespace) -> int:
 
 
 async def _list(settings: "Settings", *, as_json: bool) -> int:
-    from pixi.cli.console import Printer
-    from pixi.store.opening import open_existing
+    from pixi.cli.store_access import existing_store
 
-    store = await open_existing(settings.store.url, Printer(settings).complain)
-    keys: Sequence[ApiKey] = ()
-    if store is not None:
-        try:
-            keys = await store.keys()
-        finally:
-            await store.close()
+    async with existing_store(settings) as store:
+        keys = () if store is None else await store.keys()
     if as_json:
         for key in keys:
             print(json_line(_as_json(key)))
@@ -203,18 +193,15 @@ async def _list(settings: "Settings", *, as_json: bool) -> int:
 
 async def _revoke(settings: "Settings", name: str) -> int:
     from pixi.cli.console import Printer
+    from pixi.cli.store_access import existing_store
     from pixi.core.untrusted import escaped_line
-    from pixi.store.opening import open_existing
 
     printer = Printer(settings)
     revoked, names = False, list[str]()
-    store = await open_existing(settings.store.url, printer.complain)
-    if store is not None:
-        try:
+    async with existing_store(settings) as store:
+        if store is not None:
             revoked = await store.revoke_key(name, time.time())
             names = [key.name for key in await store.keys() if key.revoked is None]
-        finally:
-            await store.close()
     if not revoked:
         mend = f"name one of {', '.join(names)}" if names else "there is none"
         printer.complain(f"No key in use is called {escaped_line(name)[:60]!r}: {mend}.")

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pixi.cli.exits import FAILED, FINE
+from pixi.cli.flags import agreed
 from pixi.core.errors import ConfigError
 from pixi.core.untrusted import json_line
 
@@ -30,12 +31,10 @@ examples:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the flags, and the two things that can be done with a model."""
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.description = (
         "Lists what the model servers of this machine offer, the .gguf files that are here, and open models "
         "that can be fetched: how large they are, and how fast they would be here."
     )
-    parser.epilog = EPILOG
     parser.add_argument("--json", action="store_true", help="one JSON object a line")
     parser.add_argument("--speed", action="store_true", help="measure again how fast this machine is")
     actions = parser.add_subparsers(dest="action", metavar="", parser_class=type(parser))
@@ -273,7 +272,7 @@ def _get(name: str, *, sure: bool) -> int:
     file = found[0]
     for line in _offer(model, file):
         print(line)
-    if not sure and not _agreed():
+    if not sure and not agreed("Fetch it?"):
         print("Nothing was fetched.")
         return FAILED
 
@@ -321,11 +320,6 @@ def _offer(model: "CatalogueModel", file: "HubFile") -> Iterator[str]:
     yield f"  memory {_size(model.memory_bytes)} in a talk"
     if misfit := misfit_of(model, memory_bytes()):
         yield f"  {misfit}"
-
-
-def _agreed() -> bool:
-    print("Fetch it? [y/N] ", end="", flush=True)
-    return sys.stdin.readline().strip().casefold() in ("y", "yes")
 
 
 def _tell_of(model: "CatalogueModel") -> None:

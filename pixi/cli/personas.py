@@ -23,16 +23,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def run(arguments: argparse.Namespace) -> int:
+async def work(settings: "Settings", arguments: argparse.Namespace) -> int:
     """Print the list. 0, or with `--check` 1 where anything is amiss."""
-    from pixi.cli.running import run_async
-    from pixi.settings import load
-
-    settings = load(arguments.config)
-    return run_async(_list(settings, as_json=arguments.json, check=arguments.check))
-
-
-async def _list(settings: "Settings", *, as_json: bool, check: bool) -> int:
     from pixi.app.checking import find_missing, persona_form, with_missing
     from pixi.app.personas import folders_of
 
@@ -42,13 +34,13 @@ async def _list(settings: "Settings", *, as_json: bool, check: bool) -> int:
     found = [
         each if loaded is None else with_missing(each, next(missing), settings) for each, loaded in readable
     ]
-    if as_json:
+    if arguments.json:
         for each in found:
             print(json_line(persona_form(each)))
     else:
         _print_table(found, bundled=settings.model.name == "local")
     amiss = any(isinstance(each, BrokenPersona) or each.remarks for each in found)
-    return 1 if check and amiss else 0
+    return 1 if arguments.check and amiss else 0
 
 
 def _print_table(found: Sequence[Found], *, bundled: bool) -> None:

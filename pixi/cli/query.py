@@ -2,7 +2,7 @@
 
 import argparse
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from pixi.core.errors import ConfigError, ToolError
@@ -32,18 +32,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print exactly what the model gets, on one line")
 
 
-def run(arguments: argparse.Namespace) -> int:
-    """Ask and print."""
-    from pixi.cli.running import run_async
-    from pixi.settings import load
-
-    settings = load(arguments.config)
-    question = " ".join(arguments.question)
-    return run_async(answer(settings, arguments.database, question, arguments.ids, arguments.json))
-
-
-async def answer(settings: "Settings", name: str, question: str, ids: Sequence[int], as_json: bool) -> int:
-    """Ask and print; 0.
+async def work(settings: "Settings", arguments: argparse.Namespace) -> int:
+    """Ask and print.
 
     Raises:
         ConfigError: there is no such database, no question, or none of the entries.
@@ -54,6 +44,7 @@ async def answer(settings: "Settings", name: str, question: str, ids: Sequence[i
     from pixi.cli.search import embedded
     from pixi.cli.store_access import recorded_usage
 
+    name, question, ids = arguments.database, " ".join(arguments.question), arguments.ids
     with spinner() as progress:
         async with (
             recorded_usage(settings) as count,
@@ -73,7 +64,7 @@ async def answer(settings: "Settings", name: str, question: str, ids: Sequence[i
             trouble = library.agent.trouble
             named = [fact["source"]["id"] for fact in result["relevant"]]
             paths = {entry.id: entry.path for entry in await database.read(named)}
-    if as_json:
+    if arguments.json:
         print(json_line(result))
     else:
         _print(result, paths)

@@ -4,6 +4,7 @@ import argparse
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from pixi.cli.flags import number_to
 from pixi.core.untrusted import json_line, printable_line
 
 if TYPE_CHECKING:
@@ -13,7 +14,6 @@ if TYPE_CHECKING:
 
 HELP = "search a database, as a model would"
 
-_MOST = 100
 
 EMBEDDING_SECONDS = 20.0
 """Longest wait for vectors of what was read, where an embedding model is set."""
@@ -27,26 +27,19 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("database", metavar="DATABASE", help="a name from `pixi-persona databases`")
     parser.add_argument("query", metavar="QUERY", nargs="+", help="a few words, in the documents' language")
-    parser.add_argument("--limit", metavar="N", type=_count, help="how many entries (default: 8)")
+    parser.add_argument("--limit", metavar="N", type=number_to(100), help="how many entries (default: 8)")
     parser.add_argument("--json", action="store_true", help="print exactly what the model gets, on one line")
 
 
-def run(arguments: argparse.Namespace) -> int:
+async def work(settings: "Settings", arguments: argparse.Namespace) -> int:
     """Search and print."""
-    from pixi.cli.running import run_async
-    from pixi.settings import load
-
-    settings = load(arguments.config)
-    query = " ".join(arguments.query)
-    return run_async(_search(settings, arguments.database, query, arguments.limit, as_json=arguments.json))
-
-
-async def _search(settings: "Settings", name: str, query: str, limit: int | None, *, as_json: bool) -> int:
     from pixi.addons.knowledge import RESULTS, search_result
     from pixi.app.databases import open_library
     from pixi.cli.console import Printer, spinner
     from pixi.cli.store_access import recorded_usage
 
+    name, query = arguments.database, " ".join(arguments.query)
+    limit = arguments.limit or RESULTS
     with spinner() as progress:
         async with (
             recorded_usage(settings, asks=settings.embedding_model is not None) as count,
@@ -56,11 +49,11 @@ async def _search(settings: "Settings", name: str, query: str, limit: int | None
             await database.ready()
             untold = await embedded(database)
             progress("")
-            if as_json:
-                result = await search_result(database, query, limit or RESULTS)
+            if arguments.json:
+                result = await search_result(database, query, limit)
                 print(json_line(result))
             else:
-                _print(database, query, await database.search(query, limit or RESULTS))
+                _print(database, query, await database.search(query, limit))
     if untold:
         Printer(settings).complain(printable_line(untold), about=printable_line(database.name))
     return 0
@@ -110,24 +103,14 @@ def _print(database: "DirectoryDatabase", query: str, found: "Found") -> None:
         console.print(Padding(snippet, (0, 0, 0, width + 2), expand=False))
 
 
-def place_of(source: "Source", *, path: str = "") -> str:
+def place_of(source: "Source") -> str:
     """Return the place as people read it: the section, the file, and the line or the page."""
     from pixi.core.untrusted import display_line
 
-    file = path or source.path
+    file = source.path
     if source.page:
         file += f", page {source.page}"
     elif source.line:
         file += f":{source.line}"
     parts: Sequence[str] = [part for part in (source.section, file) if part]
     return display_line(" · ".join(parts))
-
-
-def _count(word: str) -> int:
-    try:
-        number = int(word)
-    except ValueError:
-        number = 0
-    if not 1 <= number <= _MOST:
-        raise argparse.ArgumentTypeError(f"{word!r} is no number of entries; it goes from 1 to {_MOST}")
-    return number

@@ -3,13 +3,13 @@
 import argparse
 import logging
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import AsyncExitStack
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pixi.cli.discord import settings_and_log, told_once
+from pixi.cli.discord import running_service, settings_and_log, stay_on_discord
 from pixi.cli.exits import FINE
+from pixi.cli.flags import add_json_logs, add_model_flags, model_overrides
 from pixi.core.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -50,24 +50,11 @@ _log = logging.getLogger("pixi.http")
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the flags."""
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.epilog = EPILOG
     parser.add_argument("--host", metavar="HOST", help="where to listen (default: 127.0.0.1)")
     parser.add_argument("--port", metavar="PORT", type=int, help="the port (default: 8642; 0: any free one)")
     parser.add_argument("--only", choices=["http", "discord"], help="leave the other one out")
-    parser.add_argument("--persona", metavar="NAME-or-FILE", help="who answers where nobody is named")
-    parser.add_argument(
-        "--model",
-        metavar="NAME",
-        help="`local` (the bundled one), a .gguf file, a model at the base URL or on this machine",
-    )
-    parser.add_argument("--base-url", metavar="URL", help="the address of an OpenAI-compatible server")
-    parser.add_argument(
-        "--addon", metavar="FILE", action="append", default=[], help="a file with more commands and tools"
-    )
-    parser.add_argument(
-        "--json-logs", action="store_true", help="log JSON on a terminal too; elsewhere it is JSON anyway"
-    )
+    add_model_flags(parser, "who answers where nobody is named")
+    add_json_logs(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -78,58 +65,26 @@ def run(arguments: argparse.Namespace) -> int:
         if arguments.only == "discord" and settings.discord.token is None:
             raise ConfigError(_NO_TOKEN)
 
-    overrides: dict[str, object] = {
-        "model.name": arguments.model,
-        "model.base_url": arguments.base_url,
-        "persona.default": arguments.persona,
-        "http.host": arguments.host,
-        "http.port": arguments.port,
-    }
+    overrides = {**model_overrides(arguments), "http.host": arguments.host, "http.port": arguments.port}
     settings, read, as_json = settings_and_log(arguments, overrides, check, asks=True)
-    addons = [Path(file) for file in arguments.addon]
-    return run_logged(_stay(settings, read, addons, arguments.only), _log, as_json=as_json)
+    return run_logged(_stay(settings, read, arguments), _log, as_json=as_json)
 
 
-async def _stay(
-    settings: "Settings", read: Callable[[], "Settings"], addons: Sequence[Path], only: str | None
-) -> int:
+async def _stay(settings: "Settings", read: Callable[[], "Settings"], arguments: argparse.Namespace) -> int:
     import asyncio
-
-    from pixi.app import open_service
-    from pixi.app.monitoring import monitoring_port
-    from pixi.app.reload import reloading
-    from pixi.cli.logs import vitals_on_signal
 
     async with (
         AsyncExitStack() as last,
-        open_service(
-            settings, part="serve", addons=addons, progress=told_once(), report=_log.warning
-        ) as service,
-        reloading(service, read),
-        monitoring_port(service),
+        running_service(settings, read, arguments.addon, "serve") as service,
         AsyncExitStack() as stack,
     ):
-        stack.enter_context(vitals_on_signal(service))
-        token = settings.discord.token
-        if only != "discord":
+        if arguments.only != "discord":
             url, link = await serve_http(service, settings, stack, last)
             _log.info("serving at %s until Ctrl-C", url)
             if sys.stderr.isatty():  # the link lets its first user in: it must stand in no log
                 print(_PAGES.format(url=url, link=link), file=sys.stderr)
-        if only != "http" and token is not None:
-            from pixi.channels.discord.bot import Bot
-
-            bot = Bot(
-                service,
-                token=token.reveal(),
-                api_url=settings.discord.api_url,
-                shards=None,
-                tell=lambda line: _log.info("%s", line),
-                statuses=service.metrics.discord_statuses,
-                rates=service.engine.tools.rates,
-            )
-            service.engine.on_forget.append(lambda person, _: bot.forget(person) if person else None)
-            await bot.run()
+        if arguments.only != "http" and settings.discord.token is not None:
+            await stay_on_discord(service)
         else:
             await asyncio.Event().wait()  # until a signal
     return FINE

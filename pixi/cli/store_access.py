@@ -28,6 +28,23 @@ if TYPE_CHECKING:
 
 
 @asynccontextmanager
+async def existing_store(settings: "Settings") -> "AsyncIterator[Store | None]":
+    """The store of the settings, None where there is none yet; it is closed at the end.
+
+    Raises:
+        ConfigError: it cannot be opened.
+    """
+    from pixi.store.opening import open_existing
+
+    store = await open_existing(settings.store.url, Printer(settings).complain)
+    try:
+        yield store
+    finally:
+        if store is not None:
+            await store.close()
+
+
+@asynccontextmanager
 async def opened(settings: "Settings") -> "AsyncIterator[Store]":
     """The store of the settings, with the tables of their addons; it is closed at the end.
 
@@ -36,17 +53,12 @@ async def opened(settings: "Settings") -> "AsyncIterator[Store]":
         PixiError: there is none yet.
     """
     from pixi.app.addons import reach_tables
-    from pixi.store.opening import open_existing
 
-    tell = Printer(settings.store.url).complain
-    store = await open_existing(settings.store.url, tell)
-    if store is None:
-        raise PixiError("Nothing is kept of anybody: there is no store yet.")
-    try:
-        await reach_tables(settings, store, tell)
+    async with existing_store(settings) as store:
+        if store is None:
+            raise PixiError("Nothing is kept of anybody: there is no store yet.")
+        await reach_tables(settings, store, Printer(settings).complain)
         yield store
-    finally:
-        await store.close()
 
 
 async def find_person(store: "Store", name: str) -> "Known":
@@ -81,7 +93,7 @@ async def recorded_usage(settings: "Settings", *, asks: bool = True) -> AsyncGen
     """
     tell = Printer(settings).complain
     if asks:
-        await _within_the_month(settings, tell)
+        await _within_the_month(settings)
     used: list[UsageEntry] = []
 
     def count(model: str, usage: Usage, prices: Prices | None) -> None:
@@ -94,20 +106,14 @@ async def recorded_usage(settings: "Settings", *, asks: bool = True) -> AsyncGen
         await _enter(settings.store.url, tuple(used), tell)
 
 
-async def _within_the_month(settings: "Settings", tell: Reporter) -> None:
-    stop = settings.limits.month_dollars
+async def _within_the_month(settings: "Settings") -> None:
+    stop, today = settings.limits.month_dollars, day_of(time.time())
     if stop is None:
         return
-    from pixi.store.opening import open_existing
-
-    store = await open_existing(settings.store.url, tell)
-    if store is None:
-        return
-    today = day_of(time.time())
-    try:
+    async with existing_store(settings) as store:
+        if store is None:
+            return
         (month,) = await store.usage(first_of_month(today), today)
-    finally:
-        await store.close()
     if month.cost >= stop:
         raise PixiError(
             f"The ${stop:,.2f} of this month are spent: no model is asked until {next_month(today)}; "

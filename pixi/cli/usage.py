@@ -5,6 +5,7 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from pixi.cli.flags import number_to
 from pixi.core.spending import (
     Part,
     UsageEntry,
@@ -191,48 +192,28 @@ PARTS: tuple[Part, ...] = ("day", "person", "channel", "guild", "model")
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the flags."""
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.epilog = EPILOG
     parser.add_argument(
-        "--days", metavar="N", type=_count, default=30, help="how many, with today (default: 30)"
+        "--days", metavar="N", type=number_to(3_660), default=30, help="how many, with today (default: 30)"
     )
     parser.add_argument("--by", choices=PARTS, default="day", help="what to add up by (default: day)")
     parser.add_argument("--json", action="store_true", help="one JSON object a line")
 
 
-def _count(text: str) -> int:
-    if not text.isascii() or not text.isdigit() or not 1 <= int(text[:9]) <= 3_660:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number from 1 to 3660")
-    return int(text)
-
-
-def run(arguments: argparse.Namespace) -> int:
+async def work(settings: "Settings", arguments: argparse.Namespace) -> int:
     """Print what was used in the last days."""
-    from pixi.cli.running import run_async
-    from pixi.settings import load
+    from pixi.cli.store_access import existing_store
 
-    settings = load(arguments.config)
-    return run_async(_show(settings, arguments.days, arguments.by, as_json=arguments.json))
-
-
-async def _show(settings: "Settings", days: int, by: Part, *, as_json: bool) -> int:
-    from pixi.cli.console import Printer
-    from pixi.store.opening import open_existing
-
-    today = day_of(time.time())
+    days, by, today = arguments.days, arguments.by, day_of(time.time())
     first = today - days + 1
     by_day: Sequence[UsageEntry] = ()
     rows: Sequence[UsageEntry] = ()
     month = UsageEntry()
-    store = await open_existing(settings.store.url, Printer(settings).complain)
-    if store is not None:
-        try:
+    async with existing_store(settings) as store:
+        if store is not None:
             by_day = await store.usage(first, today, "day")
             rows = by_day if by == "day" else await store.usage(first, today, by)
             (month,) = await store.usage(first_of_month(today), today)
-        finally:
-            await store.close()
-    if as_json:
+    if arguments.json:
         for row in rows:
             print(json_line(as_row(row, by)))
     elif not any(not row.is_nothing for row in by_day):

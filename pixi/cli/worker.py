@@ -3,11 +3,11 @@
 import argparse
 import logging
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pixi.cli.discord import told_once
+from pixi.cli.discord import running_service
 from pixi.cli.exits import FINE
+from pixi.cli.flags import add_json_logs, add_model_flags, model_overrides, number_to
 from pixi.cli.gateway import run_part
 from pixi.core.errors import ConfigError
 
@@ -34,12 +34,10 @@ _log = logging.getLogger("pixi.bot")
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the flags."""
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.epilog = EPILOG
     parser.add_argument(
         "--concurrency",
         metavar="N",
-        type=_count,
+        type=number_to(1_000),
         default=_CONCURRENCY,
         help=f"how many conversations it answers at a time (default: {_CONCURRENCY})",
     )
@@ -50,23 +48,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="take conversations from these queues only (default: all): personas that `queues` of [discord] "
         "names, and main for all others",
     )
-    parser.add_argument(
-        "--persona", metavar="NAME-or-FILE", help="the persona that answers unless a channel chose another"
-    )
-    parser.add_argument("--model", metavar="NAME", help="a model at the base URL, or on this machine")
-    parser.add_argument("--base-url", metavar="URL", help="the address of an OpenAI-compatible server")
-    parser.add_argument(
-        "--addon", metavar="FILE", action="append", default=[], help="a file with more commands and tools"
-    )
-    parser.add_argument(
-        "--json-logs", action="store_true", help="log JSON on a terminal too; elsewhere it is JSON anyway"
-    )
-
-
-def _count(text: str) -> int:
-    if not text.isdecimal() or not 1 <= int(text) <= 1_000:
-        raise argparse.ArgumentTypeError("write a number from 1 to 1000")
-    return int(text)
+    add_model_flags(parser, "the persona that answers unless a channel chose another")
+    add_json_logs(parser)
 
 
 def _queues(text: str, names: Sequence[str]) -> tuple[str, ...]:
@@ -88,37 +71,22 @@ def _queues(text: str, names: Sequence[str]) -> tuple[str, ...]:
 
 def run(arguments: argparse.Namespace) -> int:
     """Work until a signal ends it, which is a good end."""
-    overrides: dict[str, object] = {
-        "model.name": arguments.model,
-        "model.base_url": arguments.base_url,
-        "persona.default": arguments.persona,
-    }
 
     async def stay(settings: "Settings", read: Callable[[], "Settings"], token: str) -> int:
-        from pixi.app import open_service
         from pixi.app.cluster.queue import MAIN, open_queue
         from pixi.app.cluster.state import ClusterGauges
         from pixi.app.cluster.worker import open_worker
-        from pixi.app.monitoring import monitoring_port
-        from pixi.app.reload import reloading
-        from pixi.cli.logs import vitals_on_signal
 
-        addons = [Path(file) for file in arguments.addon]
         own = settings.discord.queues
         queues = _queues(arguments.queues, (MAIN, *own))
         async with (
-            open_service(
-                settings, part="worker", addons=addons, progress=told_once(), report=_log.warning
-            ) as service,
-            reloading(service, read),
-            monitoring_port(service),
+            running_service(settings, read, arguments.addon, "worker") as service,
             open_queue(settings.store.url, own) as queue,
+            open_worker(service, queue, token=token, tell=_log.info) as worker,
         ):
             service.metrics.shared = ClusterGauges(queue).gauges
-            with vitals_on_signal(service):
-                async with open_worker(service, queue, token=token, tell=_log.info) as worker:
-                    _log.info("answering up to %d conversations at a time", arguments.concurrency)
-                    await worker.run(concurrency=arguments.concurrency, queues=queues)
+            _log.info("answering up to %d conversations at a time", arguments.concurrency)
+            await worker.run(concurrency=arguments.concurrency, queues=queues)
         return FINE
 
-    return run_part(arguments, overrides, stay, needs_model=True)
+    return run_part(arguments, model_overrides(arguments), stay, needs_model=True)

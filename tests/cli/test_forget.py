@@ -73,7 +73,7 @@ def test_without_a_terminal_it_wants_the_flag(
     code, out, err = program("forget", "Mo")
     assert code == 2
     assert "2 messages" in out
-    assert err == "pixi-persona: Nobody can be asked here: add --yes.\n"
+    assert err == "pixi-persona: Nobody can be asked here: add --yes, once you have read it.\n"
     assert b"canary 11" in kept.read_bytes()
 
 

@@ -64,7 +64,7 @@ def test_the_missing_part_is_named(
 @pytest.mark.parametrize("count", ["0", "many", "1001"])
 def test_a_worker_answers_one_conversation_at_least(count: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["worker", "--concurrency", count]) == 2
-    assert "write a number from 1 to 1000" in capsys.readouterr().err
+    assert "is no number from 1 to 1000" in capsys.readouterr().err
 
 
 def test_a_queue_that_there_is_not_is_named_with_those_that_there_are(

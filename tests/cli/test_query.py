@@ -48,8 +48,7 @@ def query(home: Path, capsys: pytest.CaptureFixture[str]) -> Query:
         model = {"PIXI_MODEL__NAME": "reader", "PIXI_MODEL__BASE_URL": server.base_url}
         settings = load(environ=model, folder=home)
         capsys.readouterr()
-        question = " ".join(given.question)
-        assert await query_command.answer(settings, given.database, question, given.ids, given.json) == 0
+        assert await query_command.work(settings, given) == 0
         told = capsys.readouterr()
         return told.out, told.err
 

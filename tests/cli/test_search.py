@@ -1,5 +1,6 @@
 """`pixi-persona search`: what a model would get, and the same for people."""
 
+import argparse
 import json
 import re
 from pathlib import Path
@@ -109,8 +110,8 @@ def test_on_a_terminal_the_words_are_bold(
     [
         (("search", "pancaks", "x"), "there is no database `pancaks` in "),
         (("search", "pancakes"), "arguments are required: QUERY"),
-        (("search", "pancakes", "x", "--limit", "0"), "it goes from 1 to 100"),
-        (("search", "pancakes", "x", "--limit", "many"), "it goes from 1 to 100"),
+        (("search", "pancakes", "x", "--limit", "0"), "is no number from 1 to 100"),
+        (("search", "pancakes", "x", "--limit", "many"), "is no number from 1 to 100"),
     ],
 )
 def test_usage_errors(program: Program, words: tuple[str, ...], told: str) -> None:
@@ -149,7 +150,8 @@ async def meanings(
     own = {"PIXI_EMBEDDING_MODEL__NAME": "e", "PIXI_EMBEDDING_MODEL__BASE_URL": server.base_url}
     settings = load(environ=own, folder=home)
     capsys.readouterr()
-    assert await search._search(settings, "cars", "harbour", None, as_json=True) == 0
+    arguments = argparse.Namespace(database="cars", query=["harbour"], limit=None, json=True)
+    assert await search.work(settings, arguments) == 0
     told = capsys.readouterr()
     return told.out, told.err
 

@@ -338,14 +338,14 @@ def test_no_error_that_nobody_foresaw_holds_one(
         logging.getLogger("pixi.test").warning("connecting to %s", URL)
         raise Boom(f"{URL} {KEY} {TOKEN}") from ValueError(URL)
 
-    from pixi.cli import audit
+    from pixi.cli import demo
 
-    monkeypatch.setattr(audit, "run", run)
+    monkeypatch.setattr(demo, "run", run)
     for other in list(logging.getLogger().handlers):
         logging.getLogger().removeHandler(other)
     mask = frame.prepare(debug=debug)
     with pytest.raises(Boom) as caught:
-        frame.run(["audit", *(["--debug"] if debug else [])], mask)
+        frame.run(["demo", *(["--debug"] if debug else [])], mask)
     sys.excepthook(caught.type, caught.value, caught.tb)
     err = capsys.readouterr().err
     assert "Boom" in err

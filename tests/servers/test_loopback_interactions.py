@@ -61,9 +61,7 @@ async def test_an_interaction_is_answered_once_and_in_three_seconds() -> None:
         command = {"name": "ping", "description": "x"}
         home = f"/api/v10/applications/{server.bot.id}/commands"
         async with rest(server) as session:
-            async with session.post(home, json=command) as answer:
-                assert answer.status == 201
-            async with session.post(home, json=command) as answer:
+            async with session.put(home, json=[command]) as answer:
                 assert answer.status == 200
             used = await server.slash(mo, general, "ping")
             async with session.post(
@@ -81,7 +79,7 @@ async def test_an_interaction_is_answered_once_and_in_three_seconds() -> None:
             assert (await callback(server, late, message))[1]["code"] == 10062
             used.at -= 15 * 60
             url = f"/api/v10/webhooks/{server.bot.id}/{used.token}/messages/@original"
-            async with session.get(url) as expired:
+            async with session.patch(url, json={"content": "x"}) as expired:
                 assert (await expired.json())["code"] == 50027
 
 

@@ -2,9 +2,8 @@
 
 import logging
 import time
-from collections import OrderedDict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 import discord
 
@@ -12,6 +11,7 @@ from pixi.channels.discord.incoming.message import IncomingMessage
 from pixi.channels.discord.places import ChannelInfo, channel_ids, guild_id_of, guild_in, own_member, roles_of
 from pixi.channels.discord.requests import UNKNOWN_MEMBER, UNKNOWN_USER, DiscordRefused, send_request
 from pixi.core.errors import ChannelError
+from pixi.core.lru import LRU
 from pixi.core.message import Rights
 from pixi.settings.rules import Requester, Rules, is_admin, may_talk
 
@@ -37,9 +37,6 @@ _NEEDED = {
     "box": ("embed_links",),
     "file": ("attach_files",),
 }
-
-_K = TypeVar("_K")
-_V = TypeVar("_V")
 
 
 def requester_of(interaction: discord.Interaction) -> Requester:
@@ -106,13 +103,12 @@ class Directory:
 
     def __init__(self, client: discord.Client) -> None:
         self._client = client
-        self._members: OrderedDict[tuple[int, int], _Known] = OrderedDict()
-        self._channels: OrderedDict[int, tuple[int, ...] | None] = OrderedDict()
+        self.forget()
 
     def forget(self) -> None:
         """Ask anew: roles may have changed, and channels that could not be read may be known now."""
-        self._members.clear()
-        self._channels.clear()
+        self._members: LRU[tuple[int, int], _Known] = LRU(_REMEMBERED)
+        self._channels: LRU[int, tuple[tuple[int, ...] | None]] = LRU(_REMEMBERED)
 
     async def member(
         self, guild: discord.Guild, user: int, *, within: float = MEMBER_SECONDS
@@ -135,7 +131,7 @@ class Directory:
             if error.code not in (UNKNOWN_MEMBER, UNKNOWN_USER):
                 raise
             member = None
-        _remember(self._members, key, _Known(member, now + MEMBER_SECONDS))
+        self._members.put(key, _Known(member, now + MEMBER_SECONDS))
         return member
 
     async def rights(self, channel: "MessageableChannel", person: str, rules: Rules) -> Rights:
@@ -213,8 +209,10 @@ class Directory:
 
     async def _channel_ids(self, channel: ChannelInfo, guild: discord.Guild | None) -> tuple[int, ...] | None:
         """Return what an unannounced channel belongs to: a thread that was asleep, say."""
-        if channel.id in self._channels or guild is None:
-            return self._channels.get(channel.id)
+        if (known := self._channels.get(channel.id)) is not None:
+            return known[0]
+        if guild is None:
+            return None
         there, ids = guild, None
         try:
             found = await send_request(lambda: there.fetch_channel(channel.id), "channel", seconds=_SECONDS)
@@ -223,12 +221,5 @@ class Directory:
             _log.warning("channel %s could not be read: %s", channel.id, error)
             if not isinstance(error, DiscordRefused):
                 return None  # another time, maybe
-        _remember(self._channels, channel.id, ids)
+        self._channels.put(channel.id, (ids,))
         return ids
-
-
-def _remember(answers: OrderedDict[_K, _V], key: _K, value: _V) -> None:
-    answers[key] = value
-    answers.move_to_end(key)
-    if len(answers) > _REMEMBERED:
-        answers.popitem(last=False)

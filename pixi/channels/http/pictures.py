@@ -11,7 +11,6 @@ import hashlib
 import re
 import secrets
 import time
-from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +20,7 @@ from aiohttp import web
 
 from pixi.channels.http.access import Problem
 from pixi.channels.http.feed import Form
+from pixi.core.lru import LRU
 from pixi.core.message import Image
 from pixi.fetching.web import Web, WebError
 from pixi.models.pictures import PictureError, redrawn
@@ -66,6 +66,10 @@ class _Kept:
     image: Image | None
     until: float
 
+    @property
+    def size(self) -> int:
+        return len(self.image.data) if self.image else 0
+
 
 class ShownPictures:
     """Gives addresses to pictures, and answers there.
@@ -79,9 +83,8 @@ class ShownPictures:
         self._web = web
         self._store = store
         self._secret = secrets.token_bytes(32)
-        self._sources: OrderedDict[str, Source] = OrderedDict()
-        self._kept: OrderedDict[str, _Kept] = OrderedDict()
-        self._bytes = 0
+        self._sources: LRU[str, Source] = LRU(_NAMED)
+        self._kept: LRU[str, _Kept] = LRU(_NAMED, _KEPT_BYTES, lambda kept: kept.size)
         self._coming: dict[str, asyncio.Task[Image | None]] = {}
         self._fetching = asyncio.Semaphore(_AT_ONCE)
         self._drawing = asyncio.Lock()  # a large picture takes much memory
@@ -90,10 +93,7 @@ class ShownPictures:
         """Return the address here of a picture that is shown; the same for the same one."""
         told = repr(source).encode("utf-8", "backslashreplace")
         name = hashlib.blake2b(told, key=self._secret, digest_size=16).hexdigest()
-        self._sources.pop(name, None)
-        self._sources[name] = source
-        if len(self._sources) > _NAMED:
-            self._sources.popitem(last=False)
+        self._sources.put(name, source)
         return f"{_PATH}{name}"
 
     def decorated(self, form: Form) -> Form:
@@ -133,7 +133,6 @@ class ShownPictures:
         if source is None:
             return None
         if kept is not None and kept.until > time.monotonic():
-            self._kept.move_to_end(name)
             if isinstance(source, OfMessage) and kept.image and await self._file(source) is None:
                 self._keep(name, None)  # it was forgotten meanwhile
                 return None
@@ -182,14 +181,8 @@ class ShownPictures:
         return found.body
 
     def _keep(self, name: str, image: Image | None) -> None:
-        before = self._kept.pop(name, None)
-        self._bytes -= len(before.image.data) if before and before.image else 0
         seconds = _KEPT_SECONDS if image else _MISSED_SECONDS
-        self._kept[name] = _Kept(image, time.monotonic() + seconds)
-        self._bytes += len(image.data) if image else 0
-        while self._bytes > _KEPT_BYTES or len(self._kept) > _NAMED:
-            _, gone = self._kept.popitem(last=False)
-            self._bytes -= len(gone.image.data) if gone.image else 0
+        self._kept.put(name, _Kept(image, time.monotonic() + seconds))
 
 
 def _addresses_in(card: Mapping[str, Any]) -> list[str]:

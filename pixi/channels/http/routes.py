@@ -3,7 +3,7 @@
 import asyncio
 import math
 import re
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -102,253 +102,97 @@ _NOT_IN = (401, 403, 429)
 _BODY = (400, 408, 413, 415, 422)
 
 
+def _route(
+    line: str, handler: Handler, summary: str, scope: str = "", *, also: tuple[int, ...] = (), **parts: Any
+) -> Route:
+    """Return a route by its method and path, with the errors that its parts bring, and `also` those."""
+    method, path = line.split(" ")
+    errors = (
+        *(_NOT_IN if scope else ()),
+        *((400,) if "query" in parts else ()),
+        *((404,) if "{" in path else ()),
+        *(_BODY if "request" in parts else ()),
+        *also,
+    )
+    return Route(method, path, handler, summary, scope, errors=errors, **parts)
+
+
 def routes_of(api: Api, history: TalkHistory, shown: ShownPictures) -> tuple[Route, ...]:
     """Return the table of what is below `/api`, and of the server itself."""
-    of_talk, body = (*_NOT_IN, 400, 404), _BODY
-    talk, file = "/api/chat/{id}", "/api/files/{id}"
+    return (*_of_talks(api, history), *_of_people(api, history, shown), *_of_the_server(api))
+
+
+# fmt: off
+
+
+def _of_talks(api: Api, history: TalkHistory) -> Sequence[Route]:
+    talk = "/api/chat/{id}"
     return (
-        Route(
-            "POST",
-            "/api/chat",
-            api.chat,
-            "Say something to a persona",
-            "chat",
-            (ChatRequest, UiRequest),
-            ChatAnswer,
-            streams=True,
-            errors=(*of_talk, *body, 409),
-            query=ChatQuery,
-            accepted=SaidAnswer,
-            plain=True,
-        ),
-        Route(
-            "GET",
-            "/api/talks",
-            history.talks,
-            "List one's talks",
-            "chat",
-            response=OwnTalksAnswer,
-            errors=(*_NOT_IN, 400),
-            query=OwnTalksQuery,
-        ),
-        Route(
-            "GET",
-            f"{talk}/stream",
-            history.stream,
-            "Follow a turn, or a whole talk",
-            "chat",
-            streams=True,
-            errors=of_talk,
-            query=StreamQuery,
-            empty=True,
-        ),
-        Route(
-            "POST",
-            f"{talk}/stop",
-            api.stop,
-            "Stop a reply",
-            "chat",
-            (StopRequest,),
-            StopAnswer,
-            errors=(*of_talk, *body),
-            query=TalkQuery,
-        ),
-        Route(
-            "POST",
-            f"{talk}/approvals/{{aid}}",
-            api.approve,
-            "Answer a question whether a tool may do something",
-            "approve",
-            (ApprovalRequest,),
-            Done,
-            errors=(*of_talk, *body),
-            query=TalkQuery,
-        ),
-        Route(
-            "GET",
-            f"{talk}/messages",
-            history.messages,
-            "Read what was said",
-            "chat",
-            response=MessagesAnswer,
-            errors=of_talk,
-            query=MessagesQuery,
-        ),
-        Route(
-            "GET",
-            f"{talk}/branches",
-            history.branches,
-            "List what was set aside",
-            "chat",
-            response=BranchesAnswer,
-            errors=of_talk,
-            query=TalkQuery,
-        ),
-        Route(
-            "POST",
-            f"{talk}/branch",
-            history.branch,
-            "Go back to what was set aside",
-            "chat",
-            (BranchRequest,),
-            Done,
-            errors=(*of_talk, *body),
-            query=TalkQuery,
-        ),
-        Route(
-            "POST",
-            f"{talk}/undo",
-            history.undo,
-            "Take the last words and their answer out",
-            "chat",
-            response=UndoAnswer,
-            errors=of_talk,
-            query=TalkQuery,
-        ),
-        Route(
-            "POST",
-            f"{talk}/reset",
-            history.reset,
-            "Forget what was said",
-            "chat",
-            response=Done,
-            errors=of_talk,
-            query=TalkQuery,
-        ),
-        Route(
-            "POST",
-            "/api/agui",
-            api.run,
-            "Say something to a persona, by AG-UI",
-            "chat",
-            (RunInput,),
-            streams=True,
-            errors=(*of_talk, *body),
-            query=PersonaQuery,
-        ),
-        Route(
-            "GET",
-            "/api/personas",
-            api.personas,
-            "List personas",
-            "chat",
-            response=PersonasAnswer,
-            errors=_NOT_IN,
-        ),
-        Route(
-            "GET",
-            "/api/pictures/{name}",
-            shown.answer,
-            "Get a picture that a talk showed",
-            response=bytes,
-            errors=(404, 503),
-        ),
-        Route(
-            "GET",
-            "/api/usage",
-            history.usage,
-            "See what was used of what is limited",
-            "chat",
-            response=UsageAnswer,
-            errors=(*_NOT_IN, 400),
-            query=UserQuery,
-        ),
-        Route(
-            "GET",
-            "/api/me/export",
-            history.export,
-            "Get all that is kept of oneself",
-            "chat",
-            errors=(*_NOT_IN, 400),
-            query=UserQuery,
-        ),
-        Route(
-            "POST",
-            "/api/me/forget",
-            history.forget,
-            "Have oneself forgotten",
-            "chat",
-            (ForgetMeRequest,),
-            Done,
-            errors=(*_NOT_IN, *body),
-            query=UserQuery,
-        ),
-        Route(
-            "POST",
-            "/api/files",
-            api.take_file,
-            "Send a file",
-            "chat",
-            (bytes,),
-            FileAnswer,
-            errors=(*_NOT_IN, *body, 503),
-            query=UserQuery,
-        ),
-        Route(
-            "GET",
-            file,
-            api.give_file,
-            "Get a file back",
-            "chat",
-            response=bytes,
-            errors=of_talk,
-            query=UserQuery,
-        ),
-        Route(
-            "DELETE",
-            file,
-            api.drop_file,
-            "Delete a file",
-            "chat",
-            response=Done,
-            errors=of_talk,
-            query=UserQuery,
-        ),
-        Route(
-            "POST",
-            "/api/visitors",
-            api.visitor,
-            "Get a visitor's token, with a publishable key",
-            "visitors",
-            (VisitorRequest,),
-            VisitorAnswer,
-            errors=(401, 403, 429, *body),
-        ),
-        Route(
-            "POST",
-            _SESSION,
-            api.enter,
-            "Begin a session of an operator in a browser",
-            request=(SessionRequest,),
-            response=SessionAnswer,
-            errors=(*_NOT_IN, *body),
-        ),
-        Route(
-            "GET",
-            _SESSION,
-            api.operators.session,
-            "See whose session it is",
-            "operate",
-            response=SessionAnswer,
-            errors=(401,),
-        ),
-        Route(
-            "DELETE", _SESSION, api.operators.leave, "End a session", "operate", response=Done, errors=_NOT_IN
-        ),
-        Route("GET", "/healthz", api.health, "See whether the server answers", response=Health),
-        Route("GET", "/readyz", api.ready, "See whether personas can answer", response=Health, errors=(503,)),
-        Route(
-            "GET",
-            "/metrics",
-            api.metrics,
-            "Read the metrics, for Prometheus",
-            "operate",
-            response=bytes,
-            errors=_NOT_IN,
-            local=True,
-        ),
-        Route("GET", "/openapi.json", api.description, "Read this description"),
+        _route("POST /api/chat", api.chat, "Say something to a persona", "chat", query=ChatQuery,
+               request=(ChatRequest, UiRequest), response=ChatAnswer, accepted=SaidAnswer, streams=True,
+               plain=True, also=(404, 409)),
+        _route("GET /api/talks", history.talks, "List one's talks", "chat", query=OwnTalksQuery,
+               response=OwnTalksAnswer),
+        _route(f"GET {talk}/stream", history.stream, "Follow a turn, or a whole talk", "chat",
+               query=StreamQuery, streams=True, empty=True),
+        _route(f"POST {talk}/stop", api.stop, "Stop a reply", "chat", query=TalkQuery, request=(StopRequest,),
+               response=StopAnswer),
+        _route(f"POST {talk}/approvals/{{aid}}", api.approve,
+               "Answer a question whether a tool may do something", "approve", query=TalkQuery,
+               request=(ApprovalRequest,), response=Done),
+        _route(f"GET {talk}/messages", history.messages, "Read what was said", "chat", query=MessagesQuery,
+               response=MessagesAnswer),
+        _route(f"GET {talk}/branches", history.branches, "List what was set aside", "chat", query=TalkQuery,
+               response=BranchesAnswer),
+        _route(f"POST {talk}/branch", history.branch, "Go back to what was set aside", "chat",
+               query=TalkQuery, request=(BranchRequest,), response=Done),
+        _route(f"POST {talk}/undo", history.undo, "Take the last words and their answer out", "chat",
+               query=TalkQuery, response=UndoAnswer),
+        _route(f"POST {talk}/reset", history.reset, "Forget what was said", "chat", query=TalkQuery,
+               response=Done),
+        _route("POST /api/agui", api.run, "Say something to a persona, by AG-UI", "chat", query=PersonaQuery,
+               request=(RunInput,), streams=True, also=(404,)),
     )
+
+
+def _of_people(api: Api, history: TalkHistory, shown: ShownPictures) -> Sequence[Route]:
+    file = "/api/files/{id}"
+    return (
+        _route("GET /api/personas", api.personas, "List personas", "chat", response=PersonasAnswer),
+        _route("GET /api/pictures/{name}", shown.answer, "Get a picture that a talk showed", response=bytes,
+               also=(503,)),
+        _route("GET /api/usage", history.usage, "See what was used of what is limited", "chat",
+               query=UserQuery, response=UsageAnswer),
+        _route("GET /api/me/export", history.export, "Get all that is kept of oneself", "chat",
+               query=UserQuery),
+        _route("POST /api/me/forget", history.forget, "Have oneself forgotten", "chat", query=UserQuery,
+               request=(ForgetMeRequest,), response=Done),
+        _route("POST /api/files", api.take_file, "Send a file", "chat", query=UserQuery, request=(bytes,),
+               response=FileAnswer, also=(503,)),
+        _route(f"GET {file}", api.give_file, "Get a file back", "chat", query=UserQuery, response=bytes),
+        _route(f"DELETE {file}", api.drop_file, "Delete a file", "chat", query=UserQuery, response=Done),
+        _route("POST /api/visitors", api.visitor, "Get a visitor's token, with a publishable key", "visitors",
+               request=(VisitorRequest,), response=VisitorAnswer),
+    )
+
+
+def _of_the_server(api: Api) -> Sequence[Route]:
+    operators = api.operators
+    return (
+        _route(f"POST {_SESSION}", api.enter, "Begin a session of an operator in a browser",
+               request=(SessionRequest,), response=SessionAnswer, also=_NOT_IN),
+        Route("GET", _SESSION, operators.session, "See whose session it is", "operate",
+              response=SessionAnswer, errors=(401,)),
+        _route(f"DELETE {_SESSION}", operators.leave, "End a session", "operate", response=Done),
+        _route("GET /healthz", api.health, "See whether the server answers", response=Health),
+        _route("GET /readyz", api.ready, "See whether personas can answer", response=Health, also=(503,)),
+        _route("GET /metrics", api.metrics, "Read the metrics, for Prometheus", "operate", response=bytes,
+               local=True),
+        _route("GET /openapi.json", api.description, "Read this description"),
+    )
+
+
+# fmt: on
 
 
 def routes_of_addons(api: Api, added: Iterable[AddonRoute], taken: Iterable[Route]) -> tuple[Route, ...]:

@@ -299,11 +299,6 @@ class FakeChannel:
         """Somebody reacts: with an emoji, or `:name:` of the guild's."""
         writing.add_reaction(self.world, message, person, self._reaction(emoji))
 
-    async def unreact(self, person: User, message: FakeMessage, emoji: str) -> None:
-        """Somebody takes a reaction back."""
-        reaction = self._reaction(emoji)
-        writing.drop_reaction(self.world, message, person, str(reaction.id or reaction.name))
-
     def _reaction(self, emoji: str) -> Reaction:
         name = emoji.strip(":")
         own = self.guild.emoji_named(name) if self.guild and emoji.startswith(":") else None

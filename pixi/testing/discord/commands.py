@@ -6,9 +6,9 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pixi.testing.discord import gateway, routing
+from pixi.testing.discord import gateway
 from pixi.testing.discord.calls import ApiCall, Form, Json, fault, invalid, snowflake
-from pixi.testing.discord.routing import ApiAnswer, ApiRoute, guild_of
+from pixi.testing.discord.routing import ApiRoute, guild_of
 
 if TYPE_CHECKING:
     from pixi.testing.discord.world import World
@@ -60,7 +60,6 @@ class FakeCommand:
     """A command as it was registered."""
 
     id: int
-    guild_id: int | None
     body: Json
     version: int
 
@@ -76,63 +75,43 @@ class FakeCommand:
 
     def payload(self, world: World) -> Json:
         """Return the client's view."""
-        payload: Json = {
+        return {
             "default_member_permissions": None,
             "nsfw": False,
             "description": "",
             "name_localizations": None,
             "description_localizations": None,
             "options": [],
+            "dm_permission": True,
+            "contexts": None,
+            "integration_types": [0],
             **self.body,
             "id": str(self.id),
             "application_id": str(world.application_id),
             "type": self.type,
             "version": str(self.version),
         }
-        if self.guild_id is None:
-            payload.setdefault("dm_permission", True)
-            payload.setdefault("contexts", None)
-            payload.setdefault("integration_types", [0])
-        else:
-            payload["guild_id"] = str(self.guild_id)
-        return payload
 
 
 class Commands:
-    """Commands of the application: everywhere (None), and by guild."""
+    """Commands of the application, which are those of every guild."""
 
     def __init__(self, world: World) -> None:
-        self.by_guild: dict[int | None, dict[tuple[int, str], FakeCommand]] = {None: {}}
+        self.kept: dict[tuple[int, str], FakeCommand] = {}
+        self.permissions: list[Json] = []  # what a guild gave to others, as Discord tells it
         self._world = world
 
-    def put(self, body: Json, guild_id: int | None) -> tuple[FakeCommand, bool]:
-        """Register one; one of the same name and type is replaced. Tells whether it is new."""
-        home = self.by_guild.setdefault(guild_id, {})
+    def put(self, body: Json) -> FakeCommand:
+        """Register one; one of the same name and type is replaced."""
         key = int(body.get("type") or CHAT), str(body["name"])
-        known = home.get(key)
-        if known is None and sum(1 for kind, _ in home if kind == key[0]) >= MOST[key[0]]:
+        known = self.kept.get(key)
+        if known is None and sum(1 for kind, _ in self.kept if kind == key[0]) >= MOST[key[0]]:
             raise fault(30032)
         ids = self._world.ids
-        command = FakeCommand(known.id if known else ids.next(), guild_id, dict(body), ids.next())
-        home[key] = command
+        command = FakeCommand(known.id if known else ids.next(), dict(body), ids.next())
+        self.kept[key] = command
         self._world.changed()
-        return command, known is None
-
-    def all(self, guild_id: int | None) -> list[FakeCommand]:
-        """Return those that are registered everywhere, or in a guild."""
-        return list(self.by_guild.get(guild_id, {}).values())
-
-    def find(self, name: str, kind: int, guild_id: int | None) -> FakeCommand | None:
-        """Return what somebody sees under a name: of the guild first."""
-        own = self.by_guild.get(guild_id, {}).get((kind, name)) if guild_id else None
-        return own or self.by_guild[None].get((kind, name))
-
-    def by_id(self, command_id: int, guild_id: int | None) -> FakeCommand:
-        """Return one by its id. Raises `RefusedCall`."""
-        for command in self.all(guild_id):
-            if command.id == command_id:
-                return command
-        raise fault(10063)
+        return command
 
 
 def check(body: object, form: Form, place: tuple[str | int, ...] = ()) -> None:
@@ -230,31 +209,20 @@ def _length(body: Json) -> int:
     return size + sum(_length(option) for option in body.get("options") or [])
 
 
-def _home(world: World, call: ApiCall) -> int | None:
+def _check_application(world: World, call: ApiCall) -> None:
     if snowflake(call.ids["application"], "application_id") != world.application_id:
         raise fault(50001)
-    return guild_of(world, call).id if "guild" in call.ids else None
 
 
 def listing(world: World, call: ApiCall) -> object:
     """Return the registered commands."""
-    return [each.payload(world) for each in world.commands.all(_home(world, call))]
-
-
-def create(world: World, call: ApiCall) -> object:
-    """Register a command, or replace it."""
-    home = _home(world, call)
-    body = routing.fields_of(call)
-    form = Form()
-    check(body, form)
-    form.check()
-    command, new = world.commands.put(body, home)
-    return ApiAnswer(201 if new else 200, command.payload(world))
+    _check_application(world, call)
+    return [each.payload(world) for each in world.commands.kept.values()]
 
 
 def overwrite(world: World, call: ApiCall) -> object:
     """Register these commands and no others."""
-    home = _home(world, call)
+    _check_application(world, call)
     given = call.body
     if not isinstance(given, list):
         raise invalid((), "LIST_TYPE_CONVERT", "Only iterables may be used in a ListType")
@@ -270,50 +238,34 @@ def overwrite(world: World, call: ApiCall) -> object:
             form.wrong((at, "name"), "APPLICATION_COMMANDS_DUPLICATE_NAME", message)
         seen.add(key)
     form.check()
-    kept = world.commands.by_guild.setdefault(home, {})
+    kept = world.commands.kept
     for key in [key for key in kept if key not in seen]:
         del kept[key]
-    return [world.commands.put(body, home)[0].payload(world) for body in given]
-
-
-def one(world: World, call: ApiCall) -> object:
-    """Return a single command."""
-    command_id = snowflake(call.ids["command"], "command_id")
-    return world.commands.by_id(command_id, _home(world, call)).payload(world)
-
-
-def edit(world: World, call: ApiCall) -> object:
-    """Change a command."""
-    home = _home(world, call)
-    command = world.commands.by_id(snowflake(call.ids["command"], "command_id"), home)
-    body = command.body | routing.fields_of(call)
-    form = Form()
-    check(body, form)
-    form.check()
-    world.commands.by_guild[home].pop((command.type, command.name))
-    command.body = body
-    world.commands.by_guild[home][command.type, command.name] = command
-    return command.payload(world)
+    return [world.commands.put(body).payload(world) for body in given]
 
 
 def delete(world: World, call: ApiCall) -> object:
     """Take a command away."""
-    home = _home(world, call)
-    command = world.commands.by_id(snowflake(call.ids["command"], "command_id"), home)
-    del world.commands.by_guild[home][command.type, command.name]
+    _check_application(world, call)
+    wanted = snowflake(call.ids["command"], "command_id")
+    kept = world.commands.kept
+    key = next((key for key, command in kept.items() if command.id == wanted), None)
+    if key is None:
+        raise fault(10063)
+    del kept[key]
     return None
 
 
-_HOMES = ("/applications/{application}/commands", "/applications/{application}/guilds/{guild}/commands")
+def permissions(world: World, call: ApiCall) -> object:
+    """Return who may use which commands of a guild, by its own page of integrations."""
+    guild_of(world, call)
+    return world.commands.permissions
+
+
+_COMMANDS = "/applications/{application}/commands"
 ROUTES = [
-    route
-    for home in _HOMES
-    for route in (
-        ApiRoute("GET", home, listing),
-        ApiRoute("POST", home, create),
-        ApiRoute("PUT", home, overwrite),
-        ApiRoute("GET", home + "/{command}", one),
-        ApiRoute("PATCH", home + "/{command}", edit),
-        ApiRoute("DELETE", home + "/{command}", delete),
-    )
+    ApiRoute("GET", _COMMANDS, listing),
+    ApiRoute("PUT", _COMMANDS, overwrite),
+    ApiRoute("DELETE", _COMMANDS + "/{command}", delete),
+    ApiRoute("GET", "/applications/{application}/guilds/{guild}/commands/permissions", permissions),
 ]

@@ -359,8 +359,6 @@ class GatewayConnection:
             self.close(4003, "Not authenticated.")
         elif op == PRESENCE and isinstance(body, dict):
             self._gateway.presences.append(body)
-        elif op == REQUEST_MEMBERS and isinstance(body, dict):
-            self._members(self.session, body)
 
     def _expect_heartbeat(self) -> None:
         if self._watch is not None:
@@ -408,36 +406,3 @@ class GatewayConnection:
         if self.session is None:
             self.say(INVALID_SESSION, False)
         return None
-
-    def _members(self, session: GatewaySession, body: Json) -> None:
-        guild = self._world.guilds.get(int(body.get("guild_id") or 0))
-        if guild is None or not session.has(guild.id):
-            return
-        query, limit = body.get("query"), int(body.get("limit") or 0)
-        wanted = body.get("user_ids")
-        if wanted is None and not query and not session.intents & GatewayIntents.GUILD_MEMBERS:
-            return  # all members need the intent
-        if wanted is not None:
-            ids = [int(each) for each in (wanted if isinstance(wanted, list) else [wanted])]
-            chosen = [guild.members[each] for each in ids if each in guild.members]
-            missing = [str(each) for each in ids if each not in guild.members]
-        else:
-            begins = str(query or "").lower()
-            chosen = [
-                one
-                for one in guild.members.values()
-                if one.user.name.lower().startswith(begins) or (one.nick or "").lower().startswith(begins)
-            ][: limit or None]
-            missing = []
-        pages = [chosen[at : at + 1000] for at in range(0, len(chosen), 1000)] or [[]]
-        for index, page in enumerate(pages):
-            payload: Json = {
-                "guild_id": str(guild.id),
-                "members": [one.payload() for one in page],
-                "chunk_index": index,
-                "chunk_count": len(pages),
-                "not_found": missing,
-            }
-            if body.get("nonce") is not None:
-                payload["nonce"] = body["nonce"]
-            session.push("GUILD_MEMBERS_CHUNK", msgspec.json.encode(payload))

@@ -164,13 +164,6 @@ class Hub:
         self._world.changed()
         return session
 
-    def replay(self, count: int, shard: int | None) -> None:
-        """Send the last events again, as they were."""
-        for session in self.chosen(shard):
-            if session.line is not None:
-                for _, raw in list(session.kept)[-count:]:
-                    session.line.send(raw)
-
     def chosen(self, shard: int | None) -> list[GatewaySession]:
         """Return sessions of one shard, or all."""
         return [one for one in self.sessions.values() if shard is None or one.shard == shard]

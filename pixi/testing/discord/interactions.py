@@ -22,7 +22,7 @@ from pixi.testing.discord.world import LIMIT
 if TYPE_CHECKING:
     from pixi.testing.discord.world import World
 
-COMMAND, COMPONENT, AUTOCOMPLETE, MODAL = 2, 3, 4, 5
+COMMAND, COMPONENT, AUTOCOMPLETE = 2, 3, 4
 LOADING = 1 << 7
 PATIENCE = 3.0
 LIFE = 15 * 60.0
@@ -40,7 +40,6 @@ class Interaction:
         original: the message that answers it; while it is still to come it has the flag 128.
         followups: further messages.
         choices: what autocomplete offers.
-        modal: the form that was shown.
         at: when it began; `responded_at`: when the first answer came; both on the monotonic clock.
     """
 
@@ -57,7 +56,6 @@ class Interaction:
     original: FakeMessage | None = None
     followups: list[FakeMessage] = field(default_factory=list)
     choices: list[Json] = field(default_factory=list)
-    modal: Json | None = None
     at: float = field(default_factory=time.monotonic)
     responded_at: float | None = None
 
@@ -171,10 +169,9 @@ def usable(world: World, name: str, kind: int, person: User, channel: FakeChanne
     Raises `LookupError` where there is none, and `PermissionError` where it is not theirs to use.
     """
     guild = channel.guild
-    command = world.commands.find(name, kind, guild.id if guild else None)
+    command = world.commands.kept.get((kind, name))
     if command is None:
-        homes = world.commands.by_guild.values()
-        known = sorted({each.name for home in homes for each in home.values() if each.type == kind})
+        known = sorted(each.name for each in world.commands.kept.values() if each.type == kind)
         raise LookupError(f"There is no command {name!r}; there are {', '.join(known) or 'none'}.")
     body = command.body
     contexts = body.get("contexts")
@@ -209,8 +206,6 @@ def typed(
     name, *path = line.split()
     command = usable(world, name, CHAT, person, channel)
     data: Json = {"id": str(command.id), "name": command.name, "type": CHAT}
-    if command.guild_id is not None:
-        data["guild_id"] = str(command.guild_id)
     resolved: Json = {}
     known = command.body.get("options") or []
     here = data

@@ -171,36 +171,6 @@ def change(world: World, message: FakeMessage, call: ApiCall, fields: Json) -> N
     writing.rewrite(world, message, text, allowed)
 
 
-def delete(world: World, call: ApiCall) -> object:
-    """Delete a message: an own one, or with the right to manage."""
-    channel = visible(world, call)
-    message = message_in(channel, call)
-    if message.author is not world.bot:
-        if channel.guild is None:
-            raise fault(50003)
-        need(world, channel, P.MANAGE_MESSAGES)
-    writing.remove(world, message)
-    return None
-
-
-def bulk_delete(world: World, call: ApiCall) -> object:
-    """Delete several messages at once."""
-    channel = visible(world, call)
-    if channel.guild is None:
-        raise fault(50003)
-    need(world, channel, P.MANAGE_MESSAGES)
-    ids = routing.fields_of(call).get("messages") or []
-    if not 2 <= len(ids) <= 100:
-        raise fault(50016)
-    found = [channel.find(snowflake(one, "messages")) for one in ids]
-    messages = [each for each in found if each is not None]
-    if any(each.created < time.time() - TWO_WEEKS for each in messages):
-        raise fault(50034)
-    if messages:
-        writing.remove(world, *messages)
-    return None
-
-
 def typing(world: World, call: ApiCall) -> object:
     """Let the bot begin to type."""
     channel = visible(world, call)
@@ -240,49 +210,15 @@ def emoji_of(world: World, channel: FakeChannel, given: str) -> Reaction:
     return Reaction(emoji.name, emoji.id, emoji.animated)
 
 
-def unreact(world: World, call: ApiCall) -> object:
-    """Take a reaction away: the bot's own, or with the right to manage somebody's."""
-    channel = visible(world, call)
-    message = message_in(channel, call)
-    whose = call.ids.get("user", "@me")
-    user = world.bot if whose == "@me" else world.users.get(snowflake(whose, "user_id"))
-    if user is None:
-        raise fault(10013)
-    if user is not world.bot:
-        need(world, channel, P.MANAGE_MESSAGES)
-    given = call.ids["emoji"]
-    writing.drop_reaction(world, message, user, given.rpartition(":")[2] or given)
-    return None
-
-
-def reactors(world: World, call: ApiCall) -> object:
-    """Return who reacted with an emoji."""
-    channel = visible(world, call)
-    message = message_in(channel, call)
-    given = call.ids["emoji"]
-    reaction = message.found.get(given.rpartition(":")[2] or given)
-    if reaction is None:
-        return []
-    after = snowflake(call.query.get("after", "0"), "after")
-    limit = number(call, "limit", 25, 1, 100)
-    users = sorted(reaction.users.values(), key=lambda user: user.id)
-    return [user.payload() for user in users if user.id > after][:limit]
-
-
 _MESSAGES = "/channels/{channel}/messages"
 _REACTION = _MESSAGES + "/{message}/reactions/{emoji}"
 ROUTES = [
     ApiRoute("POST", _MESSAGES, create),
     ApiRoute("GET", _MESSAGES, page),
-    ApiRoute("POST", _MESSAGES + "/bulk-delete", bulk_delete),
     ApiRoute("GET", _MESSAGES + "/{message}", one),
     ApiRoute("PATCH", _MESSAGES + "/{message}", edit),
-    ApiRoute("DELETE", _MESSAGES + "/{message}", delete),
     ApiRoute("POST", "/channels/{channel}/typing", typing),
     ApiRoute("PUT", _REACTION + "/@me", react),
-    ApiRoute("DELETE", _REACTION + "/@me", unreact),
-    ApiRoute("DELETE", _REACTION + "/{user}", unreact),
-    ApiRoute("GET", _REACTION, reactors),
 ]
 
 

@@ -192,9 +192,12 @@ class Moods(Watching):
         finally:
             self.gateway.settings.closed = False
 
-    def replay(self, count: int = 1, *, shard: int | None = None) -> None:
+    def replay(self, count: int = 1) -> None:
         """Send the last events once more, as they were."""
-        self.world.hub.replay(count, shard)
+        for session in self.world.hub.sessions.values():
+            if session.line is not None:
+                for _, raw in list(session.kept)[-count:]:
+                    session.line.send(raw)
 
     def reconnect(self, *, shard: int | None = None) -> None:
         """Ask for a reconnection (opcode 7)."""
@@ -232,7 +235,7 @@ class Using:
     @property
     def commands(self) -> list[FakeCommand]:
         """Return those that are registered everywhere."""
-        return self.world.commands.all(None)
+        return [*self.world.commands.kept.values()]
 
     async def slash(
         self,
@@ -272,48 +275,24 @@ class Using:
         )
         return (await begun.responded(timeout)).choices
 
-    async def message_menu(
-        self, person: User, message: FakeMessage, name: str, *, locale: str | None = None
-    ) -> Interaction:
+    async def message_menu(self, person: User, message: FakeMessage, name: str) -> Interaction:
         """Somebody chooses a command in the menu of a message."""
         command, data = interactions.on_message(self.world, person, message, name)
         kind = interactions.COMMAND
-        return interactions.begin(
-            self.world, kind, person, message.channel, data, locale=locale, command=command
-        )
+        return interactions.begin(self.world, kind, person, message.channel, data, command=command)
 
     async def press(
-        self,
-        person: User,
-        message: FakeMessage,
-        custom_id: str,
-        *,
-        values: Sequence[str] | None = None,
-        locale: str | None = None,
+        self, person: User, message: FakeMessage, custom_id: str, *, locale: str | None = None
     ) -> Interaction:
-        """Somebody presses a button, or chooses values of a menu.
+        """Somebody presses a button.
 
         It need not be on the message any more: the bot may have taken it away while they pressed.
         """
-        data: Json = {"custom_id": custom_id, "component_type": 2 if values is None else 3}
-        if values is not None:
-            data["values"] = list(values)
+        data: Json = {"custom_id": custom_id, "component_type": 2}
         kind = interactions.COMPONENT
         return interactions.begin(
             self.world, kind, person, message.channel, data, locale=locale, source=message
         )
-
-    async def submit(self, shown: Interaction, fields: Mapping[str, str]) -> Interaction:
-        """Somebody fills in the form that an interaction showed."""
-        if shown.modal is None:
-            raise LookupError("No form was shown.")
-        rows = [
-            {"type": 1, "components": [{"type": 4, "custom_id": key, "value": value}]}
-            for key, value in fields.items()
-        ]
-        data: Json = {"custom_id": shown.modal["custom_id"], "components": rows}
-        kind = interactions.MODAL
-        return interactions.begin(self.world, kind, shown.person, shown.channel, data, source=shown.source)
 
 
 class LoopbackDiscord(Using, Moods):
@@ -329,7 +308,6 @@ class LoopbackDiscord(Using, Moods):
             await discord.wait_for(lambda: general.texts)
 
     Attributes:
-        token: the bot's.
         bot: the bot.
         gateway: its settings, connections and counts.
         rest: its hooks and limits.
@@ -337,11 +315,11 @@ class LoopbackDiscord(Using, Moods):
     With `lean` it is as sparing as a server that only speaks like Discord.
     """
 
-    def __init__(self, bot: str = "Pixi", token: str = TOKEN, *, lean: bool = False) -> None:
+    def __init__(self, bot: str = "Pixi", *, lean: bool = False) -> None:
         ids = Snowflakes()
-        self.token = token
+        self.token = TOKEN
         self.bot = User(ids.next(), bot, bot=True)
-        self.world = World(self.bot, token, ids)
+        self.world = World(self.bot, TOKEN, ids)
         self.world.lean = lean
         self.world.hub = Hub(self.world)
         self.world.commands = Commands(self.world)

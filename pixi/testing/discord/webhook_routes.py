@@ -12,7 +12,7 @@ from pixi.testing.discord.ids import GatewayIntents
 from pixi.testing.discord.interactions import LOADING, Interaction
 from pixi.testing.discord.message_routes import change
 from pixi.testing.discord.messages import CONTEXT_MENU_REPLY, EPHEMERAL, REPLY, SLASH_REPLY, FakeMessage
-from pixi.testing.discord.routing import ApiRoute, guild_of, need, need_in_guild, visible
+from pixi.testing.discord.routing import ApiRoute, need, visible
 from pixi.testing.discord.users import Permission as P
 from pixi.testing.discord.writing import MessageDraft
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pixi.testing.discord.world import World
 
 TRUE = frozenset({"true", "True", "1"})
-MESSAGE, PROMISE, PROMISED_UPDATE, UPDATE, CHOICES, FORM = 4, 5, 6, 7, 8, 9
+MESSAGE, PROMISE, PROMISED_UPDATE, UPDATE, CHOICES = 4, 5, 6, 7, 8
 
 
 def interaction_of(world: World, call: ApiCall) -> Interaction | None:
@@ -44,8 +44,8 @@ def callback(world: World, call: ApiCall) -> object:
         raise fault(10062)
     fields = routing.fields_of(call)
     kind, data = fields.get("type"), fields.get("data") or {}
-    allowed = {interactions.AUTOCOMPLETE: {CHOICES}, interactions.COMMAND: {MESSAGE, PROMISE, FORM}}
-    if kind not in allowed.get(interaction.type, {MESSAGE, PROMISE, PROMISED_UPDATE, UPDATE, FORM}):
+    allowed = {interactions.AUTOCOMPLETE: {CHOICES}, interactions.COMMAND: {MESSAGE, PROMISE}}
+    if kind not in allowed.get(interaction.type, {MESSAGE, PROMISE, PROMISED_UPDATE, UPDATE}):
         raise invalid(("type",), "INTERACTION_RESPONSE_TYPE_INVALID", f"Type {kind} cannot answer this.")
     if kind == MESSAGE:
         draft = routing.draft_of(call, world, data)
@@ -58,10 +58,8 @@ def callback(world: World, call: ApiCall) -> object:
         interaction.original = interaction.source
         if kind == UPDATE and interaction.source is not None:
             change(world, interaction.source, call, data)
-    elif kind == CHOICES:
-        interaction.choices = _choices(data)
     else:
-        interaction.modal = data
+        interaction.choices = _choices(data)
     interaction.response, interaction.responded_at = kind, time.monotonic()
     if call.query.get("with_response") not in TRUE:
         return None
@@ -181,13 +179,6 @@ def of_channel(world: World, call: ApiCall) -> object:
     return [_shown(hook, world) for hook in hooks_of(world, channel)]
 
 
-def of_guild(world: World, call: ApiCall) -> object:
-    """Return the webhooks of a guild."""
-    guild = guild_of(world, call)
-    need_in_guild(world, guild, P.MANAGE_WEBHOOKS)
-    return [_shown(hook, world) for hook in world.webhooks.values() if hook.channel.guild is guild]
-
-
 def _shown(hook: Webhook, world: World) -> Json:
     own = hook.application_id in {None, world.application_id}
     return hook.payload(token=own)
@@ -206,11 +197,6 @@ def hook_of(world: World, call: ApiCall) -> Webhook:
     return hook
 
 
-def get(world: World, call: ApiCall) -> object:
-    """Return a webhook."""
-    return hook_of(world, call).payload(user="token" not in call.ids)
-
-
 def edit(world: World, call: ApiCall) -> object:
     """Change a webhook."""
     hook = hook_of(world, call)
@@ -224,14 +210,6 @@ def edit(world: World, call: ApiCall) -> object:
         hook.avatar = hook.face.avatar = routing.image(fields["avatar"], "avatar")
     _tell(world, hook.channel)
     return hook.payload(user="token" not in call.ids)
-
-
-def delete(world: World, call: ApiCall) -> object:
-    """Take a webhook away."""
-    hook = hook_of(world, call)
-    hook.delete()
-    _tell(world, hook.channel)
-    return None
 
 
 def execute(world: World, call: ApiCall) -> object:
@@ -304,11 +282,6 @@ def _message(world: World, call: ApiCall) -> tuple[FakeMessage, Interaction | No
     return found, interaction
 
 
-def get_message(world: World, call: ApiCall) -> object:
-    """Return a message that came through it."""
-    return payloads.message(_message(world, call)[0], world)
-
-
 def edit_message(world: World, call: ApiCall) -> object:
     """Edit a message that came through it."""
     message, interaction = _message(world, call)
@@ -320,28 +293,13 @@ def edit_message(world: World, call: ApiCall) -> object:
     return payloads.message(message, world)
 
 
-def delete_message(world: World, call: ApiCall) -> object:
-    """Delete a message that came through it."""
-    message, _ = _message(world, call)
-    writing.remove(world, message)
-    return None
-
-
 _HOOK = "/webhooks/{webhook}"
 _TOKEN = _HOOK + "/{token}"
 _WRITTEN = _TOKEN + "/messages/{message}"
 ROUTES = [
     ApiRoute("POST", "/channels/{channel}/webhooks", create),
     ApiRoute("GET", "/channels/{channel}/webhooks", of_channel),
-    ApiRoute("GET", "/guilds/{guild}/webhooks", of_guild),
-    ApiRoute("GET", _HOOK, get),
     ApiRoute("PATCH", _HOOK, edit),
-    ApiRoute("DELETE", _HOOK, delete),
-    ApiRoute("GET", _TOKEN, get, open=True),
-    ApiRoute("PATCH", _TOKEN, edit, open=True),
-    ApiRoute("DELETE", _TOKEN, delete, open=True),
     ApiRoute("POST", _TOKEN, execute, open=True),
-    ApiRoute("GET", _WRITTEN, get_message, open=True),
     ApiRoute("PATCH", _WRITTEN, edit_message, open=True),
-    ApiRoute("DELETE", _WRITTEN, delete_message, open=True),
 ]

@@ -247,7 +247,10 @@ def add_reaction(world: World, message: FakeMessage, user: User, emoji: Reaction
     if user.id in reaction.users:
         return
     reaction.users[user.id] = user
-    payload = _reacted(message, user, reaction) | {
+    payload = {
+        "user_id": str(user.id),
+        "message_id": str(message.id),
+        "emoji": reaction.emoji(),
         "message_author_id": str(message.author.id),
         "burst": False,
         "type": 0,
@@ -255,27 +258,8 @@ def add_reaction(world: World, message: FakeMessage, user: User, emoji: Reaction
     guild = message.channel.guild
     if guild and user.id in guild.members:
         payload["member"] = guild.members[user.id].payload()
-    _tell_reaction(world, "MESSAGE_REACTION_ADD", message, payload)
-
-
-def drop_reaction(world: World, message: FakeMessage, user: User, key: str) -> None:
-    """Somebody takes a reaction back."""
-    reaction = message.found.get(key)
-    if reaction is None or reaction.users.pop(user.id, None) is None:
-        return
-    if not reaction.users:
-        del message.found[key]
-    payload = _reacted(message, user, reaction) | {"burst": False, "type": 0}
-    _tell_reaction(world, "MESSAGE_REACTION_REMOVE", message, payload)
-
-
-def _reacted(message: FakeMessage, user: User, reaction: Reaction) -> Json:
-    return {"user_id": str(user.id), "message_id": str(message.id), "emoji": reaction.emoji()}
-
-
-def _tell_reaction(world: World, event: str, message: FakeMessage, payload: Json) -> None:
     world.tell(
-        event,
+        "MESSAGE_REACTION_ADD",
         message.channel,
         payload,
         GatewayIntents.GUILD_MESSAGE_REACTIONS,

@@ -5,8 +5,6 @@ import pytest
 
 from pixi.core.persona import Persona
 from pixi.store.kept import ChannelConfig
-from pixi.testing.discord import RefusedCall
-from pixi.testing.discord.calls import ApiCall
 from tests.channels.discord.backend import RecordingBackend
 from tests.channels.discord.commands import Stage, stage
 from tests.waiting import until
@@ -279,7 +277,7 @@ async def test_where_nothing_is_written_stop_says_so(here: Stage) -> None:
 
 def given(here: Stage, *entries: dict[str, Any], app: bool = False) -> None:
     """Let Discord tell that these may use `/model`, or with `app` all commands."""
-    command = here.discord.world.commands.find("model", 1, None)
+    command = here.discord.world.commands.kept.get((1, "model"))
     assert command is not None
     whose = here.discord.world.application_id if app else command.id
     told = {
@@ -288,11 +286,7 @@ def given(here: Stage, *entries: dict[str, Any], app: bool = False) -> None:
         "guild_id": str(here.guild.id),
         "permissions": list(entries),
     }
-
-    def tell(call: ApiCall) -> None:
-        raise RefusedCall(200, 0, "", body=[told])  # type: ignore[arg-type]
-
-    here.discord.before("GET", r"/commands/permissions$", tell)
+    here.discord.world.commands.permissions = [told]
 
 
 def entry(kind: int, whom: int, may: bool = True) -> dict[str, Any]:

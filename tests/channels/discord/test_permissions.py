@@ -166,9 +166,10 @@ async def test_discord_is_asked_once_a_minute(room: Room) -> None:
     assert looked_up(room, boss) == 1
     room.guild.leave(boss)
     assert await channel.rights(str(boss.id)) == MANAGER
-    known = channel._context.directory._members
-    for key, held in known.items():
-        known[key] = replace(held, until=held.until - permissions.MEMBER_SECONDS)
+    known, key = channel._context.directory._members, (room.guild.id, boss.id)
+    held = known.get(key)
+    assert held is not None
+    known.put(key, replace(held, until=held.until - permissions.MEMBER_SECONDS))
     assert await channel.rights(str(boss.id)) == NOBODY
     assert await channel.rights(str(boss.id)) == NOBODY
     assert looked_up(room, boss) == 2
@@ -207,6 +208,7 @@ async def test_of_whom_discord_does_not_tell_nothing_is_believed(room: Room, blo
 async def test_only_so_many_members_are_remembered(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(permissions, "_REMEMBERED", 2)
     channel, _ = await room.asked()
+    channel._context.directory.forget()
     people = [room.discord.person(f"p{number}") for number in range(4)]
     for person in people:
         await channel.rights(str(person.id))

@@ -174,7 +174,7 @@ async def test_a_server_that_does_not_tell_what_is_registered_is_told_all_the_sa
 
 async def test_where_commands_are_switched_off_ours_are_taken_away_and_others_stay() -> None:
     async with stage() as here:
-        here.discord.world.commands.put({"name": "weather", "description": "Not ours", "type": 1}, None)
+        here.discord.world.commands.put({"name": "weather", "description": "Not ours", "type": 1})
         here.backend.obey(slash=False)
         await here.slash.sync()
         assert list(registered(here)) == ["weather"]
@@ -516,7 +516,7 @@ async def test_suggestions_that_come_too_late_are_no_news(
 async def test_a_command_that_we_have_no_more_is_told_to_be_outdated(
     here: Stage, caplog: pytest.LogCaptureFixture
 ) -> None:
-    here.discord.world.commands.put({"name": "dance", "description": "Of old", "type": 1}, None)
+    here.discord.world.commands.put({"name": "dance", "description": "Of old", "type": 1})
     begun = await here.use("dance")
     assert begun.content == "This command is not the same any more. Please restart Discord and try again."
     assert begun.ephemeral
@@ -576,7 +576,7 @@ async def test_an_answer_pings_nobody(here: Stage) -> None:
     "missing", ["attachment_size_limit", "channel", "version", "locale", "app_permissions"]
 )
 async def test_a_server_that_leaves_something_out_is_understood(here: Stage, missing: str) -> None:
-    command = here.discord.world.commands.find("status", 1, None)
+    command = here.discord.world.commands.kept.get((1, "status"))
     assert command is not None
     data = {"id": str(command.id), "name": "status", "type": 1}
     original = here.discord.world.tell_bot
@@ -595,7 +595,7 @@ async def test_a_server_that_leaves_something_out_is_understood(here: Stage, mis
 async def test_an_interaction_that_makes_no_sense_ends_in_one_line(
     here: Stage, caplog: pytest.LogCaptureFixture
 ) -> None:
-    command = here.discord.world.commands.find("persona", 1, None)
+    command = here.discord.world.commands.kept.get((1, "persona"))
     assert command is not None
     data = {"id": str(command.id), "name": "persona", "type": 1, "options": [{"type": 3}]}
     used.begin(here.discord.world, used.COMMAND, here.boss, here.general, data)

@@ -4,7 +4,6 @@ import asyncio
 import logging
 import re
 import unicodedata
-from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -24,6 +23,7 @@ from pixi.channels.discord.outgoing.channel import DiscordChannels
 from pixi.channels.discord.places import ChannelInfo
 from pixi.core.channel import Channel
 from pixi.core.errors import PixiError, StoreError
+from pixi.core.lru import LRU
 from pixi.core.message import Attached, Author, Image, Message, Quoted
 from pixi.settings.rules import Requester, Rules, is_blocked, may_talk
 
@@ -219,7 +219,7 @@ class MessageHandler:
         self._since = since
         self._earlier = EarlierMessages(recent, reader, channels.directory, channels.persona_behind)
         self._attachments = AttachmentReader()
-        self._given: OrderedDict[int, _Given] = OrderedDict()
+        self._given: LRU[int, _Given] = LRU(_GIVEN)
         self._excused: set[int] = set()  # messages that the store did not take, of which people were told
 
     async def handle(self, message: IncomingMessage) -> None:
@@ -270,7 +270,8 @@ class MessageHandler:
             PixiError: that could not be recorded.
         """
         self._recent.delete(channel.id, message_id)
-        given = self._given.pop(message_id, None)
+        given = self._given.get(message_id)
+        self._given.drop(message_id)
         personas = given.personas if given else ()
         if given is None and message_id < self._since:
             personas = self._personas(channel)
@@ -347,10 +348,7 @@ class MessageHandler:
         return tuple(name for name in names if name in self._backend.personas)
 
     def _remember(self, message: IncomingMessage, personas: Sequence[str]) -> None:
-        self._given[message.id] = _Given(tuple(personas), hash(message.content))
-        self._given.move_to_end(message.id)
-        if len(self._given) > _GIVEN:
-            self._given.popitem(last=False)
+        self._given.put(message.id, _Given(tuple(personas), hash(message.content)))
 
     # With what it is given.
 
@@ -359,7 +357,9 @@ class MessageHandler:
         await self._earlier.remember_past(message, rules)
         text, images = await self._whole(message, rules)
         # What it answers was shown with its pictures to somebody here, if it was given to them.
-        shows_answered = not images and message.reply_to not in self._given
+        shows_answered = not images and (
+            message.reply_to is None or self._given.get(message.reply_to) is None
+        )
         speaker = self._channels.persona_behind(message)
         for persona in personas:
             quoted = await self._earlier.quoted(message, persona, rules)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from pixi.channels.discord.incoming.message import IncomingMessage, MessageTranslator
 from pixi.channels.discord.permissions import Directory
 from pixi.core.errors import ChannelError
+from pixi.core.lru import LRU
 from pixi.core.message import Author, Message, Quoted
 from pixi.settings.rules import Rules, is_blocked
 
@@ -78,20 +79,17 @@ class RecentMessages:
     def __init__(self, overhear: Callable[[], int]) -> None:
         self._overhear = overhear
         self._channels: OrderedDict[int, _Channel] = OrderedDict()
-        self._seen: OrderedDict[int, None] = OrderedDict()
+        self._seen: LRU[int, bool] = LRU(_SEEN)
 
     def is_new(self, message_id: int) -> bool:
         """Return whether a message is heard for the first time; from now on it is known."""
-        if message_id in self._seen:
-            return False
-        self._seen[message_id] = None
-        if len(self._seen) > _SEEN:
-            self._seen.popitem(last=False)
-        return True
+        is_new = self._seen.get(message_id) is None
+        self._seen.put(message_id, True)
+        return is_new
 
     def unsee(self, message_id: int) -> None:
         """Forget that a message was heard: it could not be dealt with, and may come again."""
-        self._seen.pop(message_id, None)
+        self._seen.drop(message_id)
 
     def add(self, channel_id: int, message: RecentMessage) -> None:
         """Remember what was said; a message that is known already is replaced."""

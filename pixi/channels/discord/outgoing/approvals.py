@@ -5,7 +5,6 @@ import logging
 import re
 import secrets
 import time
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -23,6 +22,7 @@ from pixi.channels.discord.slash.translations import Language, Translations
 from pixi.core.channel import Question
 from pixi.core.errors import ChannelError
 from pixi.core.events import Verdict
+from pixi.core.lru import LRU
 from pixi.core.untrusted import clipped, without_middle
 from pixi.settings.rules import may_talk
 
@@ -99,7 +99,7 @@ class Approvals:
         self._translations = translations
         self._share = share
         self._open: dict[str, _Open] = {}
-        self._locales: OrderedDict[int, str] = OrderedDict()
+        self._locales: LRU[int, str] = LRU(_REMEMBERED)
         self._beside: set[asyncio.Task[None]] = set()
 
     def install(self) -> None:
@@ -250,10 +250,7 @@ class Approvals:
 
     def _learn(self, interaction: discord.Interaction) -> None:
         """Remember somebody's language: messages do not tell it."""
-        self._locales[interaction.user.id] = str(interaction.locale)
-        self._locales.move_to_end(interaction.user.id)
-        if len(self._locales) > _REMEMBERED:
-            self._locales.popitem(last=False)
+        self._locales.put(interaction.user.id, str(interaction.locale))
 
     def _language(self, person: int, guild: discord.Guild | None, persona: str) -> Language:
         """The language that somebody has chosen; where it is not known, the server's, then the persona's."""

@@ -18,6 +18,7 @@ from pixi.channels.discord.outgoing.identities import Webhooks
 from pixi.channels.discord.permissions import Directory, is_timed_out, missing_permissions
 from pixi.channels.discord.places import channel_label
 from pixi.channels.discord.requests import DiscordRefused
+from pixi.core.lru import LRU
 
 if TYPE_CHECKING:
     from discord.abc import MessageableChannel
@@ -48,7 +49,7 @@ class PostingContext:
     _names: asyncio.Future[EmojiNames] | None = None
     _noted: set[tuple[int, str]] = field(default_factory=set)
     _beside: set[asyncio.Task[None]] = field(default_factory=set)
-    _excused: dict[int, float] = field(default_factory=dict)
+    _excused: LRU[int, float] = field(default_factory=lambda: LRU(_EXCUSED))
 
     def __post_init__(self) -> None:
         self.archives = Archives(self.client, self.backend, self.directory)
@@ -84,10 +85,7 @@ class PostingContext:
         before = self._excused.get(channel_id)
         if before is not None and now - before < _EXCUSE_SECONDS:
             return False
-        self._excused.pop(channel_id, None)
-        self._excused[channel_id] = now
-        if len(self._excused) > _EXCUSED:
-            self._excused.pop(next(iter(self._excused)))  # the oldest
+        self._excused.put(channel_id, now)
         return True
 
     def refused(self, channel: "MessageableChannel", what: str, error: DiscordRefused) -> None:
