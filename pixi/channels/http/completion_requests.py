@@ -31,13 +31,23 @@ _SHORTEST_END = 2
 # - `Transient`: theirs is nobody's here, e.g. it was begun with another model. A talk made of their
 #   lines, marked as told by a program.
 #
+# What we have of a talk is more than its turns that have ended. A program that stops an answer only stops
+# to read: the turn goes on here, and counts with what it has said so far. The lines that a program told when
+# a talk began stand before its first turn. And a talk that was branched has several ways: as it stands, and
+# as it would stand with what was set aside. A person who goes back to an earlier answer is on another way,
+# which is put back first.
+#
 # Histories are compared as lines of two roles, white space folded. Neighbours of one role are one line: our
 # several messages are one text there. What a persona answered without a visible word is the `silence` that
 # the program was given. A program that was stopped has only the begin of an answer, which counts as the
-# answer. A greeting that the program put above the first words of a person counts for nothing.
+# answer, also where it is empty. A greeting that the program put above the first words of a person counts
+# for nothing. Of a line of thousands of letters only the begin is compared: we keep no more of a told one.
 #
 # What is not nice: two talks that were the same so far cannot be told apart, and the latest is taken; and
 # the end of a talk may be the begin of another, and then it is a branch. A named talk has neither trouble.
+
+LONGEST_TOLD = 4_000
+"""Letters of a line that a program tells."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,35 +60,57 @@ class ClientLine:
 
 @dataclass(frozen=True, slots=True)
 class KeptTurn:
-    """A turn on record: what was asked, and what was visible of the answer ("" for nothing)."""
+    """A turn on record.
+
+    Attributes:
+        turn: its number; 0: the words wait for a turn.
+        asked: the words of the person.
+        answered: what is visible of the answer until now; "" for nothing.
+        told: lines that the program told before them.
+    """
 
     turn: int
     asked: str
     answered: str
+    told: tuple[ClientLine, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class KeptTalk:
-    """A talk on record, oldest turn first. `whole` is false where earlier turns were left out."""
+    """A talk on record, one way that it went.
+
+    Attributes:
+        name: of the talk.
+        turns: oldest first.
+        whole: false where earlier turns were left out.
+        branch: the address of what must be put back to go on in this way; "": the talk stands so.
+    """
 
     name: str
     turns: tuple[KeptTurn, ...]
     whole: bool = True
+    branch: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Append:
-    """Go on with the talk of this name."""
+    """Go on with the talk of this name, after `branch` was put back."""
 
     name: str
+    branch: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """Go on with the talk of this name, after its turns from `turn` on were cut off."""
+    """Go on with the talk of this name, after `branch` was put back, and the turns from `turn` on cut off.
+
+    `told`: lines that go with what was cut off, and are told anew.
+    """
 
     name: str
     turn: int
+    branch: str = ""
+    told: tuple[ClientLine, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,44 +133,60 @@ def reconcile(told: Sequence[ClientLine], talks: Sequence[KeptTalk], *, silence:
 
     Args:
         told: the program's lines before the one to be answered.
-        talks: those of the person with the persona, latest first.
+        talks: those of the person with the persona, latest first, each with all its ways.
         silence: what a program was given where nothing was said.
     """
-    theirs = _folded(told, silence)
+    theirs = _folded(told)
     if not theirs:
         return Begin()
     ours = [(talk, _lines(talk, silence)) for talk in talks]
-    for talk, lines in ours:
-        if talk.whole and _goes_on(theirs, lines):
-            return Append(talk.name)
-    for talk, lines in ours:
-        if talk.whole and (cut := _branch(theirs, talk, lines)):
-            return cut
+    whole = [(talk, lines) for talk, lines in ours if talk.whole]
+    for talk, lines in whole:
+        if theirs == lines:
+            return Append(talk.name, talk.branch)
+    for talk, lines in whole:
+        if _missing(theirs, lines) == 0:
+            return Append(talk.name, talk.branch)
+    for talk, lines in whole:
+        if (missing := _missing(theirs, lines)) is not None:
+            return _cut(talk, len(talk.turns) - missing, told)
     for talk, lines in ours:
         if len(theirs) >= _SHORTEST_END and _is_end(theirs, lines):
-            return Append(talk.name)
+            return Append(talk.name, talk.branch)
     return Transient(tuple(told))
 
 
 def reconcile_named(
-    told: Sequence[ClientLine], talk: KeptTalk, *, complete: bool, silence: str = "…"
+    told: Sequence[ClientLine], ways: Sequence[KeptTalk], *, complete: bool, silence: str = "…"
 ) -> Append | Branch:
     """Find where a request goes on in the talk that it names. It never leads to another.
 
     Args:
         told: the program's lines before the one to be answered.
-        talk: the named one.
+        ways: those of the named talk, first as it stands.
         complete: whether `told` is known to be all that the program has of it; else a program that sends
             nothing but what is new is one that goes on.
         silence: what a program was given where nothing was said.
     """
-    theirs = _folded(told, silence)
-    lines = _lines(talk, silence)
-    if not theirs:
-        return Branch(talk.name, talk.turns[0].turn) if complete and talk.turns else Append(talk.name)
-    if not _goes_on(theirs, lines) and talk.whole and (cut := _branch(theirs, talk, lines)):
-        return cut
-    return Append(talk.name)
+    found = reconcile(told, ways, silence=silence)
+    if isinstance(found, Append | Branch):
+        return found
+    is_begun_anew = isinstance(found, Begin) and complete and ways[0].turns
+    return _cut(ways[0], 0, ()) if is_begun_anew else Append(ways[0].name)
+
+
+def is_told_whole(told: Sequence[ClientLine], talks: Sequence[KeptTalk], *, silence: str = "…") -> bool:
+    """Return whether a program's history is word for word one of these: none of others can be nearer."""
+    theirs = _folded(told)
+    return any(talk.whole and theirs == _lines(talk, silence) for talk in talks)
+
+
+def _cut(talk: KeptTalk, place: int, told: Sequence[ClientLine]) -> Append | Branch:
+    """Cut a talk off at the turn of that place; what waits for a turn cannot be, and is answered too."""
+    turn = talk.turns[max(0, place)]
+    if not turn.turn:
+        return Append(talk.name, talk.branch)
+    return Branch(talk.name, turn.turn, talk.branch, tuple(told) if place <= 0 else ())
 
 
 def visible_text(content: Any) -> str:
@@ -152,62 +200,46 @@ def visible_text(content: Any) -> str:
 
 
 def _fold(text: str) -> str:
-    return " ".join(text.split())
+    return " ".join(text.strip()[:LONGEST_TOLD].split())
 
 
-def _folded(lines: Sequence[ClientLine], silence: str) -> list[ClientLine]:
+def _folded(lines: Sequence[ClientLine]) -> list[ClientLine]:
     """Lines as they are compared: from the first of a person on, neighbours of one role joined."""
     folded: list[ClientLine] = []
     for line in lines:
         text = _fold(words_of(line.text))
-        if line.role == "assistant":
-            if not folded:
-                continue
-            text = text or _fold(silence)
         if folded and folded[-1].role == line.role:
-            folded[-1] = ClientLine(line.role, _fold(f"{folded[-1].text} {text}"))
-        else:
+            folded[-1] = ClientLine(line.role, f"{folded[-1].text} {text}".strip())
+        elif folded or line.role == "user":
             folded.append(ClientLine(line.role, text))
     return folded
 
 
 def _lines(talk: KeptTalk, silence: str) -> list[ClientLine]:
-    """Two lines a turn, never joined, so that a place among them is a turn."""
+    """What was told, and two lines a turn, never joined, so that a place among them is a turn."""
     lines: list[ClientLine] = []
     for turn in talk.turns:
-        lines += [
-            ClientLine("user", _fold(turn.asked)),
-            ClientLine("assistant", _fold(turn.answered) or _fold(silence)),
-        ]
+        lines += _folded([*turn.told, ClientLine("user", turn.asked)])
+        lines.append(ClientLine("assistant", _fold(turn.answered) or _fold(silence)))
     return lines
 
 
 def _same(theirs: ClientLine, ours: ClientLine) -> bool:
     if theirs.role != ours.role:
         return False
-    if theirs.text == ours.text:
-        return True
-    return theirs.role == "assistant" and bool(theirs.text) and ours.text.startswith(theirs.text)
+    return theirs.text == ours.text or (theirs.role == "assistant" and ours.text.startswith(theirs.text))
 
 
 def _all_same(theirs: Sequence[ClientLine], ours: Sequence[ClientLine]) -> bool:
     return len(theirs) <= len(ours) and all(_same(a, b) for a, b in zip(theirs, ours, strict=False))
 
 
-def _goes_on(theirs: Sequence[ClientLine], ours: Sequence[ClientLine]) -> bool:
-    """Return whether they have all of our turns; perhaps not the last answer, which they did not wait for."""
-    return _turns(theirs) == len(ours) // 2 and _all_same(theirs, ours)
+def _missing(theirs: Sequence[ClientLine], ours: Sequence[ClientLine]) -> int | None:
+    """Return how many of our turns they lack at the end; None: theirs are not the begin of ours.
 
-
-def _branch(theirs: Sequence[ClientLine], talk: KeptTalk, ours: Sequence[ClientLine]) -> Branch | None:
-    if not _all_same(theirs, ours) or _turns(theirs) >= len(talk.turns):
-        return None
-    return Branch(talk.name, talk.turns[_turns(theirs)].turn)
-
-
-def _turns(theirs: Sequence[ClientLine]) -> int:
-    """Return how many turns they have; one that lacks its answer is one."""
-    return (len(theirs) + 1) // 2
+    They may lack the answer of their last turn, which they did not wait for.
+    """
+    return (len(ours) - len(theirs)) // 2 if _all_same(theirs, ours) else None
 
 
 def _is_end(theirs: Sequence[ClientLine], ours: Sequence[ClientLine]) -> bool:

@@ -3,7 +3,7 @@
 import asyncio
 import time
 import uuid
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from functools import partial
@@ -17,6 +17,7 @@ from pixi.channels.http.access import Principal, Problem, address_of, joint_dige
 from pixi.channels.http.backend import Backend
 from pixi.channels.http.bodies import Attachment
 from pixi.channels.http.completion_requests import (
+    LONGEST_TOLD,
     Append,
     Begin,
     Branch,
@@ -27,6 +28,7 @@ from pixi.channels.http.completion_requests import (
     RefusedRequest,
     Transient,
     body_of,
+    is_told_whole,
     read_request,
     reconcile,
     reconcile_named,
@@ -42,7 +44,7 @@ from pixi.channels.http.jwt import ForwardedUsers
 from pixi.channels.http.recorded import recorded_events
 from pixi.channels.http.streams import Task, answer_by_rule, task_of, write_stream
 from pixi.channels.http.talks import KEPT_TURNS, Instead, TalkAddress, Talks
-from pixi.core.message import Author, Quoted, words_of
+from pixi.core.message import Author, Message, Quoted, words_of
 from pixi.settings.rules import HttpRules
 from pixi.store.kept import Talk
 
@@ -50,8 +52,10 @@ _TALKS = 20
 """Talks that a history without a name is compared with, latest first."""
 _TALKS_OF_A_KEY = 100
 """Talks in which the message of a request's key is looked for, latest first."""
-_LONGEST_TOLD = 4_000
-"""Letters of a line that a program tells."""
+_BRANCHES = 50
+"""Branches of a talk with which a history is compared, latest first."""
+_TOLD, _TOLD_BY_APP = "told:", "told:app"
+"""How the ids of lines begin that a program tells of a talk; and the one of its instructions."""
 _TASK_LETTERS = 20_000
 _NAME_LETTERS = 128
 _RUNNING = 1_000
@@ -62,8 +66,8 @@ _NO_NAMES = ("", "new", "null", "undefined")
 
 Event = Mapping[str, Any]
 
-_Choice = tuple[str, str, int | None]
-"""Name of the talk, id of the message, and the turn in place of which it is said."""
+_Choice = tuple[Append | Branch, str]
+"""Where the message is said, and its id."""
 
 Identify = Callable[[web.Request, str, str], Awaitable[Principal]]
 """Tells who asks; given the request, and the id and the name of whom it speaks for, or "" and ""."""
@@ -71,11 +75,11 @@ Identify = Callable[[web.Request, str, str], Awaitable[Principal]]
 
 @dataclass(frozen=True, slots=True)
 class _Turn:
-    """What a persona is to answer, see `Talks.begin`. `cut`: the turn in place of which it is said."""
+    """What a persona is to answer, see `Talks.begin`."""
 
     place: TalkAddress
     message_id: str
-    cut: int | None
+    found: Append | Branch
     text: str
     quoted: Sequence[Quoted]
     attachments: Sequence[Attachment]
@@ -276,37 +280,38 @@ class Completions:
         mark = joint_digest(person, persona, name, key, asked.last, *said, *files)
         told: tuple[ClientLine, ...] = ()
         async with self._choosing:
-            if (talk := await self._same(person, persona, mark, key)) is None:
+            if (choice := await self._same(person, persona, mark, key)) is None:
                 message_id = f"idem:{joint_digest(person, persona, key or uuid.uuid4().hex)}"
-                talk = (name or uuid.uuid4().hex, message_id, None)
-                match await self._find(asker, asked, name, complete):
-                    case Append(kept):
-                        talk = (kept, message_id, None)
-                    case Branch(kept, cut):
-                        talk = (kept, message_id, cut)
+                found = await self._find(asker, asked, name, complete)
+                match found:
+                    case Branch():
+                        told = found.told
                     case Transient(lines):
                         told = lines
-                    case Begin():
-                        pass
-            self._note(mark, talk)
+                if not isinstance(found, Append | Branch):
+                    found = Append(name or uuid.uuid4().hex)
+                choice = found, message_id
+            self._note(mark, choice)
         quoted = [
-            Quoted(f"told:{n}", _author(each, asker), each.text[:_LONGEST_TOLD])
+            Quoted(f"{_TOLD}{n}", _author(each, asker), each.text.strip()[:LONGEST_TOLD])
             for n, each in enumerate(told)
         ]
         if asked.system and self._settings.system == "note":
-            quoted.append(Quoted("told:app", Author("web:app", "the app"), asked.system[:_LONGEST_TOLD]))
-        name, message_id, instead = talk
-        return _Turn(
-            TalkAddress(asker, persona, name), message_id, instead, asked.last, quoted, asked.files
-        ), mark
+            quoted.append(Quoted(_TOLD_BY_APP, Author("web:app", "the app"), asked.system[:LONGEST_TOLD]))
+        found, message_id = choice
+        place = TalkAddress(asker, persona, found.name)
+        return _Turn(place, message_id, found, asked.last, quoted, asked.files), mark
 
     async def _say(self, turn: _Turn) -> AsyncGenerator[Sequence[Event], None]:
         """Say what is asked; yield the events of the turn, up to its end."""
 
+        cut = turn.found.turn if isinstance(turn.found, Branch) else None
+
         async def replaces() -> Instead | None:
             answered = await self._store.answer_to(turn.place.address, turn.message_id)
             # A retry cuts nothing more.
-            return Instead(turn.cut) if turn.cut is not None and answered is None else None
+            changes = cut is not None or turn.found.branch
+            return Instead(cut, branch=turn.found.branch) if changes and answered is None else None
 
         reply = await self._talks.begin(
             turn.place,
@@ -324,14 +329,14 @@ class Completions:
     async def _same(self, person: str, persona: str, mark: str, key: str) -> _Choice | None:
         """Return the choice made for the request that this one repeats; None: it repeats none."""
         talk = self._under_way.get(mark)
-        if talk and (mark in self._answering or self._is_running(address_of(person, persona, talk[0]))):
+        if talk and (mark in self._answering or self._is_running(address_of(person, persona, talk[0].name))):
             return talk
         if not key:
             return None
         message_id = f"idem:{joint_digest(person, persona, key)}"
         for kept in await self._store.talks(person, persona, _TALKS_OF_A_KEY):
             if await self._store.answer_to(kept.address, message_id) is not None:
-                return kept.name, message_id, None
+                return Append(kept.name), message_id
         return None
 
     async def _find(
@@ -342,24 +347,77 @@ class Completions:
             kept = await self._store.talk(asker.id, name, asked.model)
             if kept is None:
                 return Transient(asked.told) if asked.told else Begin()
-            return reconcile_named(asked.told, await self._kept(kept), complete=complete, silence=silence)
-        if not asked.told:
-            return Begin()
-        talks = await self._store.talks(asker.id, asked.model, _TALKS)
-        return reconcile(asked.told, [await self._kept(talk) for talk in talks], silence=silence)
+            ways = await self._ways(kept)
+            return reconcile_named(asked.told, ways, complete=complete, silence=silence)
+        ways = []
+        for talk in await self._store.talks(asker.id, asked.model, _TALKS) if asked.told else ():
+            ways += await self._ways(talk)
+            if is_told_whole(asked.told, ways, silence=silence):
+                break
+        return reconcile(asked.told, ways, silence=silence)
 
-    async def _kept(self, talk: Talk) -> KeptTalk:
-        """A talk as a program has it that takes text alone."""
-        records = await self._store.turns(talk.address, KEPT_TURNS)
+    async def _ways(self, talk: Talk) -> list[KeptTalk]:
+        """A talk as a program has it that takes text alone: as it stands, and as it would stand with each
+        branch."""
+        # First what has not ended: what ends meanwhile is among the ended ones too.
+        unended = await self._unended(talk.address)
+        ended = await self._ended(talk.address)
+        known = {turn.turn for turn in ended}
+        kept = {talk.address: [*ended, *(turn for turn in unended if turn.turn not in known)]}
+        alternatives = {each.branch: each for each in await self._store.alternatives(talk.address)}
+
+        async def way(at: str) -> list[KeptTurn]:
+            if at not in kept:
+                kept[at] = await self._ended(at)
+            if (branch := alternatives.get(at)) is None:
+                return kept[at]
+            before = await way(branch.beside)
+            return [*(turn for turn in before if 0 < turn.turn <= branch.after), *kept[at]]
+
+        branches = ["", *reversed(list(alternatives)[-_BRANCHES:])]
+        is_whole = len(ended) < KEPT_TURNS
+        return [
+            KeptTalk(talk.name, tuple(await way(branch or talk.address)), is_whole, branch)
+            for branch in branches
+        ]
+
+    async def _ended(self, address: str) -> list[KeptTurn]:
+        """The turns that have ended, of a talk or of a branch."""
+        records = await self._store.turns(address, KEPT_TURNS)
         asked = await self._store.messages_of([record.id for record in records])
+        return [
+            self._turn_of(record.id, asked.get(record.id, ()), await recorded_events(self._store, record, ""))
+            for record in records
+        ]
+
+    async def _unended(self, address: str) -> list[KeptTurn]:
+        """The turn that is being written, as far as it has come, and the messages that wait for another."""
+        if not (self._is_running(address) or self._talks.peers.others):
+            return []
+        feed = (await self._talks.peers.join(address)).feed
+        written = feed.turn
+        async with aclosing(feed.follow(feed.begin_of_turn(), lambda: True)) as events:
+            forms = [form async for some in events for form in some]
+        last, asked = await self._store.last_asked(address)
+        turns = []
+        if written:
+            said = (await self._store.messages_of([written])).get(written, ())
+            turns.append(self._turn_of(written, said, forms))
+        if asked and last != written:
+            turns.append(self._turn_of(last or 0, asked, ()))
+        return turns
+
+    def _turn_of(self, turn: int, asked: Sequence[Message], events: Iterable[Event]) -> KeptTurn:
         wishes = CompletionOptions(silence="", reactions=self._settings.reactions)
-        turns: list[KeptTurn] = []
-        for record in records:
-            events = await recorded_events(self._store, record, "")
-            answer, _ = whole_answer(events, answer_id="", model="", created=0, wishes=wishes)
-            said = "\n".join(words_of(message.text) for message in asked.get(record.id, ()))
-            turns.append(KeptTurn(record.id, said, answer["choices"][0]["message"]["content"]))
-        return KeptTalk(talk.name, tuple(turns), whole=len(records) < KEPT_TURNS)
+        answer, _ = whole_answer(events, answer_id="", model="", created=0, wishes=wishes)
+        told = tuple(
+            ClientLine("user" if each.author else "assistant", each.text)
+            for message in asked
+            for each in message.quoted
+            if each.id.startswith(_TOLD) and each.id != _TOLD_BY_APP
+        )
+        words = "\n".join(words_of(message.text) for message in asked)
+        return KeptTurn(turn, words, answer["choices"][0]["message"]["content"], told)
 
     def _is_running(self, address: str) -> bool:
         """Return True if a turn is under way there, or a message waits for one."""

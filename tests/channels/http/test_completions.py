@@ -115,6 +115,57 @@ async def test_a_talk_goes_on_is_branched_or_is_told_by_the_program() -> None:
         assert shown(server).index("a") < shown(server).index("b") < shown(server).index("c")
 
 
+async def test_a_program_that_stops_an_answer_goes_on_with_the_talk() -> None:
+    on = asyncio.Event()
+    async with v1(["[SEND: Hello. Are we", on, " friends?]"], "[SEND: Fine.]") as server:
+        here, key = server
+        url, body = f"{here.url}/v1/chat/completions", ask("hi", stream=True)
+        async with here.http.post(url, json=body, headers=key) as answer:
+            await answer.content.readuntil(b"e we")
+        second = asyncio.create_task(post(server, ask("hi", "Hello. Are w", "well?")))
+        (talk,) = await here.backend.store.talks("web:app", "mathilde", 2)
+        await until(lambda: here.backend.engine.waiting(talk.address))
+        on.set()
+        assert (await second)[1]["choices"][0]["message"]["content"] == "Fine."
+        assert "Hello. Are we friends?" in shown(server)
+        assert len(await talks(server)) == 1
+
+
+async def test_a_talk_that_was_begun_elsewhere_is_told_once() -> None:
+    begun = ("who are you?", "A model.")
+    async with v1(*(f"[SEND: {word}]" for word in ("one", "two", "other", "three", "new"))) as server:
+        await post(server, ask(*begun, "hi"))
+        await post(server, ask(*begun, "hi", "one", "more"))
+        await post(server, ask(*begun, "hi", "one", "more"))
+        assert "two" not in shown(server), "the program wants another answer"
+        await post(server, ask(*begun, "hi", "one", "more", "other", "and more"))
+        assert shown(server).count("A model.") == 1
+        await post(server, ask(*begun, "hello"))
+        assert (shown(server).count("A model."), "one" in shown(server)) == (1, False)
+        assert len(await talks(server)) == 1
+
+
+@pytest.mark.parametrize("name", [{}, {"X-OpenWebUI-Chat-Id": "T"}])
+async def test_a_person_goes_back_to_an_earlier_answer(name: dict[str, str]) -> None:
+    words = ("Hello.", "Tea.", "Cocoa.", "Milk.", "Sugar.", "Cups.", "Spoons.")
+    async with v1(*(f"[SEND: {word}]" for word in words)) as server:
+
+        async def say(*texts: str) -> str:
+            """Say the last with what stands before; gives the answers that the model was shown."""
+            await post(server, ask(*texts), **name)
+            return " ".join(word for word in words if word in shown(server))
+
+        begun = ("hi", "Hello.", "what now?")
+        assert await say("hi") == ""
+        assert await say(*begun) == "Hello."
+        assert await say(*begun) == "Hello.", "another answer, Cocoa"
+        assert await say(*begun, "Tea.", "with?") == "Hello. Tea."
+        assert await say(*begun, "Cocoa.", "with?") == "Hello. Cocoa."
+        assert await say(*begun, "Tea.", "with?", "Milk.", "and?") == "Hello. Tea. Milk."
+        assert await say(*begun, "Tea.", "with?") == "Hello. Tea.", "another answer, Spoons"
+        assert len(await talks(server)) == 1
+
+
 async def test_a_named_talk_is_taken_by_its_name() -> None:
     async with v1(*[f"[SEND: {n}]" for n in range(7)]) as server:
         for name in "TU":
