@@ -174,7 +174,7 @@ class Completions:
         wishes = CompletionOptions(
             silence=self._settings.silence,
             reactions=self._settings.reactions,
-            notes=self._settings.notes,
+            notes=self._settings.notes if turn.place.person.may("operate") else "hidden",
             stop=asked.stop,
             max_tokens=asked.max_tokens,
             strict=request.headers.get("X-Pixi-Errors", "").strip().lower() == "strict",

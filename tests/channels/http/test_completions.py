@@ -215,6 +215,16 @@ async def test_system_messages_go_by_the_setting(system: Any) -> None:
         assert "Be brief." not in str(server[0].model.requests[0].lines[0]), "it has no authority"
 
 
+async def test_notes_are_an_operators_where_the_settings_say_so() -> None:
+    note = "[NOTE: hm][SEND: Hello.]"
+    async with v1(note, note, note, notes="reasoning") as (here, key):
+        operator = await here.key("op", "chat", "chat:on-behalf", "operate")
+        asked = ((key, ask("hi")), (operator, ask("hi", user="mo")), (operator, ask("hi")))
+        told = [(await post((here, headers), body))[1]["choices"][0]["message"] for headers, body in asked]
+    hidden = {"role": "assistant", "content": "Hello."}
+    assert told == [hidden, hidden, {**hidden, "reasoning_content": "hm"}]
+
+
 async def test_a_task_never_reaches_the_persona() -> None:
     async with v1() as server:
         headers = {"X-OpenWebUI-Task": "tags_generation"}
