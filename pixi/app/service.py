@@ -15,6 +15,7 @@ from pixi.app.personas import PersonaSet, fitting
 from pixi.channels.discord.backend import ALL_ADDRESSES, BotStatus, ConversationAddress, parse_address
 from pixi.core.channel import Channel, OpenChannel
 from pixi.core.errors import PixiError, StoreError
+from pixi.core.llm import Prices, Usage
 from pixi.core.message import Message
 from pixi.core.persona import Persona
 from pixi.core.routes import AddonRoute
@@ -221,6 +222,8 @@ class BotService:
     async def helper_answer(self, prompt: str) -> str | None:
         """Answer a task of a program by the helper model; None: there is none but the persona's own.
 
+        What it uses is recorded as that of `task (MODEL)`.
+
         Raises:
             PixiError: it could not answer.
         """
@@ -229,8 +232,11 @@ class BotService:
         model = await self.library.helper()
         if model.traits.small:
             return None
-        reply = await ask(model, _TASK, prompt, _TASK_TOKENS, self.engine.count)
-        return reply.strip() or None
+
+        def count(name: str, usage: Usage, prices: Prices | None) -> None:
+            self.engine.count(f"task ({name})", usage, prices)
+
+        return (await ask(model, _TASK, prompt, _TASK_TOKENS, count)).strip() or None
 
     def model_of(self, conversation: str, /) -> str:
         """Return the name of the model that writes in a conversation."""

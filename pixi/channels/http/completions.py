@@ -1,6 +1,7 @@
 """Handlers of `/v1`: a persona is a model for programs that speak OpenAI's chat completions."""
 
 import asyncio
+import logging
 import time
 import uuid
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
@@ -44,9 +45,12 @@ from pixi.channels.http.jwt import ForwardedUsers
 from pixi.channels.http.recorded import recorded_events
 from pixi.channels.http.streams import Task, answer_by_rule, task_of, write_stream
 from pixi.channels.http.talks import KEPT_TURNS, Instead, TalkAddress, Talks
+from pixi.core.errors import PixiError
 from pixi.core.message import Author, Message, Quoted, words_of
 from pixi.settings.rules import HttpRules
 from pixi.store.kept import Talk
+
+_log = logging.getLogger("pixi.http")
 
 _TALKS = 20
 """Talks that a history without a name is compared with, latest first."""
@@ -253,7 +257,11 @@ class Completions:
         return ("", "") if "{{" in asked.user else (asked.user, "")
 
     async def _task(self, task: Task, asked: ChatCompletionRequest) -> str:
-        answer = await self._backend.helper_answer(asked.last[:_TASK_LETTERS])
+        answer = None
+        try:
+            answer = await self._backend.helper_answer(asked.last[:_TASK_LETTERS])
+        except PixiError as error:
+            _log.warning("the helper model could not do a task of a chat program: %s", error)
         return answer or answer_by_rule(task, asked.last, as_json=asked.json)
 
     def _named(self, request: web.Request, asked: ChatCompletionRequest) -> tuple[str, bool]:

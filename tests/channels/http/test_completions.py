@@ -231,8 +231,11 @@ async def test_a_task_never_reaches_the_persona() -> None:
         _, by_rule = await post(server, ask("hi"), **headers)
         server[0].backend.helper = '{"tags": ["birds"]}'
         _, by_model = await post(server, ask("hi"), **headers)
+        server[0].backend.helper = ModelError("The helper is away.")
+        _, without_it = await post(server, ask("hi"), **headers)
     assert by_rule["choices"][0]["message"]["content"] == '{"tags": []}'
     assert by_model["choices"][0]["message"]["content"] == '{"tags": ["birds"]}'
+    assert without_it["choices"] == by_rule["choices"]
     assert not server[0].model.requests
 
 
