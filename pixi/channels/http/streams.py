@@ -64,13 +64,13 @@ _AFTER_CONVERSATION = re.compile(
 # words of each are looked for, never one phrase alone), or by `response_format`, which no talk has.
 
 
-def task_of(headers: Mapping[str, str], last: str, body: Mapping[str, Any]) -> Task | None:
+def task_of(headers: Mapping[str, str], last: str, *, as_json: bool) -> Task | None:
     """The task that a request is; None for words of a person.
 
     Args:
         headers: of the request, by names in any case.
         last: the last message of a person.
-        body: of the request.
+        as_json: whether `response_format` asks for JSON.
     """
     for name in TASK_HEADERS:
         named = str(headers.get(name, "")).strip().lower()
@@ -81,9 +81,7 @@ def task_of(headers: Mapping[str, str], last: str, body: Mapping[str, Any]) -> T
     for task, signs in _TEMPLATES:
         if all(re.search(sign, own, re.IGNORECASE) for sign in signs):
             return task
-    wanted = body.get("response_format")
-    kind = wanted.get("type") if isinstance(wanted, Mapping) else None
-    return "other" if isinstance(kind, str) and kind.startswith("json") and _asks(text) else None
+    return "other" if as_json and _asks(text) else None
 
 
 def answer_by_rule(task: Task, last: str, *, as_json: bool = False) -> str:

@@ -83,7 +83,11 @@ class Served:
     http: aiohttp.ClientSession
     model: ScriptedModel
     backend: EngineBackend
-    peers: Peers
+    server: HttpServer
+
+    @property
+    def peers(self) -> Peers:
+        return self.server.peers
 
     async def post(self, path: str, body: object = None, **headers: str) -> tuple[int, Any]:
         """Send JSON; gives the status, and the answer."""
@@ -191,7 +195,7 @@ async def served(
                     web_of_strangers=web,
                 )
                 async with server.serving("127.0.0.1", 0) as url:
-                    yield Served(url, http, model, backend, server.peers)
+                    yield Served(url, http, model, backend, server)
     finally:
         if store is None:
             await kept.close()

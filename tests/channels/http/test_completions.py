@@ -2,6 +2,7 @@
 
 import asyncio
 import importlib.util
+import json
 import os
 import sys
 from collections.abc import AsyncGenerator
@@ -9,8 +10,11 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pytest
 
+from pixi.channels.http.completions import ModelsAnswer
+from pixi.channels.http.faces.chat_completions import ChatCompletion
 from pixi.core.errors import ModelError
 from pixi.core.llm import Finished, Usage
 from pixi.core.persona import Persona
@@ -71,15 +75,21 @@ def ask(*texts: str, **fields: Any) -> dict[str, Any]:
         ({"model": "mathilde"}, 400, "messages"),
         ({"model": "mathilde", "messages": []}, 400, "messages"),
         ({"model": "mathilde", "messages": ["hi"]}, 400, "messages[0]"),
+        ({"model": "mathilde", "messages": [{"role": "robot", "content": "hi"}]}, 400, "messages[0].role"),
         ({"model": "mathilde", "messages": [{"role": "user", "content": []}]}, 400, "messages"),
         ({"model": "mathilde", "messages": [{"role": "assistant", "content": "a"}]}, 400, "messages"),
         ({"model": "nobody", "messages": [USER]}, 404, "model"),
         ({"model": "hidden", "messages": [USER]}, 404, "model"),
-        (ask("hi", stop=[1]), 400, "stop"),
+        (ask("hi", stop=[1]), 400, "stop[0]"),
         (ask("hi", max_tokens=0), 400, "max_tokens"),
         (ask("hi", max_completion_tokens=True), 400, "max_completion_tokens"),
         (ask("hi", stream_options=[]), 400, "stream_options"),
-        (ask("hi", metadata={"conversation": 5}), 400, "user"),
+        (ask("hi", metadata={"conversation": 5}), 400, "metadata.conversation"),
+        (ask("hi", user=5), 400, "user"),
+        (ask("hi", stream="false"), 400, "stream"),
+        (ask("hi", stream_options={"include_usage": "no"}), 400, "stream_options.include_usage"),
+        (ask("hi", temperature="hot"), 400, "temperature"),
+        (ask("hi", response_format="json"), 400, "response_format"),
         (ask("hi", metadata={"conversation": "x" * 129}), 400, "conversation"),
         (ask("hi", metadata={"conversation": "a\nb"}), 400, "conversation"),
         (ask("hi", response_format={"type": "json_object"}), 400, "response_format"),
@@ -93,10 +103,40 @@ async def test_a_bad_request_is_refused_in_openais_form(body: Any, status: int, 
     assert not server[0].model.requests
 
 
+async def test_what_is_no_json_or_has_no_key_is_refused_in_openais_form_too() -> None:
+    async with v1() as (here, key):
+        url, body = f"{here.url}/v1/chat/completions", json.dumps(ask("hi"))
+        wrong = {"Authorization": "Bearer pixi_sk_wrong", "Content-Type": "application/json"}
+        for headers, status, code in (
+            ({**key, "Content-Type": "text/plain"}, 415, None),
+            (wrong, 401, "invalid_api_key"),
+        ):
+            async with here.http.post(url, data=body, headers=headers) as answer:
+                assert (answer.status, (await answer.json())["error"]["code"]) == (status, code)
+    assert not here.model.requests
+
+
+async def test_half_of_an_emoji_is_no_hindrance() -> None:
+    async with v1("[SEND: Hello.]") as server:
+        status, _ = await post(server, json.dumps(ask("hi", "cut \ud83d", "and \\ud83d")).encode())
+        assert status == 200
+        assert "cut ?" in shown(server)
+
+
+async def test_answers_are_as_they_are_described() -> None:
+    async with v1("[SEND: Hello.]") as server:
+        _, answer = await post(server, ask("hi"))
+        _, models = await server[0].get("/v1/models", **server[1])
+    assert msgspec.to_builtins(msgspec.convert(answer, ChatCompletion)) == answer
+    assert msgspec.to_builtins(msgspec.convert(models, ModelsAnswer)) == models
+
+
 async def test_an_unknown_path_is_json() -> None:
     async with v1() as (here, key):
         status, answer = await here.post("/v1/embeddings", **key)
         assert (status, answer["error"]["code"]) == (404, "unknown_url")
+        status, answer = await here.post("/v1/models", **key)
+        assert (status, answer["error"]["type"]) == (405, "invalid_request_error")
         _, models = await here.get("/models", **key)
         assert [each["id"] for each in models["data"]] == ["mathilde"]
 

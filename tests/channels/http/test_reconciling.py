@@ -2,7 +2,8 @@
 
 import pytest
 
-from pixi.channels.http.completion_requests import (
+from pixi.channels.http.completion_requests import visible_text
+from pixi.channels.http.reconciliation import (
     Append,
     Begin,
     Branch,
@@ -13,7 +14,6 @@ from pixi.channels.http.completion_requests import (
     Transient,
     reconcile,
     reconcile_named,
-    visible_text,
 )
 
 

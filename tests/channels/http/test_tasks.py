@@ -1,7 +1,6 @@
 """Requests of programs for titles, tags and suggestions, and what they are answered."""
 
 import json
-from typing import Any
 
 import pytest
 
@@ -65,37 +64,35 @@ LIBRE = (
 LIBRE_JSON = (
     "Analyze this conversation and provide:\n1. The detected language\n2. A concise title\n\nUser: where to?"
 )
-JSON: dict[str, Any] = {"response_format": {"type": "json_object"}}
 
 
 @pytest.mark.parametrize(
-    ("headers", "last", "body", "task"),
+    ("headers", "last", "as_json", "task"),
     [
-        ({}, TITLE, {}, "title"),
-        ({}, TITLE_OLD, {}, "title"),
-        ({}, TAGS, {}, "tags"),
-        ({}, FOLLOW_UPS, {}, "follow_ups"),
-        ({}, QUERIES, {}, "queries"),
-        ({}, NOTE, {}, "title"),
-        ({}, IMAGE, {}, "image_prompt"),
-        ({}, AUTOCOMPLETE, {}, "autocomplete"),
-        ({}, EMOJI, {}, "emoji"),
-        ({}, "What is a fitting emoji for my goose?", {}, None),
-        ({}, LIBRE, {}, "title"),
-        ({}, LIBRE_JSON, JSON, "title"),
-        ({"X-OpenWebUI-Task": "tags_generation"}, "hi", {}, "tags"),
-        ({"X-OpenWebUI-Task": "moa_response_generation"}, "hi", {}, "other"),
-        ({"X-OpenWebUI-Task": "{{TASK}}"}, "hi", {}, None),
-        ({"X-OpenWebUI-Task": ""}, "hi", {}, None),
-        ({}, DOCUMENTS, {}, None),
-        ({}, "Write a short title for my poem, and tags.", {}, None),
-        ({}, "Give me a person as JSON.", JSON, None),
-        ({}, "Rate this conversation.", JSON, "other"),
-        ({}, "hi", {"response_format": "json"}, None),
+        ({}, TITLE, False, "title"),
+        ({}, TITLE_OLD, False, "title"),
+        ({}, TAGS, False, "tags"),
+        ({}, FOLLOW_UPS, False, "follow_ups"),
+        ({}, QUERIES, False, "queries"),
+        ({}, NOTE, False, "title"),
+        ({}, IMAGE, False, "image_prompt"),
+        ({}, AUTOCOMPLETE, False, "autocomplete"),
+        ({}, EMOJI, False, "emoji"),
+        ({}, "What is a fitting emoji for my goose?", False, None),
+        ({}, LIBRE, False, "title"),
+        ({}, LIBRE_JSON, True, "title"),
+        ({"X-OpenWebUI-Task": "tags_generation"}, "hi", False, "tags"),
+        ({"X-OpenWebUI-Task": "moa_response_generation"}, "hi", False, "other"),
+        ({"X-OpenWebUI-Task": "{{TASK}}"}, "hi", False, None),
+        ({"X-OpenWebUI-Task": ""}, "hi", False, None),
+        ({}, DOCUMENTS, False, None),
+        ({}, "Write a short title for my poem, and tags.", False, None),
+        ({}, "Give me a person as JSON.", True, None),
+        ({}, "Rate this conversation.", True, "other"),
     ],
 )
-def test_a_task_is_known(headers: dict[str, str], last: str, body: dict[str, Any], task: Task | None) -> None:
-    assert task_of(headers, last, body) == task
+def test_a_task_is_known(headers: dict[str, str], last: str, as_json: bool, task: Task | None) -> None:
+    assert task_of(headers, last, as_json=as_json) == task
 
 
 def test_a_title_is_the_first_words_of_the_talk() -> None:
