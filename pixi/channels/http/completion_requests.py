@@ -22,7 +22,8 @@ _MISSING = re.compile(r"missing required field `(\w+)`")
 
 
 # Read and ignored, as they mean nothing to a persona: `n`, `tools`, `tool_choice`, `parallel_tool_calls`,
-# `temperature`, `top_p`, `seed`, `logit_bias`, penalties, and fields that are not known.
+# `temperature`, `top_p`, `seed`, `logit_bias`, penalties, and fields that are not known. So is `store`: each
+# talk is kept, for the next request finds it by what is kept of it.
 
 
 class SentMessage(Struct):

@@ -275,8 +275,9 @@ class KnownTalks:
             return reconcile_named(told, await self._ways(kept), complete=complete, silence=silence)
         ways: list[KeptTalk] = []
         for talk in await self._store.talks(person, persona, _TALKS) if told else ():
-            ways += await self._ways(talk)
-            if is_told_whole(told, ways, silence=silence):
+            found = await self._ways(talk)
+            ways += found
+            if is_told_whole(told, found, silence=silence):
                 break
         return reconcile(told, ways, silence=silence)
 
