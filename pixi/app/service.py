@@ -15,7 +15,7 @@ from pixi.app.personas import PersonaSet, fitting
 from pixi.channels.discord.backend import ALL_ADDRESSES, BotStatus, ConversationAddress, parse_address
 from pixi.core.channel import Channel, OpenChannel
 from pixi.core.errors import PixiError, StoreError
-from pixi.core.llm import Request, SystemLine, UserLine
+from pixi.core.llm import Prices, Request, SystemLine, Usage, UserLine
 from pixi.core.message import Message
 from pixi.core.persona import Persona
 from pixi.core.routes import AddonRoute
@@ -224,6 +224,8 @@ class BotService:
     async def helper_answer(self, prompt: str) -> str | None:
         """Answer a task of a program by the helper model; None: there is none but the persona's own.
 
+        What it uses is recorded as that of `task (MODEL)`.
+
         Raises:
             PixiError: it could not answer.
         """
@@ -232,9 +234,12 @@ class BotService:
         model = await self.library.helper()
         if model.traits.small:
             return None
+
+        def count(name: str, usage: Usage, prices: Prices | None) -> None:
+            self.engine.count(f"task ({name})", usage, prices)
+
         request = Request((SystemLine(_TASK), UserLine(prompt)))
-        reply = await ask(model, request, self.engine.count, longest=_TASK_CHARACTERS)
-        return reply.strip() or None
+        return (await ask(model, request, count, longest=_TASK_CHARACTERS)).strip() or None
 
     def model_of(self, conversation: str, /) -> str:
         """Return the name of the model that writes in a conversation."""

@@ -186,7 +186,7 @@ class HttpRules:
         reactions: whether chat programs see reactions as a line, or not at all.
         conversation_headers: the headers in which a chat program names the talk.
         system: whether the persona sees the system prompt of a chat program as a note, or not at all.
-        notes: whether chat programs see the private notes, as reasoning.
+        notes: whether operators see the private notes as reasoning, by keys with the scope `operate`.
     """
 
     local: bool = True

@@ -473,14 +473,15 @@ class Alternative:
 
     Attributes:
         turn: the first of them.
-        after: the turn of the conversation behind which they stood, 0: they began it. None: that turn is out
-            of the conversation too.
+        after: the turn behind which they stood; 0: they began the conversation.
+        beside: where that turn is now: the address of the conversation, or of another branch of it.
         branch: the address where they are kept, for `Store.restore`.
         began: when the first of them was begun, in seconds since the epoch.
     """
 
     turn: int
-    after: int | None
+    after: int
+    beside: str
     branch: str
     began: float
 

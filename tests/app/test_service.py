@@ -13,7 +13,8 @@ from pixi.core.spending import QuotaUsage, UsageScope
 from pixi.store.kept import ChannelConfig
 from pixi.testing import RecordingChannel
 from tests.app.scene import BOT, CHANNEL, address, hello, message, persona_file, service_in, settings_file
-from tests.servers.scripted_openai import ScriptedOpenAI
+from tests.servers.scripted_openai import Reply, ScriptedOpenAI, Seen, finish, stream
+from tests.waiting import until
 
 HERE = f"discord:{BOT}:{CHANNEL}:"
 FAST = '[models.fast]\nname = "second"\nvision = true\nprices = { prompt = 1, completion = 2 }\n'
@@ -196,3 +197,21 @@ async def test_limits_hold_in_a_house_and_what_it_used_is_told(tmp_path: Path) -
             assert status.month.messages == 1
             assert status.month.cost > 0
             assert status.month_dollars == 5
+
+
+async def test_a_helper_model_does_tasks_of_programs_and_that_is_in_the_ledger(tmp_path: Path) -> None:
+    def helped(seen: Seen) -> Reply:
+        return stream(f"{seen.json()['model']} ", finish())
+
+    async with ScriptedOpenAI(choose=helped) as server:
+        settings_file(tmp_path, server)
+        async with service_in(tmp_path) as service:
+            assert await service.helper_answer("A title, please.") is None
+        settings_file(tmp_path, server, f'[helper_model]\nname = "cheap"\nbase_url = "{server.base_url}"\n')
+        async with service_in(tmp_path) as service:
+            assert await service.helper_answer("A title, please.") == "cheap"
+
+            async def booked() -> list[str]:
+                return [each.model for each in await service.store.usage(0, 10**6, "model")]
+
+            assert await until(booked) == ["task (cheap)"]

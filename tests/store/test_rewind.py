@@ -312,7 +312,8 @@ async def test_what_can_stand_in_a_talk_again_is_told_with_its_place(store: Stor
     assert found[0].began > 0
     all_of_it = await store.rewind(TALK, first)
     found = await store.alternatives(TALK)
-    assert [(each.turn, each.after) for each in found] == [(first, 0), (second, None)]
+    places = [(first, 0, TALK), (second, first, all_of_it)]
+    assert [(each.turn, each.after, each.beside) for each in found] == places
     await store.restore(TALK, all_of_it)
     assert [(each.turn, each.after) for each in await store.alternatives(TALK)] == [(second, first)]
     await store.restore(TALK, beside)

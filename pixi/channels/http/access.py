@@ -18,9 +18,9 @@ from pixi.store.kept import ApiKey
 _KINDS = {
     401: "authentication_error",
     403: "permission_error",
-    404: "not_found_error",
     429: "rate_limit_error",
 }
+_CODES = {401: "invalid_api_key", 429: "rate_limit_exceeded"}
 
 
 PLAIN = web.RequestKey("plain", bool)
@@ -37,6 +37,7 @@ class Problem(PixiError):
         type: the address of a page on it; "": none.
         errors: for each wrong field a JSON pointer and what is wrong with it.
         headers: that the answer has besides.
+        code: OpenAI's word for it; "": there is none.
     """
 
     def __init__(
@@ -48,6 +49,7 @@ class Problem(PixiError):
         type: str = "",  # noqa: A002 - the name that RFC 9457 has for it
         errors: Sequence[Mapping[str, str]] = (),
         headers: Mapping[str, str] | None = None,
+        code: str = "",
     ) -> None:
         super().__init__(detail)
         self.status = status
@@ -56,6 +58,7 @@ class Problem(PixiError):
         self.type = type
         self.errors = tuple(errors)
         self.headers = dict(headers or {})
+        self.code = code or _CODES.get(status)
 
     def body(self) -> bytes:
         """Return the problem as `application/problem+json`."""
@@ -69,9 +72,10 @@ class Problem(PixiError):
 
     def openai_body(self) -> bytes:
         """Return the problem in the envelope that OpenAI's clients read."""
-        param = self.errors[0].get("pointer", "").removeprefix("/") if self.errors else None
+        pointer = self.errors[0].get("pointer", "") if self.errors else ""
+        param = re.sub(r"/(\d+)", r"[\1]", pointer).removeprefix("/").replace("/", ".")
         kind = _KINDS.get(self.status, "invalid_request_error" if self.status < 500 else "server_error")
-        error = {"message": self.detail, "type": kind, "param": param or None, "code": None}
+        error = {"message": self.detail, "type": kind, "param": param or None, "code": self.code}
         return msgspec.json.encode({"error": error})
 
 

@@ -43,7 +43,7 @@ from pixi.channels.http.bodies import (
     VisitorRequest,
 )
 from pixi.channels.http.faces import ag_ui, ai_sdk
-from pixi.channels.http.faces.messages import adaptive
+from pixi.channels.http.faces.messages import adaptive, last_turn
 from pixi.channels.http.faces.native import NativeStream, whole
 from pixi.channels.http.feed import SILENCE, Form, HttpChannel, Protocol
 from pixi.channels.http.files import Files
@@ -258,7 +258,12 @@ class Api:
     async def _replaced(
         self, place: TalkAddress, asked: ai_sdk.UiRequest, message_id: str, text: str
     ) -> Instead | None:
-        """Return the place of a message that is edited, or is to be answered anew; None: it is neither."""
+        """Return the place of a message that is edited, is to be answered anew, or goes on with an answer
+        that was set aside; None: it is none of these."""
+        seen = {str(each.get("id")) for each in asked.messages[:-1]}
+        turn = last_turn(asked.messages[:-1])
+        if back := await self._talks.put_back(place.address, turn, message_id, seen):
+            return back
         answered = await self._backend.store.answer_to(place.address, message_id)
         if answered is None or answered.turn is None:
             return None
@@ -266,9 +271,7 @@ class Api:
         edited = asked.messageId == message_id and before != words_of(text)
         if not edited and asked.trigger != "regenerate-message":
             return None
-        return await self._talks.cut_at(
-            answered.turn.id, {str(each.get("id")) for each in asked.messages[:-1]}
-        )
+        return await self._talks.cut_at(answered.turn.id, seen)
 
     async def run(self, request: web.Request) -> web.StreamResponse:
         """Answer a page that talks by AG-UI."""
@@ -285,12 +288,14 @@ class Api:
             people = [each for each in asked.messages if each.get("role") == "user"]
             if not people:
                 raise wrong_field("/messages", "There is no message of a user to answer.")
-            at = f"/messages/{asked.messages.index(people[-1])}"
+            place_of_last = asked.messages.index(people[-1])
             files = attachments_in(people[-1].get("content"))
+            at = f"/messages/{place_of_last}"
             client_id, text = said_by_page(people[-1], ag_ui.text_of(people[-1]), at, files)
             message_id = id_with_run(client_id, asked.runId)
             seen = {str(each.get("id")) for each in people[:-1]}
-            replaces = partial(self._branched, place, client_id, message_id, seen)
+            turn = last_turn(asked.messages[:place_of_last])
+            replaces = partial(self._branched, place, client_id, message_id, seen, turn)
             reply = await self._talks.begin(place, text, message_id, (), files, replaces=replaces)
             events = reply.events(pauses=True)
         tools, notes = self._rules.show_tools, self._shows_notes(principal)
@@ -298,11 +303,13 @@ class Api:
         return await write_stream(request, face, events, self._told(place, are_adaptive=False))
 
     async def _branched(
-        self, place: TalkAddress, client_id: str, message_id: str, seen: Collection[str]
+        self, place: TalkAddress, client_id: str, message_id: str, seen: Collection[str], last: int
     ) -> Instead | None:
         """Return where a client's talk leaves the one on record; None: the same run comes again."""
         if await self._backend.store.answer_to(place.address, message_id) is not None:
             return None
+        if back := await self._talks.put_back(place.address, last, client_id, seen):
+            return back
         turn = await self._talks.branch_point(place.address, client_id, seen)
         return await self._talks.cut_at(turn, seen)
 

@@ -1,37 +1,30 @@
 """Handlers of `/v1`: a persona is a model for programs that speak OpenAI's chat completions."""
 
 import asyncio
+import logging
 import time
 import uuid
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import unquote
 
 from aiohttp import web
-from aiohttp.typedefs import Handler
+from msgspec import Struct
 
 from pixi.channels.http.access import Principal, Problem, address_of, joint_digest
 from pixi.channels.http.backend import Backend
 from pixi.channels.http.bodies import Attachment
 from pixi.channels.http.completion_requests import (
-    Append,
-    Begin,
-    Branch,
     ChatCompletionRequest,
-    ClientLine,
-    KeptTalk,
-    KeptTurn,
-    RefusedRequest,
-    Transient,
-    body_of,
+    CompletionBody,
     read_request,
-    reconcile,
-    reconcile_named,
+    refused,
 )
 from pixi.channels.http.faces.chat_completions import (
+    ChatCompletion,
     ChatCompletionStream,
     CompletionOptions,
     error_body,
@@ -39,19 +32,30 @@ from pixi.channels.http.faces.chat_completions import (
     whole_answer,
 )
 from pixi.channels.http.jwt import ForwardedUsers
-from pixi.channels.http.recorded import recorded_events
-from pixi.channels.http.streams import Task, answer_by_rule, task_of, write_stream
-from pixi.channels.http.talks import KEPT_TURNS, Instead, TalkAddress, Talks
-from pixi.core.message import Author, Quoted, words_of
+from pixi.channels.http.reconciliation import (
+    LONGEST_TOLD,
+    TOLD,
+    TOLD_BY_APP,
+    Append,
+    Branch,
+    ClientLine,
+    KnownTalks,
+    Transient,
+)
+from pixi.channels.http.requests import json_answer
+from pixi.channels.http.routes import Route
+from pixi.channels.http.streams import Task, answer_by_rule, read_body, task_of, write_stream
+from pixi.channels.http.talks import Instead, TalkAddress, Talks
+from pixi.core.errors import PixiError
+from pixi.core.message import Author, Quoted
 from pixi.settings.rules import HttpRules
-from pixi.store.kept import Talk
 
-_TALKS = 20
-"""Talks that a history without a name is compared with, latest first."""
+_log = logging.getLogger("pixi.http")
+
+_NOT_IN = (401, 403, 429)
+
 _TALKS_OF_A_KEY = 100
 """Talks in which the message of a request's key is looked for, latest first."""
-_LONGEST_TOLD = 4_000
-"""Letters of a line that a program tells."""
 _TASK_LETTERS = 20_000
 _NAME_LETTERS = 128
 _RUNNING = 1_000
@@ -62,20 +66,37 @@ _NO_NAMES = ("", "new", "null", "undefined")
 
 Event = Mapping[str, Any]
 
-_Choice = tuple[str, str, int | None]
-"""Name of the talk, id of the message, and the turn in place of which it is said."""
+_Choice = tuple[Append | Branch, str]
+"""Where the message is said, and its id."""
 
 Identify = Callable[[web.Request, str, str], Awaitable[Principal]]
 """Tells who asks; given the request, and the id and the name of whom it speaks for, or "" and ""."""
 
 
+class ShownModel(Struct):
+    """A persona as a model: the name of its file, and its own."""
+
+    id: str
+    name: str
+    object: Literal["model"] = "model"
+    created: int = 0
+    owned_by: str = "pixi"
+
+
+class ModelsAnswer(Struct):
+    """The personas that somebody may talk to, as models."""
+
+    data: list[ShownModel]
+    object: Literal["list"] = "list"
+
+
 @dataclass(frozen=True, slots=True)
 class _Turn:
-    """What a persona is to answer, see `Talks.begin`. `cut`: the turn in place of which it is said."""
+    """What a persona is to answer, see `Talks.begin`."""
 
     place: TalkAddress
     message_id: str
-    cut: int | None
+    found: Append | Branch
     text: str
     quoted: Sequence[Quoted]
     attachments: Sequence[Attachment]
@@ -107,6 +128,7 @@ class Completions:
         self._identify = identify
         self._settings = settings
         self._forwarded = forwarded
+        self._known = KnownTalks(talks, backend.store, silence=settings.silence, reactions=settings.reactions)
         # The talk of each request under way, by a digest of who asks what: a retry attaches to its turn.
         # One that was given no key of its own attaches only while the turn runs: later it asks for another.
         self._under_way: dict[str, _Choice] = {}
@@ -114,63 +136,76 @@ class Completions:
         # Two same requests at once must find the same talk.
         self._choosing = asyncio.Lock()
 
-    def routes(self) -> list[tuple[str, str, Handler]]:
-        """Method, path and handler of each."""
-        routes: list[tuple[str, str, Handler]] = []
-        for base in ("/v1", ""):
-            routes += [
-                ("GET", f"{base}/models", self.models),
-                ("GET", f"{base}/models/{{id}}", self.model),
-                ("POST", f"{base}/chat/completions", self.complete),
-            ]
-        return [*routes, ("*", "/v1/{rest:.*}", self.unknown)]
+    def routes(self) -> tuple[Route, ...]:
+        """Return the table of what is below `/v1`; some programs leave that out."""
+        return (*self._below("/v1"), *self._below(""))
+
+    def _below(self, base: str) -> tuple[Route, ...]:
+        return (
+            Route(
+                "GET",
+                f"{base}/models",
+                self.models,
+                "List personas, as models",
+                "chat",
+                response=ModelsAnswer,
+                errors=_NOT_IN,
+            ),
+            Route(
+                "GET",
+                f"{base}/models/{{id}}",
+                self.model,
+                "See a persona, as a model",
+                "chat",
+                response=ShownModel,
+                errors=(*_NOT_IN, 404),
+            ),
+            Route(
+                "POST",
+                f"{base}/chat/completions",
+                self.complete,
+                "Say something to a persona, by OpenAI's chat completions",
+                "chat",
+                (CompletionBody,),
+                ChatCompletion,
+                streams=True,
+                errors=(*_NOT_IN, 400, 404, 408, 409, 413, 415, 422, 503),
+            ),
+        )
 
     async def models(self, request: web.Request) -> web.Response:
         """List the personas that the key may talk to."""
-        asker = await self._identify(request, "", "")
-        return web.json_response({"object": "list", "data": self._models(asker)})
+        return json_answer(ModelsAnswer(self._models(await self._identify(request, "", ""))))
 
     async def model(self, request: web.Request) -> web.Response:
         """Tell of one persona."""
         asker = await self._identify(request, "", "")
         for each in self._models(asker):
-            if each["id"] == request.match_info["id"]:
-                return web.json_response(each)
-        return self._no_model(request.match_info["id"], asker).response()
-
-    async def unknown(self, request: web.Request) -> web.Response:
-        """Answer for a path or a method that is not there."""
-        return RefusedRequest(
-            404,
-            f"There is no {request.method} {request.path} here. There are GET /v1/models and POST "
-            "/v1/chat/completions.",
-            code="unknown_url",
-        ).response()
+            if each.id == request.match_info["id"]:
+                return json_answer(each)
+        raise self._no_model(request.match_info["id"], asker)
 
     async def complete(self, request: web.Request) -> web.StreamResponse:
         """Answer a chat, streamed or whole; or a background task of the program."""
-        try:
-            asked = read_request(await body_of(request))
-            asker = await self._who(request, asked)
-            if asked.model not in {each["id"] for each in self._models(asker)}:
-                raise self._no_model(asked.model, asker)
-            if task := task_of(request.headers, asked.last, asked.body):
-                events = _at_once(text_events(await self._task(task, asked)))
-                return await self._answer(request, asked, events, CompletionOptions())
-            if asked.json:
-                raise RefusedRequest(
-                    400,
-                    "A persona answers in its own words: leave response_format out.",
-                    param="response_format",
-                    code="unsupported_value",
-                )
-            turn, mark = await self._turn(request, asker, asked)
-        except RefusedRequest as refused:
-            return refused.response()
+        asked = read_request(await read_body(request))
+        asker = await self._who(request, asked)
+        if asked.model not in {each.id for each in self._models(asker)}:
+            raise self._no_model(asked.model, asker)
+        if task := task_of(request.headers, asked.last, as_json=asked.json):
+            events = _at_once(text_events(await self._task(task, asked)))
+            return await self._answer(request, asked, events, CompletionOptions())
+        if asked.json:
+            raise refused(
+                400,
+                "A persona answers in its own words: leave response_format out.",
+                param="response_format",
+                code="unsupported_value",
+            )
+        turn, mark = await self._turn(request, asker, asked)
         wishes = CompletionOptions(
             silence=self._settings.silence,
             reactions=self._settings.reactions,
-            notes=self._settings.notes,
+            notes=self._settings.notes if asker.may("operate") else "hidden",
             stop=asked.stop,
             max_tokens=asked.max_tokens,
             strict=request.headers.get("X-Pixi-Errors", "").strip().lower() == "strict",
@@ -204,21 +239,17 @@ class Completions:
             return web.json_response({"error": error_body(problem)}, status=503)
         return web.json_response(answer)
 
-    def _models(self, asker: Principal) -> list[dict[str, Any]]:
+    def _models(self, asker: Principal) -> list[ShownModel]:
         return [
-            {"id": stem, "object": "model", "created": 0, "owned_by": "pixi", "name": persona.name}
+            ShownModel(stem, persona.name)
             for stem, persona in self._backend.personas.items()
             if asker.knows(stem)
         ]
 
-    def _no_model(self, name: str, asker: Principal) -> RefusedRequest:
-        known = ", ".join(each["id"] for each in self._models(asker)) or "none"
-        return RefusedRequest(
-            404,
-            f"There is no persona {name[:80]!r} here. There is: {known}.",
-            param="model",
-            code="model_not_found",
-        )
+    def _no_model(self, name: str, asker: Principal) -> Problem:
+        known = ", ".join(each.id for each in self._models(asker)) or "none"
+        detail = f"There is no persona {name[:80]!r} here. There is: {known}."
+        return refused(404, detail, param="model", code="model_not_found")
 
     async def _who(self, request: web.Request, asked: ChatCompletionRequest) -> Principal:
         """Return the user that the program names if its key may name one, else the key's owner."""
@@ -249,7 +280,11 @@ class Completions:
         return ("", "") if "{{" in asked.user else (asked.user, "")
 
     async def _task(self, task: Task, asked: ChatCompletionRequest) -> str:
-        answer = await self._backend.helper_answer(asked.last[:_TASK_LETTERS])
+        answer = None
+        try:
+            answer = await self._backend.helper_answer(asked.last[:_TASK_LETTERS])
+        except PixiError as error:
+            _log.warning("the helper model could not do a task of a chat program: %s", error)
         return answer or answer_by_rule(task, asked.last, as_json=asked.json)
 
     def _named(self, request: web.Request, asked: ChatCompletionRequest) -> tuple[str, bool]:
@@ -259,7 +294,7 @@ class Completions:
         theirs = next((name for name in programs if "{{" not in name and name not in _NO_NAMES), "")
         name = own or theirs
         if len(name) > _NAME_LETTERS or not name.isprintable():
-            raise RefusedRequest(
+            raise refused(
                 400, "The conversation's name must be 1 to 128 printable characters.", param="conversation"
             )
         return name, not own
@@ -276,37 +311,38 @@ class Completions:
         mark = joint_digest(person, persona, name, key, asked.last, *said, *files)
         told: tuple[ClientLine, ...] = ()
         async with self._choosing:
-            if (talk := await self._same(person, persona, mark, key)) is None:
+            if (choice := await self._same(person, persona, mark, key)) is None:
                 message_id = f"idem:{joint_digest(person, persona, key or uuid.uuid4().hex)}"
-                talk = (name or uuid.uuid4().hex, message_id, None)
-                match await self._find(asker, asked, name, complete):
-                    case Append(kept):
-                        talk = (kept, message_id, None)
-                    case Branch(kept, cut):
-                        talk = (kept, message_id, cut)
+                found = await self._known.find(person, persona, asked.told, name, complete=complete)
+                match found:
+                    case Branch():
+                        told = found.told
                     case Transient(lines):
                         told = lines
-                    case Begin():
-                        pass
-            self._note(mark, talk)
+                if not isinstance(found, Append | Branch):
+                    found = Append(name or uuid.uuid4().hex)
+                choice = found, message_id
+            self._note(mark, choice)
         quoted = [
-            Quoted(f"told:{n}", _author(each, asker), each.text[:_LONGEST_TOLD])
+            Quoted(f"{TOLD}{n}", _author(each, asker), each.text.strip()[:LONGEST_TOLD])
             for n, each in enumerate(told)
         ]
         if asked.system and self._settings.system == "note":
-            quoted.append(Quoted("told:app", Author("web:app", "the app"), asked.system[:_LONGEST_TOLD]))
-        name, message_id, instead = talk
-        return _Turn(
-            TalkAddress(asker, persona, name), message_id, instead, asked.last, quoted, asked.files
-        ), mark
+            quoted.append(Quoted(TOLD_BY_APP, Author("web:app", "the app"), asked.system[:LONGEST_TOLD]))
+        found, message_id = choice
+        place = TalkAddress(asker, persona, found.name)
+        return _Turn(place, message_id, found, asked.last, quoted, asked.files), mark
 
     async def _say(self, turn: _Turn) -> AsyncGenerator[Sequence[Event], None]:
         """Say what is asked; yield the events of the turn, up to its end."""
 
+        cut = turn.found.turn if isinstance(turn.found, Branch) else None
+
         async def replaces() -> Instead | None:
             answered = await self._store.answer_to(turn.place.address, turn.message_id)
             # A retry cuts nothing more.
-            return Instead(turn.cut) if turn.cut is not None and answered is None else None
+            changes = cut is not None or turn.found.branch
+            return Instead(cut, branch=turn.found.branch) if changes and answered is None else None
 
         reply = await self._talks.begin(
             turn.place,
@@ -324,47 +360,17 @@ class Completions:
     async def _same(self, person: str, persona: str, mark: str, key: str) -> _Choice | None:
         """Return the choice made for the request that this one repeats; None: it repeats none."""
         talk = self._under_way.get(mark)
-        if talk and (mark in self._answering or self._is_running(address_of(person, persona, talk[0]))):
+        if talk and (
+            mark in self._answering or self._known.is_running(address_of(person, persona, talk[0].name))
+        ):
             return talk
         if not key:
             return None
         message_id = f"idem:{joint_digest(person, persona, key)}"
         for kept in await self._store.talks(person, persona, _TALKS_OF_A_KEY):
             if await self._store.answer_to(kept.address, message_id) is not None:
-                return kept.name, message_id, None
+                return Append(kept.name), message_id
         return None
-
-    async def _find(
-        self, asker: Principal, asked: ChatCompletionRequest, name: str, complete: bool
-    ) -> Append | Branch | Begin | Transient:
-        silence = self._settings.silence
-        if name:
-            kept = await self._store.talk(asker.id, name, asked.model)
-            if kept is None:
-                return Transient(asked.told) if asked.told else Begin()
-            return reconcile_named(asked.told, await self._kept(kept), complete=complete, silence=silence)
-        if not asked.told:
-            return Begin()
-        talks = await self._store.talks(asker.id, asked.model, _TALKS)
-        return reconcile(asked.told, [await self._kept(talk) for talk in talks], silence=silence)
-
-    async def _kept(self, talk: Talk) -> KeptTalk:
-        """A talk as a program has it that takes text alone."""
-        records = await self._store.turns(talk.address, KEPT_TURNS)
-        asked = await self._store.messages_of([record.id for record in records])
-        wishes = CompletionOptions(silence="", reactions=self._settings.reactions)
-        turns: list[KeptTurn] = []
-        for record in records:
-            events = await recorded_events(self._store, record, "")
-            answer, _ = whole_answer(events, answer_id="", model="", created=0, wishes=wishes)
-            said = "\n".join(words_of(message.text) for message in asked.get(record.id, ()))
-            turns.append(KeptTurn(record.id, said, answer["choices"][0]["message"]["content"]))
-        return KeptTalk(talk.name, tuple(turns), whole=len(records) < KEPT_TURNS)
-
-    def _is_running(self, address: str) -> bool:
-        """Return True if a turn is under way there, or a message waits for one."""
-        channel = self._talks.channels.known(address)
-        return channel is not None and not channel.feed.idle
 
     def _note(self, mark: str, talk: _Choice) -> None:
         self._under_way.pop(mark, None)

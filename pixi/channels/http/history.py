@@ -134,7 +134,7 @@ class TalkHistory:
         alternatives = await self._store.alternatives(address)
         behind: dict[int, list[int]] = {}
         for each in alternatives:
-            if each.after is not None:
+            if each.beside == address:
                 behind.setdefault(each.after, []).append(each.turn)
         before = [0, *(record.id for record in records)]
         places = {

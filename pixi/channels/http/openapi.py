@@ -21,6 +21,11 @@ _STREAM = {
     "contentMediaType": EVENT_STREAM,
     "contentSchema": {"$ref": "#/components/schemas/Event"},
 }
+_CHUNKS = {
+    "type": "string",
+    "description": "Server-sent events: each `data:` line holds a chat.completion.chunk; [DONE] ends them.",
+    "contentMediaType": EVENT_STREAM,
+}
 _PARAMETER = re.compile(r"\{(\w+)(?::[^}]*)?\}")
 
 _CardField: Any = msgspec.defstruct("CardField", [("name", str), ("value", str)])
@@ -206,12 +211,13 @@ def _operation_id(route: "Route") -> str:
 def _responses(route: "Route", described: Mapping[Any, dict[str, Any]]) -> dict[str, Any]:
     """Describe the answer and the errors of a route, by status."""
     content: dict[str, Any] = {}
+    openai = route.path.startswith(("/v1/", "/chat/", "/models"))
     if route.response is bytes:
         content["*/*"] = {}
     elif route.response is not None:
         content["application/json"] = {"schema": described[route.response]}
     if route.streams:
-        content[EVENT_STREAM] = {"schema": _STREAM}
+        content[EVENT_STREAM] = {"schema": _CHUNKS if openai else _STREAM}
     answer: dict[str, Any] = {"description": "It is done."}
     if content:
         answer["content"] = content
@@ -223,7 +229,6 @@ def _responses(route: "Route", described: Mapping[Any, dict[str, Any]]) -> dict[
         }
     if route.empty:
         responses["204"] = {"description": "There is nothing."}
-    openai = route.path.startswith("/v1/") or route.path.startswith("/chat/")
     media, body = (
         ("application/json", OpenAIErrorBody) if openai else ("application/problem+json", ProblemBody)
     )

@@ -142,8 +142,6 @@ class HttpServer:
         )
         history = TalkHistory(api, backend, self._talks, self._shown, shows_tools=rules.show_tools)
         table = routes_of(api, history, self._shown)
-        table += routes_of_addons(api, routes, table)
-        api.describe = cache(partial(_described, table))
         v1 = Completions(
             self._talks,
             backend,
@@ -151,6 +149,9 @@ class HttpServer:
             settings=rules,
             forwarded=forwarded,
         )
+        table += v1.routes()
+        table += routes_of_addons(api, routes, table)
+        api.describe = cache(partial(_described, table))
         self._hosts = {*_LOOPBACK, *(host.lower() for host in rules.allowed_hosts)}
         self._origins = {origin_of(origin) or origin for origin in rules.allowed_origins}
         self._heard: set[web.RequestHandler] = set()  # connections on which a request came
@@ -160,7 +161,6 @@ class HttpServer:
             # An answer to HEAD has no body, and what a stream wrote would be taken for the next answer.
             options = {"allow_head": False} if each.method == "GET" and each.streams else {}
             self._app.router.add_routes([web.route(each.method, each.path, each.handler, **options)])
-        self._app.router.add_routes([web.route(*each) for each in v1.routes()])
         self._app.router.add_routes(_page_routes(StaticFiles(), visitors, backend))
         self._app.on_response_prepare.append(self._sign)
 
@@ -330,7 +330,8 @@ async def _in_form(request: web.Request, handler: Handler) -> web.StreamResponse
             405: f"This path takes {allowed.get('Allow', 'other methods')}.",
             413: "The body is too long; [http] max_body_bytes sets the limit.",
         }.get(error.status, "The request cannot be understood.")
-        return _told(request, Problem(error.status, error.reason or "", detail, headers=allowed))
+        code = "unknown_url" if error.status == 404 else ""
+        return _told(request, Problem(error.status, error.reason or "", detail, headers=allowed, code=code))
     except web.RequestPayloadError:
         detail = "The body is cut, or not packed as its Content-Encoding says: send it as it is."
         answer = _told(request, Problem(400, "Bad body", detail))

@@ -25,15 +25,13 @@ _TITLE_LETTERS = 48
 _TEMPLATES: tuple[tuple[Task, tuple[str, ...]], ...] = (
     # Open WebUI. Its template for documents begins with "### Task:" too, and is a person's message.
     ("title", (r"### Task:", r"\btitle\b", r"<chat_history>")),
+    ("title", (r"\A\s*### Task:\s*Generate a concise title", r"<content>")),  # of a note
     ("tags", (r"### Task:", r"\btags\b", r"<chat_history>")),
     ("follow_ups", (r"### Task:", r"follow[-_ ]?ups?\b", r"<chat_history>")),
     ("queries", (r"### Task:", r"\bqueries\b", r"<chat_history>")),
-    ("image_prompt", (r"### Task:", r"prompt for an? image generation", r"<chat_history>")),
+    ("image_prompt", (r"### Task:", r"prompt for \w+ image generation", r"<chat_history>")),  # it says "am"
     ("autocomplete", (r"### Task:", r"autocompletion", r"<(?:chat_history|text)>")),
-    (
-        "emoji",
-        (r"fitting emoji|emoji that represents|reflect the speaker.s likely facial expression", r"emoji"),
-    ),
+    ("emoji", (r"reflect the speaker.s likely facial expression", r"fitting emoji")),
     # LibreChat.
     ("title", (r"5-word-or-less title", r"conversation")),
     ("title", (r"Analyze this conversation and provide", r"detected language", r"title")),
@@ -52,7 +50,7 @@ _NAMES: tuple[tuple[str, Task], ...] = (
 _SEARCHED = 60_000
 """Characters of a message that are looked at: a template's own words stand at its two ends."""
 
-_HISTORY = re.compile(r"<chat_history>(.*?)(?:</chat_history>|\Z)", re.DOTALL)
+_HISTORY = re.compile(r"<(chat_history|content)>(.*?)(?:</\1>|\Z)", re.DOTALL)
 _SPEAKER = re.compile(r"^\s*(?:user|human)\s*:\s*(.+)$", re.IGNORECASE | re.MULTILINE)
 _AFTER_CONVERSATION = re.compile(
     r"\bconversation(?: that starts with)?:?\s*\n+(.+)\Z", re.IGNORECASE | re.DOTALL
@@ -66,25 +64,24 @@ _AFTER_CONVERSATION = re.compile(
 # words of each are looked for, never one phrase alone), or by `response_format`, which no talk has.
 
 
-def task_of(headers: Mapping[str, str], last: str, body: Mapping[str, Any]) -> Task | None:
+def task_of(headers: Mapping[str, str], last: str, *, as_json: bool) -> Task | None:
     """The task that a request is; None for words of a person.
 
     Args:
         headers: of the request, by names in any case.
         last: the last message of a person.
-        body: of the request.
+        as_json: whether `response_format` asks for JSON.
     """
     for name in TASK_HEADERS:
         named = str(headers.get(name, "")).strip().lower()
         if named and "{{" not in named:  # a program too old for the template sends it as it stands
             return next((task for part, task in _NAMES if part in named), "other")
     text = last if len(last) <= _SEARCHED else last[: _SEARCHED // 2] + last[-_SEARCHED // 2 :]
+    own = _HISTORY.sub(r"<\1>", text)  # the talk may be about titles
     for task, signs in _TEMPLATES:
-        if all(re.search(sign, text, re.IGNORECASE) for sign in signs):
+        if all(re.search(sign, own, re.IGNORECASE) for sign in signs):
             return task
-    wanted = body.get("response_format")
-    kind = wanted.get("type") if isinstance(wanted, Mapping) else None
-    return "other" if isinstance(kind, str) and kind.startswith("json") and _asks(text) else None
+    return "other" if as_json and _asks(text) else None
 
 
 def answer_by_rule(task: Task, last: str, *, as_json: bool = False) -> str:
@@ -113,13 +110,13 @@ def answer_by_rule(task: Task, last: str, *, as_json: bool = False) -> str:
 
 def _asks(text: str) -> bool:
     """Return True if a request for JSON is one about a talk, not a person's own wish."""
-    return bool(_HISTORY.search(text) or re.search(r"\b(?:conversation|chat history)\b", text, re.IGNORECASE))
+    return re.search(r"<chat_history>|\b(?:conversation|chat history)\b", text, re.IGNORECASE) is not None
 
 
 def _title(text: str) -> str:
     """The first words that the talk in a template began with."""
     history = _HISTORY.search(text)
-    inside = history[1] if history else text
+    inside = history[2] if history else text
     spoken = _SPEAKER.search(inside)
     after = _AFTER_CONVERSATION.search(inside) if not spoken and not history else None
     words = (spoken[1] if spoken else after[1] if after else inside if history else "").split()

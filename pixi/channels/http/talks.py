@@ -11,7 +11,7 @@ import time
 from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import aclosing, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from urllib.parse import quote
 
@@ -68,6 +68,7 @@ class Instead:
 
     Attributes:
         turn: the first of the turns that are set aside; None: none is, the message was not answered yet.
+        branch: the address of what is put back before, as a person went back to it; "": nothing.
         before, after: messages that it answered, which are said again round the new one.
         message: the one whose place is taken. Its files go with the new one, and its words where the new one
             has none.
@@ -77,6 +78,7 @@ class Instead:
     before: tuple[Message, ...] = ()
     after: tuple[Message, ...] = ()
     message: Message | None = None
+    branch: str = ""
 
 
 class TalkReply:
@@ -317,15 +319,40 @@ class Talks:
             message_id: of the message that is to be answered now, as the client has it.
             seen: ids of the messages of people that the client has before it.
         """
-        store = self._backend.store
-        records = await store.turns(address, KEPT_TURNS)
-        answered = await store.messages_of([record.id for record in records])
-        known = False
-        for record in records:
-            ids = {each for message in answered.get(record.id, ()) for each in _client_ids(message.id)}
+        records = await self._backend.store.turns(address, KEPT_TURNS)
+        return await self._first_other([record.id for record in records], message_id, seen)
+
+    async def _first_other(
+        self, turns: Sequence[int], message_id: str, seen: Collection[str], *, known: bool = False
+    ) -> int | None:
+        """Return the first of these turns that a client has otherwise, once it `known` one before."""
+        answered = await self._backend.store.messages_of(turns)
+        for turn in turns:
+            ids = {each for message in answered.get(turn, ()) for each in _client_ids(message.id)}
             if message_id in ids or (known and ids and ids.isdisjoint(seen)):
-                return record.id
+                return turn
             known = known or not ids.isdisjoint(seen)
+        return None
+
+    async def put_back(
+        self, address: str, turn: int, message_id: str, seen: Collection[str]
+    ) -> Instead | None:
+        """Return what puts a turn back that was set aside; None: it was not.
+
+        What came after it, and the client has otherwise, stays set aside.
+
+        Args:
+            address: of the talk.
+            turn: the last one that the client has.
+            message_id, seen: see `branch_point`.
+        """
+        store = self._backend.store
+        for each in await store.alternatives(address) if turn else ():
+            turns = [record.id for record in await store.turns(each.branch, KEPT_TURNS)]
+            if turn in turns:
+                later = [number for number in turns if number > turn]
+                cut = await self._first_other(later, message_id, seen, known=True)
+                return replace(await self.cut_at(cut, seen) or Instead(None), branch=each.branch)
         return None
 
     async def cut_at(self, turn: int | None, seen: Collection[str]) -> Instead | None:
@@ -368,6 +395,9 @@ class Talks:
 
     async def _set_aside(self, address: str, channel: HttpChannel, instead: Instead) -> None:
         """Take out the turns whose place a message takes; a reply that is being written is stopped."""
+        if instead.branch:
+            await self.peers.stop(address)
+            await self._backend.engine.restore(address, instead.branch)
         if instead.turn is not None:
             await self.peers.stop(address)
             await self._backend.engine.rewind(address, instead.turn)

@@ -96,23 +96,22 @@ def alternatives(db: Database, conversation: str) -> tuple[Alternative, ...]:
             (branch,),
         ).fetchone()
         if first is not None:
-            after = _place_of(db, conversation, branches.after(branch))
-            found.append(Alternative(first[0], after, branch, float(first[1])))
+            after, beside = _place_of(db, conversation, branches.after(branch))
+            found.append(Alternative(first[0], after, beside, branch, float(first[1])))
     return tuple(sorted(found, key=lambda each: each.turn))
 
 
-def _place_of(db: Database, conversation: str, after: int) -> int | None:
-    """Return the turn behind which a branch stood, as people see it; None if it is out of the talk itself."""
+def _place_of(db: Database, conversation: str, after: int) -> tuple[int, str]:
+    """Return the turn behind which a branch stood, as people see it, and where that turn is now."""
     found = db.execute("SELECT conversation FROM turns WHERE id = ?", (after,)).fetchone()
-    if found is not None and found[0] != conversation:
-        return None
+    beside = conversation if found is None else found[0]
     # It may have been an attempt at a turn, of which nothing is told.
     (told,) = db.execute(
         "SELECT max(id) FROM turns WHERE conversation = ? AND id <= ? AND finish IS NOT NULL"
         f" AND {_ANSWERED}",
-        (conversation, after),
+        (beside, after),
     ).fetchone()
-    return told or 0
+    return told or 0, beside
 
 
 def last_asked(db: Database, conversation: str) -> tuple[int | None, tuple[Message, ...]]:

@@ -15,6 +15,7 @@ from pixi.channels.http.jwt import ForwardedUsers, HostTokens
 from pixi.channels.http.peers import Peers
 from pixi.channels.http.server import HttpServer
 from pixi.core.channel import Channel, OpenChannel
+from pixi.core.errors import ModelError
 from pixi.core.message import Message
 from pixi.core.persona import Persona
 from pixi.core.routes import AddonRoute
@@ -46,7 +47,7 @@ class EngineBackend:
     personas: Mapping[str, Persona] = field(default_factory=lambda: PERSONAS)
     default_persona: str = "pixi"
     helped: list[str] = field(default_factory=list)
-    helper: str | None = None
+    helper: str | ModelError | None = None
     why_unready: str = ""
 
     async def unready(self) -> str:
@@ -69,6 +70,8 @@ class EngineBackend:
 
     async def helper_answer(self, prompt: str) -> str | None:
         self.helped.append(prompt)
+        if isinstance(self.helper, ModelError):
+            raise self.helper
         return self.helper
 
 
@@ -80,7 +83,11 @@ class Served:
     http: aiohttp.ClientSession
     model: ScriptedModel
     backend: EngineBackend
-    peers: Peers
+    server: HttpServer
+
+    @property
+    def peers(self) -> Peers:
+        return self.server.peers
 
     async def post(self, path: str, body: object = None, **headers: str) -> tuple[int, Any]:
         """Send JSON; gives the status, and the answer."""
@@ -188,7 +195,7 @@ async def served(
                     web_of_strangers=web,
                 )
                 async with server.serving("127.0.0.1", 0) as url:
-                    yield Served(url, http, model, backend, server.peers)
+                    yield Served(url, http, model, backend, server)
     finally:
         if store is None:
             await kept.close()

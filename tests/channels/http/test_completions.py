@@ -2,6 +2,7 @@
 
 import asyncio
 import importlib.util
+import json
 import os
 import sys
 from collections.abc import AsyncGenerator
@@ -9,8 +10,11 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pytest
 
+from pixi.channels.http.completions import ModelsAnswer
+from pixi.channels.http.faces.chat_completions import ChatCompletion
 from pixi.core.errors import ModelError
 from pixi.core.llm import Finished, Usage
 from pixi.core.persona import Persona
@@ -71,15 +75,21 @@ def ask(*texts: str, **fields: Any) -> dict[str, Any]:
         ({"model": "mathilde"}, 400, "messages"),
         ({"model": "mathilde", "messages": []}, 400, "messages"),
         ({"model": "mathilde", "messages": ["hi"]}, 400, "messages[0]"),
+        ({"model": "mathilde", "messages": [{"role": "robot", "content": "hi"}]}, 400, "messages[0].role"),
         ({"model": "mathilde", "messages": [{"role": "user", "content": []}]}, 400, "messages"),
         ({"model": "mathilde", "messages": [{"role": "assistant", "content": "a"}]}, 400, "messages"),
         ({"model": "nobody", "messages": [USER]}, 404, "model"),
         ({"model": "hidden", "messages": [USER]}, 404, "model"),
-        (ask("hi", stop=[1]), 400, "stop"),
+        (ask("hi", stop=[1]), 400, "stop[0]"),
         (ask("hi", max_tokens=0), 400, "max_tokens"),
         (ask("hi", max_completion_tokens=True), 400, "max_completion_tokens"),
         (ask("hi", stream_options=[]), 400, "stream_options"),
-        (ask("hi", metadata={"conversation": 5}), 400, "user"),
+        (ask("hi", metadata={"conversation": 5}), 400, "metadata.conversation"),
+        (ask("hi", user=5), 400, "user"),
+        (ask("hi", stream="false"), 400, "stream"),
+        (ask("hi", stream_options={"include_usage": "no"}), 400, "stream_options.include_usage"),
+        (ask("hi", temperature="hot"), 400, "temperature"),
+        (ask("hi", response_format="json"), 400, "response_format"),
         (ask("hi", metadata={"conversation": "x" * 129}), 400, "conversation"),
         (ask("hi", metadata={"conversation": "a\nb"}), 400, "conversation"),
         (ask("hi", response_format={"type": "json_object"}), 400, "response_format"),
@@ -93,10 +103,40 @@ async def test_a_bad_request_is_refused_in_openais_form(body: Any, status: int, 
     assert not server[0].model.requests
 
 
+async def test_what_is_no_json_or_has_no_key_is_refused_in_openais_form_too() -> None:
+    async with v1() as (here, key):
+        url, body = f"{here.url}/v1/chat/completions", json.dumps(ask("hi"))
+        wrong = {"Authorization": "Bearer pixi_sk_wrong", "Content-Type": "application/json"}
+        for headers, status, code in (
+            ({**key, "Content-Type": "text/plain"}, 415, None),
+            (wrong, 401, "invalid_api_key"),
+        ):
+            async with here.http.post(url, data=body, headers=headers) as answer:
+                assert (answer.status, (await answer.json())["error"]["code"]) == (status, code)
+    assert not here.model.requests
+
+
+async def test_half_of_an_emoji_is_no_hindrance() -> None:
+    async with v1("[SEND: Hello.]") as server:
+        status, _ = await post(server, json.dumps(ask("hi", "cut \ud83d", "and \\ud83d")).encode())
+        assert status == 200
+        assert "cut ?" in shown(server)
+
+
+async def test_answers_are_as_they_are_described() -> None:
+    async with v1("[SEND: Hello.]") as server:
+        _, answer = await post(server, ask("hi"))
+        _, models = await server[0].get("/v1/models", **server[1])
+    assert msgspec.to_builtins(msgspec.convert(answer, ChatCompletion)) == answer
+    assert msgspec.to_builtins(msgspec.convert(models, ModelsAnswer)) == models
+
+
 async def test_an_unknown_path_is_json() -> None:
     async with v1() as (here, key):
         status, answer = await here.post("/v1/embeddings", **key)
         assert (status, answer["error"]["code"]) == (404, "unknown_url")
+        status, answer = await here.post("/v1/models", **key)
+        assert (status, answer["error"]["type"]) == (405, "invalid_request_error")
         _, models = await here.get("/models", **key)
         assert [each["id"] for each in models["data"]] == ["mathilde"]
 
@@ -113,6 +153,57 @@ async def test_a_talk_goes_on_is_branched_or_is_told_by_the_program() -> None:
         assert len(await talks(server)) == 2
         assert "Hello." not in shown(server)
         assert shown(server).index("a") < shown(server).index("b") < shown(server).index("c")
+
+
+async def test_a_program_that_stops_an_answer_goes_on_with_the_talk() -> None:
+    on = asyncio.Event()
+    async with v1(["[SEND: Hello. Are we", on, " friends?]"], "[SEND: Fine.]") as server:
+        here, key = server
+        url, body = f"{here.url}/v1/chat/completions", ask("hi", stream=True)
+        async with here.http.post(url, json=body, headers=key) as answer:
+            await answer.content.readuntil(b"e we")
+        second = asyncio.create_task(post(server, ask("hi", "Hello. Are w", "well?")))
+        (talk,) = await here.backend.store.talks("web:app", "mathilde", 2)
+        await until(lambda: here.backend.engine.waiting(talk.address))
+        on.set()
+        assert (await second)[1]["choices"][0]["message"]["content"] == "Fine."
+        assert "Hello. Are we friends?" in shown(server)
+        assert len(await talks(server)) == 1
+
+
+async def test_a_talk_that_was_begun_elsewhere_is_told_once() -> None:
+    begun = ("who are you?", "A model.")
+    async with v1(*(f"[SEND: {word}]" for word in ("one", "two", "other", "three", "new"))) as server:
+        await post(server, ask(*begun, "hi"))
+        await post(server, ask(*begun, "hi", "one", "more"))
+        await post(server, ask(*begun, "hi", "one", "more"))
+        assert "two" not in shown(server), "the program wants another answer"
+        await post(server, ask(*begun, "hi", "one", "more", "other", "and more"))
+        assert shown(server).count("A model.") == 1
+        await post(server, ask(*begun, "hello"))
+        assert (shown(server).count("A model."), "one" in shown(server)) == (1, False)
+        assert len(await talks(server)) == 1
+
+
+@pytest.mark.parametrize("name", [{}, {"X-OpenWebUI-Chat-Id": "T"}])
+async def test_a_person_goes_back_to_an_earlier_answer(name: dict[str, str]) -> None:
+    words = ("Hello.", "Tea.", "Cocoa.", "Milk.", "Sugar.", "Cups.", "Spoons.")
+    async with v1(*(f"[SEND: {word}]" for word in words)) as server:
+
+        async def say(*texts: str) -> str:
+            """Say the last with what stands before; gives the answers that the model was shown."""
+            await post(server, ask(*texts), **name)
+            return " ".join(word for word in words if word in shown(server))
+
+        begun = ("hi", "Hello.", "what now?")
+        assert await say("hi") == ""
+        assert await say(*begun) == "Hello."
+        assert await say(*begun) == "Hello.", "another answer, Cocoa"
+        assert await say(*begun, "Tea.", "with?") == "Hello. Tea."
+        assert await say(*begun, "Cocoa.", "with?") == "Hello. Cocoa."
+        assert await say(*begun, "Tea.", "with?", "Milk.", "and?") == "Hello. Tea. Milk."
+        assert await say(*begun, "Tea.", "with?") == "Hello. Tea.", "another answer, Spoons"
+        assert len(await talks(server)) == 1
 
 
 async def test_a_named_talk_is_taken_by_its_name() -> None:
@@ -164,14 +255,27 @@ async def test_system_messages_go_by_the_setting(system: Any) -> None:
         assert "Be brief." not in str(server[0].model.requests[0].lines[0]), "it has no authority"
 
 
+async def test_notes_are_an_operators_where_the_settings_say_so() -> None:
+    note = "[NOTE: hm][SEND: Hello.]"
+    async with v1(note, note, note, notes="reasoning") as (here, key):
+        operator = await here.key("op", "chat", "chat:on-behalf", "operate")
+        asked = ((key, ask("hi")), (operator, ask("hi", user="mo")), (operator, ask("hi")))
+        told = [(await post((here, headers), body))[1]["choices"][0]["message"] for headers, body in asked]
+    hidden = {"role": "assistant", "content": "Hello."}
+    assert told == [hidden, hidden, {**hidden, "reasoning_content": "hm"}]
+
+
 async def test_a_task_never_reaches_the_persona() -> None:
     async with v1() as server:
         headers = {"X-OpenWebUI-Task": "tags_generation"}
         _, by_rule = await post(server, ask("hi"), **headers)
         server[0].backend.helper = '{"tags": ["birds"]}'
         _, by_model = await post(server, ask("hi"), **headers)
+        server[0].backend.helper = ModelError("The helper is away.")
+        _, without_it = await post(server, ask("hi"), **headers)
     assert by_rule["choices"][0]["message"]["content"] == '{"tags": []}'
     assert by_model["choices"][0]["message"]["content"] == '{"tags": ["birds"]}'
+    assert without_it["choices"] == by_rule["choices"]
     assert not server[0].model.requests
 
 

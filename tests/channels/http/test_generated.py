@@ -21,7 +21,7 @@ codec = "ascii"  # which characters are printable no pattern can say
 negative_data_rejection.expected-statuses = ["4xx"]
 
 [[operations]]  # that the last message must be a person's, or a file one of those kinds, no schema can say
-include-path = ["/api/agui", "/api/chat", "/api/files"]
+include-path = ["/api/agui", "/api/chat", "/api/files", "/chat/completions", "/v1/chat/completions"]
 checks.positive_data_acceptance.enabled = false
 """
 
@@ -31,7 +31,7 @@ async def test_answers_are_as_they_are_described(config: str, tmp_path: Path) ->
     (tmp_path / "schemathesis.toml").write_text(config)
     rules = HttpRules(requests_per_minute=10**6, turns_per_person=10**6)
     async with served(*["[REACT: 🥞][SEND: hey]"] * 5_000, rules=rules) as here:
-        key = await here.key("app", "chat", "chat:on-behalf", "approve")
+        key = await here.key("app", "chat", "chat:on-behalf", "approve", "operate")
         await here.post("/api/chat", {"message": "hi", "conversation": "kitchen"}, **key)
         run = await asyncio.create_subprocess_exec(
             *(sys.executable, "-c", "from schemathesis.cli import schemathesis; schemathesis()"),

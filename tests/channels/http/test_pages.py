@@ -95,6 +95,30 @@ async def test_ai_sdk_edits_an_earlier_message() -> None:
         assert [each["text"] for each in told["messages"]] == ["hello", "three"]
 
 
+@pytest.mark.parametrize(
+    ("path", "ask", "answer"), [("/api/chat", ui, "turn-{}"), ("/api/agui", run, "{}.0")]
+)
+async def test_a_page_goes_back_to_an_earlier_answer(path: str, ask: Any, answer: str) -> None:
+    words = ("one", "other", "two", "three", "four")
+    async with served(*(f"[SEND: {word}]" for word in words)) as here:
+
+        async def say(*texts: str, after: int = 0, last: str = "", again: bool = False) -> str:
+            """Say the last text, behind the answer of a turn; gives the answers that the model was shown."""
+            ai_sdk = {"trigger": "regenerate-message"} if again else {}
+            body = ask(*texts, **(ai_sdk if ask is ui else {"run_id": f"r{len(here.model.requests)}"}))
+            body["messages"][-1]["id"] = last or body["messages"][-1]["id"]
+            if after:
+                body["messages"].insert(1, {"id": answer.format(after), "role": "assistant"})
+            assert said(await chunks_of(here, path, body))
+            return " ".join(word for word in words if word in heard(here, -1))
+
+        assert await say("hi") == ""
+        assert await say("hi", again=True) == ""
+        assert await say("hi", "more", after=1) == "one"
+        assert await say("hi", "more", after=1, again=True) == "one"
+        assert await say("hi", "something else", after=2, last="new") == "other"
+
+
 async def test_a_page_that_was_reloaded_goes_on_in_its_protocol() -> None:
     go_on = asyncio.Event()
     async with served(["[SEND: one]", go_on, "[SEND: two]"]) as here:

@@ -2,7 +2,8 @@
 
 import pytest
 
-from pixi.channels.http.completion_requests import (
+from pixi.channels.http.completion_requests import visible_text
+from pixi.channels.http.reconciliation import (
     Append,
     Begin,
     Branch,
@@ -13,7 +14,6 @@ from pixi.channels.http.completion_requests import (
     Transient,
     reconcile,
     reconcile_named,
-    visible_text,
 )
 
 
@@ -82,7 +82,45 @@ def test_a_talk_without_its_begin_is_compared_by_its_end_alone() -> None:
     ],
 )
 def test_a_named_talk_is_never_left(told: tuple[ClientLine, ...], complete: bool, found: Found) -> None:
-    assert reconcile_named(told, TEA, complete=complete) == found
+    assert reconcile_named(told, [TEA], complete=complete) == found
+
+
+def test_a_turn_that_is_being_written_counts_with_what_it_has_said() -> None:
+    written = KeptTalk("tea", (*TEA.turns[:1], KeptTurn(2, "tea?", "Yes. With")))
+    for stopped in ("Yes. W", "Yes.", ""):
+        assert reconcile(lines("hi", "Hello!", "tea?", stopped), [written]) == Append("tea")
+    assert reconcile(lines("hi", "Hello!"), [written]) == Branch("tea", 2), "the words were edited"
+    waiting = KeptTalk("tea", (*written.turns, KeptTurn(0, "well?", "")))
+    assert reconcile(lines("hi", "Hello!", "tea?", "Yes.", "well?"), [waiting]) == Append("tea")
+    assert reconcile(lines("hi", "Hello!", "tea?", "Yes."), [waiting]) == Append("tea"), "there is no turn"
+
+
+def test_what_a_program_told_stands_before_the_first_turn() -> None:
+    told = (GREETING, *lines("who are you", "A model.", "so?"))
+    other = KeptTalk("other", (KeptTurn(7, "hi", "Hello!", told), KeptTurn(8, "tea?", "Yes.")))
+    theirs = lines("who are you", "A model.", "so? hi", "Hello!", "tea?", "Yes.")
+    assert reconcile(theirs, [other]) == Append("other")
+    assert reconcile(theirs[:4], [other]) == Branch("other", 8)
+    assert reconcile(theirs[:2], [other]) == Branch("other", 7, told=theirs[:2])
+    assert reconcile_named(theirs[:1], [other], complete=True) == Branch("other", 7, told=theirs[:1])
+    assert reconcile_named((), [other], complete=True) == Branch("other", 7)
+
+
+def test_the_begin_of_a_very_long_line_is_enough() -> None:
+    kept = KeptTalk("long", (KeptTurn(1, "hi", "Hello!", lines("x " * 3_000, "A model.")),))
+    assert reconcile(lines("x " * 2_500, "A model.", "hi", "Hello!"), [kept]) == Append("long")
+
+
+def test_a_person_who_goes_back_to_an_earlier_answer_has_that_put_back() -> None:
+    stands = talk("tea", "tea?", "Yes. With milk.", "now?", "Soon.")
+    before = KeptTalk("tea", (KeptTurn(7, "tea?", "Yes."), KeptTurn(8, "why?", "So.")), branch="tea~0.7")
+    ways = [stands, before]
+    assert reconcile(lines("tea?", "Yes.", "why?", "So."), ways) == Append("tea", "tea~0.7")
+    short = [stands, KeptTalk("tea", before.turns[:1], branch="tea~0.7")]
+    assert reconcile(lines("tea?", "Yes."), short) == Append("tea", "tea~0.7"), "it is that, word for word"
+    assert reconcile_named(lines("tea?", "Yes."), short, complete=True) == Append("tea", "tea~0.7")
+    other = [talk("tea", "tea?", "No."), before]
+    assert reconcile(lines("tea?", "Yes."), other) == Branch("tea", 8, "tea~0.7")
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from msgspec import UNSET, Struct, UnsetType
+
 from pixi.channels.http.faces.messages import Messages
 from pixi.channels.http.faces.sse import DONE, HEADERS, frame
 from pixi.core.llm import estimate_text
@@ -49,6 +51,48 @@ class CompletionOptions:
     stop: tuple[str, ...] = ()
     max_tokens: int | None = None
     strict: bool = False
+
+
+class CompletionMessage(Struct):
+    """What a persona says. `reasoning_content`: its private notes, for operators who want them."""
+
+    role: Literal["assistant"]
+    content: str
+    reasoning_content: str | UnsetType = UNSET
+
+
+class CompletionChoice(Struct):
+    """The one answer that there is."""
+
+    index: int
+    message: CompletionMessage
+    finish_reason: Literal["stop", "length"]
+
+
+class CachedTokens(Struct):
+    """Tokens of the prompt that were read before."""
+
+    cached_tokens: int
+
+
+class CompletionUsage(Struct):
+    """Tokens of a turn, all its requests together."""
+
+    prompt_tokens: int
+    completion_tokens: int
+    total_tokens: int
+    prompt_tokens_details: CachedTokens
+
+
+class ChatCompletion(Struct):
+    """An answer that is not streamed, as `whole_answer` makes it."""
+
+    id: str
+    object: Literal["chat.completion"]
+    created: int
+    model: str
+    choices: list[CompletionChoice]
+    usage: CompletionUsage
 
 
 class _Speech:

@@ -1,5 +1,6 @@
 """Pieces of messages for protocols that want them whole, and cards as Adaptive Cards."""
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
@@ -65,6 +66,18 @@ class Messages:
         if text.startswith(grown) and text != grown:
             pieces.append(("add", key, text[len(grown) :]))
         return [*pieces, ("close", key, "")]
+
+
+_OF_TURN = re.compile(r"turn-(\d{1,18})|(\d{1,18})\.\d{1,9}")  # an id in AI SDK, and in AG-UI
+
+
+def last_turn(messages: Sequence[Mapping[str, Any]]) -> int:
+    """Return the turn that a client has last, by the ids of the persona's messages; 0 for none."""
+    for message in reversed(messages):
+        found = _OF_TURN.fullmatch(str(message.get("id")))
+        if found and message.get("role") == "assistant":
+            return int(found[1] or found[2])
+    return 0
 
 
 Element = dict[str, Any]

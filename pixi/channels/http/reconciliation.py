@@ -1,0 +1,350 @@
+"""Which talk the history of a chat program is: held against all that is kept of the person's talks."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from pixi.channels.http.faces.chat_completions import CompletionOptions, Reactions, whole_answer
+from pixi.channels.http.recorded import recorded_events
+from pixi.channels.http.talks import KEPT_TURNS, Talks
+from pixi.core.message import Message, words_of
+from pixi.store.kept import Talk
+from pixi.store.store import Store
+
+Role = Literal["user", "assistant"]
+_SHORTEST_END = 2
+"""Lines that must be the end of a talk to be taken for it: a person's and an answer."""
+_TALKS = 20
+"""Talks that a history without a name is compared with, latest first."""
+_BRANCHES = 50
+"""Branches of a talk with which a history is compared, latest first."""
+
+TOLD, TOLD_BY_APP = "told:", "told:app"
+"""How the ids of lines begin that a program tells of a talk; and the one of its instructions."""
+
+
+# Which talk does a request of a chat program go on? The program sends its whole history and no name.
+#
+# Two histories are compared: what the program has (`told`) and what we have of each talk. Ours is never
+# replaced by theirs. There are four answers:
+#
+# - `Append`: theirs is ours, or the end of ours (a program leaves out what is too long). The turn is
+#   added.
+# - `Branch`: theirs is the begin of ours: somebody asked for another answer, or edited what they said.
+#   Ours is cut off there, and the turn is added.
+# - `Begin`: theirs is empty. A new talk.
+# - `Transient`: theirs is nobody's here, e.g. it was begun with another model. A talk made of their
+#   lines, marked as told by a program.
+#
+# What we have of a talk is more than its turns that have ended. A program that stops an answer only stops
+# to read: the turn goes on here, and counts with what it has said so far. The lines that a program told when
+# a talk began stand before its first turn. And a talk that was branched has several ways: as it stands, and
+# as it would stand with what was set aside. A person who goes back to an earlier answer is on another way,
+# which is put back first.
+#
+# Histories are compared as lines of two roles, white space folded. Neighbours of one role are one line: our
+# several messages are one text there. What a persona answered without a visible word is the `silence` that
+# the program was given. A program that was stopped has only the begin of an answer, which counts as the
+# answer, also where it is empty. A greeting that the program put above the first words of a person counts
+# for nothing. Of a line of thousands of letters only the begin is compared: we keep no more of a told one.
+#
+# What is not nice: two talks that were the same so far cannot be told apart, and the latest is taken; and
+# the end of a talk may be the begin of another, and then it is a branch. A named talk has neither trouble.
+
+LONGEST_TOLD = 4_000
+"""Letters of a line that a program tells."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClientLine:
+    """A line of a history."""
+
+    role: Role
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class KeptTurn:
+    """A turn on record.
+
+    Attributes:
+        turn: its number; 0: the words wait for a turn.
+        asked: the words of the person.
+        answered: what is visible of the answer until now; "" for nothing.
+        told: lines that the program told before them.
+    """
+
+    turn: int
+    asked: str
+    answered: str
+    told: tuple[ClientLine, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class KeptTalk:
+    """A talk on record, one way that it went.
+
+    Attributes:
+        name: of the talk.
+        turns: oldest first.
+        whole: false where earlier turns were left out.
+        branch: the address of what must be put back to go on in this way; "": the talk stands so.
+    """
+
+    name: str
+    turns: tuple[KeptTurn, ...]
+    whole: bool = True
+    branch: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Append:
+    """Go on with the talk of this name, after `branch` was put back."""
+
+    name: str
+    branch: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """Go on with the talk of this name, after `branch` was put back, and the turns from `turn` on cut off.
+
+    `told`: lines that go with what was cut off, and are told anew.
+    """
+
+    name: str
+    turn: int
+    branch: str = ""
+    told: tuple[ClientLine, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Begin:
+    """Begin a new talk."""
+
+
+@dataclass(frozen=True, slots=True)
+class Transient:
+    """Begin a talk that the program told these lines of."""
+
+    lines: tuple[ClientLine, ...]
+
+
+Found = Append | Branch | Begin | Transient
+
+
+def reconcile(told: Sequence[ClientLine], talks: Sequence[KeptTalk], *, silence: str = "…") -> Found:
+    """Find the talk that a program's history goes on with.
+
+    Args:
+        told: the program's lines before the one to be answered.
+        talks: those of the person with the persona, latest first, each with all its ways.
+        silence: what a program was given where nothing was said.
+    """
+    theirs = _folded(told)
+    if not theirs:
+        return Begin()
+    ours = [(talk, _lines(talk, silence)) for talk in talks]
+    whole = [(talk, lines) for talk, lines in ours if talk.whole]
+    for talk, lines in whole:
+        if theirs == lines:
+            return Append(talk.name, talk.branch)
+    for talk, lines in whole:
+        if _missing(theirs, lines) == 0:
+            return Append(talk.name, talk.branch)
+    for talk, lines in whole:
+        if (missing := _missing(theirs, lines)) is not None:
+            return _cut(talk, len(talk.turns) - missing, told)
+    for talk, lines in ours:
+        if len(theirs) >= _SHORTEST_END and _is_end(theirs, lines):
+            return Append(talk.name, talk.branch)
+    return Transient(tuple(told))
+
+
+def reconcile_named(
+    told: Sequence[ClientLine], ways: Sequence[KeptTalk], *, complete: bool, silence: str = "…"
+) -> Append | Branch:
+    """Find where a request goes on in the talk that it names. It never leads to another.
+
+    Args:
+        told: the program's lines before the one to be answered.
+        ways: those of the named talk, first as it stands.
+        complete: whether `told` is known to be all that the program has of it; else a program that sends
+            nothing but what is new is one that goes on.
+        silence: what a program was given where nothing was said.
+    """
+    found = reconcile(told, ways, silence=silence)
+    if isinstance(found, Append | Branch):
+        return found
+    is_begun_anew = isinstance(found, Begin) and complete and ways[0].turns
+    return _cut(ways[0], 0, ()) if is_begun_anew else Append(ways[0].name)
+
+
+def is_told_whole(told: Sequence[ClientLine], talks: Sequence[KeptTalk], *, silence: str = "…") -> bool:
+    """Return whether a program's history is word for word one of these: none of others can be nearer."""
+    theirs = _folded(told)
+    return any(talk.whole and theirs == _lines(talk, silence) for talk in talks)
+
+
+def _cut(talk: KeptTalk, place: int, told: Sequence[ClientLine]) -> Append | Branch:
+    """Cut a talk off at the turn of that place; what waits for a turn cannot be, and is answered too."""
+    turn = talk.turns[max(0, place)]
+    if not turn.turn:
+        return Append(talk.name, talk.branch)
+    return Branch(talk.name, turn.turn, talk.branch, tuple(told) if place <= 0 else ())
+
+
+def _fold(text: str) -> str:
+    return " ".join(text.strip()[:LONGEST_TOLD].split())
+
+
+def _folded(lines: Sequence[ClientLine]) -> list[ClientLine]:
+    """Lines as they are compared: from the first of a person on, neighbours of one role joined."""
+    folded: list[ClientLine] = []
+    for line in lines:
+        text = _fold(words_of(line.text))
+        if folded and folded[-1].role == line.role:
+            folded[-1] = ClientLine(line.role, f"{folded[-1].text} {text}".strip())
+        elif folded or line.role == "user":
+            folded.append(ClientLine(line.role, text))
+    return folded
+
+
+def _lines(talk: KeptTalk, silence: str) -> list[ClientLine]:
+    """What was told, and two lines a turn, never joined, so that a place among them is a turn."""
+    lines: list[ClientLine] = []
+    for turn in talk.turns:
+        lines += _folded([*turn.told, ClientLine("user", turn.asked)])
+        lines.append(ClientLine("assistant", _fold(turn.answered) or _fold(silence)))
+    return lines
+
+
+def _same(theirs: ClientLine, ours: ClientLine) -> bool:
+    if theirs.role != ours.role:
+        return False
+    return theirs.text == ours.text or (theirs.role == "assistant" and ours.text.startswith(theirs.text))
+
+
+def _all_same(theirs: Sequence[ClientLine], ours: Sequence[ClientLine]) -> bool:
+    return len(theirs) <= len(ours) and all(_same(a, b) for a, b in zip(theirs, ours, strict=False))
+
+
+def _missing(theirs: Sequence[ClientLine], ours: Sequence[ClientLine]) -> int | None:
+    """Return how many of our turns they lack at the end; None: theirs are not the begin of ours.
+
+    They may lack the answer of their last turn, which they did not wait for.
+    """
+    return (len(ours) - len(theirs)) // 2 if _all_same(theirs, ours) else None
+
+
+def _is_end(theirs: Sequence[ClientLine], ours: Sequence[ClientLine]) -> bool:
+    return len(theirs) < len(ours) and _all_same(theirs, ours[len(ours) - len(theirs) :])
+
+
+class KnownTalks:
+    """Finds the talks that the histories of programs go on with.
+
+    Args:
+        talks: all over HTTP.
+        store: keeps them.
+        silence, reactions: what programs are given, see `CompletionOptions`.
+    """
+
+    def __init__(self, talks: Talks, store: Store, *, silence: str, reactions: Reactions) -> None:
+        self._talks = talks
+        self._store = store
+        self._silence = silence
+        self._reactions = reactions
+
+    async def find(
+        self, person: str, persona: str, told: Sequence[ClientLine], name: str, *, complete: bool
+    ) -> Found:
+        """Find the talk of a person with a persona that a history goes on with.
+
+        Args:
+            told: the program's lines before the one to be answered.
+            name: of the talk; "": the program gives none.
+            complete: see `reconcile_named`.
+        """
+        silence = self._silence
+        if name:
+            kept = await self._store.talk(person, name, persona)
+            if kept is None:
+                return Transient(tuple(told)) if told else Begin()
+            return reconcile_named(told, await self._ways(kept), complete=complete, silence=silence)
+        ways: list[KeptTalk] = []
+        for talk in await self._store.talks(person, persona, _TALKS) if told else ():
+            found = await self._ways(talk)
+            ways += found
+            if is_told_whole(told, found, silence=silence):
+                break
+        return reconcile(told, ways, silence=silence)
+
+    def is_running(self, address: str) -> bool:
+        """Return True if a turn is under way in a talk, or a message waits for one."""
+        channel = self._talks.channels.known(address)
+        return channel is not None and not channel.feed.idle
+
+    async def _ways(self, talk: Talk) -> list[KeptTalk]:
+        """A talk as a program has it that takes text alone: as it stands, and as it would stand with each
+        branch."""
+        # First what has not ended: what ends meanwhile is among the ended ones too.
+        unended = await self._unended(talk.address)
+        ended = await self._ended(talk.address)
+        known = {turn.turn for turn in ended}
+        kept = {talk.address: [*ended, *(turn for turn in unended if turn.turn not in known)]}
+        alternatives = {each.branch: each for each in await self._store.alternatives(talk.address)}
+
+        async def way(at: str) -> list[KeptTurn]:
+            if at not in kept:
+                kept[at] = await self._ended(at)
+            if (branch := alternatives.get(at)) is None:
+                return kept[at]
+            before = await way(branch.beside)
+            return [*(turn for turn in before if 0 < turn.turn <= branch.after), *kept[at]]
+
+        branches = ["", *reversed(list(alternatives)[-_BRANCHES:])]
+        is_whole = len(ended) < KEPT_TURNS
+        return [
+            KeptTalk(talk.name, tuple(await way(branch or talk.address)), is_whole, branch)
+            for branch in branches
+        ]
+
+    async def _ended(self, address: str) -> list[KeptTurn]:
+        """The turns that have ended, of a talk or of a branch."""
+        records = await self._store.turns(address, KEPT_TURNS)
+        asked = await self._store.messages_of([record.id for record in records])
+        return [
+            self._turn_of(record.id, asked.get(record.id, ()), await recorded_events(self._store, record, ""))
+            for record in records
+        ]
+
+    async def _unended(self, address: str) -> list[KeptTurn]:
+        """The turn that is being written, as far as it has come, and the messages that wait for another."""
+        if not (self.is_running(address) or self._talks.peers.others):
+            return []
+        feed = (await self._talks.peers.join(address)).feed
+        written = feed.turn
+        async with aclosing(feed.follow(feed.begin_of_turn(), lambda: True)) as events:
+            forms = [form async for some in events for form in some]
+        last, asked = await self._store.last_asked(address)
+        turns = []
+        if written:
+            said = (await self._store.messages_of([written])).get(written, ())
+            turns.append(self._turn_of(written, said, forms))
+        if asked and last != written:
+            turns.append(self._turn_of(last or 0, asked, ()))
+        return turns
+
+    def _turn_of(self, turn: int, asked: Sequence[Message], events: Iterable[Mapping[str, Any]]) -> KeptTurn:
+        wishes = CompletionOptions(silence="", reactions=self._reactions)
+        answer, _ = whole_answer(events, answer_id="", model="", created=0, wishes=wishes)
+        told = tuple(
+            ClientLine("user" if each.author else "assistant", each.text)
+            for message in asked
+            for each in message.quoted
+            if each.id.startswith(TOLD) and each.id != TOLD_BY_APP
+        )
+        words = "\n".join(words_of(message.text) for message in asked)
+        return KeptTurn(turn, words, answer["choices"][0]["message"]["content"], told)
