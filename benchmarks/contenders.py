@@ -217,17 +217,23 @@ class Forgetful(SqliteStore):
     ) -> Begun:
         return Begun(1, message_ids)
 
-    def plan(self, turn: int, commands: Sequence[Planned]) -> Awaitable[None]:
+    def plan(self, turn: int, commands: Sequence[Planned], *, lease: int | None = None) -> Awaitable[None]:
         """Not recorded."""
         return _at_once()
 
     def command_ended(
-        self, turn: int, number: int, outcome: CommandOutcome, *, later: bool = False
+        self,
+        turn: int,
+        number: int,
+        outcome: CommandOutcome,
+        *,
+        later: bool = False,
+        lease: int | None = None,
     ) -> Awaitable[None]:
         """Not recorded."""
         return _at_once()
 
-    def mark_turn(self, turn: int, mark: Mark) -> Awaitable[None]:
+    def mark_turn(self, turn: int, mark: Mark, *, lease: int | None = None) -> Awaitable[None]:
         """Not recorded."""
         return _at_once()
 
@@ -241,6 +247,7 @@ class Forgetful(SqliteStore):
         target: int = 0,
         command: int | None = None,
         outcome: Outcome | None = None,
+        lease: int | None = None,
     ) -> Awaitable[None]:
         """Not recorded."""
         return _at_once()
@@ -271,6 +278,7 @@ class Forgetful(SqliteStore):
         window: Bounds | None = None,
         again: Sequence[str] = (),
         framing: Framing | None = None,
+        lease: int | None = None,
     ) -> bool:
         return True
 

@@ -253,7 +253,7 @@ def record(db: Connection, entries: list[Entry]) -> list[None]:
     But for outcomes of acts, nothing is recorded of a turn that was ended, or whose conversation another
     store owns by now: so nothing is done.
     """
-    check_owned(db, {(entry.turn, entry.lease) for entry in entries if type(entry) is not Settlement})
+    check_owned(db, {(entry.turn, entry.lease) for entry in entries if not isinstance(entry, Settlement)})
     ends = {(end.turn, end.number): end.outcome for end in entries if type(end) is CommandEnd}
     planned = [
         (plan.turn, c.number, c.name, pack_text(c.argument), c.target, ends.pop((plan.turn, c.number), None))

@@ -249,7 +249,7 @@ async def test_a_worker_hears_of_a_server_of_models_that_fails_another(
 
 
 async def test_a_worker_takes_from_the_queues_that_it_was_given_and_others_from_all(url: str) -> None:
-    async def answer(conversation: str, times: int) -> None:
+    async def answer(conversation: str, times: int, deaths: int) -> None:
         answered.append(conversation)
 
     async def work(*queues: str, until_answered: Sequence[str]) -> None:
