@@ -3,11 +3,11 @@
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 
 import msgspec
 
-from pixi.app.cluster.queue import ConversationQueue, Signal, still_answered
+from pixi.app.cluster.queue import SUSPECT, ConversationQueue, Signal, still_answered
 from pixi.app.service import BotService
 from pixi.channels.discord.backend import parse_address, prefix_of
 from pixi.channels.discord.bot import Bot
@@ -26,7 +26,6 @@ LEAVE_SECONDS = 10.0
 
 _OTHERS = 5  # times that a conversation is left to other workers, since its persona is not here
 _OTHERS_SECONDS = 2.0
-_DEATHS = 3  # of workers that had a conversation, one after the other, until it is given up
 _GATEWAY_SECONDS = 3.0  # in which a gateway says that it will hear a click
 
 
@@ -55,6 +54,7 @@ class Worker:
         self._bot = bot
         self._tell_bot = tell_bot
         self._ends = False
+        self._suspected = asyncio.Lock()  # of conversations that workers may have died of, one is answered
 
     async def run(self, *, concurrency: int) -> None:
         """Answer, so many conversations side by side, until cancelled.
@@ -97,14 +97,17 @@ class Worker:
                 await asyncio.sleep(_OTHERS_SECONDS)
                 await self._queue.put(conversation, times=times + 1, deaths=deaths)
                 return
-            if deaths >= _DEATHS:
+            if deaths > SUSPECT:
                 why = f"{deaths} workers have died while they answered here: what was asked is given up"
                 _log.error("conversation %s: %s", conversation, why)
                 await service.engine.give_up(conversation, self._channel, why)
                 return
             await service.ready_models(conversation)
-            with foreign(f"answering {conversation}"):
-                await service.engine.answer(conversation, since, self._channel)
+            async with self._suspected if deaths == SUSPECT else nullcontext():
+                if deaths == SUSPECT:
+                    await self._queue.suspect(conversation, deaths + 1)
+                with foreign(f"answering {conversation}"):
+                    await service.engine.answer(conversation, since, self._channel)
         except PixiError as error:
             _log.warning("conversation %s could not be answered: %s", conversation, error)
         if self._ends:
