@@ -10,6 +10,10 @@ again by any other, as new jobs. Whoever takes such a job up takes the lease of 
 `pixi.store.statements.leases`. So a worker that was only slow, and goes on, can record nothing any more, and
 what is not on record is not done.
 
+A job knows how many workers have died that had it, since a conversation may be what they die of. Of many that
+a worker had, one is. So those that have seen `SUSPECT` deaths are answered one by one on each worker, and a
+further death counts for the one alone that was being answered.
+
 Beside the jobs there are signals, for processes that are at work just now. A process that gets none reads the
 store, and knows all the same.
 """
@@ -55,6 +59,8 @@ MAIN = "main"
 _TASK = "answer"
 
 BEAT_SECONDS = 1.0
+SUSPECT = 2
+"""Deaths of workers after which a conversation is taken for what they may have died of."""
 _LOOK_SECONDS = 1.0  # between two looks for workers that have died
 _POLL_SECONDS = 1.0  # after which a job is found of which no notice came
 _AGAIN_SECONDS = 1.0  # until a database that is away is tried again
@@ -65,7 +71,7 @@ _NEVER = 86_400.0  # seconds; instead of the heartbeat of procrastinate, which e
 _CONNECTIONS = 4
 _COUNT_DEATHS = """
     UPDATE procrastinate_jobs SET args = args || jsonb_build_object('deaths', %(deaths)s::int)
-    WHERE queueing_lock = %(lock)s AND status = 'todo'
+    WHERE lock = %(lock)s AND status = %(status)s::procrastinate_job_status
 """
 _FREE = """
     SELECT pg_notify(
@@ -148,7 +154,7 @@ class ConversationQueue:
                 number = await job.defer_async(**given)
             except AlreadyEnqueued:  # whoever takes it up finds this message too
                 if deaths:
-                    await self._connector.execute_query_async(_COUNT_DEATHS, lock=conversation, deaths=deaths)
+                    await self._count(conversation, deaths, "todo")
         except ConnectorException as error:
             raise StoreError(f"The queue in {self._address} does not answer: {_reason(error)}.") from error
         await self.signal("look", conversation, besides=number)
@@ -168,6 +174,22 @@ class ConversationQueue:
             )
         except ConnectorException as error:
             raise StoreError(f"The queue in {self._address} does not answer: {_reason(error)}.") from error
+
+    async def suspect(self, conversation: str, deaths: int) -> None:
+        """Count a death beforehand, for a conversation that is being answered; ended well, it is forgotten.
+
+        Raises:
+            StoreError: the database does not take it.
+        """
+        try:
+            await self._count(conversation, deaths, "doing")
+        except ConnectorException as error:
+            raise StoreError(f"The queue in {self._address} does not answer: {_reason(error)}.") from error
+
+    async def _count(self, conversation: str, deaths: int, status: Literal["todo", "doing"]) -> None:
+        await self._connector.execute_query_async(
+            _COUNT_DEATHS, lock=conversation, deaths=deaths, status=status
+        )
 
     async def signal(self, signal: Signal, conversation: str, *, besides: int = 0) -> None:
         """Tell the worker that has a conversation, if one has, by another job than `besides`.
@@ -331,7 +353,8 @@ class ConversationQueue:
         for job in await jobs.get_stalled_jobs(seconds_since_heartbeat=STALLED_SECONDS):
             assert job.lock is not None  # it is the conversation
             TRACE_HEADERS.set(cast("Mapping[str, str]", job.task_kwargs.get("trace", {})))
-            deaths = cast("int", job.task_kwargs.get("deaths", 0)) + 1
+            deaths = cast("int", job.task_kwargs.get("deaths", 0))
+            deaths = max(deaths, min(deaths + 1, SUSPECT))
             await self.put(job.lock, deaths=deaths)  # first: whoever dies in between has lost nothing
             await jobs.finish_job(job, Status.FAILED, delete_job=True)
             _log.warning("the worker of conversation %s has died or stands still", job.lock)

@@ -3,11 +3,11 @@
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 
 import msgspec
 
-from pixi.app.cluster.queue import ConversationQueue, Signal, still_answered
+from pixi.app.cluster.queue import SUSPECT, ConversationQueue, Signal, still_answered
 from pixi.app.cluster.shared_rates import SharedRates
 from pixi.app.service import BotService
 from pixi.channels.discord.backend import parse_address, prefix_of
@@ -27,7 +27,6 @@ LEAVE_SECONDS = 10.0
 
 _OTHERS = 5  # times that a conversation is left to other workers, since its persona is not here
 _OTHERS_SECONDS = 2.0
-_DEATHS = 3  # of workers that had a conversation, one after the other, until it is given up
 _GATEWAY_SECONDS = 3.0  # in which a gateway says that it will hear a click
 
 
@@ -57,6 +56,7 @@ class Worker:
         self._tell_bot = tell_bot
         self._ends = False
         self._telling: set[asyncio.Task[None]] = set()
+        self._suspected = asyncio.Lock()  # of conversations that workers may have died of, one is answered
 
     async def run(self, *, concurrency: int, queues: Sequence[str] = ()) -> None:
         """Answer, so many conversations side by side, until cancelled; of these queues, or of all.
@@ -100,14 +100,17 @@ class Worker:
                 await asyncio.sleep(_OTHERS_SECONDS)
                 await self._queue.put(conversation, times=times + 1, deaths=deaths)
                 return
-            if deaths >= _DEATHS:
+            if deaths > SUSPECT:
                 why = f"{deaths} workers have died while they answered here: what was asked is given up"
                 _log.error("conversation %s: %s", conversation, why)
                 await service.engine.give_up(conversation, self._channel, why)
                 return
             await service.ready_models(conversation)
-            with foreign(f"answering {conversation}"):
-                await service.engine.answer(conversation, since, self._channel)
+            async with self._suspected if deaths == SUSPECT else nullcontext():
+                if deaths == SUSPECT:
+                    await self._queue.suspect(conversation, deaths + 1)
+                with foreign(f"answering {conversation}"):
+                    await service.engine.answer(conversation, since, self._channel)
         except PixiError as error:
             _log.warning("conversation %s could not be answered: %s", conversation, error)
         if self._ends:

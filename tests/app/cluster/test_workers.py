@@ -54,13 +54,15 @@ async def house(url: str, queue: ConversationQueue) -> AsyncIterator[House]:
 
 
 @asynccontextmanager
-async def hired(house: House, url: str, model: ScriptedModel) -> AsyncGenerator[Worker, None]:
+async def hired(
+    house: House, url: str, model: ScriptedModel, concurrency: int = 1
+) -> AsyncGenerator[Worker, None]:
     """A worker with an engine, a store and a queue of its own, as another process has them."""
     store = await open_store(url)
     async with (
         open_queue(url) as queue,
         Engine(model=model, persona=PIXI, store=store) as engine,
-        working(engine, store, queue, house, concurrency=1) as worker,
+        working(engine, store, queue, house, concurrency=concurrency) as worker,
     ):
         yield worker
     await store.close()
@@ -316,7 +318,7 @@ async def test_a_conversation_that_workers_die_of_is_given_up_with_a_word(
     schema = url.partition("schema=")[2]
     await house.say("hi")
     await queue.put(TALK, deaths=2)
-    deadly = ScriptedModel(["[SEND: a]", asyncio.Event()])
+    deadly = ScriptedModel(["[SEND: a]", asyncio.Event()], "[SEND: b]")  # this one lives, and may go on
     async with hired(house, url, deadly):
         await until(house.said)
         await house.say("well?")  # which waits on the queue for its turn
@@ -331,6 +333,26 @@ async def test_a_conversation_that_workers_die_of_is_given_up_with_a_word(
             assert told in caplog.text
             await house.say("and now?")
             await until(lambda: house.said() == ["a", "b"])
+
+
+async def test_a_death_counts_for_the_conversation_alone_that_was_answered_then(
+    house: House, url: str, queue: ConversationQueue, postgres: Postgres
+) -> None:
+    def in_database(statement: str) -> list[tuple[object, ...]]:
+        return postgres.run_in(url.partition("schema=")[2], statement)
+
+    other = "discord:1:3:pixi"
+    for conversation in (TALK, other):
+        await house.say("hi", conversation=conversation)
+        await queue.put(conversation, deaths=2)
+    deadly = ScriptedModel([asyncio.Event()], [asyncio.Event()])
+    async with hired(house, url, deadly, concurrency=2):
+        await until(lambda: in_database("SELECT 1 FROM procrastinate_jobs WHERE args->>'deaths' = '3'"))
+        await until(lambda: len(in_database("SELECT 1 FROM procrastinate_jobs WHERE status = 'doing'")) == 2)
+        in_database("UPDATE procrastinate_workers SET last_heartbeat = now() - interval '1 minute'")
+        await queue.take_up()
+        jobs = in_database("SELECT args->>'deaths' FROM procrastinate_jobs ORDER BY 1")
+        assert jobs == [("2",), ("3",)]
 
 
 @pytest.mark.nightly
