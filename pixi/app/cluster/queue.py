@@ -29,7 +29,6 @@ from procrastinate.worker import Worker as JobWorker
 from psycopg import AsyncConnection, errors
 from psycopg import Error as DatabaseError
 
-from pixi.app.cluster.state import STALLED_SECONDS
 from pixi.app.cluster.tables import QueueTables, make_tables
 from pixi.core.errors import PixiError, StoreError
 from pixi.settings.rules import Rules
@@ -49,6 +48,8 @@ Answer = Callable[[str, int], Awaitable[None]]
 _TASK = "answer"
 
 BEAT_SECONDS = 1.0
+STALLED_SECONDS = 3.5
+"""After so long without a heartbeat a worker is taken for dead. Others look for such each second."""
 _LOOK_SECONDS = 1.0  # between two looks for workers that have died
 _POLL_SECONDS = 1.0  # after which a job is found of which no notice came
 _AGAIN_SECONDS = 1.0  # until a database that is away is tried again
