@@ -33,6 +33,7 @@ NAMES = (
     "web",
     "web_search",
     "serve",
+    "serves",
     "beside",
     "paint",
 )

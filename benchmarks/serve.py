@@ -16,7 +16,7 @@ import time
 import urllib.request
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -47,6 +47,11 @@ PERSONA = "---\nname: Pixi\npace: off\n---\n\nYou are Pixi.\n"
 TEXT_STAMP = r'"event": ?"text".*?'
 SEND_STAMP = r'"event": ?"send".*?'
 """What stands before a stamp in the line that counts: a relay hands on the piece, Pixi posts the message."""
+
+
+def clients_of_streams() -> AbstractContextManager[Worker]:
+    """Start a process that opens and reads streams, see `serve_clients`."""
+    return worker([sys.executable, "-m", "benchmarks.serve_clients"])
 
 
 def _free_port() -> int:
@@ -357,7 +362,7 @@ def run(quick: bool) -> list[Figure]:
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     with (
         model_server(None) as server,
-        worker([sys.executable, "-m", "benchmarks.serve_clients"]) as clients,
+        clients_of_streams() as clients,
         home() as folder,
     ):
         return [

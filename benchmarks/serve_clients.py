@@ -47,7 +47,12 @@ class Clients:
                 return {}
 
     def _read(self, stamp: re.Pattern[bytes]) -> dict[str, Any]:
-        """Nanoseconds from each stamp to the moment when its line was read, and the time that this took."""
+        """Read all streams to their ends.
+
+        Returns the stamps, nanoseconds from each to the moment when its line was read, and the processor
+        time that this took.
+        """
+        stamps: list[int] = []
         delays: list[int] = []
         spent = time.process_time()
         with selectors.DefaultSelector() as selector:
@@ -63,17 +68,20 @@ class Clients:
                     data = client.socket.recv(65536)
                     now = time.monotonic_ns()
                     *lines, client.received = (client.received + data).split(b"\n")
-                    delays += [now - int(found[1]) for line in lines if (found := stamp.search(line))]
+                    there = [int(found[1]) for line in lines if (found := stamp.search(line))]
+                    stamps += there
+                    delays += [now - each for each in there]
                     if not data or client.received == b"\r\n" or any(line == b"0\r" for line in lines):
                         selector.unregister(client.socket)
-        return {"delays": delays, "seconds": time.process_time() - spent}
+        return {"stamps": stamps, "delays": delays, "seconds": time.process_time() - spent}
 
 
 def _opened(job: dict[str, Any], number: int) -> Client:
-    """Ask for a stream. `{n}` in the body is its number."""
+    """Ask for a stream. `{n}` in the path and the body is its number."""
+    path = job["path"].replace("{n}", str(number))
     body = job.get("body", "").replace("{n}", str(number)).encode()
     head = (
-        f"{job['method']} {job['path']} HTTP/1.1\r\nHost: 127.0.0.1\r\nAccept: text/event-stream\r\n"
+        f"{job['method']} {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nAccept: text/event-stream\r\n"
         f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
     )
     client = Client(socket.create_connection(("127.0.0.1", job["port"]), PATIENCE))

@@ -11,8 +11,8 @@ from pixi.models.model import Model
 from pixi.store.kept import LookedBack, TurnRecord
 
 ForgetListener = Callable[[str, Sequence[str]], None]
-"""Is told the id of a person who was forgotten, "" if it is not known or was nobody, and the addresses of
-conversations that lost words; what it holds of them goes."""
+"""Is told the id of a person who was forgotten, or "" where a conversation was reset, and the addresses of
+conversations that lost words. It drops what it holds of them."""
 
 
 class Intake(Protocol):

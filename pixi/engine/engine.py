@@ -82,8 +82,8 @@ class Engine:
         commands: the registered commands.
         tools: the registered tools.
         settings: limits, budgets, prose and pace, which may be set anew: turns that begin later go by them.
-        on_forget: told of what was forgotten, here or by another process: the id of the person, "" if it is
-            not known, and the addresses of conversations that lost words.
+        on_forget: told of a person who was forgotten, here or by another process, and of a conversation that
+            was reset: the id of the person or "", and the addresses of conversations that lost words.
     """
 
     def __init__(
@@ -129,7 +129,8 @@ class Engine:
         self._opening = asyncio.Lock()
         self._conversations: Conversations | None = None  # once the store is open
         self._closed = False
-        self._revision = 0  # of the store, up to which nothing that was forgotten is held here
+        # Of the store: up to which nothing that was forgotten is held here, and the same before that changed.
+        self._revision = self._revision_before = 0
 
     @property
     def persona(self) -> Persona:
@@ -302,7 +303,8 @@ class Engine:
         """
         conversations = await self._ready()
         await conversations.at(conversation).reset()
-        self._let_go_of("", [conversation])
+        self._let_go_of(conversation)
+        self._tell_forgotten("", [conversation])
 
     async def rewind(self, conversation: str, turn: int) -> None:
         """Take a turn and all after it out of a conversation; a reply that is being written is stopped.
@@ -375,8 +377,9 @@ class Engine:
         await asyncio.gather(*(live.part_with(person) for live in conversations.known()))
         assert self._ledger is not None  # as there are conversations
         changed = await self._ledger.forget(person)
-        self._let_go_of(person, changed)
+        self._tell_forgotten(person, changed)
         for name in changed:
+            self._let_go_of(name)
             for live in conversations.known(name):
                 await live.outdated()
         return len(changed)
@@ -387,8 +390,9 @@ class Engine:
         Raises:
             StoreError: it could not be found out which conversations lost words.
         """
-        self._let_go_of(person, ())
         await self.evict()
+        found = await self._opened_store.forgotten(self._revision_before)
+        self._tell_forgotten(person, found.conversations)
 
     async def evict(self) -> int:
         """Drop words that were taken out of the store, be it by another process; gives its revision.
@@ -401,11 +405,12 @@ class Engine:
         """
         conversations = await self._ready()
         found = await self._opened_store.forgotten(self._revision)
-        self._let_go_of("", found.conversations)
         for name in found.conversations:
+            self._let_go_of(name)
             for live in conversations.known(name):
                 await live.evict(found.turns)
-        self._revision = found.revision
+        if found.revision > self._revision:
+            self._revision_before, self._revision = self._revision, found.revision
         return self._revision
 
     async def export(self, person: str) -> dict[str, Any]:
@@ -573,10 +578,11 @@ class Engine:
     ) -> None:
         await self.close()
 
-    def _let_go_of(self, person: str, conversations: Sequence[str]) -> None:
-        """Tell whoever looks on, or holds something, whom and of which conversations words were forgotten."""
-        for name in conversations:
-            tell_observers(self.settings.observers, {"event": "forgotten", "conversation": name})
+    def _let_go_of(self, conversation: str) -> None:
+        """Tell whoever looks on that words of a conversation were forgotten."""
+        tell_observers(self.settings.observers, {"event": "forgotten", "conversation": conversation})
+
+    def _tell_forgotten(self, person: str, conversations: Sequence[str]) -> None:
         for listener in self.on_forget:
             listener(person, conversations)
 

@@ -209,9 +209,11 @@ class NotifyBus:
 
     async def _connected(self) -> AsyncConnection[Any]:
         label = f"{self._address.label} {_KIND} {self._name}"
-        return await AsyncConnection.connect(
+        session = await AsyncConnection.connect(
             self._address.conninfo, autocommit=True, client_encoding="UTF8", application_name=label
         )
+        await session.execute("SET synchronous_commit TO off")  # what is passed on is kept by nobody
+        return session
 
     async def _run(self, statement: str, values: tuple[object, ...]) -> list[tuple[Any, ...]]:
         async with self._lent() as session:

@@ -34,7 +34,6 @@ from procrastinate.worker import Worker as JobWorker
 from psycopg import AsyncConnection, errors
 from psycopg import Error as DatabaseError
 
-from pixi.app.cluster.state import STALLED_SECONDS
 from pixi.app.cluster.tables import QueueTables, make_tables
 from pixi.app.logs import TRACE_HEADERS
 from pixi.core.errors import PixiError, StoreError
@@ -59,6 +58,8 @@ MAIN = "main"
 _TASK = "answer"
 
 BEAT_SECONDS = 1.0
+STALLED_SECONDS = 3.5
+"""After so long without a heartbeat a worker is taken for dead. Others look for such each second."""
 SUSPECT = 2
 """Deaths of workers after which a conversation is taken for what they may have died of."""
 _LOOK_SECONDS = 1.0  # between two looks for workers that have died

@@ -1,9 +1,6 @@
 """The state of all parts together, as their database knows it: the queue, who lives, who owns what.
 
-Nothing is written for this but names: each connection says which version of Pixi made it and for which tables
-(`Address.label`). The one of a process's store says which part of the program it is, and since when, and the
-one that holds a gateway's shards says which these are. So what is told of a process ends with its
-connections, and nobody has to clear it away.
+Nothing is written for this but names of connections, see `pixi.app.cluster.processes`.
 """
 
 import asyncio
@@ -12,21 +9,16 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import psycopg
 from psycopg.rows import class_row, tuple_row
 
+from pixi.app.cluster.processes import owner_locks
+from pixi.app.cluster.queue import STALLED_SECONDS, ConversationQueue
 from pixi.channels.discord.backend import ALL_ADDRESSES
 from pixi.store.postgres.address import Address
-from pixi.store.postgres.session import owner_key
 from pixi.store.statements.inbox import under
-
-if TYPE_CHECKING:
-    from pixi.app.cluster.queue import ConversationQueue
-
-STALLED_SECONDS = 3.5
-"""After so long without a heartbeat a worker is taken for dead. Others look for such each second."""
 
 _ASK_SECONDS = 3.0  # between two questions for what is scraped
 _ANSWER_SECONDS = 2.0  # in which the database answers them
@@ -78,42 +70,6 @@ SELECT conversation, min(since) FROM (
 WHERE NOT EXISTS (SELECT 1 FROM procrastinate_jobs WHERE lock = conversation AND status IN ('todo', 'doing'))
 GROUP BY conversation ORDER BY 2
 """
-
-
-_PROCESSES = """
-SELECT application_name, extract(epoch FROM backend_start)::float,
-    greatest(0, extract(epoch FROM clock_timestamp() - state_change))::float, coalesce(leases, 0)
-FROM pg_stat_activity AS activity
-LEFT JOIN pg_locks AS held ON held.pid = activity.pid AND locktype = 'advisory' AND granted AND objsubid = 1
-    AND classid::bigint = %(owners)s
-LEFT JOIN (
-    SELECT owner %% 4294967296 AS id, count(*) AS leases FROM leases WHERE owner <> 0 GROUP BY 1
-) AS owned ON owned.id = objid::bigint
-WHERE datname = current_database() AND application_name ~ '^pixi '
-AND split_part(application_name, ' ', 3) = %(tables)s
-AND split_part(application_name, ' ', 4) IN ('discord', 'gateway', 'serve', 'worker')
-ORDER BY split_part(application_name, ' ', 4), backend_start
-"""
-
-
-class RunningProcess(NamedTuple):
-    """A process that is connected.
-
-    Attributes:
-        part: the command of `pixi-persona` that it runs.
-        shards: that a gateway has, as in `0-3/16`, or `all`; "" for all others.
-        since: when it began, in seconds since the epoch.
-        seen_seconds: how long ago it asked the database something. Most do so each second, a gateway every
-            five.
-        leases: conversations that it owns.
-    """
-
-    part: str
-    version: str
-    shards: str
-    since: float
-    seen_seconds: float
-    leases: int
 
 
 class RunningGateway(NamedTuple):
@@ -180,7 +136,7 @@ async def read_state(session: psycopg.AsyncConnection[Any], address: Address) ->
     values = {
         "stalled": STALLED_SECONDS,
         "tables": address.label.split(" ")[2],
-        "owners": _owners(address),
+        "owners": owner_locks(address),
     }
     async with session.cursor(row_factory=class_row(ClusterState)) as cursor:
         await cursor.execute(_STATE.encode(), values)
@@ -209,29 +165,6 @@ async def stuck_talks(
         return await cursor.fetchall()
 
 
-async def read_processes(session: psycopg.AsyncConnection[Any], address: Address) -> Sequence[RunningProcess]:
-    """Ask the database who is connected. The session's search path leads to the tables of the store.
-
-    Raises:
-        psycopg.Error: it does not answer.
-    """
-    values = {"tables": address.label.split(" ")[2], "owners": _owners(address)}
-    async with session.cursor(row_factory=tuple_row) as cursor:
-        await cursor.execute(_PROCESSES.encode(), values)
-        found = await cursor.fetchall()
-    processes = []
-    for label, since, seen_seconds, leases in found:
-        _, version, _, part, first, *more = f"{label} ".split(" ")
-        began = float(first) if first.isdecimal() and part != "gateway" else since
-        processes.append(RunningProcess(part, version, " ".join(more).strip(), began, seen_seconds, leases))
-    return processes
-
-
-def _owners(address: Address) -> int:
-    """Return the first half of the locks that show which owners live."""
-    return (owner_key(address, 0) >> 32) % 2**32
-
-
 def gateway_label(address: Address, bot: str, shards: tuple[Sequence[int], int] | None) -> str:
     """Return the name of a connection that holds a gateway's shards; None: all there are."""
     told = "all" if shards is None else f"{shards[0][0]}-{shards[0][-1]}/{shards[1]}"
@@ -241,7 +174,7 @@ def gateway_label(address: Address, bot: str, shards: tuple[Sequence[int], int] 
 class ClusterGauges:
     """The state of all parts for Prometheus: asked when somebody scrapes, and every few seconds at most."""
 
-    def __init__(self, queue: "ConversationQueue") -> None:
+    def __init__(self, queue: ConversationQueue) -> None:
         self._queue = queue
         self._asking = asyncio.Lock()
         self._asked = float("-inf")

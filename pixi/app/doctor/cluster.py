@@ -15,7 +15,8 @@ from pixi.core.untrusted import display_line
 if TYPE_CHECKING:
     from psycopg import AsyncConnection
 
-    from pixi.app.cluster.state import ClusterState, RunningGateway, RunningProcess
+    from pixi.app.cluster.processes import RunningProcess
+    from pixi.app.cluster.state import ClusterState, RunningGateway
     from pixi.settings import Settings
     from pixi.store.postgres.address import Address
 
@@ -64,8 +65,9 @@ async def check_cluster(settings: "Settings") -> AsyncIterator[Finding]:
 async def _looked_at(
     session: "AsyncConnection[Any]", address: "Address", settings: "Settings"
 ) -> AsyncIterator[Finding]:
+    from pixi.app.cluster.processes import read_processes
     from pixi.app.cluster.queue import clock_fault, still_answered
-    from pixi.app.cluster.state import read_processes, read_state, stuck_talks
+    from pixi.app.cluster.state import read_state, stuck_talks
     from pixi.app.cluster.tables import QueueTables
 
     (has_store, has_queue, now) = await (await session.execute(_SETUP)).fetchone() or (False, False, 0.0)

@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from importlib.util import find_spec
 from itertools import count
 from typing import Annotated, Any, Literal
 
@@ -186,7 +187,7 @@ class ClusterForm(Struct):
     """All processes on one PostgreSQL server, as it shows them.
 
     Attributes:
-        queue: None where no gateway and no worker was ever started.
+        queue: None where no gateway and no worker was ever started, or the part `cluster` is not installed.
         why: why nothing is known; "": it is.
     """
 
@@ -235,7 +236,7 @@ async def _cluster(url: str) -> ClusterForm:
     """Ask a PostgreSQL server who is connected, and what waits."""
     import psycopg
 
-    from pixi.app.cluster.state import read_processes, read_state
+    from pixi.app.cluster.processes import read_processes
     from pixi.store.postgres.address import read_address, store_error
 
     address = read_address(url)
@@ -247,8 +248,10 @@ async def _cluster(url: str) -> ClusterForm:
         ):
             processes = [ProcessForm(*each) for each in await read_processes(session, address)]
             found = await session.execute("SELECT to_regclass('procrastinate_jobs') IS NOT NULL")
-            if await found.fetchone() != (True,):
+            if await found.fetchone() != (True,) or not find_spec("procrastinate"):
                 return ClusterForm(processes)
+            from pixi.app.cluster.state import read_state
+
             state = await read_state(session, address)
             return ClusterForm(processes, QueueForm(state.waiting, state.oldest_seconds, state.stalled))
     except TimeoutError:

@@ -165,10 +165,8 @@ class Feed:
         self.wake()
 
     def forget(self) -> None:
-        """Drop the words of all events. Followers miss nothing that is to come, and nobody resumes before."""
-        self._ring = [None] * len(self._ring)
-        self._grows, self._pieces = "", []
-        self._name = secrets.token_hex(4)
+        """Drop all events but those of the turn under way. Followers who have not had them are told that."""
+        del self._ring[: self.begin_of_turn() - self.first]
 
     def _add(self, form: Form | None) -> None:
         self._ring.append(form)

@@ -438,6 +438,8 @@ class Peers:
 
     def gone(self, other: str) -> None:
         """Note that a server has ended, and take up what it left, unless it comes back soon."""
+        if self._closed:
+            return
         self._forget(other)
         self._do_beside(self._take_up(other, BACK_SECONDS))
 

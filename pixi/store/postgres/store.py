@@ -132,7 +132,7 @@ class PostgresConnection:
 
     def signal(self, text: str) -> None:
         """See `Connection.signal`. A text that is too long for a notice lets all look what changed."""
-        fits = len(text.encode()) <= LONGEST_SIGNAL
+        fits = len(text.encode("utf-8", "surrogatepass")) <= LONGEST_SIGNAL
         self.execute("SELECT pg_notify(?, ?)", (self._address.signals, text if fits else "look "))
 
     def _note_room(self, statement: str) -> None:
