@@ -497,8 +497,8 @@ class Engine:
             StoreError: they could not be read.
         """
         await self._ready()
-        saved = await self._opened_store.load(conversation, 0)
-        return tuple(message for message in saved.waiting if message.addressed)
+        waiting = await self._opened_store.waiting(conversation)
+        return tuple(message for message in waiting if message.addressed)
 
     # Conversations that several processes share. Each has one owner at a time.
 

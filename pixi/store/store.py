@@ -121,6 +121,10 @@ class Store:
         """
         return self._read(lambda db: journal.load(db, conversation, context_tokens), within=(conversation,))
 
+    async def waiting(self, conversation: str) -> tuple[Message, ...]:
+        """Return the messages of a conversation that no turn has, oldest first."""
+        return await self._read(lambda db: journal.waiting(db, conversation), within=(conversation,))
+
     def lease(self, conversation: str, *, take: bool = False) -> Awaitable[int]:
         """Own a conversation; return the number of the lease, which grows whenever the owner changes.
 

@@ -41,7 +41,7 @@ AWAY_SECONDS = 5.0
 SHARE = 4
 """Meanwhile a process allows this part of a rate by itself."""
 
-_ANSWER_SECONDS = 1.0  # in which the database answers, or is taken for away
+_ANSWER_SECONDS = 2.0  # in which the database answers, or is taken for away
 _MOST_SLICES = 1_000  # of one key, or nearly: a slice is no smaller part of a rate
 _KEPT = 10_000  # keys; of those above, the slice that was not used for longest is dropped
 _CLEAN_EVERY = 1_000  # slices

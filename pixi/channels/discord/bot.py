@@ -139,7 +139,7 @@ class Bot:
             async def open_channel(address: str) -> Channel | None:
                 where = parse_address(address).channel
                 await places.learn(where)
-                for message in (await self._backend.store.load(address, 0)).waiting:
+                for message in await self._backend.store.waiting(address):
                     self._recent.add(where, RecentMessage.recorded(message))
                 return await channels.open(address)
 

@@ -48,13 +48,6 @@ def load(db: Database, conversation: str, context_tokens: int | None = None) -> 
     generation = _generation(db, conversation)
     fetch = picture_fetcher(db, conversation)
     bounds = Bounds(0) if context_tokens is None else windows.bounds_of(db, conversation, context_tokens)
-    waiting = db.execute(
-        "SELECT position, body, number, 0 FROM messages"
-        " WHERE conversation = ? AND turn IS NULL AND body IS NOT NULL"
-        " UNION ALL SELECT position, body, number, 1 FROM messages"
-        " WHERE conversation = ? AND again = 0 AND body IS NOT NULL ORDER BY 1",
-        (conversation, conversation),
-    )
     turns = db.execute(
         "SELECT id, generation, lease FROM turns WHERE conversation = ? AND finish IS NULL ORDER BY id",
         (conversation,),
@@ -62,7 +55,7 @@ def load(db: Database, conversation: str, context_tokens: int | None = None) -> 
     return SavedConversation(
         generation,
         turns=windows.turns_from(db, conversation, bounds.first_turn, fetch),
-        waiting=_messages(waiting, fetch),
+        waiting=waiting(db, conversation),
         unfinished=tuple(
             _unfinished(db, conversation, turn, fetch)
             if begun == generation
@@ -73,6 +66,18 @@ def load(db: Database, conversation: str, context_tokens: int | None = None) -> 
         summary=windows.summary_of(db, conversation),
         revision=revision_of(db, conversation),
     )
+
+
+def waiting(db: Database, conversation: str) -> tuple[Message, ...]:
+    """Return the messages of a conversation that no turn has, oldest first."""
+    found = db.execute(
+        "SELECT position, body, number, 0 FROM messages"
+        " WHERE conversation = ? AND turn IS NULL AND body IS NOT NULL"
+        " UNION ALL SELECT position, body, number, 1 FROM messages"
+        " WHERE conversation = ? AND again = 0 AND body IS NOT NULL ORDER BY 1",
+        (conversation, conversation),
+    )
+    return _messages(found, picture_fetcher(db, conversation))
 
 
 def _unfinished(db: Database, conversation: str, turn: int, fetch: Callable[[str], bytes]) -> UnfinishedTurn:

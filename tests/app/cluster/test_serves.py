@@ -9,9 +9,10 @@ from typing import Any
 import aiohttp
 import pytest
 
-from pixi.app.cluster import notify_bus
+from pixi.app.cluster import notify_bus, shared_rates
 from pixi.app.cluster.notify_bus import NotifyBus, connected
 from pixi.app.cluster.queue import Signal, open_queue
+from pixi.app.cluster.shared_rates import TABLE
 from pixi.channels.http import peers
 from pixi.channels.http.access import LOCAL, address_of
 from pixi.cli.serve import serve_http
@@ -43,6 +44,7 @@ def url(postgres: Postgres) -> Iterator[str]:
 def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """No server is given up on a slow machine."""
     monkeypatch.setattr(peers, "ASK_SECONDS", LIMIT)
+    monkeypatch.setattr(shared_rates, "_ANSWER_SECONDS", LIMIT)
 
 
 @asynccontextmanager
@@ -292,7 +294,9 @@ async def test_the_same_request_elsewhere_follows_the_turn_under_way(url: str) -
         assert second.model.requests == []
 
 
-async def test_the_program_connects_its_server_with_the_others(url: str, tmp_path: Path) -> None:
+async def test_the_program_connects_its_server_with_the_others(
+    url: str, tmp_path: Path, postgres: Postgres
+) -> None:
     def one_word(seen: Seen) -> Reply:
         return stream("[SEND: hey]", finish())
 
@@ -319,6 +323,8 @@ async def test_the_program_connects_its_server_with_the_others(url: str, tmp_pat
 
                 await until(is_seen)
     assert "send" in names(await following)
+    counted = postgres.run_in(url.partition("schema=")[2], f"SELECT cardinality(uses) FROM {TABLE}")
+    assert counted, "requests are counted over both"
 
 
 async def test_a_server_that_ends_amid_a_turn_is_missed_and_another_goes_on(

@@ -10,17 +10,21 @@ from typing import Any
 import psycopg
 import pytest
 
+from pixi.app.cluster import shared_rates
 from pixi.app.cluster.shared_rates import AWAY_SECONDS, HOLD_SECONDS, TABLE, SharedRates
 from pixi.channels.discord import requests
 from pixi.channels.discord.gateway.client import Client
 from pixi.channels.discord.gateway.patches import patched
 from pixi.channels.discord.gateway.preflight import find_server
+from pixi.channels.http.access import Principal, Problem
+from pixi.channels.http.visitors import HttpLimits
 from pixi.core.spending import Rate, RateKey
+from pixi.settings.rules import HttpRules
 from pixi.store.postgres.address import Address, read_address
 from pixi.store.rates import Rates
 from pixi.testing.discord import LoopbackDiscord
 from tests.servers.postgres import Postgres
-from tests.waiting import until
+from tests.waiting import LIMIT, until
 
 KEY: RateKey = ("draw", "person", "discord", "7")
 
@@ -45,6 +49,12 @@ class Counting:
     async def use(self, times: int, rate: Rate, key: RateKey = KEY) -> int:
         """Use so often, and return how often that was allowed."""
         return [await self.rates.use({key: rate}) for _ in range(times)].count(0.0)
+
+
+@pytest.fixture(autouse=True)
+def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No database is taken for away on a slow machine."""
+    monkeypatch.setattr(shared_rates, "_ANSWER_SECONDS", LIMIT)
 
 
 @dataclass
@@ -179,6 +189,22 @@ async def test_keys_that_are_over_are_cleared_away(database: Database) -> None:
     await database.pass_on(60.0)
     await Counting(database).use(1, Rate(1, 60))  # the first slice of a process clears
     assert await kept() == (1,)
+
+
+async def test_people_may_ask_all_servers_together_as_often_as_one(two: tuple[Counting, Counting]) -> None:
+    servers = []
+    for process in two:
+        servers.append(HttpLimits(HttpRules(requests_per_minute=5), lambda: 0.0))
+        servers[-1].share(process.rates.use)
+    ana = Principal("web:app:ana", "ana")
+    for number in range(5):
+        await servers[number % 2].request(ana)
+    for server in servers:
+        with pytest.raises(Problem) as caught:
+            await server.request(ana)
+        assert caught.value.status == 429
+        assert 0 < int(caught.value.headers["Retry-After"]) <= 60
+        await server.request(Principal("web:app:bo", "bo"))
 
 
 async def test_two_processes_of_a_bot_keep_within_what_discord_takes_from_both(
