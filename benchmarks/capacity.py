@@ -1,7 +1,8 @@
 """How many streams one core carries: the most of which a message is performed in time, found by bisection.
 
 Each try is a process of its own that reads so many streams of 30 chunks a second for some seconds, as in
-`latency`. A number that fails is tried twice: whatever else the machine does can only make it fail.
+`latency`. A number that fails is tried twice: whatever else the machine does can only make it fail. It takes
+some four minutes, and a machine on which nothing else runs.
 """
 
 import math
@@ -17,8 +18,8 @@ from benchmarks.report import Figure, progress
 COMMAND = "python -m benchmarks capacity"
 GOAL_MS = 10.0
 STRETCH = 1_000
-FEWEST = 50
-"""Streams that are tried first."""
+FIRST = {OURS: 100, FLOOR: 800, PEER: 50}
+"""Streams that are tried first: each contender carries about so many, or it is soon known."""
 MOST = 3_000
 TRIES = 2
 LATE_MS = 10.0
@@ -69,11 +70,10 @@ class Core:
         late: the numbers of streams to which the server was late itself.
     """
 
-    def __init__(self, server: ServerAddress, *, seconds: float, fewest: int, limit: int) -> None:
+    def __init__(self, server: ServerAddress, *, seconds: float, limit: int) -> None:
         self.late: set[int] = set()
         self._server = server
         self._seconds = seconds
-        self._fewest = fewest
         self._limit = limit
 
     def p99(self, name: str, streams: int) -> float:
@@ -98,7 +98,7 @@ class Core:
                     failed.add(streams)
             return False
 
-        carried = most(carries, self._fewest, self._limit)
+        carried = most(carries, min(FIRST[name], self._limit // 2), self._limit)
         # The least number that was not carried: was it the contender that failed?
         first = min((streams for streams in failed | self.late if streams > carried), default=math.inf)
         return Capacity(carried, or_more=first not in failed)
@@ -106,9 +106,9 @@ class Core:
 
 def run(quick: bool) -> list[Figure]:
     """Measure."""
-    seconds, fewest, limit = (1.5, 3, 6) if quick else (4.0, FEWEST, MOST)
+    seconds, limit = (1.5, 6) if quick else (3.0, MOST)
     with model_server(cores()[1]) as server:
-        core = Core(server, seconds=seconds, fewest=fewest, limit=limit)
+        core = Core(server, seconds=seconds, limit=limit)
         ours, floor = core.capacity(OURS, GOAL_MS), core.capacity(FLOOR, GOAL_MS)
         try:
             alone = core.p99(PEER, 1)

@@ -153,7 +153,8 @@ class CommandStream:
             if stop is None:
                 parts.append(text)
                 return [CommandText(text)]
-            events = self._close_usual(text, stop.start()) if self._argument.plain else None
+            at = stop.start()
+            events = self._close_usual(text, at) if text[at] == "]" and self._argument.plain else None
         else:
             events = self._open_usual(text) if self._expecting else None
         return self._read(text) if events is None else events
@@ -193,7 +194,7 @@ class CommandStream:
         """Read plain text and the bracket at `text[at]` that closes the command. None: it is not so."""
         argument = self._argument
         said, rest = text[:at], text[at + 1 :]
-        if text[at] != "]" or (said or argument.parts[-1])[-1] in _EYES:
+        if (said or argument.parts[-1])[-1] in _EYES:
             return None
         self._state = PROSE
         self._calm = None

@@ -247,6 +247,8 @@ class Vocabulary:
         colon = text.find(":", at, at + _WINDOW)
         if colon > at and (usual := self.usual.get(text[at:colon])):
             return Opening(usual.name, "[", colon + 1)
+        if colon < 0 and not final and len(text) - at < _WINDOW and text[at:] in self.beginnings:
+            return NEED_MORE
         match = self._open.match(text, at, at + _WINDOW)
         if match is None:
             return self._unfinished(text, at, final)
