@@ -120,7 +120,6 @@ async def test_a_talk_whose_words_were_dropped_takes_no_place_of_another() -> No
             assert [form["event"] for form in await caught_up(events)] == kept
 
 
-
 async def test_one_who_reads_too_slowly_is_told_and_gets_what_is_kept(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
