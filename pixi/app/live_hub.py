@@ -117,7 +117,7 @@ class _KeptTurn:
 
 
 def _packed(form: Form) -> tuple[Any, ...]:
-    """Return the names of a form, and its values: a quarter of the memory, as forms share their names."""
+    """Return the names of a form, and its values: forms share their names, so that memory is saved."""
     return _shared(tuple(form)), *form.values()
 
 

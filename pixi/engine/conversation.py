@@ -761,7 +761,8 @@ class Conversations:
         return [] if live is None else [live]
 
     async def settled(self, name: str | None = None) -> None:
-        """Return when nothing is left to be answered."""
+        """Return when nothing is left to be answered, and the last turn is told of."""
+        await asyncio.sleep(0)  # whoever was woken by its end comes before its report
         while busy := [live for live in self.known(name) if not live.idle]:
             for live in busy:
                 await live.settled()

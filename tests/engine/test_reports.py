@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from pixi.core.errors import ModelError
-from pixi.core.events import TurnReport
+from pixi.core.events import TurnEnded, TurnEvent, TurnReport
 from pixi.core.llm import Finished, Prices, Usage
 from pixi.models.model import Traits
 from pixi.store.sqlite import SqliteStore
@@ -99,6 +99,27 @@ async def test_whoever_is_told_cannot_break_the_talk(caplog: pytest.LogCaptureFi
         assert "Failed" not in here.kinds()
         assert "ValueError" in caplog.text
         assert "sk-123" not in caplog.text
+
+
+async def test_whoever_waits_for_the_answer_has_it_before_the_report_is_told() -> None:
+    class Awaited(RecordingChannel):
+        over = asyncio.Event()
+
+        def show(self, event: TurnEvent) -> None:
+            super().show(event)
+            if isinstance(event, TurnEnded):
+                self.over.set()
+
+    order: list[str] = []
+    channel = Awaited()
+    async with scene(
+        ScriptedModel("[SEND: a]"), channel=channel, on_turn=lambda _: order.append("told")
+    ) as here:
+        await here.say("one")
+        await channel.over.wait()
+        order.append("answered")
+        await here.engine.settled()
+        assert order == ["answered", "told"]
 
 
 async def test_how_many_talk_and_whether_there_was_something_to_stop() -> None:

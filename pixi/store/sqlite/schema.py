@@ -46,8 +46,6 @@ def connect(path: Path | None, *, unfinished: bool = False) -> sqlite3.Connectio
         _migrate(connection, name, unfinished=unfinished)
         _use_wal(connection)
         connection.execute("PRAGMA synchronous = NORMAL")
-        # Pages of the log, 16 MB, until a commit carries them over and waits for the disk meanwhile.
-        connection.execute("PRAGMA wal_autocheckpoint = 4000")
         connection.execute("PRAGMA foreign_keys = ON")
         connection.execute("PRAGMA secure_delete = ON")  # what a reset forgets is gone from the file too
     except (sqlite3.Error, UnicodeDecodeError) as error:
