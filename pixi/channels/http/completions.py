@@ -58,7 +58,7 @@ _RUNNING = 1_000
 _OPEN_WEBUI = "X-OpenWebUI-"
 _FROM_OPEN_WEBUI = _OPEN_WEBUI.lower()
 _NO_NAMES = ("", "new", "null", "undefined")
-"""What programs put into their header where a talk has no name yet."""
+"""Words that programs put into their header where a talk has no name yet."""
 
 Event = Mapping[str, Any]
 
@@ -71,7 +71,7 @@ Identify = Callable[[web.Request, str, str], Awaitable[Principal]]
 
 @dataclass(frozen=True, slots=True)
 class _Turn:
-    """What a persona is to answer, see `Talks.begin`. `cut`: the turn in place of which it is said."""
+    """The words that a persona is to answer, see `Talks.begin`. `cut`: the turn that they replace."""
 
     place: TalkAddress
     message_id: str

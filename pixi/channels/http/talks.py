@@ -77,7 +77,7 @@ class Instead:
 
 
 class TalkReply:
-    """What comes in answer to one message.
+    """The answer to one message, as it comes.
 
     Attributes:
         message_id: of the message.
