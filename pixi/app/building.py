@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from pixi.addons.loading import AddonContents
     from pixi.app.databases import DatabasePool
     from pixi.app.integrations import Integrations
-    from pixi.app.models import ModelPool
-    from pixi.app.personas import PersonaSet
     from pixi.app.service import BotService
     from pixi.engine.context import PersonaResolver, Role
     from pixi.engine.engine import Engine
@@ -184,6 +182,7 @@ async def open_service(
     from pixi.app.logs import log_turn
     from pixi.app.models import ModelPool, chosen_models
     from pixi.app.personas import read_personas
+    from pixi.app.service import BotService
     from pixi.app.tracing import tracing
     from pixi.engine.context import Role
     from pixi.store.opening import open_store
@@ -201,9 +200,6 @@ async def open_service(
             saved_slot(settings.store.url, store, lambda: models.default, _ALL_TALKS)
         )
 
-        def role(conversation: str) -> Role:
-            return service.role(conversation)
-
         # The service comes after: who can answer follows from the commands and tools of the engine.
         library = DatabasePool(settings, models.default, follow=True, progress=progress, breakers=breakers)
         engine = _engine(
@@ -211,7 +207,7 @@ async def open_service(
             Role(persona_set.personas[persona_set.default], models.default),
             store,
             library,
-            resolver=role,
+            resolver=lambda conversation: service.role(conversation),  # noqa: PLW0108 - it is made below
             on_turn=log_turn,
             finish_seconds=settings.discord.catch_up_minutes * 60,
         )
@@ -220,15 +216,17 @@ async def open_service(
         await load_memory(store, engine)
         stack.push_async_callback(library.close)
         integrations = await stack.enter_async_context(_integrations(settings, engine, library, report))
-        service = await _open_bot(
+        service = BotService(
             settings,
             persona_set,
             models=models,
             store=store,
+            places=await store.places(),
             engine=engine,
             library=library,
             integrations=integrations,
         )
+        service.persona_set = await service.admit(persona_set)
         for fault in service.persona_set.faults:
             report(fault)
         service.routes = tuple(brought.routes)
@@ -244,36 +242,6 @@ async def open_service(
         service.pulse = stack.enter_context(reporting_stalls())
         async with service.closing:
             yield service
-
-
-async def _open_bot(
-    settings: Settings,
-    persona_set: "PersonaSet",
-    *,
-    models: "ModelPool",
-    store: "Store",
-    engine: "Engine",
-    library: "DatabasePool",
-    integrations: "Integrations",
-) -> "BotService":
-    """Return the service, with those of the personas who can answer in it."""
-    from importlib.metadata import version
-
-    from pixi.app.service import BotService
-
-    service = BotService(
-        settings,
-        persona_set,
-        models=models,
-        store=store,
-        places=await store.places(),
-        version=version("pixi-persona"),
-        engine=engine,
-        library=library,
-        integrations=integrations,
-    )
-    service.persona_set = await service.admit(persona_set)
-    return service
 
 
 def _engine(

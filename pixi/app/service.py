@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
+from importlib.metadata import version
 
 from pixi.app.databases import DatabasePool
 from pixi.app.health import LoopMonitor, Vitals, vitals_of
@@ -76,7 +77,6 @@ class BotService:
         models: ModelPool,
         store: Store,
         places: Mapping[str, ChannelConfig],
-        version: str,
         engine: Engine,
         library: DatabasePool,
         integrations: Integrations,
@@ -84,7 +84,7 @@ class BotService:
         self.engine = engine
         self.library = library
         self.integrations = integrations
-        self._settings = settings
+        self.settings = settings
         self.persona_set = persona_set
         self.routes: tuple[AddonRoute, ...] = ()
         self.hub = LiveHub(engine.tools.mask)
@@ -96,25 +96,15 @@ class BotService:
         self.mask = engine.tools.mask
         self.mask.learn(ambient_secrets() | secrets_in(settings))
         self._models = models
-        self._store = store
+        self.store = store
         self._places = dict(places)
-        self.version = version
+        self.version = version("pixi-persona")
         self._began = time.monotonic()
 
     @property
     def rules(self) -> Rules:
         """The operator's rules."""
-        return self._settings.discord
-
-    @property
-    def settings(self) -> Settings:
-        """The operator's settings."""
-        return self._settings
-
-    @property
-    def store(self) -> Store:
-        """Keeps everything that must outlive the process."""
-        return self._store
+        return self.settings.discord
 
     @property
     def personas(self) -> Mapping[str, Persona]:
@@ -130,11 +120,6 @@ class BotService:
     def models(self) -> Sequence[str]:
         """Names of the models that a channel may choose from; the first is the default."""
         return self._models.names
-
-    @property
-    def up_seconds(self) -> float:
-        """Seconds since the start."""
-        return time.monotonic() - self._began
 
     @property
     def model(self) -> Model:
@@ -191,14 +176,14 @@ class BotService:
         Raises:
             PixiError: a model that is to answer or to read cannot be opened. Then everything stays as it was.
         """
-        before = self._settings
+        before = self.settings
         await self._exchange_models(settings)
         try:
             await self.library.change(settings, self._models.default)
         except PixiError:
             await self._exchange_models(before)
             raise
-        self._settings, self.persona_set = settings, persona_set
+        self.settings, self.persona_set = settings, persona_set
         self.mask.learn(secrets_in(settings))
         engine_settings = self.engine.settings
         engine_settings.limits, engine_settings.budgets = settings.limits, settings.limits.budgets
@@ -229,7 +214,7 @@ class BotService:
         Raises:
             PixiError: it could not answer.
         """
-        if "helper_model.name" not in self._settings.sources:
+        if "helper_model.name" not in self.settings.sources:
             return None
         model = await self.library.helper()
         if model.traits.small:
@@ -256,7 +241,9 @@ class BotService:
 
     def vitals(self) -> Vitals:
         """Count how the process is doing. To be called on the loop that the service runs on."""
-        return vitals_of(self.engine, self.pulse, version=self.version, up_seconds=self.up_seconds)
+        return vitals_of(
+            self.engine, self.pulse, version=self.version, up_seconds=time.monotonic() - self._began
+        )
 
     async def unready(self) -> str:
         """Say why no reply can be begun just now, in a line; "" where one can.
@@ -267,7 +254,7 @@ class BotService:
             return "It is about to end: what is under way is finished, and nothing new is begun."
         try:
             async with asyncio.timeout(_STORE_SECONDS):
-                await self._store.key_of("")
+                await self.store.key_of("")
         except (StoreError, TimeoutError):
             return "The store does not answer."
         return "" if self._models.answers else "The model's server does not answer."
@@ -291,7 +278,7 @@ class BotService:
 
     async def set_place(self, channel: str, place: ChannelConfig) -> None:
         """Keep what somebody chose."""
-        await self._store.set_place(channel, place)
+        await self.store.set_place(channel, place)
         if place == ChannelConfig():
             self._places.pop(channel, None)
         else:
@@ -308,7 +295,7 @@ class BotService:
         Raises:
             StoreError: it could not be read.
         """
-        self._places = await self._store.places()
+        self._places = await self.store.places()
 
     # Records.
 
@@ -321,11 +308,11 @@ class BotService:
 
     async def status(self, payer: UsageScope) -> BotStatus:
         """Return the state of the program, and what is left for whoever asks."""
-        today = await self._store.tally(ALL_ADDRESSES, time.time() - _DAY)
+        today = await self.store.tally(ALL_ADDRESSES, time.time() - _DAY)
         bill = await self.engine.bill()
         return BotStatus(
             self.version,
-            up_seconds=self.up_seconds,
+            up_seconds=time.monotonic() - self._began,
             talking=self.engine.talking,
             today=today,
             month=bill.month,

@@ -1,4 +1,4 @@
-"""What the bot asks of those who built it: the one door from Discord to everything else.
+"""The interface of the bot's backend: the one door from Discord to everything else.
 
 Conversations go by the text of their `ConversationAddress`, channels by that of an address without a persona.
 """
@@ -20,12 +20,12 @@ from pixi.store.store import Store
 _KIND = "discord"
 
 ALL_ADDRESSES = f"{_KIND}:"
-"""What every address on Discord begins with."""
+"""The begin of every address on Discord."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConversationAddress:
-    """Where a persona talks. Channels, threads and DMs all count as channels; a guild never does.
+    """The address of a persona's talk. Channels, threads and DMs all count as channels; a guild never does.
 
     Attributes:
         bot: id of the bot's own user, so that two bots can share one store.
@@ -62,7 +62,7 @@ def parse_address(text: str) -> ConversationAddress:
 
 @dataclass(frozen=True, slots=True)
 class BotStatus:
-    """How the program is doing.
+    """The state of the program.
 
     Attributes:
         version: of Pixi.

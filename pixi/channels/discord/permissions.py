@@ -1,4 +1,4 @@
-"""Who somebody is in a guild, and what they or the bot may do there at this moment."""
+"""Looks up members of a guild, and the permissions that they or the bot have there at this moment."""
 
 import logging
 import time
@@ -22,7 +22,7 @@ _log = logging.getLogger("pixi.discord")
 
 _SECONDS = 5.0  # for one question, while a message waits
 MEMBER_SECONDS = 60.0
-"""For so long the roles of a member hold that Discord was asked for."""
+"""Seconds for which the roles of a member hold that Discord was asked for."""
 
 _REMEMBERED = 500  # members, and channels that were not announced
 
@@ -89,7 +89,7 @@ def is_timed_out(channel: "MessageableChannel") -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """What Discord told of a member, and until when (on the monotonic clock) it holds."""
+    """A member as Discord told of them, and until when (on the monotonic clock) that holds."""
 
     member: discord.Member | None
     until: float

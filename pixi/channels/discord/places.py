@@ -27,7 +27,7 @@ MESSAGEABLE = (
     discord.DMChannel,
     discord.GroupChannel,
 )
-"""Where one can write."""
+"""Channels in which one can write."""
 
 
 @dataclass(frozen=True, slots=True)

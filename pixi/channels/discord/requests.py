@@ -17,10 +17,10 @@ from pixi.store.rates import Rates
 T = TypeVar("T")
 
 UNREADABLE = (LookupError, TypeError, ValueError, AttributeError)
-"""What discord.py raises on an answer that is not as Discord writes it."""
+"""Errors that discord.py raises on an answer which is not as Discord writes it."""
 
 FAULTS = (discord.DiscordException, aiohttp.ClientError, OSError, TimeoutError)
-"""What a request to Discord may raise."""
+"""Errors that a request to Discord may raise."""
 
 MISSING_ACCESS = 50001
 UNKNOWN_CHANNEL = 10003
@@ -80,7 +80,7 @@ _LINES_BY_STATUS = {
 _CLOSED = frozenset(
     (UNKNOWN_CHANNEL, 10004, 40001, MISSING_ACCESS, MISSING_PERMISSIONS, 50007, 50083, 50278, 160005)
 )
-"""What stands in the way of every message there, not of this one alone."""
+"""Codes of errors that meet every message there, not this one alone."""
 
 REQUESTS_PER_SECOND = 50
 """How many requests Discord takes from a bot in a second, from all its processes together."""

@@ -16,7 +16,7 @@ from pixi.core.errors import ChannelError
 _log = logging.getLogger("pixi.discord")
 
 KEPT_SECONDS = 300.0
-"""For so long permissions, emoji and topics hold as they were told."""
+"""Seconds for which permissions, emoji and topics hold as they were told."""
 
 _KEPT = 500  # guilds and channels; of those above, the one that was asked for longest ago goes
 _ASK_SECONDS = 10.0

@@ -1,4 +1,4 @@
-"""Who a request comes from, what they may do, and how a request is refused."""
+"""Identifies the caller of a request, with their permissions, and refuses requests."""
 
 import hashlib
 import re
@@ -85,19 +85,19 @@ SCOPES: Mapping[str, str] = {
     "approve": "say yes or no where a persona asks before it acts",
     "operate": "see and change what an operator does",
 }
-"""What a secret key may be good for."""
+"""Scopes that a secret key may have."""
 
 SECRET = "pixi_sk_"
-"""What keys begin with."""
+"""The begin of secret keys."""
 
 PUBLISHABLE = "pixi_pk_"
-"""What keys begin with that stand in web pages, and do nothing but let visitors in."""
+"""The begin of keys that stand in web pages, and do nothing but let visitors in."""
 
 VISITING = "pixi_vt_"
-"""What the tokens of visitors begin with."""
+"""The begin of visitors' tokens."""
 
 VISITOR = "web:visitor:"
-"""How the ids of visitors begin."""
+"""The begin of visitors' ids."""
 
 LOCAL = "web:local"
 """The id of the person at this machine."""
@@ -109,7 +109,7 @@ RESERVED_NAMES = frozenset({"local", "jwt", "visitor"})
 """Names that no key can have: they stand in the ids of those who have none."""
 
 MOST_CHARACTERS = 128
-"""How long the id of a user, and the name that a client gives a talk, may be."""
+"""Characters of a user's id, and of the name that a client gives a talk, at most."""
 
 _KEY_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}")
 _LONGEST_TOKEN = 8_192  # characters; a JWT with many claims has two or three thousand
@@ -137,7 +137,7 @@ _CHALLENGE = {"WWW-Authenticate": 'Bearer realm="pixi"'}
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """Who a request comes from, and what they may do.
+    """The caller of a request, with their permissions.
 
     Attributes:
         id: of the author of their messages: `web:local`, `web:KEY`, `web:KEY:USER`,

@@ -1,4 +1,4 @@
-"""What goes with a message: files that were sent before, and small ones in the request itself.
+"""Reads the attachments of a message: files that were sent before, and small ones in the request itself.
 
 What becomes of them is what becomes of a file on Discord: a picture is shown to a model that sees, a text
 follows the words of the message, and the rest is named. So it stands in the message, and stays in the history
@@ -29,7 +29,7 @@ from pixi.fetching.web import Web, WebError
 from pixi.models.pictures import PictureError, fit_for_model
 
 MOST = 8
-"""Of one message."""
+"""Attachments of one message at most."""
 
 _PICTURES = 4  # that are shown of one message
 _SIDE = 1_024  # pixels of the longer side of a picture that is shown

@@ -1,4 +1,4 @@
-"""What the server asks of those who built it: the one door from HTTP to everything else."""
+"""The interface of the server's backend: the one door from HTTP to everything else."""
 
 from collections.abc import Mapping
 from typing import Protocol

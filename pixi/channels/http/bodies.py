@@ -7,7 +7,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from pixi.channels.http.feed import Protocol
 
 MOST_LETTERS = 32_000
-"""Of a message."""
+"""Characters of a message at most."""
 
 Name = Annotated[str, Meta(min_length=1, max_length=128, pattern=r"^[^\x00-\x1f\x7f]+$")]
 
@@ -125,7 +125,7 @@ class StopRequest(Struct, forbid_unknown_fields=True):
 
 
 class StopAnswer(Struct):
-    """Whether a reply was stopped; false where none was under way."""
+    """The end of a reply: `stopped` is false where none was under way."""
 
     stopped: bool
 
@@ -143,31 +143,31 @@ class ProtocolQuery(Struct):
 
 
 class ChatQuery(ProtocolQuery):
-    """How an answer comes: in which protocol, and in which form its cards."""
+    """The protocol of an answer, and the form of its cards."""
 
     cards: Literal["adaptive"] | UnsetType = UNSET
 
 
 class PersonaQuery(Struct):
-    """Who is to answer."""
+    """The persona that is to answer."""
 
     persona: Name | UnsetType = UNSET
 
 
 class UserQuery(Struct):
-    """For which user of an application this is asked; needs a key with `chat:on-behalf`."""
+    """The user of an application for whom this is asked; needs a key with `chat:on-behalf`."""
 
     userId: Name | UnsetType = UNSET
 
 
 class TalkQuery(UserQuery):
-    """Which talk of that name a path means: with whom, where one name has talks with several."""
+    """The talk that a path means: its persona, where one name has talks with several."""
 
     persona: Name | UnsetType = UNSET
 
 
 class StreamQuery(TalkQuery):
-    """Which talk, in which protocol its stream comes, and in which form its cards.
+    """The talk, the protocol of its stream, and the form of its cards.
 
     Attributes:
         follow: the turn under way; or the whole talk, over many turns, with what people say in other windows.
@@ -181,7 +181,7 @@ class StreamQuery(TalkQuery):
 
 
 class MessagesQuery(TalkQuery):
-    """Which messages of it.
+    """The messages of a talk that are wanted.
 
     Attributes:
         limit: turns that are told of.
@@ -223,7 +223,7 @@ class PersonaShown(Struct):
 
 
 class Abled(Struct):
-    """What the caller can do.
+    """The abilities of the caller.
 
     Attributes:
         files: send files that are kept.
@@ -313,7 +313,7 @@ class ToldTurn(Struct):
 
 
 class MessagesAnswer(Struct):
-    """What was said, oldest first.
+    """The messages of a talk, oldest first.
 
     Attributes:
         more: there is something before it.
@@ -337,7 +337,7 @@ class MessagesAnswer(Struct):
 
 
 class OwnTalksQuery(UserQuery):
-    """Which talks. `persona`: with whom; with anybody, where it is left out."""
+    """The talks that are wanted. `persona`: with whom; with anybody, where it is left out."""
 
     persona: Name | UnsetType = UNSET
     limit: Annotated[int, Meta(ge=1, le=200)] = 50
@@ -360,7 +360,7 @@ class OwnTalksAnswer(Struct):
 
 
 class ToldBranch(Struct):
-    """What was set aside: its first turn, when that began, and what was said there first."""
+    """A branch that was set aside: its first turn, when that began, and the first words there."""
 
     turn: int
     at: float
@@ -368,7 +368,7 @@ class ToldBranch(Struct):
 
 
 class BranchesAnswer(Struct):
-    """What was set aside of a talk, oldest first."""
+    """The branches of a talk that were set aside, oldest first."""
 
     branches: list[ToldBranch]
 
@@ -380,13 +380,13 @@ class BranchRequest(Struct, forbid_unknown_fields=True):
 
 
 class UndoAnswer(Struct):
-    """What was taken out of the talk: the last words of the person."""
+    """The last words of the person, which were taken out of the talk."""
 
     messages: list[str]
 
 
 class DayShare(Struct):
-    """How much of what may be used in a day was used. `scope`: by whom; `kind`: of what."""
+    """The used part of a day's allowance. `scope`: by whom; `kind`: of what."""
 
     scope: str
     kind: str
@@ -395,7 +395,7 @@ class DayShare(Struct):
 
 
 class Sum(Struct):
-    """What was used. `dollars` holds what has a price."""
+    """A sum of use. `dollars` counts models with a price."""
 
     messages: int
     tokens: int
@@ -403,7 +403,7 @@ class Sum(Struct):
 
 
 class UsageAnswer(Struct):
-    """What was used today of what is limited for the caller.
+    """The use of today, of that which is limited for the caller.
 
     Attributes:
         today, month: of everybody; for operators, and at this machine.

@@ -62,7 +62,7 @@ _RUNNING = 1_000
 _OPEN_WEBUI = "X-OpenWebUI-"
 _FROM_OPEN_WEBUI = _OPEN_WEBUI.lower()
 _NO_NAMES = ("", "new", "null", "undefined")
-"""What programs put into their header where a talk has no name yet."""
+"""Words that programs put into their header where a talk has no name yet."""
 
 Event = Mapping[str, Any]
 
@@ -92,7 +92,7 @@ class ModelsAnswer(Struct):
 
 @dataclass(frozen=True, slots=True)
 class _Turn:
-    """What a persona is to answer, see `Talks.begin`."""
+    """The words that a persona is to answer, see `Talks.begin`."""
 
     place: TalkAddress
     message_id: str

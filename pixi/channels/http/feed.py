@@ -26,13 +26,13 @@ RING = 2_000
 """Events of one talk that are kept. A reply of 500 words has some 700."""
 
 KEPT_SECONDS = 600.0
-"""How long the events of a talk are kept in which nothing happens."""
+"""Seconds for which the events of a talk are kept in which nothing happens."""
 
 KEEP_ALIVE_SECONDS = 15.0
-"""How long a follower hears nothing at most: proxies and clients drop silent streams."""
+"""Seconds in which a follower hears nothing at most: proxies and clients drop silent streams."""
 
 Protocol = Literal["native", "ai-sdk", "ai-sdk-6"]
-"""Of a stream below `/api/chat`; `ai-sdk-6` is for AI SDK's clients of version 6 and later."""
+"""The protocol of a stream below `/api/chat`; `ai-sdk-6` is for AI SDK's clients of version 6 and later."""
 
 Form = dict[str, Any]
 """An event in its JSON form, with its turn and its number."""

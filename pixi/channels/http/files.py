@@ -37,7 +37,7 @@ from pixi.store.opening import file_of, is_postgres
 from pixi.store.store import Store
 
 PICTURES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
-"""What is drawn anew."""
+"""Types of pictures, which are drawn anew."""
 
 TEXT = "text/plain"
 UNKNOWN = "application/octet-stream"
@@ -49,7 +49,7 @@ SUFFIXES: Mapping[str, str] = {
     "text/html": ".html",
     TEXT: ".txt",
 }
-"""Of what a model can be told as text, the suffix by which a reader of documents knows it."""
+"""Types that a model can be told as text, with the suffix by which a reader of documents knows each."""
 
 _WORD = b"word/document.xml"
 _EPUB = b"mimetypeapplication/epub+zip"
@@ -115,10 +115,10 @@ T = TypeVar("T")
 _log = logging.getLogger("pixi.http")
 
 SWEEP_SECONDS = 30.0
-"""How long what was forgotten may lie in the folder."""
+"""Seconds for which a forgotten file may lie in the folder."""
 
 UPLOAD_SECONDS = 300.0
-"""How long a file may take to arrive as a whole."""
+"""Seconds in which a file must arrive as a whole."""
 
 _PIECE = 65_536
 _AT_ONCE = 4  # files that one person may send at once
@@ -129,7 +129,7 @@ _GIVEN_UP_SECONDS = 3_600.0  # a part of a file that is so old belongs to a proc
 _COMING = "coming-"
 _OURS = re.compile(r"([0-9a-f]{32})(?:\.[a-z]+)?|coming-[0-9a-f]{32}(?:\.[a-z]+)?")
 _MALFORMED = (ValueError, RuntimeError, AssertionError, LookupError, HttpProcessingError)
-"""What aiohttp's reader of forms raises over one that is cut or made up."""
+"""Errors of aiohttp's reader of forms over one that is cut or made up."""
 
 
 def files_folder(folder: Path, store_url: str) -> Path:

@@ -1,4 +1,4 @@
-"""What was said in a talk, for pages that draw it; and the ways that it went and could go again.
+"""The history of a talk, for pages that draw it; and the branches that it went and could go again.
 
 What is set aside (a reply that was had anew, a message that was edited) stands beside the talk. Where several
 turns could stand in one place of it, they are siblings: a page shows which one stands there, and goes to
@@ -127,7 +127,7 @@ class TalkHistory:
     async def _siblings(
         self, address: str, records: Sequence[TurnRecord]
     ) -> Mapping[int, tuple[list[int], list[int]]]:
-        """For turns that have some: those with other words of the person, and other answers to the same.
+        """Return turns with other words of the person, or another answer to the same, by the turn beside it.
 
         Of other words it is the latest answer that stands for them. Both lists hold the turn itself.
         """
@@ -282,7 +282,7 @@ class TalkHistory:
 
 
 class _Told:
-    """What is told of turns, as it is gathered.
+    """The messages that are told of turns, as they are gathered.
 
     Args:
         place: the talk.

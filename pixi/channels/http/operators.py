@@ -22,10 +22,10 @@ from pixi.channels.http.streams import read_body
 from pixi.channels.http.visitors import HttpLimits
 
 LINK_SECONDS = 600.0
-"""How long a link lets somebody in."""
+"""Seconds for which a link lets somebody in."""
 
 SESSION_SECONDS = 12 * 3_600.0
-"""How long a session lasts."""
+"""Seconds of a session."""
 
 COOKIE = "pixi_studio"
 COOKIE_PATH = "/api/studio"

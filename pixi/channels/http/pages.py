@@ -38,7 +38,7 @@ _COMMENT = re.compile(
 """Comments on lines of their own, and types: a third of what would be loaded. Lines stay where they are."""
 
 PUBLIC_PATHS = ("/page/", "/widget.js")
-"""What pages of all origins may load: the files of a page hold nothing that is anybody's."""
+"""Paths of files that pages of all origins may load: they hold nothing that is anybody's."""
 
 
 # The pages for browsers: the talk, the studio, and the files that they are made of.

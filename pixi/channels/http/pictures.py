@@ -27,7 +27,7 @@ from pixi.models.pictures import PictureError, redrawn
 from pixi.store.store import Store
 
 MOST_BYTES = 8_000_000
-"""Of a picture, as it lies elsewhere."""
+"""Bytes of a picture at most, as it lies elsewhere."""
 
 _NAMED = 20_000  # pictures that have an address here; the one told of longest ago loses its own
 _KEPT_BYTES = 64_000_000  # of pictures that were drawn
@@ -56,12 +56,12 @@ class OfMessage:
 
 
 Source = str | Path | OfMessage
-"""Where a picture is: an address, a file of a persona's folder, or with a message."""
+"""The place of a picture: an address, a file of a persona's folder, or a message."""
 
 
 @dataclass(slots=True)
 class _Kept:
-    """What came of a picture: it as drawn, or None; and until when that holds, on the monotonic clock."""
+    """A picture as it was drawn, or None; and until when that holds, on the monotonic clock."""
 
     image: Image | None
     until: float

@@ -49,7 +49,7 @@ _wire_log = logging.getLogger("pixi.http.wire")  # of aiohttp, but for what is w
 _wire_log.addFilter(lambda record: not isinstance((record.exc_info or (0, 0))[1], _MALFORMED))
 
 SILENT_SECONDS = 20.0
-"""How long a connection may be open on which no request has come whole yet. aiohttp keeps it for ever."""
+"""Seconds for which a connection may be open without a whole request. aiohttp keeps it for ever."""
 
 _KEPT_SECONDS = 630.0  # between two requests; balancers keep connections for ten minutes at most
 _SHUTDOWN_SECONDS = 3.0

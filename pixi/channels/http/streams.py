@@ -129,10 +129,10 @@ def _title(text: str) -> str:
 
 
 BODY_SECONDS = 20.0
-"""How long a body may take to arrive."""
+"""Seconds in which a body must arrive."""
 
 TAKE_SECONDS = 60.0
-"""How long a client may take to receive what was written to it."""
+"""Seconds in which a client must receive what was written to it."""
 
 _COMMENT = b": \n\n"
 

@@ -82,7 +82,7 @@ class Instead:
 
 
 class TalkReply:
-    """What comes in answer to one message.
+    """The answer to one message, as it comes.
 
     Args:
         channel: of the talk.

@@ -90,7 +90,7 @@ class RequestLimit:
 
 
 class HttpLimits:
-    """What all who come over HTTP may do: by person, by key, and for visitors by where they are too.
+    """The limits of requests over HTTP: by person, by key, and for visitors by their network too.
 
     Args:
         rules: what the operator decided.
@@ -185,10 +185,10 @@ def network_of(remote: str | None, told: str = "") -> str:
 
 
 TOKEN_SECONDS = 24 * 3_600
-"""How long a token is good."""
+"""Seconds for which a token is good."""
 
 RENEWED_SECONDS = 7 * 24 * 3_600
-"""How long after its end a token still gets a new one for the same visitor."""
+"""Seconds after its end in which a token still gets a new one for the same visitor."""
 
 
 # Visitors: people at a web page who are logged in nowhere, known again by a token that the page keeps.
@@ -201,7 +201,7 @@ RENEWED_SECONDS = 7 * 24 * 3_600
 
 
 class _Said(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
-    """What a token says: the digest of its key, the visitor, the page's origin, and when it ends."""
+    """The claims of a token: the digest of its key, the visitor, the page's origin, and when it ends."""
 
     key: str
     visitor: str

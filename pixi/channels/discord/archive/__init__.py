@@ -1,1 +1,1 @@
-"""What was written in a guild before: who may know it, how it is found, how it is told."""
+"""The messages that a guild holds already: their visibility, search and form."""

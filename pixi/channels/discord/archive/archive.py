@@ -1,4 +1,4 @@
-"""What was written in a guild before, as an archive that those who ask in one of its channels may use."""
+"""The archive of a guild, as those who ask in one of its channels may use it."""
 
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence

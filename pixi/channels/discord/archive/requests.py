@@ -204,7 +204,7 @@ class HistoryRequests:
 
 
 class TimedCache:
-    """What was found lately, for a short time, so that asking again costs nothing.
+    """A bounded cache of answers for a short time, so that asking again costs nothing.
 
     Args:
         seconds: how long.

@@ -150,7 +150,7 @@ def snippet(text: str, words: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class SearchTerms:
-    """What is looked for.
+    """The terms of a search.
 
     Attributes:
         words: "" for whatever the authors wrote.
@@ -296,7 +296,7 @@ class MessageSearch:
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """What matches among the messages that were read, and what is wrong with them."""
+    """The matches among the messages that were read, and a reason why some may be missing."""
 
     hits: list[RawMessage]
     partial: str

@@ -1,4 +1,4 @@
-"""What may be told in a channel: what those who ask, all who read along, the bot and the rules allow.
+"""Decides what may be told in a channel: all who read along, the bot and the rules must allow it.
 
 All who read along are compared as sets. For each permission that it takes to read another channel, whoever
 sees this one must have it there. Discord adds up a member's roles: an overwrite that allows a role something
@@ -44,7 +44,7 @@ _LOOKED_UP = 30  # members that overwrites name; of a channel for which more are
 
 _Channel = discord.TextChannel | discord.VoiceChannel | discord.StageChannel | discord.ForumChannel
 ChannelOrThread = _Channel | discord.Thread
-"""Where messages are, or threads of them."""
+"""A channel that holds messages, or threads of them."""
 
 _PLACES = (
     discord.TextChannel,
@@ -111,7 +111,7 @@ class RoleAccess:
 
 
 class Visibility:
-    """What may be told to those who ask in one place, at one moment. Made anew for each question.
+    """The channels and authors that those who ask in one place may know of. Made anew for each question.
 
     Args:
         here: where they ask, and where the answer will be read.

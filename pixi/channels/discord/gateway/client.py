@@ -27,7 +27,7 @@ _FOR_APPLICATION = 5.0  # seconds; one can talk without knowing of it
 
 @dataclass(frozen=True, slots=True)
 class Shards:
-    """Which shards this process runs: `ids` out of `count`."""
+    """The shards that this process runs: `ids` out of `count`."""
 
     ids: tuple[int, ...]
     count: int

@@ -71,11 +71,11 @@ _UNREADABLE = (
     zlib.error,
     _ZSTD_ERROR,
 )
-"""What is raised by a frame that is not what Discord sends."""
+"""Errors that a frame raises which is not what Discord sends."""
 
 
 BROKEN_EVENT = (KeyError, TypeError, ValueError, AttributeError, IndexError, AssertionError)
-"""What discord.py raises on an event that is not what Discord sends."""
+"""Errors that discord.py raises on an event which is not what Discord sends."""
 
 _ZLIB = b"\x78"  # begins what zlib compressed, and no JSON
 

@@ -38,7 +38,7 @@ _FOR_FACES = {
 
 _LARGEST_GATEWAY = 100_000
 _ENDINGS = ("", "/v10", "/api/v10", "/v9", "/api/v9", "/api")
-"""What may be missing at the end of an address that an operator wrote, the likeliest first."""
+"""Endings that an operator's address may lack, the likeliest first."""
 
 _MEND = "Set discord.api_url to the address of its REST API, e.g. https://chat.example.org/api/v10."
 

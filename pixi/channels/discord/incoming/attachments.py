@@ -1,4 +1,4 @@
-"""What a message carries besides its words: pictures, text files, stickers, forwarded messages, polls."""
+"""Reads what a message has besides words: pictures, text files, stickers, forwarded messages, polls."""
 
 import asyncio
 import logging

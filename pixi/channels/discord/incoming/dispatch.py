@@ -1,4 +1,4 @@
-"""What the gateway tells: each event waits in the queue of its channel, is handled, and is marked so."""
+"""Dispatches the gateway's events: each waits in the queue of its channel, is handled, and is marked so."""
 
 import asyncio
 import logging

@@ -1,4 +1,4 @@
-"""What becomes of a message: who may speak, whom it is for, and with what it is given to the engine."""
+"""Handles messages: decides who may speak and who is meant, and gives the engine what belongs to it."""
 
 import asyncio
 import logging
@@ -40,7 +40,7 @@ class ChannelPersona:
 
 @dataclass(frozen=True, slots=True)
 class AddressingFacts:
-    """What decides whom a message is meant for.
+    """The facts by which a message is meant for a persona.
 
     Attributes:
         text: as it was written, with Discord's markup.
@@ -135,7 +135,7 @@ _KOREAN_ENDINGS = frozenset(
         "하고", "양", "군", "씨", "씨가", "씨는", "씨도", "님", "님아", "님이", "님은", "님도", "쨩", "짱",
     )
 )  # fmt: skip
-"""What Korean writes to a name without a space between."""
+"""Endings that Korean writes to a name without a space between."""
 
 
 def _without_markup(text: str) -> str:
@@ -186,7 +186,7 @@ _READING = 20.0  # seconds for all that one message carries
 
 @dataclass(frozen=True, slots=True)
 class _Given:
-    """Which personas were given a message, and the fingerprint of its words as they were then."""
+    """The personas that were given a message, and the fingerprint of its words as they were then."""
 
     personas: tuple[str, ...]
     words: int

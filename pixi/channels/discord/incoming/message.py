@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from discord.abc import MessageableChannel
 
 NO_WORDS = "(no words)"
-"""What stands for a message that holds nothing to be read, such as a mention alone."""
+"""The text in place of a message that holds nothing to be read, such as a mention alone."""
 
 NameOf = Callable[[int], str | None]
 
@@ -130,7 +130,7 @@ class IncomingMessage:
 
 @dataclass(frozen=True, slots=True)
 class MarkupNames:
-    """What the ids in a message's markup stand for.
+    """The names behind the ids in a message's markup.
 
     Attributes:
         ours: ids of the bot's user and of the role that Discord made for it.

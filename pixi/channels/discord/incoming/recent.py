@@ -1,4 +1,4 @@
-"""What was said before a message: the last messages of each channel in memory, and more of its history."""
+"""The messages before a message: the last of each channel in memory, and more of its history."""
 
 import logging
 from collections import OrderedDict

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger("pixi.discord")
 
 NOTICE = "-# Something went wrong; please try again in a minute."
-"""What people see where a reply broke before anything of it was seen, and the persona has no words for it."""
+"""The notice where a reply broke before anything of it was seen, and the persona has no words for it."""
 
 _OPEN_SECONDS = 30.0  # for asking about a channel
 _TYPING_SECONDS = 10.0  # the sign itself lasts no longer

@@ -1,4 +1,4 @@
-"""What a message holds; cards and pictures as such, within all limits, so that no stranger's words act."""
+"""Makes the content of messages, cards and pictures, within all limits; no stranger's words act in it."""
 
 import io
 import re
@@ -30,7 +30,7 @@ _LONGEST_ALT = 1_024
 
 
 class _Parts(TypedDict, total=False):
-    """What a message holds, as discord.py wants to be given it."""
+    """The content of a message, as discord.py takes it."""
 
     content: str
     embed: discord.Embed
@@ -41,7 +41,7 @@ class _Parts(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class MessageContent:
-    """What a message holds; of text, box, file and sticker at least one.
+    """The content of a message: at least one of text, box, file and sticker.
 
     Attributes:
         embed: a box below the text.

@@ -1,4 +1,4 @@
-"""What all the channels of a bot share when they post."""
+"""The context that all channels of a bot share when they post."""
 
 import asyncio
 import logging
@@ -31,7 +31,7 @@ _EXCUSED = 1_000  # channels of which it is remembered when
 
 @dataclass(slots=True)
 class PostingContext:
-    """What posting takes besides a message. One for a bot.
+    """The context of posting. One for a bot.
 
     Attributes:
         approvals: asks people for their yes; None: nobody can be asked.

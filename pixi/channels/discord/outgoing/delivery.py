@@ -172,13 +172,13 @@ def own_emoji(channel: "MessageableChannel") -> Sequence[OwnEmoji]:
 _log = logging.getLogger("pixi.discord")
 
 HISTORY = 100
-"""How many messages one question to a channel's history gives."""
+"""Messages that one request for a channel's history gives."""
 
 POINTER = "-# ↩ "
 """Begins the line by which a webhook, which cannot reply, points at a message."""
 
 NONCE_SECONDS = 120.0
-"""For so long at least Discord remembers a nonce, so that posting again under it does no harm."""
+"""Seconds for which Discord remembers a nonce at least, so that posting again under it does no harm."""
 
 _WEBHOOK_TRIES = 4  # where the history can be read: then it is the webhook that does not work, not Discord
 _HISTORY_SECONDS = 20.0

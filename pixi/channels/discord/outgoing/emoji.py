@@ -1,4 +1,4 @@
-"""Which emoji or sticker a persona means: by itself, by a name, in words, or one of a server's own."""
+"""Finds the emoji or sticker that a persona means: itself, a name, words, or one of a server's own."""
 
 import re
 import unicodedata
@@ -68,15 +68,15 @@ _WORDS = {
 """Words for which models reach, and which no shortcode is."""
 
 MOST_NAMES = 25
-"""How many of a server's stickers a persona is told of."""
+"""Stickers of a server that a persona is told of at most."""
 
 _LONGEST_STICKER = 100  # characters that are looked at
 _ALMOST_STICKER = 80.0  # of 100: how alike names are of which one is a slip of the other
 _SHOWN = (".png", ".gif")
-"""What Discord shows of a link. Of some stickers there is only a drawing that moves by a script."""
+"""Endings of links that Discord shows. Of some stickers there is only a drawing that moves by a script."""
 
 _MEANING = re.compile(r"[\[\]【】［］`\\<>|*_~,#:\s]+")
-"""What the command language, a prompt or a list would take for something else."""
+"""Letters that the command language, a prompt or a list would take for something else."""
 
 
 @dataclass(frozen=True, slots=True)

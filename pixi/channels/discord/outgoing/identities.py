@@ -1,4 +1,4 @@
-"""How a persona shows on Discord: by a webhook under its own name and picture, or as the bot's profile."""
+"""The identities of personas on Discord: a webhook with a name and a picture, or the bot's profile."""
 
 import asyncio
 import hashlib
@@ -46,7 +46,7 @@ _EDIT_SECONDS = 5.0  # for giving one another picture; the message waits
 _LOOK_AGAIN = 300.0  # seconds until it is looked whether a persona's picture is another one now
 _AGAIN_AFTER = 60.0  # seconds until it is tried again where it failed
 Parent = discord.TextChannel | discord.VoiceChannel | discord.StageChannel | discord.ForumChannel
-"""What can have webhooks."""
+"""A channel that can have webhooks."""
 
 _PROFILE_SECONDS = 60.0  # for one change, should Discord make us wait
 

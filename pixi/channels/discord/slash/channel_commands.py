@@ -42,7 +42,7 @@ ShowAs = Callable[[discord.Guild, str], Awaitable[None]]
 """Shows the bot as a persona in a guild, where the rules want that. Raises nothing."""
 
 HOW = ("here", "join", "leave")
-"""What a persona can be asked to do in a channel."""
+"""Things that a persona can be asked to do in a channel."""
 
 _SUGGESTIONS = 25  # Discord takes no more
 _LABEL = 100
@@ -50,7 +50,7 @@ _LABEL = 100
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What can be chosen.
+    """A value that can be chosen.
 
     Attributes:
         value: by which it is known.

@@ -28,7 +28,7 @@ _log = logging.getLogger("pixi.discord")
 T = TypeVar("T")
 
 NAME = 80
-"""How much is shown of a persona's or a model's name."""
+"""Characters that are shown of a persona's or a model's name."""
 
 
 _PATIENCE = 1.0  # seconds before Discord, which waits for three, is asked to wait longer
@@ -54,7 +54,7 @@ class EmbedField:
 
 @dataclass(frozen=True, slots=True)
 class EmbedContent:
-    """What an embed shows. All of it is Discord's Markdown; strangers' words in it are escaped."""
+    """The content of an embed. All of it is Discord's Markdown; strangers' words in it are escaped."""
 
     title: str
     text: str = ""

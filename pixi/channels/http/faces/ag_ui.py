@@ -24,7 +24,7 @@ _ANSWER = {
 
 
 class Forwarded(Struct):
-    """What an application adds to a run: `persona`, `userId` and `userName`, as in `ChatRequest`."""
+    """Properties that an application adds to a run, as in `ChatRequest`: `persona`, `userId`, `userName`."""
 
     persona: Name | None = None
     userId: Name | None = None

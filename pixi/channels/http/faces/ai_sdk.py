@@ -20,7 +20,7 @@ _FINISH = {"stop": "stop", "length": "length", "limit": "length", "error": "erro
 
 
 class UiRequest(Struct):
-    """What `DefaultChatTransport` sends. Fields that are not known here are passed over.
+    """The request of `DefaultChatTransport`. Fields that are not known here are passed over.
 
     Attributes:
         id: the name of the talk.

@@ -22,7 +22,7 @@ BETWEEN = "\n\n"
 """Stands between two messages of a turn, which are one text here."""
 
 BROKEN = "The persona could not answer: its model failed. Try again."
-"""What is told where a turn failed and the persona has no words for it."""
+"""The message where a turn failed and the persona has no words for it."""
 
 _MARKUP = re.compile(r"([\\`*_\[\]<>!#|~])")
 _UNSAFE = {character: f"%{ord(character):02X}" for character in '()<>[]\\" '}
@@ -33,7 +33,7 @@ Notes = Literal["hidden", "reasoning"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompletionOptions:
-    """What shapes the visible text: settings of the server, and fields of the request.
+    """Options of the visible text: settings of the server, and fields of the request.
 
     Attributes:
         silence: said where the persona shows nothing; "" for an empty answer.

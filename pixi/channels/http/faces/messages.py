@@ -7,7 +7,7 @@ from typing import Any, Literal
 BROKEN = "The persona could not answer. Try again."
 
 Piece = tuple[Literal["open", "add", "close"], str, str]
-"""What happens to a message, its id, and the text that is added."""
+"""A change of a message: its kind, the id, and the text that is added."""
 
 
 # The messages of a turn as protocols have them: each is opened, added to and closed, in this order.

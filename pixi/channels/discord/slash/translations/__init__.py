@@ -1,4 +1,4 @@
-"""What the bot says to people about itself, in their language: one file of texts for each language."""
+"""The bot's own texts in the languages of people: one file for each language."""
 
 import tomllib
 from collections.abc import Iterator, Mapping
