@@ -128,11 +128,17 @@ class Completions:
         self._identify = identify
         self._settings = settings
         self._forwarded = forwarded
-        self._known = KnownTalks(talks, backend.store, silence=settings.silence, reactions=settings.reactions)
+        self._known = KnownTalks(
+            talks,
+            backend.store,
+            silence=settings.silence,
+            reactions=settings.reactions,
+            is_read=self._is_read,
+        )
         # The talk of each request under way, by a digest of who asks what: a retry attaches to its turn.
         # One that was given no key of its own attaches only while the turn runs: later it asks for another.
         self._under_way: dict[str, _Choice] = {}
-        self._answering: set[str] = set()
+        self._answering: dict[str, tuple[str, web.Request]] = {}  # by the same: the talk, and who reads
         # Two same requests at once must find the same talk.
         self._choosing = asyncio.Lock()
 
@@ -215,7 +221,7 @@ class Completions:
                 request, asked, self._say(turn), wishes, partial(self._talks.stop, turn.place.address)
             )
         finally:
-            self._answering.discard(mark)
+            self._answering.pop(mark, None)
 
     async def _answer(
         self,
@@ -322,15 +328,16 @@ class Completions:
                 if not isinstance(found, Append | Branch):
                     found = Append(name or uuid.uuid4().hex)
                 choice = found, message_id
+            found, message_id = choice
+            place = TalkAddress(asker, persona, found.name)
             self._note(mark, choice)
+            self._answering[mark] = place.address, request
         quoted = [
             Quoted(f"{TOLD}{n}", _author(each, asker), each.text.strip()[:LONGEST_TOLD])
             for n, each in enumerate(told)
         ]
         if asked.system and self._settings.system == "note":
             quoted.append(Quoted(TOLD_BY_APP, Author("web:app", "the app"), asked.system[:LONGEST_TOLD]))
-        found, message_id = choice
-        place = TalkAddress(asker, persona, found.name)
         return _Turn(place, message_id, found, asked.last, quoted, asked.files), mark
 
     async def _say(self, turn: _Turn) -> AsyncGenerator[Sequence[Event], None]:
@@ -372,12 +379,16 @@ class Completions:
                 return Append(kept.name), message_id
         return None
 
-    def _note(self, mark: str, talk: _Choice) -> None:
+    def _note(self, mark: str, choice: _Choice) -> None:
         self._under_way.pop(mark, None)
-        self._under_way[mark] = talk
-        self._answering.add(mark)
+        self._under_way[mark] = choice
         while len(self._under_way) > _RUNNING:
             self._under_way.pop(next(iter(self._under_way)))
+
+    def _is_read(self, address: str) -> bool:
+        """Return whether a program that has not gone away waits for an answer in a talk."""
+        transports = [request.transport for talk, request in self._answering.values() if talk == address]
+        return any(transport is not None and not transport.is_closing() for transport in transports)
 
 
 def _author(said: ClientLine, asker: Principal) -> Author | None:

@@ -1,8 +1,8 @@
 """Which talk the history of a chat program is: held against all that is kept of the person's talks."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from pixi.channels.http.faces.chat_completions import CompletionOptions, Reactions, whole_answer
@@ -35,10 +35,12 @@ TOLD, TOLD_BY_APP = "told:", "told:app"
 #   Ours is cut off there, and the turn is added.
 # - `Begin`: theirs is empty. A new talk.
 # - `Transient`: theirs is nobody's here, e.g. it was begun with another model. A talk made of their
-#   lines, marked as told by a program.
+#   lines, marked as told by a program. It is so too where they have no more than what was told before the
+#   first turn of a talk: many talks may begin like that.
 #
 # What we have of a talk is more than its turns that have ended. A program that stops an answer only stops
-# to read: the turn goes on here, and counts with what it has said so far. The lines that a program told when
+# to read: the turn goes on here, and counts with what it has said so far. (As long as a program reads on,
+# the turn is not cut off: other requests may have the same begin.) The lines that a program told when
 # a talk began stand before its first turn. And a talk that was branched has several ways: as it stands, and
 # as it would stand with what was set aside. A person who goes back to an earlier answer is on another way,
 # which is put back first.
@@ -73,12 +75,14 @@ class KeptTurn:
         asked: the words of the person.
         answered: what is visible of the answer until now; "" for nothing.
         told: lines that the program told before them.
+        stays: it is not cut off: the words wait for a turn, or a program reads the answer still.
     """
 
     turn: int
     asked: str
     answered: str
     told: tuple[ClientLine, ...] = ()
+    stays: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,8 +158,9 @@ def reconcile(told: Sequence[ClientLine], talks: Sequence[KeptTalk], *, silence:
         if _missing(theirs, lines) == 0:
             return Append(talk.name, talk.branch)
     for talk, lines in whole:
-        if (missing := _missing(theirs, lines)) is not None:
-            return _cut(talk, len(talk.turns) - missing, told)
+        missing = _missing(theirs, lines)
+        if missing is not None and (cut := _cut(talk, len(talk.turns) - missing)):
+            return cut
     for talk, lines in ours:
         if len(theirs) >= _SHORTEST_END and _is_end(theirs, lines):
             return Append(talk.name, talk.branch)
@@ -177,8 +182,11 @@ def reconcile_named(
     found = reconcile(told, ways, silence=silence)
     if isinstance(found, Append | Branch):
         return found
-    is_begun_anew = isinstance(found, Begin) and complete and ways[0].turns
-    return _cut(ways[0], 0, ()) if is_begun_anew else Append(ways[0].name)
+    theirs, stands = _folded(told), ways[0]
+    is_anew = not theirs or (stands.whole and _missing(theirs, _lines(stands, silence)) is not None)
+    if complete and is_anew and stands.turns and not any(turn.stays for turn in stands.turns):
+        return Branch(stands.name, stands.turns[0].turn, told=tuple(told) if theirs else ())
+    return Append(stands.name)
 
 
 def is_told_whole(told: Sequence[ClientLine], talks: Sequence[KeptTalk], *, silence: str = "…") -> bool:
@@ -187,12 +195,11 @@ def is_told_whole(told: Sequence[ClientLine], talks: Sequence[KeptTalk], *, sile
     return any(talk.whole and theirs == _lines(talk, silence) for talk in talks)
 
 
-def _cut(talk: KeptTalk, place: int, told: Sequence[ClientLine]) -> Append | Branch:
-    """Cut a talk off at the turn of that place; what waits for a turn cannot be, and is answered too."""
-    turn = talk.turns[max(0, place)]
-    if not turn.turn:
-        return Append(talk.name, talk.branch)
-    return Branch(talk.name, turn.turn, talk.branch, tuple(told) if place <= 0 else ())
+def _cut(talk: KeptTalk, place: int) -> Branch | None:
+    """Cut a talk off at the turn of that place; None: it is the first, or a turn from there on stays."""
+    if place <= 0 or any(turn.stays for turn in talk.turns[place:]):
+        return None
+    return Branch(talk.name, talk.turns[place].turn, talk.branch)
 
 
 def _fold(text: str) -> str:
@@ -249,13 +256,23 @@ class KnownTalks:
         talks: all over HTTP.
         store: keeps them.
         silence, reactions: what programs are given, see `CompletionOptions`.
+        is_read: whether a program reads an answer in the talk of this address just now.
     """
 
-    def __init__(self, talks: Talks, store: Store, *, silence: str, reactions: Reactions) -> None:
+    def __init__(
+        self,
+        talks: Talks,
+        store: Store,
+        *,
+        silence: str,
+        reactions: Reactions,
+        is_read: Callable[[str], bool],
+    ) -> None:
         self._talks = talks
         self._store = store
         self._silence = silence
         self._reactions = reactions
+        self._is_read = is_read
 
     async def find(
         self, person: str, persona: str, told: Sequence[ClientLine], name: str, *, complete: bool
@@ -304,7 +321,9 @@ class KnownTalks:
             before = await way(branch.beside)
             return [*(turn for turn in before if 0 < turn.turn <= branch.after), *kept[at]]
 
-        branches = ["", *reversed(list(alternatives)[-_BRANCHES:])]
+        # Where a program reads an answer still, nothing else takes its place.
+        stays = any(turn.stays for turn in unended)
+        branches = [""] if stays else ["", *reversed(list(alternatives)[-_BRANCHES:])]
         is_whole = len(ended) < KEPT_TURNS
         return [
             KeptTalk(talk.name, tuple(await way(branch or talk.address)), is_whole, branch)
@@ -332,9 +351,9 @@ class KnownTalks:
         turns = []
         if written:
             said = (await self._store.messages_of([written])).get(written, ())
-            turns.append(self._turn_of(written, said, forms))
+            turns.append(replace(self._turn_of(written, said, forms), stays=self._is_read(address)))
         if asked and last != written:
-            turns.append(self._turn_of(last or 0, asked, ()))
+            turns.append(replace(self._turn_of(last or 0, asked, ()), stays=True))
         return turns
 
     def _turn_of(self, turn: int, asked: Sequence[Message], events: Iterable[Mapping[str, Any]]) -> KeptTurn:

@@ -171,6 +171,18 @@ async def test_a_program_that_stops_an_answer_goes_on_with_the_talk() -> None:
         assert len(await talks(server)) == 1
 
 
+async def test_requests_side_by_side_that_begin_alike_do_not_stop_one_another() -> None:
+    on = asyncio.Event()
+    async with v1("[SEND: Hello.]", [on, "[SEND: one]"], "[SEND: two]") as server:
+        await post(server, ask("hi"))
+        first = asyncio.create_task(post(server, ask("hi", "Hello.", "tea?")))
+        await until(lambda: server[0].model.streaming)
+        _, second = await post(server, ask("hi", "Hello.", "rain?"))
+        on.set()
+        told = [each["choices"][0]["message"]["content"] for each in (second, (await first)[1])]
+        assert told == ["two", "one"]
+
+
 async def test_a_talk_that_was_begun_elsewhere_is_told_once() -> None:
     begun = ("who are you?", "A model.")
     async with v1(*(f"[SEND: {word}]" for word in ("one", "two", "other", "three", "new"))) as server:
@@ -180,7 +192,9 @@ async def test_a_talk_that_was_begun_elsewhere_is_told_once() -> None:
         assert "two" not in shown(server), "the program wants another answer"
         await post(server, ask(*begun, "hi", "one", "more", "other", "and more"))
         assert shown(server).count("A model.") == 1
-        await post(server, ask(*begun, "hello"))
+        assert len(await talks(server)) == 1
+        name = {"X-OpenWebUI-Chat-Id": (await talks(server))[0]}
+        await post(server, ask(*begun, "hello"), **name)
         assert (shown(server).count("A model."), "one" in shown(server)) == (1, False)
         assert len(await talks(server)) == 1
 

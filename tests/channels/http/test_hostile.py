@@ -119,7 +119,7 @@ async def _told(
         pytest.param(401, "GET", "/api/personas", {"Authorization": "Basic YTpi"}, b"", id="Basic"),
         pytest.param(400, "POST", "/v1/chat/completions", JSON, b"[" * 900_000, id="nesting at /v1"),
         pytest.param(413, "POST", "/v1/chat/completions", JSON, b"[" * 1_000_001, id="too long at /v1"),
-        pytest.param(404, "GET", "/v1/chat/completions", {}, b"", id="wrong method at /v1"),
+        pytest.param(405, "GET", "/v1/chat/completions", {}, b"", id="wrong method at /v1"),
     ],
 )
 async def test_what_is_wrong_is_refused(

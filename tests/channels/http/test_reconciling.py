@@ -90,9 +90,11 @@ def test_a_turn_that_is_being_written_counts_with_what_it_has_said() -> None:
     for stopped in ("Yes. W", "Yes.", ""):
         assert reconcile(lines("hi", "Hello!", "tea?", stopped), [written]) == Append("tea")
     assert reconcile(lines("hi", "Hello!"), [written]) == Branch("tea", 2), "the words were edited"
-    waiting = KeptTalk("tea", (*written.turns, KeptTurn(0, "well?", "")))
+    waiting = KeptTalk("tea", (*written.turns, KeptTurn(0, "well?", "", stays=True)))
     assert reconcile(lines("hi", "Hello!", "tea?", "Yes.", "well?"), [waiting]) == Append("tea")
-    assert reconcile(lines("hi", "Hello!", "tea?", "Yes."), [waiting]) == Append("tea"), "there is no turn"
+    for told in (lines("hi", "Hello!"), lines("hi", "Hello!", "tea?", "Yes.")):
+        assert reconcile(told, [waiting]) == Transient(told), "nothing is taken from one who waits for it"
+        assert reconcile_named(told, [waiting], complete=True) == Append("tea")
 
 
 def test_what_a_program_told_stands_before_the_first_turn() -> None:
@@ -101,7 +103,9 @@ def test_what_a_program_told_stands_before_the_first_turn() -> None:
     theirs = lines("who are you", "A model.", "so? hi", "Hello!", "tea?", "Yes.")
     assert reconcile(theirs, [other]) == Append("other")
     assert reconcile(theirs[:4], [other]) == Branch("other", 8)
-    assert reconcile(theirs[:2], [other]) == Branch("other", 7, told=theirs[:2])
+    assert reconcile(theirs[:2], [other]) == Transient(theirs[:2]), "many talks may begin like that"
+    assert reconcile_named(theirs[:2], [other], complete=True) == Branch("other", 7, told=theirs[:2])
+    assert reconcile_named(theirs[:2], [other], complete=False) == Append("other")
     assert reconcile_named(theirs[:1], [other], complete=True) == Branch("other", 7, told=theirs[:1])
     assert reconcile_named((), [other], complete=True) == Branch("other", 7)
 
