@@ -171,6 +171,20 @@ async def test_a_program_that_stops_an_answer_goes_on_with_the_talk() -> None:
         assert len(await talks(server)) == 1
 
 
+async def test_words_that_are_edited_after_a_stop_take_the_place_of_the_old() -> None:
+    async with v1("[SEND: Hello.]", ["[SEND: Tea is hot!!!", asyncio.Event()], "[SEND: Fine.]") as server:
+        here, key = server
+        await post(server, ask("hi"))
+        url, body = f"{here.url}/v1/chat/completions", ask("hi", "Hello.", "tea?", stream=True)
+        async with here.http.post(url, json=body, headers=key) as answer:
+            await answer.content.readuntil(b"t!!!")
+        await here.get("/healthz")  # by then the server knows that the program has gone away
+        _, told = await post(server, ask("hi", "Hello.", "coffee?"))
+        assert told["choices"][0]["message"]["content"] == "Fine."
+        assert ("Hello." in shown(server), "tea" in shown(server).lower()) == (True, False)
+        assert len(await talks(server)) == 1
+
+
 async def test_requests_side_by_side_that_begin_alike_do_not_stop_one_another() -> None:
     on = asyncio.Event()
     async with v1("[SEND: Hello.]", [on, "[SEND: one]"], "[SEND: two]") as server:
