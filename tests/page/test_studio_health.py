@@ -13,9 +13,10 @@ from typing import Any
 import pytest
 from playwright.async_api import Page, expect
 
+from pixi.app.cluster.processes import RunningProcess
 from pixi.app.doctor.servers import Finding
 from pixi.app.studio import health
-from pixi.app.studio.health import ClusterForm, ProcessForm, QueueForm
+from pixi.app.studio.health import ClusterForm, QueueForm
 from pixi.mcp.offers import Ready
 from tests.mcp.scene import ROGUE
 from tests.page.browsing import Here, at_page, needs_chromium, serving_pages
@@ -70,8 +71,8 @@ async def test_all_processes_are_shown_with_what_waits(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def asked(url: str) -> ClusterForm:
-        gateway = ProcessForm("gateway", "1.2.3", "0-3/16", time.time() - 7_200, 2.0, 0)
-        worker = ProcessForm("worker", "1.2.2", "", time.time() - 60, 40.0, 12)
+        gateway = RunningProcess("gateway", "1.2.3", "0-3/16", time.time() - 7_200, 2.0, 0)
+        worker = RunningProcess("worker", "1.2.2", "", time.time() - 60, 40.0, 12)
         return ClusterForm([gateway, worker], QueueForm(2, 8.4, 1))
 
     monkeypatch.setattr(health, "is_postgres", lambda url: True)

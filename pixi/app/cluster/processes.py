@@ -7,13 +7,14 @@ connections, and nobody has to clear it away.
 """
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-import psycopg
-from psycopg.rows import tuple_row
+from msgspec import Struct
 
-from pixi.store.postgres.address import Address
-from pixi.store.postgres.session import owner_key
+if TYPE_CHECKING:
+    from psycopg import AsyncConnection
+
+    from pixi.store.postgres.address import Address
 
 _PROCESSES = """
 SELECT application_name, extract(epoch FROM backend_start)::float,
@@ -31,12 +32,12 @@ ORDER BY split_part(application_name, ' ', 4), backend_start
 """
 
 
-class RunningProcess(NamedTuple):
-    """A process that is connected.
+class RunningProcess(Struct):
+    """A process that is connected to a PostgreSQL server.
 
     Attributes:
-        part: the command of `pixi-persona` that it runs.
-        shards: that a gateway has, as in `0-3/16`, or `all`; "" for all others.
+        part: the command of `pixi-persona` that it runs: `gateway`, `worker`, `serve` or `discord`.
+        shards: of a gateway, as in `0-3/16`, or `all`; "" for all others.
         since: when it began, in seconds since the epoch.
         seen_seconds: how long ago it asked the database something. Most do so each second, a gateway every
             five.
@@ -51,24 +52,24 @@ class RunningProcess(NamedTuple):
     leases: int
 
 
-async def read_processes(session: psycopg.AsyncConnection[Any], address: Address) -> Sequence[RunningProcess]:
+async def read_processes(session: "AsyncConnection[Any]", address: "Address") -> Sequence[RunningProcess]:
     """Ask the database who is connected. The session's search path leads to the tables of the store.
 
     Raises:
         psycopg.Error: it does not answer.
     """
     values = {"tables": address.label.split(" ")[2], "owners": owner_locks(address)}
-    async with session.cursor(row_factory=tuple_row) as cursor:
-        await cursor.execute(_PROCESSES.encode(), values)
-        found = await cursor.fetchall()
+    found = await session.execute(_PROCESSES.encode(), values)
     processes = []
-    for label, since, seen_seconds, leases in found:
+    for label, since, seen_seconds, leases in await found.fetchall():
         _, version, _, part, first, *more = f"{label} ".split(" ")
         began = float(first) if first.isdecimal() and part != "gateway" else since
         processes.append(RunningProcess(part, version, " ".join(more).strip(), began, seen_seconds, leases))
     return processes
 
 
-def owner_locks(address: Address) -> int:
+def owner_locks(address: "Address") -> int:
     """Return the first half of the locks that show which owners live."""
+    from pixi.store.postgres.session import owner_key
+
     return (owner_key(address, 0) >> 32) % 2**32

@@ -75,16 +75,16 @@ async def _looked_at(
     yield Finding(not clock, "clock", clock or "as the database server's; see the other machines' on each")
     processes = await read_processes(session, address) if has_store else ()
     servers = [each for each in processes if each.part == "serve"]
-    if servers and not has_queue:
-        yield _servers(servers)
-        yield Finding(True, "queue tables", "none: no gateway and no worker was ever started")
-        return
-    if not (has_store and has_queue):
+    if not (has_store and (has_queue or servers)):
         told = f"{address} has none yet: start `pixi-persona gateway`, which makes them"
         yield Finding(False, "tables", told)
         return
     found = await session.execute("SELECT version FROM pixi_version")
     yield _store_tables(*(await found.fetchone() or (0,)))
+    if not has_queue:
+        yield Finding(True, "queue tables", "none: no gateway and no worker was ever started")
+        yield _servers(servers)
+        return
     tables = await QueueTables.read(session, address)
     fault = str(tables)
     yield Finding(not fault, "queue tables", fault or f"those of procrastinate {version('procrastinate')}")

@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct, convert, to_builtins
 
+from pixi.app.cluster.processes import RunningProcess, read_processes
 from pixi.app.doctor.checks import Check, checks
 from pixi.app.doctor.servers import Finding
 from pixi.app.health import Vitals
@@ -156,25 +157,6 @@ class DoctorForm(Struct):
     ended: float | None
 
 
-class ProcessForm(Struct):
-    """A process that is connected to the same PostgreSQL server.
-
-    Attributes:
-        part: the command of `pixi-persona` that it runs: `gateway`, `worker`, `serve` or `discord`.
-        shards: of a gateway, as in `0-3/16`, or `all`; "" for all others.
-        since: when it began, in seconds since the epoch.
-        seen_seconds: how long ago it asked the server something.
-        leases: conversations that it owns.
-    """
-
-    part: str
-    version: str
-    shards: str
-    since: float
-    seen_seconds: float
-    leases: int
-
-
 class QueueForm(Struct):
     """Conversations that wait for a worker, and how long the oldest has waited."""
 
@@ -191,7 +173,7 @@ class ClusterForm(Struct):
         why: why nothing is known; "": it is.
     """
 
-    processes: list[ProcessForm]
+    processes: Sequence[RunningProcess]
     queue: QueueForm | None = None
     why: str = ""
 
@@ -236,7 +218,6 @@ async def _cluster(url: str) -> ClusterForm:
     """Ask a PostgreSQL server who is connected, and what waits."""
     import psycopg
 
-    from pixi.app.cluster.processes import read_processes
     from pixi.store.postgres.address import read_address, store_error
 
     address = read_address(url)
@@ -246,7 +227,7 @@ async def _cluster(url: str) -> ClusterForm:
             asyncio.timeout(_ANSWER_SECONDS),
             await psycopg.AsyncConnection.connect(conninfo, autocommit=True) as session,
         ):
-            processes = [ProcessForm(*each) for each in await read_processes(session, address)]
+            processes = await read_processes(session, address)
             found = await session.execute("SELECT to_regclass('procrastinate_jobs') IS NOT NULL")
             if await found.fetchone() != (True,) or not find_spec("procrastinate"):
                 return ClusterForm(processes)

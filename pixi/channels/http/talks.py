@@ -151,9 +151,12 @@ class TalkReply:
                 if shown:
                     yield shown
         closed = self._channel.feed.closed
-        if not (self._turn or closed) and (recorded := await self._recorded()) is not None:
+        if self._turn and not closed:
+            return  # it was put back, or taken over: what was shown stands
+        recorded = None if closed else await self._recorded()
+        if recorded is not None:
             yield recorded
-        elif (closed or not self._turn) and not resumes:
+        elif not resumes:
             raise Problem(
                 503,
                 "Not now",
