@@ -117,7 +117,11 @@ class CommandExecutor:
 
     def put(self, events: Sequence[CommandEvent]) -> None:
         """Take what the turn read. Never waits."""
-        if len(events) == 1 and type(events[0]) is CommandText and not (self._growing or self._prefetch.wanted):
+        if (
+            len(events) == 1
+            and type(events[0]) is CommandText
+            and not (self._growing or self._prefetch.wanted)
+        ):
             return  # nearly always; nobody looks at a message before it is whole
         if not self._listens:
             return
@@ -502,6 +506,9 @@ class Prefetch:
     Args:
         context: what the commands act with.
         commands: the registered ones.
+
+    Attributes:
+        wanted: something is begun ahead of some command.
     """
 
     __slots__ = ("_begun", "_commands", "_context", "_draft", "_leaving", "_open", "wanted")
