@@ -121,6 +121,12 @@ class CommandExecutor:
 
     def put(self, events: Sequence[CommandEvent]) -> None:
         """Take what the turn read. Never waits."""
+        if (
+            len(events) == 1
+            and type(events[0]) is CommandText
+            and not (self._growing or self._prefetch.wanted)
+        ):
+            return  # nearly always; nobody looks at a message before it is whole
         if not self._listens:
             return
         self._prefetch.heed(events, self._read)
@@ -504,14 +510,17 @@ class Prefetch:
     Args:
         context: what the commands act with.
         commands: the registered ones.
+
+    Attributes:
+        wanted: something is begun ahead of some command.
     """
 
-    __slots__ = ("_begun", "_commands", "_context", "_draft", "_leaving", "_open", "_wanted")
+    __slots__ = ("_begun", "_commands", "_context", "_draft", "_leaving", "_open", "wanted")
 
     def __init__(self, context: Context, commands: CommandRegistry) -> None:
         self._context = context
         self._commands = commands
-        self._wanted = any(command.begins is not None for command in commands)
+        self.wanted = any(command.begins is not None for command in commands)
         self._draft: Draft | None = None
         self._open: asyncio.Task[Any] | None = None  # for the command that is being written
         self._begun: dict[int, asyncio.Task[Any]] = {}  # for those that wait, by their numbers
@@ -519,7 +528,7 @@ class Prefetch:
 
     def heed(self, events: Iterable[CommandEvent], number: int) -> None:
         """Take note of what was read, in order; the next command that ends has this number. Never waits."""
-        if not self._wanted:
+        if not self.wanted:
             return
         for event in events:
             match event:

@@ -46,7 +46,7 @@ def read(
     ended = stream.ended
     events += stream.close()
     assert stream.close() == [], "a second close gave events"
-    assert stream.feed("[SEND: late]") == [], "a closed stream gave events"
+    assert stream.feed("late") == stream.feed("[SEND: late]") == [], "a closed stream gave events"
     return Reading(tuple(events), ended)
 
 

@@ -250,6 +250,7 @@ class CommandStream:
         """
         buffer = self._buffer
         buffer.end()
+        self._calm = None
         if self._expecting and not buffer.text.strip():
             self._state = ENDED
             if buffer.text:
