@@ -122,7 +122,7 @@ class ConversationQueue:
 
     def _name_of(self, conversation: str) -> str:
         """Return the name of a conversation's queue in the database."""
-        persona = conversation.rpartition(":")[2]
+        persona = conversation.split(":", 3)[-1]
         return _name(conversation, persona if persona in self.names[1:] else MAIN)
 
     async def put(self, conversation: str, *, times: int = 0, deaths: int = 0) -> None:

@@ -144,6 +144,8 @@ class SharedRates:
                 self._slices.put(key, slice_ := _Slice())
             try:
                 async with self._asking:
+                    if self._clock() < self._ask_at:  # the database went away meanwhile
+                        return await self._use_own(rates)
                     if slice_.left < 1 or self._clock() >= slice_.until:
                         await self._take(key, rate, slice_)
                     if slice_.left >= 1:

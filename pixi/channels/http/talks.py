@@ -260,14 +260,15 @@ class Talks:
             instead = None if replaces is None else await replaces()
             if instead is None and not is_new and (answered := await store.answer_to(address, message_id)):
                 return await self._again(address, answered, text, len(attachments), message_id)
-            await self._check_limits(channel, person)
+            self._check_turns(channel, person)
             now = time.time()
-            channel.answers = answers
             reply = TalkReply(channel, message_id, partial(self._recorded, address, message_id))
             author = Author(person.id, person.name)
             self._talking[person.id] += not channel.feed.waiting
             channel.feed.waiting += 1
             try:
+                await self._limits.message(person)
+                channel.answers = answers
                 carried = Attached()
                 if attachments:
                     sees = self._backend.sees(address)
@@ -296,11 +297,11 @@ class Talks:
         watching.add_done_callback(self._watching.discard)
         return reply
 
-    async def _check_limits(self, channel: HttpChannel, person: Principal) -> None:
-        """Count a message of a person.
+    def _check_turns(self, channel: HttpChannel, person: Principal) -> None:
+        """Check that one more reply may be waited for.
 
         Raises:
-            Problem: 429, too many replies are waited for, or a visitor said too much.
+            Problem: 429, too many are.
         """
         # A talk has one turn at a time, whatever is said amid it.
         if not channel.feed.waiting and self._talking[person.id] >= self._turns_per_person:
@@ -310,7 +311,6 @@ class Talks:
                 f"{self._turns_per_person} replies to you are being written. Wait for one, or stop it.",
                 headers={"Retry-After": "2"},
             )
-        await self._limits.message(person)
 
     async def branch_point(self, address: str, message_id: str, seen: Collection[str]) -> int | None:
         """Return the first turn that a client does not know, or wants to have anew; None: it knows all.

@@ -166,7 +166,10 @@ async def test_without_the_database_each_process_goes_by_a_share_and_says_so_onc
     caplog.set_level("INFO", "pixi.queue")
     process, rate = Counting(database), Rate(40, 600)
     process.is_away = True
-    assert await process.use(50, rate) == 10
+    first = await asyncio.gather(*(process.rates.use({KEY: rate}) for _ in range(4)))
+    assert first == [0.0] * 4
+    assert process.asked == 1, "whoever waited behind the first does not ask either"
+    assert await process.use(50, rate) == 6
     process.now += AWAY_SECONDS
     assert await process.use(50, rate) == 0
     assert process.asked == 2, "a database that is away is not asked each time"
