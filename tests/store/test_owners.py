@@ -467,7 +467,8 @@ async def main(url, seed, rooms):
             for act in turn.effects:
                 await store.settle(turn.id, act.sequence, "unknown")
             said = (UserLine(" ".join(m.id for m in turn.messages)), AssistantLine(""))
-            assert await store.end_turn(turn.id, said if turn.effects else (), "cancelled", 0, USED, lease=lease)
+            lines = said if turn.effects else ()
+            assert await store.end_turn(turn.id, lines, "cancelled", 0, USED, lease=lease)
         saved = await store.load(room)
         ids = tuple(message.id for message in saved.waiting[: random.randint(1, 3)])
         try:

@@ -150,7 +150,7 @@ async def test_a_turn_that_began_before_there_were_leases_is_left_over(
     assert await store.lease("room") == 1
     (left,) = (await store.load("room")).unfinished
     assert left.lease == 0
-    assert await store.end_turn(left.id, (), "cancelled", 0, Usage())
+    assert await store.end_turn(left.id, (), "cancelled", 0, Usage(), lease=1)
     await store.close()
     assert postgres.run_in(name, "SELECT id FROM owners") == []
 

@@ -134,7 +134,7 @@ async def test_what_is_new_knows_what_is_old(old: Path) -> None:
     assert not await store.end_turn(2, (), "cancelled", 0, Usage()), "nobody owns it"
     assert await store.lease(ROOM) == 1
     await store.settle(2, 0, "refused")
-    assert await store.end_turn(2, (), "cancelled", 0, Usage())
+    assert await store.end_turn(2, (), "cancelled", 0, Usage(), lease=1)
     assert await store.revise(ROOM, "4", "hi there")
     assert [message.text for message in (await store.load(ROOM)).waiting] == ["hm", "hi there", "so?"]
     await store.close()
@@ -241,9 +241,9 @@ async def test_a_turn_that_began_before_there_were_leases_is_left_over(tmp_path:
     assert left == UnfinishedTurn(
         7, (unanswered,), (Effect(7, 1, "send", "yes"),), lease=0, answered=unanswered.id
     )
-    await store.plan(7, [Planned(1, "send", "and that")])
+    await store.plan(7, [Planned(1, "send", "and that")], lease=1)
     await store.settle(7, 1, "unknown")
-    assert await store.end_turn(7, LINES[:1], "cancelled", 0, Usage(), again=("4",))
+    assert await store.end_turn(7, LINES[:1], "cancelled", 0, Usage(), again=("4",), lease=1)
     assert [message.again for message in (await store.load(ROOM)).waiting] == [True]
     await store.check()
     await store.close()
