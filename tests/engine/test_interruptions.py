@@ -514,8 +514,8 @@ class SlowToPlan(SqliteStore):
     plans: asyncio.Event
     go_on: asyncio.Event
 
-    async def plan(self, turn: int, commands: Any) -> None:
+    async def plan(self, turn: int, commands: Any, **more: Any) -> None:
         if any(command.name == "remind" for command in commands):
             self.plans.set()
             await self.go_on.wait()
-        await super().plan(turn, commands)
+        await super().plan(turn, commands, **more)

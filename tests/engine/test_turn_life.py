@@ -42,9 +42,9 @@ class Watched(SqliteStore):
     told: list[Any]
     plans: asyncio.Event
 
-    async def plan(self, turn: int, commands: Any) -> None:
+    async def plan(self, turn: int, commands: Any, **more: Any) -> None:
         await self.plans.wait()
-        await super().plan(turn, commands)
+        await super().plan(turn, commands, **more)
         self.told.append(("planned", *(each.number for each in commands)))
 
     async def intend(self, turn: int, sequence: int, kind: str, payload: str, **more: Any) -> None:
@@ -55,8 +55,8 @@ class Watched(SqliteStore):
         self.told.append((number, outcome))
         await super().command_ended(turn, number, outcome, **more)
 
-    async def mark_turn(self, turn: int, mark: Any) -> None:
-        await super().mark_turn(turn, mark)
+    async def mark_turn(self, turn: int, mark: Any, **more: Any) -> None:
+        await super().mark_turn(turn, mark, **more)
         self.told.append(mark)
 
     @classmethod
@@ -218,8 +218,8 @@ async def test_the_next_act_goes_on_record_behind_an_outcome_without_waiting_and
             await self.plans.wait()
             await super().settle(*given, **more)
 
-        async def plan(self, turn: int, commands: Any) -> None:
-            await SqliteStore.plan(self, turn, commands)
+        async def plan(self, turn: int, commands: Any, **more: Any) -> None:
+            await SqliteStore.plan(self, turn, commands, **more)
 
     store = await Slow.watching(plans=False)
     async with scene(ScriptedModel("[SEND: a]\n[SEND: b]"), store=store) as here:
