@@ -67,7 +67,7 @@ async def test_a_picture_is_an_act_of_its_own_in_its_order() -> None:
         assert shown[1] == Performed("gif", "excited cat")
         assert await acts(store, here) == [
             ("send", "look", "done"),
-            ("picture", f"{LINK}\n[GIF: excited cat]", "done"),
+            ("picture", f"{LINK}  KLIPY\n[GIF: excited cat]", "done"),
             ("picture", "\n[OWN]", "done"),
             ("send", "nice", "done"),
         ]

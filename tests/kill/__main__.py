@@ -37,7 +37,7 @@ from tests.kill.together import Together
 if TYPE_CHECKING:
     from tests.servers.postgres import Postgres
 
-_CALM_SECONDS = 20.0
+_CALM_SECONDS = 10.0
 _DEPLOYS = 2
 
 

@@ -1,4 +1,8 @@
-"""Workers that are replaced one by one while people ask: how much longer anybody waits than without that."""
+"""Workers that are replaced one by one while people ask: how much longer anybody waits than without that.
+
+The rate is to be one that the machine carries. Where questions come faster than answers, they wait long,
+people ask again before they were answered, and that takes their first question back.
+"""
 
 import asyncio
 import time

@@ -62,3 +62,10 @@ def test_gateways_workers_and_servers_on_a_database_that_crashes(seed: int) -> N
     told = killed(*parts, "--store", "postgres", "--rounds", "3", "--seed", str(seed))
     ways = r"\d crash the database, \d end a gateway, \d end a serve, \d end a worker, \d kill a gateway"
     assert re.search(ways, told)
+
+
+@pytest.mark.nightly
+def test_workers_are_replaced_while_people_ask(seed: int) -> None:
+    told = killed("--rolling", "5", "--store", "postgres", "--seed", str(seed))
+    assert re.search(r"while 2 workers were replaced one by one, 2 times: \d\d+ answers", told)
+    assert "4 end a worker" in told

@@ -100,17 +100,17 @@ class Worker:
                 await asyncio.sleep(_OTHERS_SECONDS)
                 await self._queue.put(conversation, times=times + 1, deaths=deaths)
                 return
+            await service.ready_models(conversation)
             if deaths > SUSPECT:
                 why = f"{deaths} workers have died while they answered here: what was asked is given up"
                 _log.error("conversation %s: %s", conversation, why)
                 await service.engine.give_up(conversation, self._channel, why)
-                return
-            await service.ready_models(conversation)
-            async with self._suspected if deaths == SUSPECT else nullcontext():
-                if deaths == SUSPECT:
-                    await self._queue.suspect(conversation, deaths + 1)
-                with foreign(f"answering {conversation}"):
-                    await service.engine.answer(conversation, since, self._channel)
+            else:
+                async with self._suspected if deaths == SUSPECT else nullcontext():
+                    if deaths == SUSPECT:
+                        await self._queue.suspect(conversation, deaths + 1)
+                    with foreign(f"answering {conversation}"):
+                        await service.engine.answer(conversation, since, self._channel)
         except PixiError as error:
             _log.warning("conversation %s could not be answered: %s", conversation, error)
         if self._ends:

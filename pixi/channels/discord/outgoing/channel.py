@@ -53,7 +53,7 @@ NOTICE = "-# Something went wrong; please try again in a minute."
 _OPEN_SECONDS = 30.0  # for asking about a channel
 _TYPING_SECONDS = 10.0  # the sign itself lasts no longer
 _REMEMBERED = 100  # ids of our own messages
-_TAKEN_FROM_HERE = "another process took this conversation for one that nobody answers, and goes on with it"
+_TAKEN_FROM_HERE = "another process took this one for dead, and goes on with the conversation"
 _EXCUSE_SECONDS = 10.0  # for an excuse, which is of no use later
 
 
