@@ -15,13 +15,14 @@ from pixi.app.personas import PersonaSet, fitting
 from pixi.channels.discord.backend import ALL_ADDRESSES, BotStatus, ConversationAddress, parse_address
 from pixi.core.channel import Channel, OpenChannel
 from pixi.core.errors import PixiError, StoreError
+from pixi.core.llm import Request, SystemLine, UserLine
 from pixi.core.message import Message
 from pixi.core.persona import Persona
 from pixi.core.routes import AddonRoute
 from pixi.core.spending import UsageScope
-from pixi.engine.compaction import ask
 from pixi.engine.context import Role
 from pixi.engine.engine import Engine
+from pixi.models.asking import ask
 from pixi.models.model import Model
 from pixi.settings import Settings
 from pixi.settings.rules import Rules
@@ -32,7 +33,7 @@ from pixi.store.store import Store
 _DAY = 86_400.0
 _STORE_SECONDS = 2.0  # for the store to say whether it is there
 _TASK = "You do small tasks for a chat program. Answer with what is asked for, and nothing else."
-_TASK_TOKENS = 300
+_TASK_CHARACTERS = 4_800  # of an answer; more is not read to its end
 
 
 class BotService:
@@ -229,7 +230,8 @@ class BotService:
         model = await self.library.helper()
         if model.traits.small:
             return None
-        reply = await ask(model, _TASK, prompt, _TASK_TOKENS, self.engine.count)
+        request = Request((SystemLine(_TASK), UserLine(prompt)))
+        reply = await ask(model, request, self.engine.count, longest=_TASK_CHARACTERS)
         return reply.strip() or None
 
     def model_of(self, conversation: str, /) -> str:

@@ -7,16 +7,17 @@ conversations of an engine; the `HistoryCompaction` of each sees when there is s
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from contextlib import aclosing, suppress
+from contextlib import suppress
 from importlib import resources
 
 from pixi.core.conversation import Bounds, Conversation, as_summary, portions, question, told
 from pixi.core.errors import ModelError, PixiError, StoreError
-from pixi.core.llm import Finished, Request, SystemLine, Text, Usage, UserLine, estimate_all, estimate_text
+from pixi.core.llm import Request, SystemLine, UserLine, estimate_text
 from pixi.core.prompt import fill
 from pixi.core.spending import Count, UsageScope
 from pixi.core.untrusted import prompt_name
 from pixi.engine.usage import UsageLedger
+from pixi.models.asking import ask
 from pixi.models.model import Model
 from pixi.store.kept import Fold
 from pixi.store.store import Store
@@ -98,7 +99,8 @@ class Summarizer:
         turns = [told(turn.lines, persona) for turn in fold.turns]
         summary = fold.summary
         for portion in portions(turns, min(room, _LARGEST_PORTION), _PORTIONS):
-            reply = await ask(model, instruction, question(summary, portion), tokens, count)
+            request = Request((SystemLine(instruction), UserLine(question(summary, portion))))
+            reply = await ask(model, request, count, longest=tokens * _LONGEST)
             summary = as_summary(reply, int(tokens * _ROOM))
             if not summary:
                 raise ModelError(f"{model.name} wrote nothing.")
@@ -109,32 +111,6 @@ class Summarizer:
             self._trouble = why
             why = " ".join(why.split())
             _log.warning("what falls out of a talk was not written down by the helper model: %s", why)
-
-
-async def ask(model: Model, instruction: str, told: str, tokens: int, count: Count) -> str:
-    """Ask the helper; gives the answer, as far as it is read.
-
-    Raises:
-        ModelError: it could not be asked, or broke off.
-    """
-    pieces: list[str] = []
-    length, usage = 0, Usage()
-    request = Request((SystemLine(instruction), UserLine(told)))
-    try:
-        async with aclosing(model.stream(request)) as deltas:
-            async for delta in deltas:
-                if isinstance(delta, Finished):
-                    usage = delta.usage
-                elif isinstance(delta, Text):
-                    pieces.append(delta.text)
-                    length += len(delta.text)
-                    if length > tokens * _LONGEST:
-                        break
-    finally:
-        if usage == Usage():  # it broke off, or its server does not count
-            usage = Usage(estimate_all(request.lines), 0, estimate_text("".join(pieces)))
-        count(model.name, usage, model.traits.prices)
-    return "".join(pieces)
 
 
 def _template() -> str:

@@ -2,8 +2,7 @@
 
 import asyncio
 import math
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import aclosing
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
@@ -11,9 +10,9 @@ from itertools import zip_longest
 from pathlib import PurePosixPath
 
 from pixi.core.errors import ModelError, Reporter
-from pixi.core.llm import Delta, Finished, PromptProgress, Request, SystemLine, Text, UserLine
+from pixi.core.llm import Delta, PromptProgress, Request, SystemLine, UserLine
 from pixi.core.prompt import fill
-from pixi.core.spending import Count, counted
+from pixi.core.spending import Count
 from pixi.core.untrusted import clipped, display_line
 from pixi.knowledge.entry import Entry
 from pixi.knowledge.retrieval.findings import (
@@ -35,6 +34,7 @@ from pixi.knowledge.retrieval.passages import (
     sentences_of,
     tokens_in,
 )
+from pixi.models.asking import ask
 from pixi.models.model import Model
 
 MOST_FACTS = 10
@@ -230,48 +230,17 @@ class EntryReader:
                     self._progress.has_read(number)
                     self._open_room(asked_at)
 
+            told = UserLine(f"{part.text}\n\nQuestion: {self._question}")
+            request = Request((SystemLine(instruction()), told), schema=SCHEMA)
             try:
-                reply = await self._ask(part, heard)
+                reply = await ask(
+                    self._model, request, self._count, longest=LONGEST_REPLY, heard=heard, enough=_runs_on
+                )
             except ModelError as error:
                 if error.permanent or not self._alive:
                     self._refusal = error
                 raise
         return await asyncio.to_thread(self._checked, reply, part)
-
-    async def _ask(self, part: PromptPart, heard: Callable[[Delta], None]) -> str:
-        """Return what the helper answers, as far as anybody would read it.
-
-        Args:
-            part: the sentences that it is shown.
-            heard: called with each delta: `PromptProgress` while the prompt is read, then those of the reply.
-
-        Raises:
-            ModelError: it could not be asked, or broke off.
-        """
-        told = UserLine(f"{part.text}\n\nQuestion: {self._question}")
-        request = Request((SystemLine(instruction()), told), schema=SCHEMA)
-        pieces: list[str] = []
-        length, finished, failed = 0, Finished(), False
-        try:
-            async with aclosing(self._model.stream(request)) as deltas:
-                async for delta in deltas:
-                    heard(delta)
-                    if isinstance(delta, Finished):
-                        finished = delta
-                    elif isinstance(delta, Text):
-                        pieces.append(delta.text)
-                        length += len(delta.text)
-                        if length > LONGEST_REPLY or ("," in delta.text and runs_on("".join(pieces))):
-                            break
-        except ModelError:
-            failed = True
-            raise
-        finally:
-            if self._count is not None:
-                used = counted(finished, request, length, failed=failed)
-                prices = used.prices if used.model else self._model.traits.prices
-                self._count(used.model or self._model.name, used.usage, prices)
-        return "".join(pieces)
 
     def _open_room(self, asked_at: float) -> None:
         """Ask for several parts at once from now on, if the helper began to answer this one soon."""
@@ -361,6 +330,10 @@ class EntryReader:
         if self._ends == math.inf:
             return None
         return max(0.0, self._ends - asyncio.get_running_loop().time())
+
+
+def _runs_on(piece: str, pieces: Sequence[str]) -> bool:
+    return "," in piece and runs_on("".join(pieces))
 
 
 def _usable(seconds: float) -> float:
