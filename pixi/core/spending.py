@@ -126,11 +126,8 @@ class UsageScope:
 
     def name(self, scope: Scope) -> str:
         """Return the id in a scope."""
-        if scope == "person":
-            return self.person
-        if scope == "channel":
-            return self.channel
-        return self.guild
+        name: str = getattr(self, scope)
+        return name
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,11 +192,8 @@ class UsageEntry:
 
     def amount(self, kind: Kind) -> int:
         """Return how much was used of what is limited."""
-        if kind == "messages":
-            return self.messages
-        if kind == "tokens":
-            return self.usage.prompt_tokens + self.usage.completion_tokens
-        return self.writes
+        amount: int = getattr(self, kind)
+        return amount
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,11 +211,8 @@ class Allowance:
 
     def of(self, kind: Kind) -> int | None:
         """Return how much may be used of one kind."""
-        if kind == "messages":
-            return self.messages
-        if kind == "tokens":
-            return self.tokens
-        return self.writes
+        limit: int | None = getattr(self, kind)
+        return limit
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,11 +231,8 @@ class Budgets:
 
     def of(self, scope: Scope) -> Allowance:
         """Return what one of them may use."""
-        if scope == "person":
-            return self.person
-        if scope == "channel":
-            return self.channel
-        return self.guild
+        allowance: Allowance = getattr(self, scope)
+        return allowance
 
 
 @dataclass(frozen=True, slots=True)

@@ -204,13 +204,7 @@ def _cut(file: int, document: Document) -> Iterator[Piece]:
     total = 0
     for section in document.sections:
         for start in range(0, max(len(section.text), 1), PIECE_CHARACTERS):
-            part = Section(
-                section.text[start : start + PIECE_CHARACTERS],
-                section.heading,
-                section.line,
-                section.page,
-                section.on_one_line,
-            )
+            part = replace(section, text=section.text[start : start + PIECE_CHARACTERS])
             size = _OVERHEAD + len(part.text) + len(part.heading)
             if waiting and (start or total + size > PIECE_CHARACTERS):
                 yield Piece(file, (Document(document.key, document.title, tuple(waiting)),), joins, False)
@@ -270,9 +264,7 @@ class Assembly:
     def _close_section(self) -> None:
         if len(self._texts) > 1:
             last = self._sections[-1]
-            self._sections[-1] = Section(
-                "".join(self._texts), last.heading, last.line, last.page, last.on_one_line
-            )
+            self._sections[-1] = replace(last, text="".join(self._texts))
         self._texts = []
 
     def _close_document(self) -> None:

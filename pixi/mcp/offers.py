@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import urlsplit
 
+import msgspec
+
 from pixi.core.errors import ConfigError, ToolError
 from pixi.core.message import Image
 
@@ -216,8 +218,7 @@ class Closed:
 State = Starting | Ready | Waiting | Broken | Closed
 
 
-@dataclass(frozen=True, slots=True)
-class ApprovedTool:
+class ApprovedTool(msgspec.Struct, frozen=True):
     """A tool as it was approved. `mark`: another one for whatever differs; the rest is to be shown."""
 
     mark: str
@@ -225,13 +226,17 @@ class ApprovedTool:
     schema: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ApprovedServer:
+class ApprovedServer(msgspec.Struct, frozen=True):
     """The approved state of a server. `mark` and `shown` are of `Where`."""
 
     mark: str
     shown: str
-    tools: Mapping[str, ApprovedTool] = field(default_factory=dict)
+    tools: Mapping[str, ApprovedTool] = msgspec.field(default_factory=dict)
+
+
+class _Approvals(msgspec.Struct, kw_only=True):
+    about: str = _ABOUT
+    servers: Mapping[str, ApprovedServer]
 
 
 @dataclass(frozen=True, slots=True)
@@ -315,7 +320,7 @@ class LockFile:
             ConfigError: the file cannot be read or written.
         """
         async with self._writing:
-            await asyncio.to_thread(self._approve, name, where, tuple(tools))
+            await asyncio.to_thread(self._keep, name, where, tuple(tools), agreed=True)
 
     async def remember(self, name: str, where: Where, tools: Iterable[ForeignTool]) -> None:
         """Approve what is seen for the first time; whatever was approved of it before stays as it is.
@@ -324,27 +329,17 @@ class LockFile:
             ConfigError: the file cannot be read or written.
         """
         async with self._writing:
-            await asyncio.to_thread(self._remember, name, where, tuple(tools))
+            await asyncio.to_thread(self._keep, name, where, tuple(tools), agreed=False)
 
-    def _approve(self, name: str, where: Where, tools: tuple[ForeignTool, ...]) -> None:
+    def _keep(self, name: str, where: Where, tools: tuple[ForeignTool, ...], *, agreed: bool) -> None:
         with self._held():
             everything = self._read()
             before = everything.get(name)
-            known = dict(before.tools) if before else {}
-            now = ApprovedServer(where.mark, where.shown, known | {tool.name: kept(tool) for tool in tools})
-            if now != before:
-                self._write(everything | {name: now})
-
-    def _remember(self, name: str, where: Where, tools: tuple[ForeignTool, ...]) -> None:
-        with self._held():
-            everything = self._read()
-            before = everything.get(name)
-            if before is not None and before.mark != where.mark:
+            if not agreed and before is not None and before.mark != where.mark:
                 return  # meanwhile somebody agreed to another one
-            known = before.tools if before else {}
-            now = ApprovedServer(
-                where.mark, where.shown, {tool.name: kept(tool) for tool in tools} | dict(known)
-            )
+            known = dict(before.tools) if before else {}
+            seen = {tool.name: kept(tool) for tool in tools}
+            now = ApprovedServer(where.mark, where.shown, known | seen if agreed else seen | known)
             if now != before:
                 self._write(everything | {name: now})
 
@@ -370,16 +365,15 @@ class LockFile:
 
     def _read(self) -> dict[str, ApprovedServer]:
         try:
-            value = json.loads(self.path.read_text(encoding="utf-8"))
+            return dict(msgspec.json.decode(self.path.read_bytes(), type=_Approvals).servers)
         except FileNotFoundError:
             return {}
-        except (OSError, ValueError, RecursionError) as error:
-            why = error.strerror if isinstance(error, OSError) else "it is not JSON"
-            raise self._unreadable(why) from None
-        try:
-            return {str(name): _approved(each) for name, each in value["servers"].items()}
-        except (TypeError, KeyError, AttributeError):
+        except OSError as error:
+            raise self._unreadable(error.strerror) from None
+        except msgspec.ValidationError:
             raise self._unreadable("it is not as Pixi wrote it") from None
+        except (ValueError, RecursionError):
+            raise self._unreadable("it is not JSON") from None
 
     def _unreadable(self, why: str | None) -> ConfigError:
         return ConfigError(
@@ -388,18 +382,8 @@ class LockFile:
         )
 
     def _write(self, everything: Mapping[str, ApprovedServer]) -> None:
-        servers = {
-            name: {
-                "mark": each.mark,
-                "shown": each.shown,
-                "tools": {
-                    tool: {"mark": its.mark, "description": its.description, "schema": its.schema}
-                    for tool, its in sorted(each.tools.items())
-                },
-            }
-            for name, each in sorted(everything.items())
-        }
-        text = json.dumps({"about": _ABOUT, "servers": servers}, indent=1)
+        written = msgspec.to_builtins(_Approvals(servers=everything), order="deterministic")
+        text = json.dumps(written, indent=1)
         beside = self.path.with_name(f".{self.path.name}.{os.getpid()}")
         try:
             with suppress(FileNotFoundError):
@@ -413,12 +397,3 @@ class LockFile:
                 f"{self.path} cannot be written ({error.strerror}): what an MCP server was approved to do is "
                 "not remembered. Mend its permissions."
             ) from None
-
-
-def _approved(value: Any) -> ApprovedServer:
-    """Raises: TypeError, KeyError, AttributeError: it is none."""
-    tools = {
-        str(name): ApprovedTool(str(its["mark"]), str(its["description"]), str(its["schema"]))
-        for name, its in value["tools"].items()
-    }
-    return ApprovedServer(str(value["mark"]), str(value["shown"]), tools)
