@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 
 from pixi.core.language import BUILT_IN, NOTE
-from pixi.core.llm import AssistantLine, Line, UserLine, estimate, estimate_all, estimate_text, is_trace
+from pixi.core.llm import AssistantLine, Line, Span, UserLine, estimate, estimate_all, estimate_text, is_trace
 from pixi.core.reading import SILENCE, read_again, written
 from pixi.core.untrusted import prompt_name, quoted, without_middle
 
@@ -59,7 +59,8 @@ _REASONING = re.compile(r"<think>.*?(?:</think>|\Z)", re.DOTALL)
 
 def summary_line(summary: str) -> UserLine:
     """Return the line that tells a persona what was said before its history."""
-    return UserLine(f"{_HEAD}\n{quoted(summary)}")
+    text = f"{_HEAD}\n{quoted(summary)}"
+    return UserLine(text, spans=(Span(len(text), "summary"),))
 
 
 def told(lines: Iterable[Line], persona: str) -> str:

@@ -1,8 +1,9 @@
 """Values between Pixi and a model: prompt lines, requests, a reply's deltas, and the pages it cites."""
 
+import dataclasses
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from msgspec import Struct, field
@@ -47,12 +48,38 @@ class SystemLine:
     text: str
 
 
+PartKind = Literal["stamp", "words", "memory", "notice", "document", "summary"]
+"""Kind of a part: `stamp` is Pixi's own line, `words` are what people wrote, the others came to mind."""
+
+
+class Span(Struct, frozen=True, gc=False, array_like=True):
+    """A stretch of a user line.
+
+    Attributes:
+        length: characters.
+        kind: what it is.
+        people: ids of those with whom it goes: who wrote it first, then who is quoted or named in it.
+        pictures: how many of the line's pictures come with it.
+        about: of a memory the name of whom it tells, of other things that came to mind where they are from.
+    """
+
+    length: int
+    kind: PartKind
+    people: tuple[str, ...] = ()
+    pictures: int = 0
+    about: str = ""
+
+
 @dataclass(frozen=True, slots=True)
 class UserLine:
-    """The people's messages since the last reply, stamped once with who and when."""
+    """The people's messages since the last reply, stamped once with who and when.
+
+    `spans` say whose each stretch of the text is; there are none where that is not known.
+    """
 
     text: str
     images: tuple[Image, ...] = ()
+    spans: tuple[Span, ...] = dataclasses.field(default=(), compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,7 +262,8 @@ def shortened(said: UserLine, tokens: float) -> UserLine:
     share = min(1.0, max(rest, 0) / estimate_text(said.text))
     while True:
         longest = int(len(said.text) * share)
-        shorter = replace(said, text=without_middle(said.text, longest), images=images)
+        text = without_middle(said.text, longest)
+        shorter = UserLine(text, images, said.spans if text == said.text else ())
         if estimate(shorter) <= tokens or longest < 2:
             return shorter
         share *= 0.9

@@ -12,8 +12,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from pixi.core.llm import TOKENS_PER_IMAGE, UserLine, estimate, shortened
-from pixi.core.message import Author, Message, Quoted
+from msgspec import Struct, structs
+
+from pixi.core.llm import TOKENS_PER_IMAGE, PartKind, Span, UserLine, estimate, shortened
+from pixi.core.message import Author, Image, Message, Quoted
 from pixi.core.untrusted import clipped, prompt_name, quoted, without_middle
 
 _LONGEST_QUOTATION = 500
@@ -84,11 +86,102 @@ def stamp(
     """
     messages = [recalled(message) for message in messages]
     if small:
-        text = "\n".join(_shortly(messages, reminders, broke_off=broke_off))
+        parts = [*_shortly(messages, reminders, broke_off=broke_off)]
     else:
-        told = (_told_time(local_time), *_reminding(reminders), *([BROKE_OFF] if broke_off else ()))
-        text = "\n".join((*told, *_Stamp(messages, group=group).lines()))
-    return UserLine(text, tuple(image for m in messages for image in m.images))
+        parts = [LinePart("stamp", _told_time(local_time)), *_reminding(reminders)]
+        parts += [LinePart("stamp", BROKE_OFF)] if broke_off else ()
+        parts += _Stamp(messages, group=group).parts()
+    return _joined(parts, tuple(image for message in messages for image in message.images))
+
+
+class LinePart(Struct, frozen=True, gc=False):
+    """A part of a user line, see `Span`. `goes_on`: it stands behind the part before, in the same line."""
+
+    kind: PartKind
+    text: str
+    people: tuple[str, ...] = ()
+    pictures: int = 0
+    about: str = ""
+    goes_on: bool = False
+
+    @property
+    def facts(self) -> tuple[str, ...]:
+        """The facts that came to mind, without the marks of quotation."""
+        if _CITED_SHORTLY.fullmatch(f"{self.text}\n"):
+            return (self.text.partition(' says: "')[2][:-1],)
+        return tuple(row[1:].strip() for row in self.text.split("\n") if row.startswith(">"))
+
+
+def _joined(parts: Iterable[LinePart], images: tuple[Image, ...]) -> UserLine:
+    texts: list[str] = []
+    spans: list[Span] = []
+    for part in parts:
+        texts.append(part.text if part.goes_on or not texts else f"\n{part.text}")
+        spans.append(Span(len(texts[-1]), part.kind, part.people, part.pictures, part.about))
+    return UserLine("".join(texts), images, tuple(spans))
+
+
+def parts_of(line: UserLine) -> list[LinePart]:
+    """Return the parts of a line, in order: joined by line breaks they are the line."""
+    parts: list[LinePart] = []
+    for part in _cut_apart(line) or (LinePart("words", line.text),):
+        if part.goes_on:
+            parts[-1] = structs.replace(parts[-1], text=parts[-1].text + part.text)
+        else:
+            parts.append(part)
+    return [shown for part in parts for shown in _shown(part)]
+
+
+def _shown(part: LinePart) -> Iterator[LinePart]:
+    """Yield what is Pixi's own of a message, and the words below."""
+    head, _, words = part.text.partition("\n")
+    if part.kind != "stamp" or not (words or head.startswith(">")):
+        yield part
+    elif head.startswith(">"):
+        yield structs.replace(part, kind="words")
+    else:
+        yield structs.replace(part, text=head)
+        yield structs.replace(part, kind="words", text=words)
+
+
+def _cut_apart(line: UserLine) -> list[LinePart]:
+    """Return the stretches of a line; none where it does not tell which they are."""
+    parts: list[LinePart] = []
+    at = 0
+    for span in line.spans:
+        text = line.text[at : at + span.length]
+        goes_on = at > 0 and not text.startswith("\n")
+        text = text.removeprefix("\n") if at else text
+        parts.append(LinePart(span.kind, text, span.people, span.pictures, span.about, goes_on))
+        at += span.length
+    return parts if at == len(line.text) else []
+
+
+def without(line: UserLine, person: str) -> UserLine | None:
+    """Return a line without the words, the name and the pictures of a person, and reminders of them.
+
+    None where no message is left in it, or where it does not tell whose words it holds.
+    """
+    parts = _cut_apart(line)
+    kept = [part for part in parts if person not in part.people]
+    if not any(_is_said(part) for part in kept):
+        return None
+    if len(kept) == len(parts):
+        return line
+    images: list[Image] = []
+    if sum(part.pictures for part in parts) == len(line.images):
+        at = 0
+        for part in parts:
+            images += line.images[at : at + part.pictures] if person not in part.people else ()
+            at += part.pictures
+    elif not any(_is_said(part) and part.people[0] == person for part in parts):
+        images += line.images  # else it is not certain whose they are
+    return _joined(kept, tuple(images))
+
+
+def _is_said(part: LinePart) -> bool:
+    """Return True for a part of a message."""
+    return part.kind in ("stamp", "words") and bool(part.people)
 
 
 def recalled(message: Message) -> Message:
@@ -100,13 +193,16 @@ def recalled(message: Message) -> Message:
 
 def _shortly(
     messages: Sequence[Message], reminders: Sequence[Reminder | Citation], *, broke_off: bool
-) -> Iterator[str]:
+) -> Iterator[LinePart]:
     """The rows for a small model. Where its reply broke off, the words right above it are not repeated."""
-    yield from (_cited_shortly(each) for each in reminders if isinstance(each, Citation))
+    for each in reminders:
+        if isinstance(each, Citation):
+            yield LinePart("document", _cited_shortly(each), about=prompt_name(each.source))
     if broke_off:
-        yield _BROKE_OFF_SHORTLY
-    meant = [message for message in messages if message.addressed] or messages
-    yield from (message.text.strip() for message in meant if not (broke_off and message.again))
+        yield LinePart("stamp", _BROKE_OFF_SHORTLY)
+    for message in [message for message in messages if message.addressed] or messages:
+        if not (broke_off and message.again):
+            yield LinePart("words", message.text.strip(), (message.author.id,), len(message.images))
 
 
 class _Stamp:
@@ -119,7 +215,7 @@ class _Stamp:
         self._numbers = {m.number for m in messages}
         self._earlier: set[str] = set()  # the ids of those that were quoted
 
-    def lines(self) -> Iterator[str]:
+    def parts(self) -> Iterator[LinePart]:
         last: Message | None = None
         for message in self._messages:
             earlier = list(self._rests_on(message))
@@ -130,27 +226,26 @@ class _Stamp:
                 and (last.author, last.addressed, last.again)
                 == (message.author, message.addressed, message.again)
             )
-            head = self._head(message, named=self._group or bool(earlier), goes_on=goes_on)
-            yield from filter(None, (head, quoted(message.text)))
+            yield from self._told(message, named=self._group or bool(earlier), goes_on=goes_on)
             last = message
 
-    def _rests_on(self, message: Message) -> Iterator[str]:
+    def _rests_on(self, message: Message) -> Iterator[LinePart]:
         """Yield the earlier messages that it rests on, as far as the persona was not shown them."""
         for each in message.quoted:
             own = each.author is None
             text = quoted(clipped(each.text, _LONGEST_OWN if own else _LONGEST_QUOTATION))
             if text and not self._is_known(each) and each.id not in self._earlier:
                 self._earlier.add(each.id)
-                yield f"earlier, {_whose(each.author)}:"
-                yield text
+                told = f"earlier, {_whose(each.author)}:\n{text}"
+                yield LinePart("stamp", told, _people(message.author, each.author))
 
     def _is_known(self, earlier: Quoted) -> bool:
         """Return whether its number tells which one it is: in the talk of two, single messages show none."""
         shown = self._group or earlier.number in self._numbers
         return earlier.author is not None and earlier.number > 0 and shown
 
-    def _head(self, message: Message, *, named: bool, goes_on: bool) -> str:
-        """Return the line above somebody's words; "" where nothing need be said.
+    def _told(self, message: Message, *, named: bool, goes_on: bool) -> Iterator[LinePart]:
+        """Yield somebody's words below a line of what need be said of them, in parts.
 
         Args:
             goes_on: the words above are the same person's, who need not be named again.
@@ -163,32 +258,42 @@ class _Stamp:
             parts.append(STILL_WAITS)
         if pictures:
             parts.append("1 picture" if pictures == 1 else f"{pictures} pictures")
-        if answered := self._answered(message):
-            parts.append(f"replying to {answered}")
         if (self._numbered or message.again) and message.number:
             number = f"#{message.number}"
             parts[:1] = [f"{number} {parts[0]}"] if named and not goes_on else [number, *parts[:1]]
-        return f"{', '.join(parts)}:" if parts else ""
-
-    def _answered(self, message: Message) -> str:
-        """Return which message it replies to, as it can be told; "" where that is none, or not known."""
+        own, words = (author.id,), quoted(message.text)
         last = message.quoted[-1] if message.quoted else None
-        if last is None or last.id != message.reply_to:
-            return ""
-        return f"#{last.number}" if self._is_known(last) else _whose(last.author)
+        if last is not None and last.id == message.reply_to:
+            if self._is_known(last) or last.author is None:
+                parts.append(f"replying to {f'#{last.number}' if self._is_known(last) else _whose(None)}")
+            elif parts:  # it goes with either of the two
+                yield LinePart("stamp", ", ".join(parts), own, pictures)
+                told = f", replying to {_whose(last.author)}"
+                yield LinePart("stamp", told, _people(author, last.author), goes_on=True)
+                yield LinePart("stamp", f":\n{words}" if words else ":", own, goes_on=True)
+                return
+            else:
+                yield LinePart("stamp", f"replying to {_whose(last.author)}:", _people(author, last.author))
+        rows = [f"{', '.join(parts)}:"] if parts else []
+        rows += [words] if words else ()
+        if rows:
+            yield LinePart("stamp", "\n".join(rows), own, pictures)
 
 
-def _reminding(reminders: Sequence[Reminder | Citation]) -> Iterator[str]:
-    """The blocks of what comes to mind, one for each person and place: `pixi.core.memory` reads them."""
+def _reminding(reminders: Sequence[Reminder | Citation]) -> Iterator[LinePart]:
+    """The blocks of what comes to mind, one for each person and place."""
     for reminder in reminders:
         match reminder:
             case Reminder(person, facts, source):
-                told = f"you are told by {prompt_name(source)}" if source else "you remember"
-                yield f'{told} of "{prompt_name(person.name) or "somebody"}" {told_id(person.id)}:'
-                yield from filter(None, (quoted(fact) for fact in facts))
+                source, name = prompt_name(source), prompt_name(person.name) or "somebody"
+                told = f"you are told by {source}" if source else "you remember"
+                head = f'{told} of "{name}" {told_id(person.id)}:'
+                text = "\n".join([head, *filter(None, map(quoted, facts))])
+                yield LinePart("notice" if source else "memory", text, (person.id,), about=source or name)
             case Citation(source, text):
-                yield f'your documents say, in "{prompt_name(source)}":'
-                yield quoted(prompt_name(text, longest=_LONGEST_CITED))
+                source = prompt_name(source)
+                text = quoted(prompt_name(text, longest=_LONGEST_CITED))
+                yield LinePart("document", f'your documents say, in "{source}":\n{text}', about=source)
 
 
 def _cited_shortly(citation: Citation) -> str:
@@ -204,6 +309,10 @@ def without_additions(text: str) -> str:
 def told_id(person: str) -> str:
     """Return the mark that names a person in a stamped line. A name stands before it, in quotation marks."""
     return f"(id {prompt_name(person)})"
+
+
+def _people(author: Author, other: Author | None) -> tuple[str, ...]:
+    return (author.id,) if other is None else (author.id, other.id)
 
 
 def _whose(author: Author | None) -> str:

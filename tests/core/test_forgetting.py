@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pixi.core.llm import UserLine, shortened
-from pixi.core.memory import PersonMatcher, tells_of, without
+from pixi.core.memory import PersonMatcher, tells_of
 from pixi.core.message import Author, Image, Message, Quoted
-from pixi.core.stamps import stamp
+from pixi.core.stamps import stamp, without
 
 NOON = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 MO, ANN, BOB = Author("11", "mo"), Author("12", "ann"), Author("1", "bob", is_bot=True)
@@ -174,7 +174,7 @@ def test_pictures_go_with_their_owner() -> None:
 def test_pictures_of_which_the_owner_is_not_certain_go_too() -> None:
     """Some were left out for want of room."""
     whole = line(said(ANN, "a", ONE), said(MO, "b", TWO, THREE))
-    fewer = UserLine(whole.text, (ONE, THREE))
+    fewer = replace(whole, images=(ONE, THREE))
     assert without(fewer, MO.id) == UserLine(line(said(ANN, "a", ONE)).text)
     assert without(fewer, "99") == fewer, "nothing was cut"
 
@@ -183,10 +183,15 @@ def test_nothing_is_left_of_a_line_that_was_theirs_alone() -> None:
     assert without(line(said(MO, "a"), said(MO, "b", addressed=False)), MO.id) is None
 
 
-def test_a_line_that_names_nobody_is_anybodys() -> None:
-    for small in (False, True):
-        bare = stamp([said(ANN, "hi")], local_time=NOON, small=small, group=False)
-        assert without(bare, MO.id) is None
+@pytest.mark.parametrize("small", [False, True])
+def test_whose_a_line_is_that_names_nobody_is_known(small: bool) -> None:
+    bare = stamp([said(ANN, "hi")], local_time=NOON, small=small, group=False)
+    assert without(bare, MO.id) == bare
+    assert without(bare, ANN.id) is None
+
+
+def test_a_line_that_does_not_tell_whose_it_is_is_anybodys() -> None:
+    assert without(UserLine(line(said(ANN, "hi")).text), MO.id) is None
 
 
 def test_a_line_whose_middle_was_left_out_is_anybodys_from_there_on() -> None:

@@ -11,9 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pixi.core.llm import UserLine, estimate
-from pixi.core.memory import without
 from pixi.core.message import Author, Image, Message, Quoted
-from pixi.core.stamps import LineFitter, Reminder, stamp
+from pixi.core.stamps import LineFitter, Reminder, stamp, without
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 ANN, MO = Author("9", "Ann"), Author("11", "Mo")

@@ -7,9 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pixi.core.llm import UserLine
-from pixi.core.memory import without
 from pixi.core.message import Author, Message
-from pixi.core.stamps import Reminder, stamp
+from pixi.core.stamps import Reminder, stamp, without
 
 NOON = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 MO, ANN = Author("11", "mo"), Author("12", "ann")

@@ -25,10 +25,10 @@ from pixi.core.llm import (
     sources_in,
 )
 from pixi.core.masking import SecretRedactor
-from pixi.core.memory import LinePart, parts_of
 from pixi.core.message import Message
 from pixi.core.reading import read_again, written
 from pixi.core.routes import AddonRoute, Caller, RouteError
+from pixi.core.stamps import LinePart, parts_of
 from pixi.store.kept import Effect
 
 if TYPE_CHECKING:
@@ -252,12 +252,8 @@ async def why(service: "BotService", made: RebuiltRequest) -> WhyAnswer:
     if made.said is None:
         return told
     told.summary = None if made.summary is None else _line(made.summary, mask)
-    messages = await service.store.messages_of([turn.id for turn in made.window])
-    told.history = [
-        WhyTurn(turn.id, [_line(line, mask, _last(messages.get(turn.id, ()))) for line in turn.lines])
-        for turn in made.window
-    ]
-    told.said = _line(made.said, mask, _last(made.looked_back.messages))
+    told.history = [WhyTurn(turn.id, [_line(line, mask) for line in turn.lines]) for turn in made.window]
+    told.said = _line(made.said, mask)
     told.reply = [_line(line, mask) for line in record.lines[1:]]
     told.requests = [
         WhyRequest(step, len(request.lines), estimate_all(request.lines), bool(request.tools))
@@ -277,17 +273,12 @@ async def why(service: "BotService", made: RebuiltRequest) -> WhyAnswer:
     return told
 
 
-def _last(messages: Sequence[Message]) -> str:
-    """Return the text of the last message."""
-    return messages[-1].text if messages else ""
-
-
-def _line(line: Line, mask: SecretRedactor, said: str = "") -> WhyLine:
+def _line(line: Line, mask: SecretRedactor) -> WhyLine:
     told = WhyLine("system", mask.hide(line.text), estimate(line))
     match line:
-        case UserLine(text, images):
+        case UserLine(images=images):
             told.role, told.images = "user", len(images)
-            told.parts = [WhyPart(part.kind, mask.hide(part.text)) for part in parts_of(text, said)]
+            told.parts = [WhyPart(part.kind, mask.hide(part.text)) for part in parts_of(line)]
         case AssistantLine(_, calls):
             told.role = "assistant"
             told.calls = [WhyCall(call.id, call.name, mask.hide(call.arguments)) for call in calls]
@@ -306,11 +297,10 @@ async def _reminders(service: "BotService", made: RebuiltRequest, mask: SecretRe
     """Return the memories that came up and the words that called them, found anew in today's memories."""
     if made.said is None:
         return []
-    whole = parts_of(made.said.text, _last(made.looked_back.messages))
-    parts = [part for part in whole if part.kind in ("memory", "notice", "document")]
+    parts = [part for part in parts_of(made.said) if part.kind in ("memory", "notice", "document")]
     persona = made.session.role.persona.name
     known = {
-        part.person: [memory.text for memory in await service.store.memories(part.person, persona)]
+        part.people: [memory.text for memory in await service.store.memories(part.people[0], persona)]
         for part in parts
         if part.kind == "memory"
     }
@@ -321,16 +311,16 @@ async def _reminders(service: "BotService", made: RebuiltRequest, mask: SecretRe
 
 
 def _found(
-    parts: Iterable[LinePart], known: dict[str, list[str]], messages: Sequence[Message]
+    parts: Iterable[LinePart], known: dict[tuple[str, ...], list[str]], messages: Sequence[Message]
 ) -> list[WhyReminder]:
     from pixi.text.relevance import matching_words, most_relevant
 
     found: list[WhyReminder] = []
     meant = [message for message in messages if message.addressed]
     for part in parts:
-        theirs = [message for message in meant if part.kind == "document" or message.author.id == part.person]
+        theirs = [message for message in meant if part.kind == "document" or message.author.id in part.people]
         asked = "\n".join(message.text for message in theirs)
-        remembered = known.get(part.person, [])
+        remembered = known.get(part.people, [])
         scores: dict[str, float] = {}
         if part.kind == "memory":
             texts = list(dict.fromkeys([*remembered, *part.facts]))

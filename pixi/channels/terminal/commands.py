@@ -18,11 +18,10 @@ from pixi.channels.terminal.lines import call_in_words
 from pixi.core.conversation import notes_in
 from pixi.core.language import SEND
 from pixi.core.llm import AssistantLine, ToolCall, UserLine
-from pixi.core.memory import LinePart, parts_of
 from pixi.core.message import Message
 from pixi.core.persona import Persona, shortcomings
 from pixi.core.spending import dollars, how_many
-from pixi.core.stamps import STILL_WAITS, without_additions
+from pixi.core.stamps import STILL_WAITS, LinePart, parts_of, without_additions
 from pixi.core.untrusted import printable_line, without_middle
 from pixi.models.model import Model
 from pixi.store.kept import LookedBack, TurnRecord
@@ -310,8 +309,7 @@ def _offered(looked_back: LookedBack) -> Iterator[str]:
 
 def _shown(looked_back: LookedBack) -> list[LinePart]:
     first = looked_back.record.lines[0]
-    said = looked_back.messages[-1].text if looked_back.messages else ""
-    return parts_of(first.text, said) if isinstance(first, UserLine) else []
+    return parts_of(first) if isinstance(first, UserLine) else []
 
 
 def _facts(parts: Iterable[LinePart], kind: str) -> Iterator[str]:

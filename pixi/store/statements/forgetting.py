@@ -5,8 +5,9 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from pixi.core.llm import AssistantLine, Line, ToolCall, ToolLine, UserLine
-from pixi.core.memory import PersonMatcher, telling_words, tells_of, without
+from pixi.core.memory import PersonMatcher, telling_words, tells_of
 from pixi.core.reading import SILENCE
+from pixi.core.stamps import without
 from pixi.store.database import Database, change_many, marks, portions, select_many
 from pixi.store.statements import branches, http, memories, windows
 from pixi.store.statements.audit import forget_in_audit, forget_words_in_audit

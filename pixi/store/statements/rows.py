@@ -186,6 +186,8 @@ def _pack(value: Message | Line, images: tuple[Image, ...]) -> EncodedValue:
     fields = msgspec.to_builtins(value)
     fields.pop("number", None)
     fields.pop("again", None)
+    if not fields.get("spans"):
+        fields.pop("spans", None)
     if images:
         fields["images"] = [[image.media_type, digest] for image, digest in zip(images, digests, strict=True)]
     return EncodedValue(
