@@ -10,7 +10,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from pixi.settings.check import SECTIONS
+from pixi.settings.sections import SECTIONS
 from pixi.settings.sources import INNER, NAMED
 from pixi.settings.values import words_for_key
 from tests.architecture_page import edited, table

@@ -11,7 +11,7 @@ import pytest
 from pixi.core.errors import ConfigError
 from pixi.core.llm import Prices
 from pixi.settings import DiscordSettings, LimitSettings, ModelSettings, Secret, Settings, load
-from pixi.settings.check import SECTIONS
+from pixi.settings.sections import SECTIONS
 from pixi.settings.values import RANGES
 
 

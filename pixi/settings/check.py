@@ -5,53 +5,8 @@ import re
 from collections.abc import Iterable, Mapping
 
 from pixi.core.errors import ConfigError
-from pixi.settings.sections import (
-    DEFAULT_MODEL,
-    DatabaseSettings,
-    DiscordSettings,
-    EmbeddingSettings,
-    GifSettings,
-    HistorySettings,
-    HttpSettings,
-    JwtSettings,
-    LimitSettings,
-    McpSettings,
-    ModelSettings,
-    MonitoringSettings,
-    PersonaSettings,
-    ReplySettings,
-    Settings,
-    StoreSettings,
-    StudioSettings,
-    WebPagesSettings,
-    WebSearchSettings,
-    WikiSettings,
-)
+from pixi.settings.sections import DEFAULT_MODEL, SECTIONS, Settings
 from pixi.settings.sources import ADDON, INNER, MODELS, NAMED, PRICES, Given, section_and_key
-
-SECTIONS: Mapping[str, type] = {
-    "model": ModelSettings,
-    "helper_model": ModelSettings,
-    "embedding_model": EmbeddingSettings,
-    "persona": PersonaSettings,
-    "reply": ReplySettings,
-    "history": HistorySettings,
-    "databases": DatabaseSettings,
-    "store": StoreSettings,
-    "discord": DiscordSettings,
-    "limits": LimitSettings,
-    "mcp": McpSettings,
-    "web_search": WebSearchSettings,
-    "web_pages": WebPagesSettings,
-    "wiki": WikiSettings,
-    "gifs": GifSettings,
-    "http": HttpSettings,
-    "http.jwt": JwtSettings,
-    "studio": StudioSettings,
-    "monitoring": MonitoringSettings,
-}
-"""Sections but `[prices]`, whose keys are models' names, and `[models.NAME]`, which goes by `model`.
-Those of `NAMED` stand here with the keys that each of them has."""
 
 _ALL = (*dict.fromkeys((*SECTIONS, MODELS, PRICES, ADDON)),)
 _TOP_LEVEL = ("addons", *_ALL)

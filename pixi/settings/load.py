@@ -24,25 +24,12 @@ from pixi.settings.model_choice import (
 from pixi.settings.rules import origin_of
 from pixi.settings.secret import Secret
 from pixi.settings.sections import (
-    DatabaseSettings,
-    DiscordSettings,
+    SECTIONS,
     EmbeddingSettings,
-    GifSettings,
-    HistorySettings,
     HttpSettings,
     JwtSettings,
-    LimitSettings,
-    McpSettings,
     ModelSettings,
-    MonitoringSettings,
-    PersonaSettings,
-    ReplySettings,
     Settings,
-    StoreSettings,
-    StudioSettings,
-    WebPagesSettings,
-    WebSearchSettings,
-    WikiSettings,
 )
 from pixi.settings.sources import MODELS, Faults, Given
 from pixi.settings.values import value_of
@@ -50,6 +37,8 @@ from pixi.settings.values import value_of
 _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _SHORTEST_SECRET = 32  # characters: RFC 7518 wants as many bits as the signature has
 _JWT = ("issuer", "audience", "keys")
+_PLAIN = ["reply", "history", "store", "discord", "limits", "web_search", "web_pages", "studio", "monitoring"]
+"""Sections that are made of their keys and of nothing else."""
 
 
 def load(
@@ -141,33 +130,24 @@ def _built(
         model["name"] = ""
     fallback = model.pop("fallback", None)
     main = with_fallback(ModelSettings(**model), fallback, ambient_key)
-    persona = {"folder": folder / PersonaSettings().folder, **section("persona")}
-    databases = {"folder": folder / DatabaseSettings().folder, **section("databases")}
+    plain: dict[str, Any] = {name: SECTIONS[name](**section(name)) for name in _PLAIN}
+    for name in ("persona", "databases", "gifs"):
+        kind = SECTIONS[name]
+        plain[name] = kind(**{"folder": folder / kind().folder, **section(name)})
+    for name in ("mcp", "wiki"):
+        plain[name] = {title: SECTIONS[name](**section(f"{name}.{title}")) for title in titles(name)}
     settings = Settings(
         model=main,
         models={name: _helper(section(f"{MODELS}.{name}"), main, ambient_key) for name in names(MODELS)},
         helper_model=_helper(section("helper_model"), main, ambient_key),
         embedding_model=_embedding(section("embedding_model"), main, ambient_key),
-        persona=PersonaSettings(**persona),
-        reply=ReplySettings(**section("reply")),
-        history=HistorySettings(**section("history")),
-        databases=DatabaseSettings(**databases),
-        store=StoreSettings(**section("store")),
-        discord=DiscordSettings(**section("discord")),
-        limits=LimitSettings(**section("limits")),
         prices=section(sources.PRICES),
-        mcp={name: McpSettings(**section(f"mcp.{name}")) for name in titles("mcp")},
-        web_search=WebSearchSettings(**section("web_search")),
-        web_pages=WebPagesSettings(**section("web_pages")),
-        wiki={name: WikiSettings(**section(f"wiki.{name}")) for name in titles("wiki")},
-        gifs=GifSettings(**{"folder": folder / GifSettings().folder, **section("gifs")}),
         http=http_of(section("http"), section("http.jwt"), folder),
-        studio=StudioSettings(**section("studio")),
-        monitoring=MonitoringSettings(**section("monitoring")),
         addons=values.get("addons", ()),
         addon={name: _given(origins, f"{sources.ADDON}.{name}.") for name in titles(sources.ADDON)},
         origin=path,
         sources={key: origins[key].source for key in values},
+        **plain,
     )
     if (
         section("embedding_model")

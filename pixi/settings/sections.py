@@ -470,6 +470,31 @@ class MonitoringSettings(Discreet):
     words: bool = False
 
 
+SECTIONS: Mapping[str, type[Any]] = {
+    "model": ModelSettings,
+    "helper_model": ModelSettings,
+    "embedding_model": EmbeddingSettings,
+    "persona": PersonaSettings,
+    "reply": ReplySettings,
+    "history": HistorySettings,
+    "databases": DatabaseSettings,
+    "store": StoreSettings,
+    "discord": DiscordSettings,
+    "limits": LimitSettings,
+    "mcp": McpSettings,
+    "web_search": WebSearchSettings,
+    "web_pages": WebPagesSettings,
+    "wiki": WikiSettings,
+    "gifs": GifSettings,
+    "http": HttpSettings,
+    "http.jwt": JwtSettings,
+    "studio": StudioSettings,
+    "monitoring": MonitoringSettings,
+}
+"""Sections but `[prices]`, whose keys are models' names, and `[models.NAME]`, which goes by `model`.
+Those of `NAMED` stand here with the keys that each of them has."""
+
+
 @dataclass(frozen=True, slots=True)
 class Settings:
     """Everything that an operator may set.

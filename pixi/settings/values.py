@@ -11,9 +11,9 @@ import msgspec
 
 from pixi.core.errors import ConfigError
 from pixi.core.llm import Prices
-from pixi.settings.check import SECTIONS, nearest, usual_key
+from pixi.settings.check import nearest, usual_key
 from pixi.settings.secret import Secret
-from pixi.settings.sections import ModelSettings
+from pixi.settings.sections import SECTIONS, ModelSettings
 from pixi.settings.sources import ADDON, PRICES, Faults, Given, section_and_key
 
 _URLS = {
