@@ -1,7 +1,7 @@
 """Secrets in text: what is known to be one, and what looks like a token, is masked."""
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 _TOKENS = (
@@ -137,14 +137,17 @@ class SecretRedactor:
         return redact_addresses(self.hide(text))
 
 
-def hidden_in(value: Any, hide: Callable[[str], str]) -> Any:
-    """Return plain data with each text in it as `hide` returns it; names of fields stay as they are."""
+def hidden_in(value: Any, hide: Callable[[str], str], *, names: bool = False) -> Any:
+    """Return plain data with each text in it as `hide` returns it; with `names`, those of fields too."""
     match value:
         case str():
             return hide(value)
-        case dict():
-            return {name: hidden_in(each, hide) for name, each in value.items()}
+        case Mapping():
+            return {
+                hide(str(name)) if names else name: hidden_in(each, hide, names=names)
+                for name, each in value.items()
+            }
         case list() | tuple():
-            return [hidden_in(each, hide) for each in value]
+            return [hidden_in(each, hide, names=names) for each in value]
         case _:
             return value

@@ -9,7 +9,7 @@ from types import AsyncGeneratorType, GeneratorType
 from typing import Any
 
 from pixi.core.errors import ToolError
-from pixi.core.masking import SecretRedactor
+from pixi.core.masking import SecretRedactor, hidden_in
 from pixi.core.message import Card, Image
 from pixi.models.pictures import PictureError, fit_for_model
 
@@ -151,17 +151,5 @@ def masked(card: Card, mask: SecretRedactor) -> Card:
         fields=fields,
         picture=picture,
         link=link,
-        data=_masked_json(card.data, mask),
+        data=hidden_in(card.data, hide, names=True),
     )
-
-
-def _masked_json(value: Any, mask: SecretRedactor) -> Any:
-    match value:
-        case str():
-            return mask.hide(value)
-        case Mapping():
-            return {mask.hide(str(name)): _masked_json(each, mask) for name, each in value.items()}
-        case list() | tuple():
-            return [_masked_json(each, mask) for each in value]
-        case _:
-            return value
