@@ -282,18 +282,18 @@ class _Service(ABC):
         web: fetches; closed by whoever opened it.
         key: of the service.
         rating: the strongest that it may give.
-        base: where it is.
+        base: where it is; "": at its `home`.
     """
 
-    service = ""
-    _base: str
+    service: str
+    home: str
 
-    def __init__(self, web: Web, key: str, rating: Rating, base: str) -> None:
+    def __init__(self, web: Web, key: str, rating: Rating, *, base: str = "") -> None:
         self._web = web
         self._key = key
         self._rating: Rating = rating
-        self._base = base.rstrip("/")
-        self._trusted = self._base not in (KLIPY, GIPHY)  # somebody who builds this wrote another
+        self._base = base.rstrip("/") or self.home
+        self._trusted = self._base != self.home  # somebody who builds this wrote another
 
     async def warm(self) -> None:
         """Open a connection, which the search then finds open."""
@@ -368,10 +368,7 @@ class _Service(ABC):
 class Klipy(_Service):
     """KLIPY. Its key is a part of the path."""
 
-    service = "KLIPY"
-
-    def __init__(self, web: Web, key: str, rating: Rating, *, base: str = KLIPY) -> None:
-        super().__init__(web, key, rating, base)
+    service, home = "KLIPY", KLIPY
 
     def _search(self, words: str, language: str) -> str:
         asked = {
@@ -400,10 +397,7 @@ class Klipy(_Service):
 class Giphy(_Service):
     """GIPHY."""
 
-    service = "GIPHY"
-
-    def __init__(self, web: Web, key: str, rating: Rating, *, base: str = GIPHY) -> None:
-        super().__init__(web, key, rating, base)
+    service, home = "GIPHY", GIPHY
 
     def _search(self, words: str, language: str) -> str:
         asked = {
