@@ -254,7 +254,7 @@ class IndexStore:
 
     def whole(self) -> bool:
         """Return True if what is open is still what lies in the cache: somebody may have emptied it."""
-        return _identity(self._path) == self._identity and self._folder(self._token).is_dir()
+        return identity(self._path) == self._identity and self._folder(self._token).is_dir()
 
     def reopen(self) -> None:
         """Begin anew with what lies in the cache now. The lock is given back and taken again."""
@@ -376,7 +376,7 @@ class IndexStore:
             # Nothing is lost: it was made of the folder.
             discard(self._path)
             self._catalogue = Catalogue.open(self._path)
-        self._identity = _identity(self._path)
+        self._identity = identity(self._path)
         self._token = self._catalogue.token
         try:
             index = Index.open(self._folder(self._token))
@@ -466,7 +466,8 @@ def _unusable(cache: Path, reason: str | None) -> ConfigError:
     )
 
 
-def _identity(path: Path) -> tuple[int, int] | None:
+def identity(path: Path) -> tuple[int, int] | None:
+    """Return what tells a file or a folder from another one of its name; None if there is none."""
     try:
         status = os.stat(path)
     except OSError:

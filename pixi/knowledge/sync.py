@@ -16,7 +16,7 @@ from pixi.core.untrusted import display_line, display_path
 from pixi.documents import Readers
 from pixi.knowledge.catalogue import CatalogueDamaged
 from pixi.knowledge.index import Index
-from pixi.knowledge.index_store import IndexStore, Threads
+from pixi.knowledge.index_store import IndexStore, Threads, identity
 from pixi.knowledge.scan import Scan, readers_tag
 
 _QUIET_SECONDS = 0.15
@@ -38,10 +38,10 @@ async def changes(folder: Path, pause: Callable[[], float]) -> AsyncGenerator[fr
         pause: seconds until the folder is looked at though the system told nothing; asked each time.
     """
     while True:
-        known = _identity(folder)
+        known = identity(folder)
         if known is None:  # it went away; it may come back
             await asyncio.sleep(_LOOK_SECONDS)
-            if _identity(folder) is None:
+            if identity(folder) is None:
                 continue
             yield frozenset()
             continue
@@ -54,7 +54,7 @@ async def changes(folder: Path, pause: Callable[[], float]) -> AsyncGenerator[fr
                     if time.monotonic() - last >= pause():
                         yield frozenset()
                         last = time.monotonic()
-                    if _identity(folder) != known:  # another folder stands in its place
+                    if identity(folder) != known:  # another folder stands in its place
                         break
             yield frozenset()
         except (OSError, RuntimeError):  # the latter is how watchfiles tells of what it did not foresee
@@ -88,14 +88,6 @@ def _within(folder: Path, path: str) -> str:
     """Return a path as it is written within the folder; "" is the folder itself."""
     within = os.path.relpath(path, folder).replace(os.sep, "/")
     return "" if within == "." else within
-
-
-def _identity(folder: Path) -> tuple[int, int] | None:
-    try:
-        status = folder.stat()
-    except OSError:
-        return None
-    return status.st_dev, status.st_ino
 
 
 _log = logging.getLogger("pixi.knowledge")

@@ -7,6 +7,7 @@ import logging
 import math
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from pixi.core.errors import Reporter
@@ -107,9 +108,10 @@ class RetrievalAgent:
                 lambda: answer_unread(Passages(question, entries, sentences_of(entries)))
             )
         else:
-            answer = await self._shared(
-                model, question, entries, count=count, seconds=seconds, progress=progress
+            reading = partial(
+                EntryReader, model, question, entries, at_once=self._at_once, seconds=seconds, count=count
             )
+            answer = await self._shared(_key(model, question, entries), entries, reading, progress)
         said = NOT_IN_WHAT_WAS_READ if cut and answer.note == NOT_THERE else answer.note
         note = "; ".join(filter(None, (said, cut)))
         return Findings(tuple(quoted_from(entries, found) for found in answer.found), answer.dropped, note)
@@ -125,16 +127,12 @@ class RetrievalAgent:
 
     async def _shared(
         self,
-        model: Model,
-        question: str,
+        key: str,
         entries: Sequence[Entry],
-        *,
-        count: Count | None,
-        seconds: float,
+        reading: "partial[EntryReader]",
         progress: Reporter,
     ) -> Answer:
         """Return the answer, asked for once however many ask for it at the same time."""
-        key = _key(model, question, entries)
         asked = self._asked.get(key)
         if asked is None:
             waiting: list[Reporter] = []
@@ -143,7 +141,7 @@ class RetrievalAgent:
                 for each in waiting:
                     each(line)
 
-            answer = self._answer(key, model, question, entries, count=count, seconds=seconds, progress=tell)
+            answer = self._answer(key, entries, partial(reading, progress=tell))
             asked = self._asked[key] = _Asked(asyncio.create_task(answer), waiting)
         asked.waiting.append(progress)
         try:
@@ -156,30 +154,12 @@ class RetrievalAgent:
                 if asked.task.cancel():
                     await asyncio.wait({asked.task})
 
-    async def _answer(
-        self,
-        key: str,
-        model: Model,
-        question: str,
-        entries: Sequence[Entry],
-        *,
-        count: Count | None,
-        seconds: float,
-        progress: Reporter,
-    ) -> Answer:
+    async def _answer(self, key: str, entries: Sequence[Entry], reading: Callable[[], EntryReader]) -> Answer:
         if self._answers is not None:
             known = await asyncio.to_thread(self._answers.get, key, entries)
             if known is not None:
                 return known
-        reader = EntryReader(
-            model,
-            question,
-            entries,
-            at_once=self._at_once,
-            seconds=seconds,
-            count=count,
-            progress=progress,
-        )
+        reader = reading()
         answer, whole = await reader.answer()
         if reader.trouble and reader.trouble != self.trouble:
             _log.warning("the model that reads documents did not: %s", display_line(reader.trouble))
