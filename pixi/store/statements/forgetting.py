@@ -113,8 +113,7 @@ def forget(db: Database, person: str) -> tuple[str, ...]:
     gone: _Gone = defaultdict(list)
     parts: defaultdict[int, _Part] = defaultdict(_Part)
     memories.forget(db, person)
-    http.forget_talks(db, person)
-    http.forget_files(db, person)
+    http.forget(db, person)
     _forget_quotes(db, person, gone, parts)
     _forget_messages(db, person, gone, parts)
     forget_in_audit(db, person)
@@ -304,8 +303,7 @@ def forget_old(db: Database, before: float) -> bool:
         _forget_old_messages(db, before, gone),
         _forget_old_turns(db, before, gone),
         _forget_old_deeds(db, before),
-        http.forget_old_talks(db, before, PORTION),
-        http.forget_old_files(db, before, PORTION),
+        http.forget_old(db, before, PORTION),
     )
     for conversation, bodies in gone.items():
         drop_unused_pictures(db, conversation, bodies)

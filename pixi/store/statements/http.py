@@ -67,20 +67,6 @@ def _with(persona: str) -> tuple[str, tuple[str, ...]]:
     return (" AND persona = ?", (persona,)) if persona else ("", ())
 
 
-def forget_talks(db: Database, person: str) -> None:
-    """Forget the talks of a person."""
-    db.execute("DELETE FROM talks WHERE person = ?", (person,))
-
-
-def forget_old_talks(db: Database, before: float, most: int) -> int:
-    """Forget at most `most` talks in which nothing was said since a time; return how many."""
-    found = db.execute(
-        "SELECT address FROM talks WHERE last < ? ORDER BY last LIMIT ?", (before, most)
-    ).fetchall()
-    db.executemany("DELETE FROM talks WHERE address = ?", found)
-    return len(found)
-
-
 _FILE = "id, person, name, media_type, size, digest, sent_at"
 
 
@@ -126,18 +112,23 @@ def drop_file(db: Database, file_id: str) -> None:
     db.execute("DELETE FROM files WHERE id = ?", (file_id,))
 
 
-def forget_files(db: Database, person: str) -> None:
-    """Forget the files of a person."""
+def forget(db: Database, person: str) -> None:
+    """Forget the talks and the files of a person."""
+    db.execute("DELETE FROM talks WHERE person = ?", (person,))
     db.execute("DELETE FROM files WHERE person = ?", (person,))
 
 
-def forget_old_files(db: Database, before: float, most: int) -> int:
-    """Forget at most `most` files that were sent before a time; return how many."""
-    found = db.execute(
-        "SELECT id FROM files WHERE sent_at < ? ORDER BY sent_at LIMIT ?", (before, most)
-    ).fetchall()
-    db.executemany("DELETE FROM files WHERE id = ?", found)
-    return len(found)
+def forget_old(db: Database, before: float, most: int) -> int:
+    """Forget at most `most` talks in which nothing was said since a time, and as many files that were sent
+    before; return how many of those of which there were more.
+    """
+    counts = []
+    for table, key, time in (("talks", "address", "last"), ("files", "id", "sent_at")):
+        asked = f"SELECT {key} FROM {table} WHERE {time} < ? ORDER BY {time} LIMIT ?"
+        found = db.execute(asked, (before, most)).fetchall()
+        db.executemany(f"DELETE FROM {table} WHERE {key} = ?", found)
+        counts.append(len(found))
+    return max(counts)
 
 
 _KEY = "name, digest, scopes, personas, origins, created, revoked, signs"

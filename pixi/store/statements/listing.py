@@ -1,6 +1,7 @@
 """Lists for operators: talks, people and memories, by pages; and looks for words in a talk."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 from pixi.core.language import SEND
 from pixi.core.memory import Memory
@@ -17,6 +18,10 @@ _TURNS_AT_ONCE = 200  # of a talk in which words are looked for
 _FACTS_SHOWN = 100
 _FACTS_AT_ONCE = 2_000  # in which words are looked for
 
+_SUMS = (
+    "count(*), coalesce(sum(prompt_tokens), 0), coalesce(sum(cached_tokens), 0),"
+    " coalesce(sum(completion_tokens), 0), coalesce(sum(cost), 0), count(CASE WHEN cost IS NULL THEN 1 END)"
+)
 _PEOPLE = (
     ("messages", "author"),
     *((table, "person") for table in ("memories", "talks", "files", "usage", "audit")),
@@ -111,12 +116,7 @@ def _listed(db: Database, last: float, address: str) -> ListedTalk:
     messages, first = db.execute(
         "SELECT count(body), min(sent_at) FROM messages WHERE conversation = ?", (address,)
     ).fetchone()
-    turns, prompt, cached, completion, cost, unpriced = db.execute(
-        "SELECT count(*), coalesce(sum(prompt_tokens), 0), coalesce(sum(cached_tokens), 0),"
-        " coalesce(sum(completion_tokens), 0), coalesce(sum(cost), 0),"
-        " count(CASE WHEN cost IS NULL THEN 1 END) FROM turns WHERE conversation = ?",
-        (address,),
-    ).fetchone()
+    sums = db.execute(f"SELECT {_SUMS} FROM turns WHERE conversation = ?", (address,)).fetchone()
     written = db.execute(
         "SELECT persona, model FROM turns WHERE conversation = ? ORDER BY id DESC LIMIT 1", (address,)
     ).fetchone()
@@ -139,7 +139,7 @@ def _listed(db: Database, last: float, address: str) -> ListedTalk:
         first=float(first),
         last=last,
         messages=int(messages),
-        sums=TurnSums(int(turns), int(prompt), int(cached), int(completion), float(cost), int(unpriced)),
+        sums=_sums(sums),
     )
 
 
@@ -256,13 +256,13 @@ def facts(
 def by_persona(db: Database, since: float, until: float) -> dict[str, TurnSums]:
     """Add up the turns of each persona that began in a time, by its name."""
     found = db.execute(
-        "SELECT persona, count(*), coalesce(sum(prompt_tokens), 0), coalesce(sum(cached_tokens), 0),"
-        " coalesce(sum(completion_tokens), 0), coalesce(sum(cost), 0),"
-        " count(CASE WHEN cost IS NULL THEN 1 END)"
-        " FROM turns WHERE began >= ? AND began < ? GROUP BY persona ORDER BY persona",
+        f"SELECT persona, {_SUMS} FROM turns WHERE began >= ? AND began < ? GROUP BY persona"
+        " ORDER BY persona",
         (since, until),
     )
-    return {
-        persona: TurnSums(int(turns), int(prompt), int(cached), int(completion), float(cost), int(unpriced))
-        for persona, turns, prompt, cached, completion, cost, unpriced in found
-    }
+    return {persona: _sums(sums) for persona, *sums in found}
+
+
+def _sums(row: Sequence[Any]) -> TurnSums:
+    turns, prompt, cached, completion, cost, unpriced = row
+    return TurnSums(int(turns), int(prompt), int(cached), int(completion), float(cost), int(unpriced))
