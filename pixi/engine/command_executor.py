@@ -397,7 +397,7 @@ class CommandExecutor:
             return False
         try:
             self._grow(text)
-        except Exception as error:
+        except Exception as error:  # as in the worker: the turn ends by it, and not whoever reads the stream
             self._fail(error)
         return True
 

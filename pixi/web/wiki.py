@@ -330,7 +330,7 @@ class Wiki:
             try:
                 return "html", await self._parsed(known)
             except SetAside:
-                pass
+                pass  # its elements are nested too deep: its text is to be had without them
             except WikiError as error:
                 if error.code not in _NO_SUCH_MODULE:
                     raise
