@@ -296,13 +296,8 @@ class FakeChannel:
         writing.remove(self.world, *messages)
 
     async def react(self, person: User, message: FakeMessage, emoji: str) -> None:
-        """Somebody reacts: with an emoji, or `:name:` of the guild's."""
-        writing.add_reaction(self.world, message, person, self._reaction(emoji))
-
-    def _reaction(self, emoji: str) -> Reaction:
-        name = emoji.strip(":")
-        own = self.guild.emoji_named(name) if self.guild and emoji.startswith(":") else None
-        return Reaction(own.name, own.id, own.animated) if own else Reaction(emoji)
+        """Somebody reacts with an emoji."""
+        writing.add_reaction(self.world, message, person, Reaction(emoji))
 
     async def start_typing(self, person: User) -> None:
         """Somebody begins to type."""

@@ -7,7 +7,7 @@ import json
 import time
 import zlib
 from collections import deque
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import msgspec
 from aiohttp import WSMsgType, web
@@ -82,14 +82,6 @@ class OneByOne:
         return b"\x28\xb5\x2f\xfd\x00\x38" + b"".join(packed)
 
 
-class SocketWire(Protocol):
-    """Turns an event into what one websocket message holds."""
-
-    def pack(self, data: bytes) -> bytes | str:
-        """Return text to be sent as text, bytes as a binary message."""
-        ...
-
-
 class Plain:
     """No compression of the transport."""
 
@@ -131,7 +123,11 @@ class ZstdStream:
         return b"".join(parts)
 
 
-def wire(compress: str | None) -> Plain | ZlibStream | ZstdStream:
+SocketWire = Plain | ZlibStream | ZstdStream | OneByOne
+"""Packs an event into one message of the websocket: a text, or bytes for a binary one."""
+
+
+def wire(compress: str | None) -> SocketWire:
     """Return the one that `compress` in the gateway's address names. Raises `ValueError`."""
     match compress:
         case None | "":
@@ -223,7 +219,7 @@ class GatewayConnection:
         self._world = gateway.world
         self._socket = socket
         self._request = request
-        self._wire: SocketWire = wire(None)
+        self._wire: SocketWire = Plain()
         self._queue: deque[bytes] = deque()
         self._filled = asyncio.Event()
         self._close_with: tuple[int, str] | None = None

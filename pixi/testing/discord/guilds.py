@@ -180,10 +180,6 @@ class Guild:
             "GUILD_STICKERS_UPDATE", self, {"stickers": every}, GatewayIntents.GUILD_EXPRESSIONS
         )
 
-    def emoji_named(self, name: str) -> Emoji | None:
-        """Return an emoji by its name."""
-        return next((each for each in self.emojis.values() if each.name == name), None)
-
     # Channels.
 
     def channel(

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 MOST_REACTIONS = 20
 SUPPRESS_EMBEDS = 1 << 2
-TWO_WEEKS = 14 * 86_400
 
 
 def create(world: World, call: ApiCall) -> object:

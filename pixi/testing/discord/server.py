@@ -52,250 +52,7 @@ ROUTES = [
 ]
 
 
-class Watching:
-    """The part of the face with which requests are seen and meddled with."""
-
-    world: World
-    rest: Rest
-
-    @property
-    def requests(self) -> list[ApiCall]:
-        """Every request to REST, in their order."""
-        return self.rest.calls
-
-    def asked(self, method: str, path: str = "") -> list[ApiCall]:
-        """Return requests with that method whose path has that pattern in it."""
-        pattern = re.compile(path)
-        return [call for call in self.rest.calls if call.method == method and pattern.search(call.path)]
-
-    async def wait_for(self, condition: Callable[[], T], timeout: float = LIMIT) -> T:
-        """Return what `condition` gives as soon as that is true; it is asked again after each change.
-
-        Raises `TimeoutError`, with what happened last.
-        """
-        try:
-            async with asyncio.timeout(timeout):
-                while not (found := condition()):
-                    await self.world.next_change()
-                return found
-        except TimeoutError:
-            last = ", ".join(repr(call) for call in self.rest.calls[-8:]) or "none"
-            raise TimeoutError(f"It did not become true in {timeout} s. The last requests: {last}.") from None
-
-    async def ready(self, sessions: int = 1, timeout: float = LIMIT) -> None:
-        """Return once so many sessions are connected."""
-        await self.wait_for(lambda: len(self.world.hub.live()) >= sessions, timeout)
-
-    async def idle(self, quiet: float = 0.05, timeout: float = LIMIT) -> None:
-        """Return once no request is being answered and nothing has happened for a while."""
-        async with asyncio.timeout(timeout):
-            while True:
-                change = asyncio.ensure_future(self.world.next_change())
-                done, _ = await asyncio.wait({change}, timeout=quiet)
-                change.cancel()
-                if not done and not self.rest.running:
-                    return
-
-    # At the point of a request.
-
-    def before(self, method: str, path: str, callback: Callback, *, times: int | None = None) -> Hook:
-        """Do something before a request takes effect, `times` times or always.
-
-        `path` is a pattern that is searched in the path under /api/v10. What the callback raises is
-        answered: `RefusedCall` as an error, `DropConnection` by closing the connection. It may wait.
-        """
-        return self.rest.hooks.add(self.rest.hooks.early, method, path, callback, times)
-
-    def after(self, method: str, path: str, callback: Callback, *, times: int | None = None) -> Hook:
-        """Do something when a request took effect and is not answered yet."""
-        return self.rest.hooks.add(self.rest.hooks.late, method, path, callback, times)
-
-    def fail(
-        self,
-        method: str,
-        path: str,
-        status: int = 500,
-        code: int = 0,
-        message: str = "",
-        *,
-        times: int | None = None,
-        took_effect: bool = False,
-    ) -> Hook:
-        """Answer requests with an error, before or after they took effect."""
-        place = self.after if took_effect else self.before
-        return place(method, path, calls.refusal(status, code, message), times=times)
-
-    def hang_up(self, method: str, path: str, *, times: int | None = 1, took_effect: bool = False) -> Hook:
-        """Close the connection instead of answering."""
-        return (self.after if took_effect else self.before)(method, path, calls.drop, times=times)
-
-    def slow(self, method: str, path: str, seconds: float, *, times: int | None = None) -> Hook:
-        """Let requests take a while."""
-
-        async def wait(call: ApiCall) -> None:
-            await asyncio.sleep(seconds)
-
-        return self.before(method, path, wait, times=times)
-
-    def limit(self, method: str, path: str, limit: int, seconds: float, *, scope: str = "user") -> Limit:
-        """Limit requests, for each channel, guild or webhook by itself; `Limit` goes to `unlimit`."""
-        return self.rest.limits.add(method, path, limit, seconds, scope)
-
-    def unlimit(self, limit: Limit) -> None:
-        """Lift a limit."""
-        self.rest.limits.remove(limit)
-
-    def limit_everything(self, limit: int = 50, seconds: float = 1.0) -> None:
-        """Set the global limit."""
-        self.rest.limits.everything(limit, seconds)
-
-    def payload(self, message: FakeMessage) -> Json:
-        """Return a message as REST gives it."""
-        return payloads.message(message, self.world)
-
-
-class Moods(Watching):
-    """The part of the face that troubles the gateway. `shard` names one; None: all."""
-
-    gateway: Gateway
-
-    def disconnect(self, code: int = 4000, *, shard: int | None = None) -> None:
-        """Close connections with a code; sessions can be resumed."""
-        for line in self._lines(shard):
-            line.close(code)
-
-    def abort(self, *, shard: int | None = None) -> None:
-        """Break connections off without a word."""
-        for line in self._lines(shard):
-            line.abort()
-
-    def lose_events(self, *, shard: int | None = None, disconnect: bool = True) -> None:
-        """Forget sessions: RESUME is refused, and what happens until the next IDENTIFY is missed."""
-        lines = self._lines(shard)
-        for session in self.world.hub.chosen(shard):
-            self.world.hub.end(session)
-        if disconnect:
-            for line in lines:
-                line.close(4000)
-
-    @asynccontextmanager
-    async def away(self, *, lose: bool = False) -> AsyncIterator[None]:
-        """The gateway is not to be had inside; with `lose`, what happens inside is missed."""
-        self.gateway.settings.closed = True
-        if lose:
-            self.lose_events()
-        else:
-            self.disconnect()
-        try:
-            await self.wait_for(lambda: not self.gateway.connections)
-            yield
-        finally:
-            self.gateway.settings.closed = False
-
-    def replay(self, count: int = 1) -> None:
-        """Send the last events once more, as they were."""
-        for session in self.world.hub.sessions.values():
-            if session.line is not None:
-                for _, raw in list(session.kept)[-count:]:
-                    session.line.send(raw)
-
-    def reconnect(self, *, shard: int | None = None) -> None:
-        """Ask for a reconnection (opcode 7)."""
-        for line in self._lines(shard):
-            line.say(RECONNECT)
-
-    def invalidate(self, *, resumable: bool = False, shard: int | None = None) -> None:
-        """Tell that sessions are invalid (opcode 9)."""
-        for line in self._lines(shard):
-            line.say(INVALID_SESSION, resumable)
-        if not resumable:
-            for session in self.world.hub.chosen(shard):
-                self.world.hub.end(session)
-
-    def dispatch(self, event: str, payload: Json, *, shard: int = 0) -> None:
-        """Send any event, of a kind that nobody thought of."""
-        for session in self.world.hub.chosen(shard):
-            session.push(event, msgspec.json.encode(payload))
-
-    def _lines(self, shard: int | None) -> list[GatewayConnection]:
-        every = self.gateway.connections
-        return [
-            one for one in every if shard is None or (one.session is not None and one.session.shard == shard)
-        ]
-
-
-# ruff: noqa: ASYNC109 — a test says how long it waits, in the call
-
-
-class Using:
-    """The part of the face with which people use commands."""
-
-    world: World
-
-    @property
-    def commands(self) -> list[FakeCommand]:
-        """Return those that are registered everywhere."""
-        return [*self.world.commands.kept.values()]
-
-    async def slash(
-        self,
-        person: User,
-        channel: FakeChannel,
-        line: str,
-        options: Mapping[str, OptionValue] | None = None,
-        *,
-        locale: str | None = None,
-    ) -> Interaction:
-        """Somebody types a command: `slash(mo, general, "persona", {"name": "Mimi"})`.
-
-        Subcommands follow the name: `"forget me"`. Raises `LookupError` for what Discord's client would
-        not offer, and `PermissionError` for what it would not let them use.
-        """
-        command, data = interactions.typed(self.world, person, channel, line, options or {})
-        kind = interactions.COMMAND
-        return interactions.begin(self.world, kind, person, channel, data, locale=locale, command=command)
-
-    async def complete(
-        self,
-        person: User,
-        channel: FakeChannel,
-        line: str,
-        option: str,
-        *,
-        typed: str = "",
-        options: Mapping[str, OptionValue] | None = None,
-        locale: str | None = None,
-        timeout: float = LIMIT,
-    ) -> list[Json]:
-        """Return what autocomplete offers to somebody who typed so much of an option."""
-        given = {**(options or {}), option: typed}
-        command, data = interactions.typed(self.world, person, channel, line, given, focused=option)
-        begun = interactions.begin(
-            self.world, interactions.AUTOCOMPLETE, person, channel, data, locale=locale, command=command
-        )
-        return (await begun.responded(timeout)).choices
-
-    async def message_menu(self, person: User, message: FakeMessage, name: str) -> Interaction:
-        """Somebody chooses a command in the menu of a message."""
-        command, data = interactions.on_message(self.world, person, message, name)
-        kind = interactions.COMMAND
-        return interactions.begin(self.world, kind, person, message.channel, data, command=command)
-
-    async def press(
-        self, person: User, message: FakeMessage, custom_id: str, *, locale: str | None = None
-    ) -> Interaction:
-        """Somebody presses a button.
-
-        It need not be on the message any more: the bot may have taken it away while they pressed.
-        """
-        data: Json = {"custom_id": custom_id, "component_type": 2}
-        kind = interactions.COMPONENT
-        return interactions.begin(
-            self.world, kind, person, message.channel, data, locale=locale, source=message
-        )
-
-
-class LoopbackDiscord(Using, Moods):
+class LoopbackDiscord:
     """A Discord in this process, with one bot.
 
         async with LoopbackDiscord() as discord:
@@ -433,3 +190,232 @@ class LoopbackDiscord(Using, Moods):
     def allow_intents(self, intents: GatewayIntents) -> None:
         """Set the privileged intents that the application's owner switched on; all at first."""
         self.world.privileged = GatewayIntents(intents)
+
+    # How requests are seen and meddled with.
+
+    @property
+    def requests(self) -> list[ApiCall]:
+        """Every request to REST, in their order."""
+        return self.rest.calls
+
+    def asked(self, method: str, path: str = "") -> list[ApiCall]:
+        """Return requests with that method whose path has that pattern in it."""
+        pattern = re.compile(path)
+        return [call for call in self.rest.calls if call.method == method and pattern.search(call.path)]
+
+    async def wait_for(self, condition: Callable[[], T], timeout: float = LIMIT) -> T:
+        """Return what `condition` gives as soon as that is true; it is asked again after each change.
+
+        Raises `TimeoutError`, with what happened last.
+        """
+        try:
+            async with asyncio.timeout(timeout):
+                while not (found := condition()):
+                    await self.world.next_change()
+                return found
+        except TimeoutError:
+            last = ", ".join(repr(call) for call in self.rest.calls[-8:]) or "none"
+            raise TimeoutError(f"It did not become true in {timeout} s. The last requests: {last}.") from None
+
+    async def ready(self, sessions: int = 1, timeout: float = LIMIT) -> None:
+        """Return once so many sessions are connected."""
+        await self.wait_for(lambda: len(self.world.hub.live()) >= sessions, timeout)
+
+    async def idle(self, quiet: float = 0.05, timeout: float = LIMIT) -> None:
+        """Return once no request is being answered and nothing has happened for a while."""
+        async with asyncio.timeout(timeout):
+            while True:
+                change = asyncio.ensure_future(self.world.next_change())
+                done, _ = await asyncio.wait({change}, timeout=quiet)
+                change.cancel()
+                if not done and not self.rest.running:
+                    return
+
+    # At the point of a request.
+
+    def before(self, method: str, path: str, callback: Callback, *, times: int | None = None) -> Hook:
+        """Do something before a request takes effect, `times` times or always.
+
+        `path` is a pattern that is searched in the path under /api/v10. What the callback raises is
+        answered: `RefusedCall` as an error, `DropConnection` by closing the connection. It may wait.
+        """
+        return self.rest.hooks.add(self.rest.hooks.early, method, path, callback, times)
+
+    def after(self, method: str, path: str, callback: Callback, *, times: int | None = None) -> Hook:
+        """Do something when a request took effect and is not answered yet."""
+        return self.rest.hooks.add(self.rest.hooks.late, method, path, callback, times)
+
+    def fail(
+        self,
+        method: str,
+        path: str,
+        status: int = 500,
+        code: int = 0,
+        message: str = "",
+        *,
+        times: int | None = None,
+        took_effect: bool = False,
+    ) -> Hook:
+        """Answer requests with an error, before or after they took effect."""
+        place = self.after if took_effect else self.before
+        return place(method, path, calls.refusal(status, code, message), times=times)
+
+    def hang_up(self, method: str, path: str, *, times: int | None = 1, took_effect: bool = False) -> Hook:
+        """Close the connection instead of answering."""
+        return (self.after if took_effect else self.before)(method, path, calls.drop, times=times)
+
+    def slow(self, method: str, path: str, seconds: float, *, times: int | None = None) -> Hook:
+        """Let requests take a while."""
+
+        async def wait(call: ApiCall) -> None:
+            await asyncio.sleep(seconds)
+
+        return self.before(method, path, wait, times=times)
+
+    def limit(self, method: str, path: str, limit: int, seconds: float, *, scope: str = "user") -> Limit:
+        """Limit requests, for each channel, guild or webhook by itself; `Limit` goes to `unlimit`."""
+        return self.rest.limits.add(method, path, limit, seconds, scope)
+
+    def unlimit(self, limit: Limit) -> None:
+        """Lift a limit."""
+        self.rest.limits.remove(limit)
+
+    def limit_everything(self, limit: int = 50, seconds: float = 1.0) -> None:
+        """Set the global limit."""
+        self.rest.limits.everything(limit, seconds)
+
+    def payload(self, message: FakeMessage) -> Json:
+        """Return a message as REST gives it."""
+        return payloads.message(message, self.world)
+
+    # What troubles the gateway. `shard` names one; None: all.
+
+    def disconnect(self, code: int = 4000, *, shard: int | None = None) -> None:
+        """Close connections with a code; sessions can be resumed."""
+        for line in self._lines(shard):
+            line.close(code)
+
+    def abort(self, *, shard: int | None = None) -> None:
+        """Break connections off without a word."""
+        for line in self._lines(shard):
+            line.abort()
+
+    def lose_events(self, *, shard: int | None = None, disconnect: bool = True) -> None:
+        """Forget sessions: RESUME is refused, and what happens until the next IDENTIFY is missed."""
+        lines = self._lines(shard)
+        for session in self.world.hub.chosen(shard):
+            self.world.hub.end(session)
+        if disconnect:
+            for line in lines:
+                line.close(4000)
+
+    @asynccontextmanager
+    async def away(self, *, lose: bool = False) -> AsyncIterator[None]:
+        """The gateway is not to be had inside; with `lose`, what happens inside is missed."""
+        self.gateway.settings.closed = True
+        if lose:
+            self.lose_events()
+        else:
+            self.disconnect()
+        try:
+            await self.wait_for(lambda: not self.gateway.connections)
+            yield
+        finally:
+            self.gateway.settings.closed = False
+
+    def replay(self, count: int = 1) -> None:
+        """Send the last events once more, as they were."""
+        for session in self.world.hub.sessions.values():
+            if session.line is not None:
+                for _, raw in list(session.kept)[-count:]:
+                    session.line.send(raw)
+
+    def reconnect(self, *, shard: int | None = None) -> None:
+        """Ask for a reconnection (opcode 7)."""
+        for line in self._lines(shard):
+            line.say(RECONNECT)
+
+    def invalidate(self, *, resumable: bool = False, shard: int | None = None) -> None:
+        """Tell that sessions are invalid (opcode 9)."""
+        for line in self._lines(shard):
+            line.say(INVALID_SESSION, resumable)
+        if not resumable:
+            for session in self.world.hub.chosen(shard):
+                self.world.hub.end(session)
+
+    def dispatch(self, event: str, payload: Json, *, shard: int = 0) -> None:
+        """Send any event, of a kind that nobody thought of."""
+        for session in self.world.hub.chosen(shard):
+            session.push(event, msgspec.json.encode(payload))
+
+    def _lines(self, shard: int | None) -> list[GatewayConnection]:
+        every = self.gateway.connections
+        return [
+            one for one in every if shard is None or (one.session is not None and one.session.shard == shard)
+        ]
+
+    # ruff: noqa: ASYNC109 — a test says how long it waits, in the call
+
+    # What people do with commands.
+
+    @property
+    def commands(self) -> list[FakeCommand]:
+        """Return those that are registered everywhere."""
+        return [*self.world.commands.kept.values()]
+
+    async def slash(
+        self,
+        person: User,
+        channel: FakeChannel,
+        line: str,
+        options: Mapping[str, OptionValue] | None = None,
+        *,
+        locale: str | None = None,
+    ) -> Interaction:
+        """Somebody types a command: `slash(mo, general, "persona", {"name": "Mimi"})`.
+
+        Subcommands follow the name: `"forget me"`. Raises `LookupError` for what Discord's client would
+        not offer, and `PermissionError` for what it would not let them use.
+        """
+        command, data = interactions.typed(self.world, person, channel, line, options or {})
+        kind = interactions.COMMAND
+        return interactions.begin(self.world, kind, person, channel, data, locale=locale, command=command)
+
+    async def complete(
+        self,
+        person: User,
+        channel: FakeChannel,
+        line: str,
+        option: str,
+        *,
+        typed: str = "",
+        options: Mapping[str, OptionValue] | None = None,
+        locale: str | None = None,
+        timeout: float = LIMIT,
+    ) -> list[Json]:
+        """Return what autocomplete offers to somebody who typed so much of an option."""
+        given = {**(options or {}), option: typed}
+        command, data = interactions.typed(self.world, person, channel, line, given, focused=option)
+        begun = interactions.begin(
+            self.world, interactions.AUTOCOMPLETE, person, channel, data, locale=locale, command=command
+        )
+        return (await begun.responded(timeout)).choices
+
+    async def message_menu(self, person: User, message: FakeMessage, name: str) -> Interaction:
+        """Somebody chooses a command in the menu of a message."""
+        command, data = interactions.on_message(self.world, person, message, name)
+        kind = interactions.COMMAND
+        return interactions.begin(self.world, kind, person, message.channel, data, command=command)
+
+    async def press(
+        self, person: User, message: FakeMessage, custom_id: str, *, locale: str | None = None
+    ) -> Interaction:
+        """Somebody presses a button.
+
+        It need not be on the message any more: the bot may have taken it away while they pressed.
+        """
+        data: Json = {"custom_id": custom_id, "component_type": 2}
+        kind = interactions.COMPONENT
+        return interactions.begin(
+            self.world, kind, person, message.channel, data, locale=locale, source=message
+        )

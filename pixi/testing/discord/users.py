@@ -19,13 +19,9 @@ class Permission(enum.IntFlag):
     """The bits that matter to a chat bot, under their documented names."""
 
     CREATE_INSTANT_INVITE = 1 << 0
-    KICK_MEMBERS = 1 << 1
-    BAN_MEMBERS = 1 << 2
     ADMINISTRATOR = 1 << 3
-    MANAGE_CHANNELS = 1 << 4
     MANAGE_GUILD = 1 << 5
     ADD_REACTIONS = 1 << 6
-    VIEW_AUDIT_LOG = 1 << 7
     VIEW_CHANNEL = 1 << 10
     SEND_MESSAGES = 1 << 11
     SEND_TTS_MESSAGES = 1 << 12
@@ -37,17 +33,12 @@ class Permission(enum.IntFlag):
     USE_EXTERNAL_EMOJIS = 1 << 18
     CONNECT = 1 << 20
     CHANGE_NICKNAME = 1 << 26
-    MANAGE_NICKNAMES = 1 << 27
-    MANAGE_ROLES = 1 << 28
     MANAGE_WEBHOOKS = 1 << 29
-    MANAGE_GUILD_EXPRESSIONS = 1 << 30
     USE_APPLICATION_COMMANDS = 1 << 31
     MANAGE_THREADS = 1 << 34
     CREATE_PUBLIC_THREADS = 1 << 35
-    CREATE_PRIVATE_THREADS = 1 << 36
     USE_EXTERNAL_STICKERS = 1 << 37
     SEND_MESSAGES_IN_THREADS = 1 << 38
-    MODERATE_MEMBERS = 1 << 40
     SEND_POLLS = 1 << 49
 
 

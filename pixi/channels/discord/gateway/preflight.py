@@ -209,12 +209,7 @@ class _Asking:
     async def _get(self, path: str) -> tuple[int, bytes]:
         try:
             async with self._session.get(self._rest + path) as response:
-                body = b""
-                async for piece in response.content.iter_chunked(65_536):
-                    body += piece
-                    if len(body) > _LARGEST_ANSWER:
-                        return response.status, b""
-                return response.status, body
+                return response.status, await _body(response, _LARGEST_ANSWER)
         except TimeoutError:
             raise PixiError(f"{self._host} did not answer in {_SECONDS:.0f} seconds; try again.") from None
         except aiohttp.ClientError as error:
@@ -323,15 +318,20 @@ def _count(told: object) -> int:
     return int(told) if isinstance(told, int) and 1 <= told <= 100_000 else 1
 
 
+async def _body(response: aiohttp.ClientResponse, most: int) -> bytes:
+    """Return the body of an answer; nothing where it has more than so many bytes."""
+    body = b""
+    async for piece in response.content.iter_chunked(65_536):
+        body += piece
+        if len(body) > most:
+            return b""
+    return body
+
+
 async def _answer(response: aiohttp.ClientResponse) -> dict[str, object]:
     """Return the object that an answer holds as JSON, whatever its content type says; else an empty one."""
-    body = b""
-    async for piece in response.content.iter_chunked(16_384):
-        body += piece
-        if len(body) > _LARGEST_GATEWAY:
-            return {}
     try:
-        answer = json.loads(body)
+        answer = json.loads(await _body(response, _LARGEST_GATEWAY))
     except ValueError:
         return {}
     return answer if isinstance(answer, dict) else {}

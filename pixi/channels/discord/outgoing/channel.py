@@ -25,8 +25,6 @@ from pixi.channels.discord.outgoing.delivery import (
     allowed_mentions,
     author_of,
     own_emoji,
-    put_reaction,
-    show_typing,
     with_author_mentioned,
     with_own_emoji,
     without_pings,
@@ -253,7 +251,7 @@ class DiscordChannel(Channel):
         put = found if isinstance(found, str) else f"{found.name}:{found.id}"
         try:
             await send_request(
-                lambda: put_reaction(self._context.client.http, target.id, message, put),
+                lambda: self._context.client.http.add_reaction(target.id, message, put),
                 "reaction",
                 patience=self._context.backend.rules.patience_seconds,
             )
@@ -304,7 +302,7 @@ class DiscordChannel(Channel):
         if self._closed is None:
             http, channel_id = self._context.client.http, self.target.id
             with suppress(ChannelLost):
-                await send_request(lambda: show_typing(http, channel_id), "typing", seconds=_TYPING_SECONDS)
+                await send_request(lambda: http.send_typing(channel_id), "typing", seconds=_TYPING_SECONDS)
 
     def show(self, event: TurnEvent) -> None:
         """Tell the operator what went wrong; and people, where a turn broke of which nothing was seen."""

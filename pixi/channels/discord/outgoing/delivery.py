@@ -272,16 +272,6 @@ def _form(parameters: MultipartParameters) -> aiohttp.FormData | None:
     return form
 
 
-async def put_reaction(http: HTTPClient, channel_id: int, message_id: int, emoji: str) -> None:
-    """Put a reaction on a message; one of a server's own emoji is `name:id`."""
-    await http.add_reaction(channel_id, message_id, emoji)
-
-
-async def show_typing(http: HTTPClient, channel_id: int) -> None:
-    """Show that the bot is writing."""
-    await http.send_typing(channel_id)
-
-
 async def posted_after(http: HTTPClient, channel_id: int, *, after: int | None) -> Sequence[PostedMessage]:
     """Return the messages that follow `after`, or the last ones; at most `HISTORY`, oldest first."""
     found = await http.logs_from(channel_id, HISTORY, after=after)
