@@ -5,7 +5,7 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-from pixi.core.llm import AssistantLine, Line, ToolCall, ToolLine, Usage, UserLine
+from pixi.core.llm import AssistantLine, Line, Span, ToolCall, ToolLine, Usage, UserLine
 from pixi.core.memory import Memory
 from pixi.core.message import Audience, Author, Message
 from pixi.core.reading import SILENCE
@@ -156,8 +156,9 @@ async def test_what_was_shown_of_them_to_others_goes_with_them(store: Store, tmp
     sent = Message("5", "general", boss, "what do you know of 11?", 1.0, group=True)
     await store.receive(sent)
     await store.receive(Message("6", "general", boss, "and of 12?", 1.0, group=True))
+    asked = 'now\n"boss" (id 1):\n> what do you know of 11?'
     lines: tuple[Line, ...] = (
-        UserLine('now\n"boss" (id 1):\n> what do you know of 11?'),
+        UserLine(asked, spans=(Span(3, "stamp"), Span(len(asked) - 3, "stamp", ("1",)))),
         AssistantLine("", (ToolCall("c", "recall", '{"about": "11"}'),)),
         ToolLine("c", "recall", "> a canary"),
         AssistantLine("[SEND: a canary]"),
