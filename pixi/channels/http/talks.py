@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
+from functools import partial
 from urllib.parse import quote
 
 from pixi.channels.http.access import Principal, Problem, address_of
@@ -79,6 +80,9 @@ class Instead:
 class TalkReply:
     """What comes in answer to one message.
 
+    Args:
+        is_unheard: tells whether it is answered, or waits, though no end of a turn came here.
+
     Attributes:
         message_id: of the message.
         known: the message had come before, by the same request.
@@ -90,11 +94,13 @@ class TalkReply:
         self,
         channel: HttpChannel,
         message_id: str,
+        is_unheard: Callable[[], Awaitable[bool]],
         recorded: Sequence[Form] | None = None,
         *,
         known: bool = False,
         turn: int = 0,
     ) -> None:
+        self._is_unheard = is_unheard
         self.known = known
         self.over = recorded is not None
         self._channel = channel
@@ -116,7 +122,8 @@ class TalkReply:
             resumes: the client knows of a missing end, and follows anew.
 
         Raises:
-            Problem: 503, the server stops before the end of the turn, which the next server finishes.
+            Problem: 503, the server stops before the end of the turn, which the next server finishes; or
+                another server took the turn, and its end did not come here.
             FollowedTooSlowly: events of the turn were dropped.
         """
         if self._recorded is not None:
@@ -135,12 +142,13 @@ class TalkReply:
                             return
                 if shown:
                     yield shown
-        if self._channel.feed.closed and not resumes:
+        if not resumes and ((stops := self._channel.feed.closed) or await self._is_unheard()):
+            why = "The server stops" if stops else "Another server had the end of the reply"
             raise Problem(
                 503,
                 "Not now",
-                "The server stops. What was said is on record: send the same again later, with the same key "
-                "or id; or read the messages of the conversation.",
+                f"{why}. What was said is on record: send the same again later, with the same key or id; or "
+                "read the messages of the conversation.",
                 headers={"Retry-After": "5"},
             )
 
@@ -241,7 +249,7 @@ class Talks:
             self._check_limits(channel, person)
             now = time.time()
             channel.answers = answers
-            reply = TalkReply(channel, message_id)
+            reply = TalkReply(channel, message_id, partial(self._is_unheard, address, message_id))
             author = Author(person.id, person.name)
             self._talking[person.id] += not channel.feed.waiting
             channel.feed.waiting += 1
@@ -433,6 +441,7 @@ class Talks:
                 "This idempotency key came before with another message. Send a key of its own with each.",
             )
         channel, store, turn = self.channels.at(address), self._backend.store, answered.turn
+        is_unheard = partial(self._is_unheard, address, message_id)
         at_work = not channel.feed.idle if turn is None else channel.feed.turn == turn.id
         if not at_work and (turn is None or not turn.finish):
             # An earlier process left it, or a reply that broke; or it has ended just now.
@@ -448,8 +457,16 @@ class Talks:
                 )
         if turn and turn.finish:
             recorded = await recorded_events(store, turn, message_id)
-            return TalkReply(channel, message_id, recorded, known=True)
-        return TalkReply(channel, message_id, known=True, turn=turn.id if turn else 0)
+            return TalkReply(channel, message_id, is_unheard, recorded, known=True)
+        return TalkReply(channel, message_id, is_unheard, known=True, turn=turn.id if turn else 0)
+
+    async def _is_unheard(self, address: str, message_id: str) -> bool:
+        """Return True if a message is answered on record, or waits there; also if that cannot be read."""
+        try:
+            found = await self._backend.store.answer_to(address, message_id)
+        except StoreError:
+            return True
+        return found is not None and found.text is not None
 
     async def resume(self) -> None:
         """Finish what processes left half-done that have ended; returns when that is done.

@@ -3,14 +3,18 @@
 import asyncio
 from pathlib import Path
 from typing import Any
+from unittest.mock import AsyncMock
 
 import pytest
 
 from pixi.channels.http import feed
 from pixi.channels.http.talks import TalkReply
+from pixi.core.channel import Channel
 from pixi.core.events import Reacted, TurnEnded, TurnStarted
+from pixi.core.message import Message
 from pixi.settings.rules import HttpRules
 from pixi.store.sqlite import SqliteStore
+from pixi.testing import RecordingChannel
 from tests.channels.http.served import Served, served
 from tests.channels.http.test_pages import chunks_of, run, said, ui
 from tests.waiting import until, within
@@ -83,7 +87,7 @@ async def test_a_turn_of_which_the_beginning_is_gone_is_followed(monkeypatch: py
     channel.show(TurnStarted(1, "http:a:pixi", "pixi", ("m",)))
     for n in range(5):
         channel.show(Reacted("🥞", f"1.{n}", "m"))
-    events = TalkReply(channel, "m", known=True, turn=1).events()
+    events = TalkReply(channel, "m", AsyncMock(), known=True, turn=1).events()
     async with within("the end"):
         told = [form["id"] for form in await anext(events)]
         channel.show(TurnEnded("stop", 1))
@@ -93,7 +97,7 @@ async def test_a_turn_of_which_the_beginning_is_gone_is_followed(monkeypatch: py
 
 async def test_an_answer_that_has_not_begun_misses_nothing_of_what_was_dropped_before() -> None:
     channel = feed.HttpChannel()
-    events = TalkReply(channel, "m").events()
+    events = TalkReply(channel, "m", AsyncMock()).events()
     async with within("the end"):
         coming = asyncio.ensure_future(anext(events))
         await until(lambda: channel.feed.followers)
@@ -181,3 +185,20 @@ async def test_a_key_is_its_persons_alone() -> None:
         asked = [here.post("/api/chat", BODY | more, **KEY, **headers) for headers, more in people]
         told = [answer["text"] for _, answer in await asyncio.gather(*asked)]
         assert sorted(told) == ["one", "three", "two"]
+
+
+async def test_what_another_process_answered_unheard_is_asked_for_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with served("[SEND: one]") as here:
+        receive, elsewhere = here.backend.engine.receive, RecordingChannel()
+
+        async def received(message: Message, channel: Channel) -> None:
+            await receive(message, elsewhere)
+
+        monkeypatch.setattr(here.backend, "receive", received)
+        status, problem = await here.post("/api/chat", BODY, **KEY)
+        assert status == 503
+        assert problem["detail"].startswith("Another server had the end of the reply")
+        status, answer = await here.post("/api/chat", BODY, **KEY)
+        assert (status, answer["text"]) == (200, "one")
