@@ -121,7 +121,7 @@ class HttpTalk:
                 return False
             told = await response.json()
             if not told["turn"]:
-                self._report.untrue.append(f"{name}: answered over HTTP with nothing, as {told['finish']!r}")
+                self._report.unheard.append(f"{name}: answered with nothing, as {told['finish']!r}")
             answer.texts |= {(told["turn"], each["id"]): each["text"] for each in told["messages"]}
             answer.whole.add(told["turn"])
             return True
@@ -248,7 +248,7 @@ class HttpTalk:
             self._watching.cancel()
             differs = sorted(self._seen.items() ^ self._shown.items())
             if differs:
-                self._report.untrue.append(f"{self.name}: a window shows otherwise {differs[:4]}")
+                self._report.unheard.append(f"{self.name}: a window shows otherwise {differs[:4]}")
         self.compare()
 
     def compare(self) -> None:

@@ -114,6 +114,8 @@ class Report:
         half: those of which something was said, and not all, or not in order.
         twice: parts of answers that were posted more than once, and orders that were given more than once.
         untrue: places where the history differs from what was posted.
+        unheard: what stands in a talk, and an open window or an answer over HTTP does not show: told, and
+            no fault of the record. Whoever reads the talk has it.
         unknown: acts whose outcome nobody knows.
         stuck: what is left to be done though nothing goes on any more.
         kills: how often the program was ended at each point.
@@ -130,6 +132,7 @@ class Report:
     half: list[str] = field(default_factory=list)
     twice: list[str] = field(default_factory=list)
     untrue: list[str] = field(default_factory=list)
+    unheard: list[str] = field(default_factory=list)
     unknown: list[str] = field(default_factory=list)
     stuck: str = ""
     kills: Counter[str] = field(default_factory=Counter)
@@ -166,7 +169,8 @@ class Report:
             f"({points}), {self.unasked} ended by themselves; {self.asked} questions, {self.told} told of, "
             f"{_counted(self.lost, 'lost')}, {_counted(self.half, 'half')}, {_counted(self.twice, 'twice')}, "
             f"{_counted(self.untrue, 'wrong histories')}, {_counted(self.unknown, 'unknown acts')}, "
-            f"{self.interrupted} answers cut short, {self.resumed} streams gone on with"
+            f"{self.interrupted} answers cut short, {self.resumed} streams gone on with, "
+            f"{_counted(self.unheard, 'unheard over HTTP')}"
             f"{', stuck: ' if self.stuck else ''}{self.stuck}"
         )
 
