@@ -7,8 +7,8 @@ put on the queue is found, whether that made a job or there was one.
 
 Each worker shows by a heartbeat that it lives. The jobs of one whose heart has stopped are put on the queue
 again by any other, as new jobs. Whoever takes such a job up takes the lease of the conversation too, see
-`pixi.store.statements.leases`. So a worker that was only slow, and goes on, can record nothing any more, and
-what is not on record is not done.
+`pixi.store.statements.leases`. So a worker that was only slow, and goes on, can record nothing more of its
+turn, and what is not on record is not done.
 
 Beside the jobs there are signals, for processes that are at work just now. A process that gets none reads the
 store, and knows all the same.
