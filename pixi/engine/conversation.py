@@ -402,23 +402,6 @@ class LiveConversation:
         if not busy:
             await self.settled()
 
-    async def give_up(self, channel: Channel | None, why: str) -> None:
-        """Lay down what was left half-done, leave all that waits unanswered, and tell people so.
-
-        Raises:
-            PixiError: it could not be read or recorded.
-        """
-        session = self._session(channel)
-        saved = await self._once_free(lambda: self._history.recover(session, None, take=True))
-        if saved is None:
-            return
-        waiting = [message.id for message in saved.waiting if message.addressed]
-        await self._shared.store.only_hear(self._name, waiting)
-        self._forget()
-        if channel is not None:
-            channel.show(Failed(why))
-            channel.show(TurnEnded("error", 0))
-
     async def part_with(self, person: str) -> None:
         """Answer somebody no more, by the id of the author: not now, and not what still waits."""
         for inbox in (self._inbox, self._refused):

@@ -466,19 +466,6 @@ class Engine:
         if not conversations.draining:
             await conversations.at(conversation).resume(channel, since, take=True)
 
-    async def give_up(self, conversation: str, open_channel: OpenChannel, why: str) -> None:
-        """Answer no more what waits in a conversation, as nobody can: people are told, and `why` in the log.
-
-        What was left half-done is laid down as it is. Messages that come later are answered as ever.
-
-        Raises:
-            PixiError: it could not be opened, read or recorded.
-        """
-        conversations = await self._ready()
-        channel = await open_channel(conversation)
-        if not conversations.draining:
-            await conversations.at(conversation).give_up(channel, why)
-
     async def look(self, conversation: str) -> None:
         """Take what another process has recorded in a conversation in which something is being done here.
 

@@ -110,6 +110,7 @@ async def replaced(ground: Ground, options: argparse.Namespace) -> None:
         calm, amid = await rolling.measure(_CALM_SECONDS, _DEPLOYS)
         more = amid.seconds[-1] - calm.seconds[-1]
         print(f"{calm}\n{amid}\nThe one who waited longest waited {more:.2f} s longer than without a deploy.")
+        print(f"Conversations that waited until their worker was taken for dead: {ground.taken_for_dead}.")
     finally:
         await rolling.end()
 

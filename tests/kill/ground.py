@@ -157,6 +157,11 @@ class Ground:
             self._may_be_told.add(name)
         return name, how
 
+    @property
+    def taken_for_dead(self) -> int:
+        """How often a worker took up a conversation of one that showed no life any more."""
+        return self._nursery.log.read_text(encoding="utf-8").count("has died or stands still")
+
     async def launch(self, *command: str) -> Life:
         """Start a process; does not wait for it."""
         return await self._nursery.start(command)

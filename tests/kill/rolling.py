@@ -127,6 +127,8 @@ class Rolling:
                 at = snowflake_time(message.id).timestamp()
                 if message.author.id != self._ground.discord.bot.id:
                     asked |= {word: at for word in message.content.split() if word in wanted}
-                elif PARTS[-1] in parts_of(about := message.content.split()[0], [message.content]):
-                    seconds += [at - asked[about]] if about in asked else []
+                    continue
+                about = next(iter(message.content.split()), "")
+                if about in asked and PARTS[-1] in parts_of(about, [message.content]):
+                    seconds.append(at - asked[about])
         return Waits(name, rate, sorted(seconds))

@@ -69,3 +69,4 @@ def test_workers_are_replaced_while_people_ask(seed: int) -> None:
     told = killed("--rolling", "5", "--store", "postgres", "--seed", str(seed))
     assert re.search(r"while 2 workers were replaced one by one, 2 times: \d\d+ answers", told)
     assert "4 end a worker" in told
+    assert "waited until their worker was taken for dead: 0." in told

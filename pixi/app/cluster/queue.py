@@ -7,12 +7,8 @@ put on the queue is found, whether that made a job or there was one.
 
 Each worker shows by a heartbeat that it lives. The jobs of one whose heart has stopped are put on the queue
 again by any other, as new jobs. Whoever takes such a job up takes the lease of the conversation too, see
-`pixi.store.statements.leases`. So a worker that was only slow, and goes on, can record nothing any more, and
-what is not on record is not done.
-
-A job knows how many workers have died that had it, since a conversation may be what they die of. Of many that
-a worker had, one is. So those that have seen `SUSPECT` deaths are answered one by one on each worker, and a
-further death counts for the one alone that was being answered.
+`pixi.store.statements.leases`. So a worker that was only slow, and goes on, can record nothing more of its
+turn, and what is not on record is not done.
 
 Beside the jobs there are signals, for processes that are at work just now. A process that gets none reads the
 store, and knows all the same.
@@ -20,6 +16,7 @@ store, and knows all the same.
 
 import asyncio
 import logging
+import math
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -48,9 +45,8 @@ people chose for channels; `forgot`: drop what is remembered of a person (the st
 `asked`: a worker is to ask a person this question; `expected`: a gateway will hear the click on it; `said`:
 what was clicked; `fails`: a server of models does not answer."""
 
-Answer = Callable[[str, int, int], Awaitable[None]]
-"""Answers a conversation. The numbers say how often it was put off before, and how many workers died that had
-it."""
+Answer = Callable[[str, int], Awaitable[None]]
+"""Answers a conversation. The number says how often it was put off before."""
 
 MAIN = "main"
 """The queue of all conversations whose personas have none of their own."""
@@ -60,9 +56,8 @@ _TASK = "answer"
 BEAT_SECONDS = 1.0
 STALLED_SECONDS = 3.5
 """After so long without a heartbeat a worker is taken for dead. Others look for such each second."""
-SUSPECT = 2
-"""Deaths of workers after which a conversation is taken for what they may have died of."""
 _LOOK_SECONDS = 1.0  # between two looks for workers that have died
+_LATE_SECONDS = STALLED_SECONDS - BEAT_SECONDS  # since the last look; then others may have missed beats, too
 _POLL_SECONDS = 1.0  # after which a job is found of which no notice came
 _AGAIN_SECONDS = 1.0  # until a database that is away is tried again
 _READY_SECONDS = 10.0  # in which signals are heard
@@ -70,10 +65,6 @@ _QUEUED_SECONDS = 120.0  # that a message may wait for a worker in any case
 _CLOCK_SECONDS = 30.0  # that the clocks of two machines may differ
 _NEVER = 86_400.0  # seconds; instead of the heartbeat of procrastinate, which ends too early
 _CONNECTIONS = 4
-_COUNT_DEATHS = """
-    UPDATE procrastinate_jobs SET args = args || jsonb_build_object('deaths', %(deaths)s::int)
-    WHERE lock = %(lock)s AND status = %(status)s::procrastinate_job_status
-"""
 _FREE = """
     SELECT pg_notify(
         'procrastinate_queue_v1#' || queue_name, json_build_object('type', 'job_inserted', 'job_id', id)::text
@@ -125,7 +116,7 @@ class ConversationQueue:
         persona = conversation.split(":", 3)[-1]
         return _name(conversation, persona if persona in self.names[1:] else MAIN)
 
-    async def put(self, conversation: str, *, times: int = 0, deaths: int = 0) -> None:
+    async def put(self, conversation: str, *, times: int = 0) -> None:
         """Have a conversation answered by a worker; once, if it waits on the queue already.
 
         A worker that has it just now is told to look.
@@ -133,7 +124,6 @@ class ConversationQueue:
         Args:
             conversation: its address. What is to be answered is on record.
             times: how often it was put off before.
-            deaths: how many workers have died that had it, since one ended its work.
 
         Raises:
             StoreError: the database does not take it.
@@ -146,16 +136,12 @@ class ConversationQueue:
         )
         number = 0
         given: dict[str, Any] = {"conversation": conversation, "times": times}
-        if deaths:
-            given["deaths"] = deaths
         if headers := TRACE_HEADERS.get():  # else there is no word of it: older workers know none
             given["trace"] = {**headers, "queued_at": str(time.time_ns())}
         try:
-            try:
-                number = await job.defer_async(**given)
-            except AlreadyEnqueued:  # whoever takes it up finds this message too
-                if deaths:
-                    await self._count(conversation, deaths, "todo")
+            number = await job.defer_async(**given)
+        except AlreadyEnqueued:
+            pass  # whoever takes it up finds this message too
         except ConnectorException as error:
             raise StoreError(f"The queue in {self._address} does not answer: {_reason(error)}.") from error
         await self.signal("look", conversation, besides=number)
@@ -175,22 +161,6 @@ class ConversationQueue:
             )
         except ConnectorException as error:
             raise StoreError(f"The queue in {self._address} does not answer: {_reason(error)}.") from error
-
-    async def suspect(self, conversation: str, deaths: int) -> None:
-        """Count a death beforehand, for a conversation that is being answered; ended well, it is forgotten.
-
-        Raises:
-            StoreError: the database does not take it.
-        """
-        try:
-            await self._count(conversation, deaths, "doing")
-        except ConnectorException as error:
-            raise StoreError(f"The queue in {self._address} does not answer: {_reason(error)}.") from error
-
-    async def _count(self, conversation: str, deaths: int, status: Literal["todo", "doing"]) -> None:
-        await self._connector.execute_query_async(
-            _COUNT_DEATHS, lock=conversation, deaths=deaths, status=status
-        )
 
     async def signal(self, signal: Signal, conversation: str, *, besides: int = 0) -> None:
         """Tell the worker that has a conversation, if one has, by another job than `besides`.
@@ -284,12 +254,11 @@ class ConversationQueue:
         async def task(
             conversation: str,
             times: int = 0,
-            deaths: int = 0,
             trace: Mapping[str, str] | None = None,
             **later: object,  # of a newer version, which may be left aside
         ) -> None:
             TRACE_HEADERS.set(trace or {})
-            await answer(conversation, times, deaths)
+            await answer(conversation, times)
 
         self._app.task(name=_TASK)(task)
         taken = [_name(bot, each) for each in queues or self.names]
@@ -338,27 +307,46 @@ class ConversationQueue:
                     await self._app.job_manager.update_heartbeat(worker.worker_id)
 
     async def _look_for_dead(self) -> None:
-        while True:
-            with suppress(ConnectorException, StoreError):
-                await self.take_up()
-            await asyncio.sleep(_LOOK_SECONDS)
+        """Take up what dead workers had, each second, until cancelled.
 
-    async def take_up(self) -> None:
+        When the database was away, or this process stood still, all hearts seem to have stopped. So where a
+        look was late, the living may beat first. Should the database only be slow, ever later looks count.
+        """
+        seen, late = time.monotonic(), _LATE_SECONDS
+        while True:
+            await asyncio.sleep(_LOOK_SECONDS)
+            with suppress(ConnectorException, StoreError):
+                if await self.take_up(seen + late):
+                    late = _LATE_SECONDS
+                else:
+                    late += 1.0
+                    await asyncio.sleep(STALLED_SECONDS)
+                seen = time.monotonic()
+
+    async def take_up(self, deadline: float = math.inf) -> bool:
         """Put the conversations of workers that have died on the queue again.
+
+        Args:
+            deadline: by `time.monotonic()`. What the database tells later of workers does not count.
+
+        Returns:
+            False if it told that after the deadline, and nothing was done.
 
         Raises:
             StoreError: the database does not take them.
             ConnectorException: it does not answer.
         """
         jobs = self._app.job_manager
-        for job in await jobs.get_stalled_jobs(seconds_since_heartbeat=STALLED_SECONDS):
+        stalled = await jobs.get_stalled_jobs(seconds_since_heartbeat=STALLED_SECONDS)
+        if time.monotonic() > deadline:
+            return False
+        for job in stalled:
             assert job.lock is not None  # it is the conversation
             TRACE_HEADERS.set(cast("Mapping[str, str]", job.task_kwargs.get("trace", {})))
-            deaths = cast("int", job.task_kwargs.get("deaths", 0))
-            deaths = max(deaths, min(deaths + 1, SUSPECT))
-            await self.put(job.lock, deaths=deaths)  # first: whoever dies in between has lost nothing
+            await self.put(job.lock)  # first: whoever dies in between has lost nothing
             await jobs.finish_job(job, Status.FAILED, delete_job=True)
             _log.warning("the worker of conversation %s has died or stands still", job.lock)
+        return True
 
 
 def _name(address: str, queue: str) -> str:

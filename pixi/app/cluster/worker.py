@@ -3,11 +3,11 @@
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import asynccontextmanager, nullcontext
+from contextlib import asynccontextmanager
 
 import msgspec
 
-from pixi.app.cluster.queue import SUSPECT, ConversationQueue, Signal, still_answered
+from pixi.app.cluster.queue import ConversationQueue, Signal, still_answered
 from pixi.app.cluster.shared_rates import SharedRates
 from pixi.app.service import BotService
 from pixi.channels.discord.backend import parse_address, prefix_of
@@ -56,7 +56,6 @@ class Worker:
         self._tell_bot = tell_bot
         self._ends = False
         self._telling: set[asyncio.Task[None]] = set()
-        self._suspected = asyncio.Lock()  # of conversations that workers may have died of, one is answered
 
     async def run(self, *, concurrency: int, queues: Sequence[str] = ()) -> None:
         """Answer, so many conversations side by side, until cancelled; of these queues, or of all.
@@ -79,16 +78,11 @@ class Worker:
                 if not working.done():
                     _log.warning("the database is away; other workers take up what was begun here")
 
-    async def answer(self, conversation: str, times: int = 0, deaths: int = 0) -> None:
+    async def answer(self, conversation: str, times: int = 0) -> None:
         """Answer a conversation; returns when nothing is left to be done there, or others are to do it.
 
-        What fails is told in the log, and done again when somebody writes, or a gateway looks for what still
-        waits. But what workers die of, again and again, is given up.
-
-        Args:
-            conversation: its address.
-            times: how often it was left to others.
-            deaths: how many workers have died that had it.
+        `times` says how often it was left to others. What fails is told in the log, and done again when
+        somebody writes, or a gateway looks for what still waits.
         """
         service = self._service
         since = still_answered(service.rules)
@@ -98,19 +92,11 @@ class Worker:
                 _log.warning("persona %r cannot answer on this worker; others are to try", persona)
                 # Here, and not by a time on the queue: the clock of this machine may be wrong.
                 await asyncio.sleep(_OTHERS_SECONDS)
-                await self._queue.put(conversation, times=times + 1, deaths=deaths)
+                await self._queue.put(conversation, times=times + 1)
                 return
             await service.ready_models(conversation)
-            if deaths > SUSPECT:
-                why = f"{deaths} workers have died while they answered here: what was asked is given up"
-                _log.error("conversation %s: %s", conversation, why)
-                await service.engine.give_up(conversation, self._channel, why)
-            else:
-                async with self._suspected if deaths == SUSPECT else nullcontext():
-                    if deaths == SUSPECT:
-                        await self._queue.suspect(conversation, deaths + 1)
-                    with foreign(f"answering {conversation}"):
-                        await service.engine.answer(conversation, since, self._channel)
+            with foreign(f"answering {conversation}"):
+                await service.engine.answer(conversation, since, self._channel)
         except PixiError as error:
             _log.warning("conversation %s could not be answered: %s", conversation, error)
         if self._ends:

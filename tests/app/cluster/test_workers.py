@@ -54,15 +54,13 @@ async def house(url: str, queue: ConversationQueue) -> AsyncIterator[House]:
 
 
 @asynccontextmanager
-async def hired(
-    house: House, url: str, model: ScriptedModel, concurrency: int = 1
-) -> AsyncGenerator[Worker, None]:
+async def hired(house: House, url: str, model: ScriptedModel) -> AsyncGenerator[Worker, None]:
     """A worker with an engine, a store and a queue of its own, as another process has them."""
     store = await open_store(url)
     async with (
         open_queue(url) as queue,
         Engine(model=model, persona=PIXI, store=store) as engine,
-        working(engine, store, queue, house, concurrency=concurrency) as worker,
+        working(engine, store, queue, house, concurrency=1) as worker,
     ):
         yield worker
     await store.close()
@@ -105,7 +103,7 @@ async def test_a_worker_that_is_told_to_end_lives_until_its_replies_have_ended(
     def in_database(statement: str) -> list[tuple[object, ...]]:
         return postgres.run_in(url.partition("schema=")[2], statement)
 
-    async def answer(conversation: str, times: int, deaths: int) -> None:
+    async def answer(conversation: str, times: int) -> None:
         begun.set()
         await go_on.wait()
 
@@ -127,7 +125,7 @@ async def test_a_worker_that_is_told_to_end_lives_until_its_replies_have_ended(
 async def test_a_reply_under_way_keeps_nobody_waiting_once_the_database_is_back(
     queue: ConversationQueue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def answer(conversation: str, times: int, deaths: int) -> None:
+    async def answer(conversation: str, times: int) -> None:
         begun.append(conversation)
         await go_on.wait()
 
@@ -165,7 +163,7 @@ async def test_a_worker_hears_of_new_jobs_again_once_the_database_is_back(
             raise ConnectorException
         await asyncio.Event().wait()
 
-    async def answer(conversation: str, times: int, deaths: int) -> None:
+    async def answer(conversation: str, times: int) -> None:
         answered.set()
 
     tries: list[bool] = []
@@ -251,7 +249,7 @@ async def test_a_worker_hears_of_a_server_of_models_that_fails_another(
 
 
 async def test_a_worker_takes_from_the_queues_that_it_was_given_and_others_from_all(url: str) -> None:
-    async def answer(conversation: str, times: int, deaths: int) -> None:
+    async def answer(conversation: str, times: int) -> None:
         answered.append(conversation)
 
     async def work(*queues: str, until_answered: Sequence[str]) -> None:
@@ -310,49 +308,6 @@ async def test_a_worker_that_stood_still_says_no_more_once_another_took_over(
             await house.rests()
             assert house.said() == ["a", "d"]
             assert house.channel().reactions == []
-
-
-async def test_a_conversation_that_workers_die_of_is_given_up_with_a_word(
-    house: House, url: str, queue: ConversationQueue, postgres: Postgres, caplog: pytest.LogCaptureFixture
-) -> None:
-    schema = url.partition("schema=")[2]
-    await house.say("hi")
-    await queue.put(TALK, deaths=2)
-    deadly = ScriptedModel(["[SEND: a]", asyncio.Event()], "[SEND: b]")  # this one lives, and may go on
-    async with hired(house, url, deadly):
-        await until(house.said)
-        await house.say("well?")  # which waits on the queue for its turn
-        postgres.run_in(
-            schema, "UPDATE procrastinate_workers SET last_heartbeat = now() - interval '1 minute'"
-        )
-        await queue.take_up()
-        async with hired(house, url, ScriptedModel("[SEND: b]")):
-            await until(lambda: "error" in [ended.finish for ended in house.channel().ended])
-            await house.rests()
-            told = f"conversation {TALK}: 3 workers have died while they answered here"
-            assert told in caplog.text
-            await house.say("and now?")
-            await until(lambda: house.said() == ["a", "b"])
-
-
-async def test_a_death_counts_for_the_conversation_alone_that_was_answered_then(
-    house: House, url: str, queue: ConversationQueue, postgres: Postgres
-) -> None:
-    def in_database(statement: str) -> list[tuple[object, ...]]:
-        return postgres.run_in(url.partition("schema=")[2], statement)
-
-    other = "discord:1:3:pixi"
-    for conversation in (TALK, other):
-        await house.say("hi", conversation=conversation)
-        await queue.put(conversation, deaths=2)
-    deadly = ScriptedModel([asyncio.Event()], [asyncio.Event()])
-    async with hired(house, url, deadly, concurrency=2):
-        await until(lambda: in_database("SELECT 1 FROM procrastinate_jobs WHERE args->>'deaths' = '3'"))
-        await until(lambda: len(in_database("SELECT 1 FROM procrastinate_jobs WHERE status = 'doing'")) == 2)
-        in_database("UPDATE procrastinate_workers SET last_heartbeat = now() - interval '1 minute'")
-        await queue.take_up()
-        jobs = in_database("SELECT args->>'deaths' FROM procrastinate_jobs ORDER BY 1")
-        assert jobs == [("2",), ("3",)]
 
 
 @pytest.mark.nightly
