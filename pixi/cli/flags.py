@@ -41,7 +41,7 @@ def number_to(most: int) -> Callable[[str], int]:
     """Return a reader of whole numbers from 1 to `most`."""
 
     def read(text: str) -> int:
-        if not (text.isascii() and text.isdigit() and 1 <= int(text[:9]) <= most):
+        if not (text.isascii() and text.isdigit() and len(text) < 10 and 1 <= int(text) <= most):
             raise argparse.ArgumentTypeError(f"{text[:40]!r} is no number from 1 to {most}")
         return int(text)
 

@@ -77,8 +77,8 @@ def stamp(
         reminders: what comes to mind: facts of those who wrote the messages, left out where `small`; and
             what documents say.
         local_time: when the line is made, in the time zone to be told.
-        small: only the texts, of those messages that are meant for the persona where any is, below what
-            documents say.
+        small: only the texts and pictures, of those messages that are meant for the persona where any is,
+            below what documents say.
         group: several people may talk here: each message gets its author's name and id.
         broke_off: the program ended in the midst of the reply to the messages that come due again, and what
             was said of it stands at the end of the history: the persona is to go on from there. Else it is
@@ -86,6 +86,7 @@ def stamp(
     """
     messages = [recalled(message) for message in messages]
     if small:
+        messages = [message for message in messages if message.addressed] or messages
         parts = [*_shortly(messages, reminders, broke_off=broke_off)]
     else:
         parts = [LinePart("stamp", _told_time(local_time)), *_reminding(reminders)]
@@ -150,8 +151,8 @@ def _cut_apart(line: UserLine) -> list[LinePart]:
     at = 0
     for span in line.spans:
         text = line.text[at : at + span.length]
-        goes_on = at > 0 and not text.startswith("\n")
-        text = text.removeprefix("\n") if at else text
+        goes_on = bool(parts) and not text.startswith("\n")
+        text = text.removeprefix("\n") if parts else text
         parts.append(LinePart(span.kind, text, span.people, span.pictures, span.about, goes_on))
         at += span.length
     return parts if at == len(line.text) else []
@@ -200,7 +201,7 @@ def _shortly(
             yield LinePart("document", _cited_shortly(each), about=prompt_name(each.source))
     if broke_off:
         yield LinePart("stamp", _BROKE_OFF_SHORTLY)
-    for message in [message for message in messages if message.addressed] or messages:
+    for message in messages:
         if not (broke_off and message.again):
             yield LinePart("words", message.text.strip(), (message.author.id,), len(message.images))
 

@@ -159,7 +159,7 @@ def _runs(text: str, length: int) -> list[str]:
 
 @cache
 def _idle_words(language: str) -> frozenset[str]:
-    words = words_of("telling_words", language)
+    words = words_of("stop_words", language)
     return words | word_list("small_talk") if language == "english" else words
 
 

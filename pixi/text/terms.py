@@ -125,9 +125,9 @@ def normalise(text: str) -> str:
 
 @cache
 def _speakers() -> dict[str, tuple[str, ...]]:
-    """Return the languages of each telling word, in normalised form."""
+    """Return the languages of each stop word, in normalised form."""
     found: dict[str, dict[str, None]] = {}
-    for line in _written("telling_words"):
+    for line in _written("stop_words"):
         language, _, words = line.partition(":")
         for word in normalise(words).split():
             found.setdefault(word, {})[language] = None

@@ -95,4 +95,4 @@ class ToolIndex:
 @cache
 def _idle_in_tools(language: str) -> frozenset[str]:
     """Return those that say nothing in a language, or in English."""
-    return words_of("telling_words", language) | words_of("telling_words", "english")
+    return words_of("stop_words", language) | words_of("stop_words", "english")

@@ -218,3 +218,15 @@ def test_what_is_repeated_tells_if_nobody_else_said_it() -> None:
 @given(st.text("aAbc1 ", max_size=40), st.sets(st.text("abc1", min_size=3, max_size=8), max_size=8))
 def test_a_word_is_found_wherever_it_stands(text: str, words: set[str]) -> None:
     assert PersonMatcher((), words).is_in(text) == any(word in text.casefold() for word in words)
+
+
+def test_of_a_small_models_line_the_pictures_are_of_those_whose_words_it_has() -> None:
+    overheard = said(MO, "my passport", ONE, addressed=False)
+    asked = said(ANN, "how are you?", TWO)
+    shown = stamp([overheard, asked], local_time=NOON, small=True, group=True)
+    assert shown == UserLine("how are you?", (TWO,))
+    assert without(shown, MO.id) == shown
+    assert without(shown, ANN.id) is None
+    only_a_picture = [said(MO, "", ONE), said(ANN, "hi", TWO)]
+    left = without(stamp(only_a_picture, local_time=NOON, small=True, group=True), MO.id)
+    assert left == stamp(only_a_picture[1:], local_time=NOON, small=True, group=True)

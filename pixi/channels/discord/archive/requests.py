@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -13,7 +14,6 @@ from discord.http import HTTPClient, Route
 from pixi.channels.discord.permissions import MEMBER_SECONDS, Directory
 from pixi.channels.discord.requests import UNKNOWN_MEMBER, UNKNOWN_USER, DiscordRefused, send_request
 from pixi.core.errors import ChannelLost
-from pixi.core.lru import LRU
 
 Json = dict[str, Any]
 
@@ -213,16 +213,21 @@ class TimedCache:
 
     def __init__(self, seconds: float = 30.0, most: int = 40) -> None:
         self._seconds = seconds
-        self._kept: LRU[object, tuple[float, Any]] = LRU(most)
+        self._most = most
+        self._kept: OrderedDict[object, tuple[float, Any]] = OrderedDict()
 
     def get(self, key: object) -> Any:
         """Return what is kept; None where it is not any more."""
-        until, value = self._kept.get(key) or (0.0, None)
+        until, value = self._kept.get(key, (0.0, None))
         return value if time.monotonic() < until else None
 
     def keep(self, key: object, value: object) -> None:
-        """Keep it, instead of the oldest where there is too much."""
-        self._kept.put(key, (time.monotonic() + self._seconds, value))
+        """Keep it, instead of the oldest where there is too much, and of what is too old."""
+        now = time.monotonic()
+        self._kept.pop(key, None)
+        self._kept[key] = (now + self._seconds, value)
+        while len(self._kept) > self._most or next(iter(self._kept.values()))[0] <= now:
+            self._kept.popitem(last=False)
 
 
 def thread_from(guild: discord.Guild, raw: Mapping[str, Any]) -> discord.Thread | None:
