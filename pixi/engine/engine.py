@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from pixi.core.channel import Channel, OpenChannel, OpenQuestion
-from pixi.core.errors import ChannelElsewhere, LeaseHeld, PixiError, StoreError
+from pixi.core.errors import ChannelElsewhere, LeaseHeld, PixiError
 from pixi.core.events import TurnReport
 from pixi.core.llm import Line, Prices, Usage
 from pixi.core.message import Abilities, Message
@@ -82,8 +82,8 @@ class Engine:
         commands: the registered commands.
         tools: the registered tools.
         settings: limits, budgets, prose and pace, which may be set anew: turns that begin later go by them.
-        on_forget: called with the id of a person who was forgotten, here or by another process, or "", and
-            with the addresses of conversations that lost words: these were also reset, rewound or grew old.
+        on_forget: told of a person who was forgotten, here or by another process, and of a conversation that
+            was reset: the id of the person or "", and the addresses of conversations that lost words.
     """
 
     def __init__(
@@ -129,7 +129,8 @@ class Engine:
         self._opening = asyncio.Lock()
         self._conversations: Conversations | None = None  # once the store is open
         self._closed = False
-        self._revision = 0  # of the store: up to which nothing that was forgotten is held here
+        # Of the store: up to which nothing that was forgotten is held here, and up to which listeners know.
+        self._revision = self._told = 0
 
     @property
     def persona(self) -> Persona:
@@ -302,7 +303,8 @@ class Engine:
         """
         conversations = await self._ready()
         await conversations.at(conversation).reset()
-        await self._evict_own()
+        self._let_go_of(conversation)
+        self._tell_forgotten("", [conversation])
 
     async def rewind(self, conversation: str, turn: int) -> None:
         """Take a turn and all after it out of a conversation; a reply that is being written is stopped.
@@ -315,7 +317,6 @@ class Engine:
         """
         conversations = await self._ready()
         await conversations.at(conversation).rewind(turn)
-        await self._evict_own()
 
     async def take_back(self, conversation: str) -> tuple[Message, ...]:
         """Take the last messages to the persona out of a conversation, with their answer and all after it.
@@ -331,9 +332,7 @@ class Engine:
             StoreError: it could not be recorded.
         """
         conversations = await self._ready()
-        taken = await conversations.at(conversation).take_back()
-        await self._evict_own()
-        return taken
+        return await conversations.at(conversation).take_back()
 
     async def branches(self, conversation: str) -> tuple[str, ...]:
         """Return the addresses where turns are kept that were taken out of a conversation, oldest first.
@@ -358,7 +357,6 @@ class Engine:
         """
         conversations = await self._ready()
         await conversations.at(conversation).restore(branch)
-        await self._evict_own()
 
     async def last_asked(self, conversation: str) -> tuple[Message, ...]:
         """Give the messages that `take_back` would.
@@ -392,14 +390,19 @@ class Engine:
         Raises:
             StoreError: it could not be found out which conversations lost words.
         """
+        await self._ready()
+        # From where the listeners know, as `evict` may have found some of it before, or be asked while a
+        # later person is forgotten. Replies under way that say such words end before the listeners are told.
+        found = await self._opened_store.forgotten(self._told)
         await self.evict()
-        self._tell_forgotten(person, ())
+        self._told = max(self._told, found.revision)
+        self._tell_forgotten(person, found.conversations)
 
     async def evict(self) -> int:
         """Drop words that were taken out of the store, be it by another process; gives its revision.
 
         No turn begins with them in any case. Asked now and then, they do not stay in memory either, and a
-        reply to somebody who was forgotten ends. Then `on_forget` is told.
+        reply to somebody who was forgotten ends.
 
         Raises:
             StoreError: it could not be found out what was taken.
@@ -411,14 +414,7 @@ class Engine:
             for live in conversations.known(name):
                 await live.evict(found.turns)
         self._revision = max(self._revision, found.revision)
-        if found.conversations:
-            self._tell_forgotten("", found.conversations)
         return self._revision
-
-    async def _evict_own(self) -> None:
-        """Evict what was just taken out here, so that a later look drops nothing that was said since then."""
-        with suppress(StoreError):  # the later look finds it
-            await self.evict()
 
     async def export(self, person: str) -> dict[str, Any]:
         """Export the data of a person, by the id of the author, as plain data.
