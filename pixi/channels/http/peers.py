@@ -77,7 +77,7 @@ class _Leave(Struct, tag="leave"):
     talk: str
 
 
-class _Forgotten(Struct, tag="forgotten"):
+class _LostWords(Struct, tag="lost words"):
     """Words of this talk were forgotten, and what its turns here said until now is to be dropped."""
 
     talk: str
@@ -119,7 +119,7 @@ class _Result(Struct, tag="told"):
     done: bool
 
 
-_Message = _Hello | _Here | _Bye | _Follow | _Leave | _Forgotten | _Events | _Stop | _Answer | _Result
+_Message = _Hello | _Here | _Bye | _Follow | _Leave | _LostWords | _Events | _Stop | _Answer | _Result
 
 _decode = msgspec.json.Decoder(_Message).decode
 
@@ -297,7 +297,7 @@ class Peers:
         They may have heard of it before, while their feeds still had the turn under way.
         """
         if address in self._followed_by:
-            self._send(_Forgotten(address))
+            self._send(_LostWords(address))
 
     def _dropped(self, address: str) -> None:
         self._turns_of.pop(address, None)
@@ -347,7 +347,7 @@ class Peers:
                 self._followed(other, message)
             case _Leave(talk):
                 self._left(other, talk)
-            case _Forgotten(talk):
+            case _LostWords(talk):
                 if (channel := self._channels.known(talk)) is not None:
                     channel.feed.forget()
             case _Events():
