@@ -93,7 +93,7 @@ async def running_service(
 ) -> AsyncGenerator["BotService", None]:
     """Open the bot for a subcommand that serves: it goes by changed files, and is watched from outside.
 
-    `part` is the subcommand's name, by which others see the process.
+    `part` is the name by which others see the process, see `read_processes`.
     """
     from pixi.app import open_service
     from pixi.app.monitoring import monitoring_port

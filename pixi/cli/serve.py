@@ -75,7 +75,7 @@ async def _stay(settings: "Settings", read: Callable[[], "Settings"], arguments:
 
     async with (
         AsyncExitStack() as last,
-        running_service(settings, read, arguments.addon, "serve") as service,
+        running_service(settings, read, arguments.addon, "http") as service,
         AsyncExitStack() as stack,
     ):
         if arguments.only != "discord":

@@ -129,8 +129,8 @@ class Engine:
         self._opening = asyncio.Lock()
         self._conversations: Conversations | None = None  # once the store is open
         self._closed = False
-        # Of the store: up to which nothing that was forgotten is held here, and the same before that changed.
-        self._revision = self._revision_before = 0
+        # Of the store: up to which nothing that was forgotten is held here, and up to which listeners know.
+        self._revision = self._told = 0
 
     @property
     def persona(self) -> Persona:
@@ -390,8 +390,12 @@ class Engine:
         Raises:
             StoreError: it could not be found out which conversations lost words.
         """
+        await self._ready()
+        # From where the listeners know, as `evict` may have found some of it before, or be asked while a
+        # later person is forgotten. Replies under way that say such words end before the listeners are told.
+        found = await self._opened_store.forgotten(self._told)
         await self.evict()
-        found = await self._opened_store.forgotten(self._revision_before)
+        self._told = max(self._told, found.revision)
         self._tell_forgotten(person, found.conversations)
 
     async def evict(self) -> int:
@@ -409,8 +413,7 @@ class Engine:
             self._let_go_of(name)
             for live in conversations.known(name):
                 await live.evict(found.turns)
-        if found.revision > self._revision:
-            self._revision_before, self._revision = self._revision, found.revision
+        self._revision = max(self._revision, found.revision)
         return self._revision
 
     async def export(self, person: str) -> dict[str, Any]:

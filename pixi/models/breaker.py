@@ -6,7 +6,8 @@ may, for a while. *Half open*: the while is over and one request, the probe, fin
 back; if not, the next while is longer.
 
 Where several processes ask the same servers, each hears of a breaker that opened in another, and opens its
-own at the first failure. It does not open it at once: the fault may be the other machine's alone.
+own at the first failure. It does not open it at once: the fault may be the other machine's alone. It tells
+nobody of a breaker that opened so, and soon forgets the word: else processes would keep each other alarmed.
 """
 
 import math
@@ -29,7 +30,7 @@ class BreakerPolicy:
     Attributes:
         failures: in a row, after which it opens. A request counts once, however often it was tried.
         pause: seconds until the first probe; doubled after each that failed.
-        cap: the longest pause.
+        cap: the longest pause, and for how long a word of another process counts.
     """
 
     failures: int = 3
@@ -76,7 +77,7 @@ class Breaker:
         place: the server, for people.
         clock: seconds, monotonic.
         patience: when it opens.
-        opened: is told the place when it opens.
+        opened: is told the place when it opens by what failed here.
     """
 
     __slots__ = (
@@ -91,6 +92,7 @@ class Breaker:
         "_pause",
         "_place",
         "_probe",
+        "_suspect_until",
     )
 
     def __init__(
@@ -110,6 +112,7 @@ class Breaker:
         self._pause = 0.0  # the present one; 0: it is closed
         self._open_until = 0.0
         self._probe: Permit | None = None
+        self._suspect_until = -math.inf  # until then the first failure opens it
         self._left_alone: dict[str, float] = {}  # until when, by model
 
     @property
@@ -140,10 +143,8 @@ class Breaker:
             asking.left()
 
     def suspect(self) -> None:
-        """Open at the next failure: the server fails another process."""
-        if not self._failures:
-            self._failing_since = self._clock()
-        self._failures = max(self._failures, self._patience.failures - 1)
+        """Open at the next failure, if that comes soon: the server fails another process."""
+        self._suspect_until = self._clock() + self._patience.cap
 
     def leave_alone(self, model: str, seconds: float) -> None:
         """Let requests for a model wait, as the server asked. That is no failure."""
@@ -157,6 +158,7 @@ class Breaker:
         self._failures = 0
         self._pause = 0.0
         self._probe = None
+        self._suspect_until = -math.inf
 
     def _count(self, asking: Permit, fault: ModelError) -> None:
         is_probe = asking is self._probe
@@ -171,6 +173,8 @@ class Breaker:
         elif self._failures >= self._patience.failures:
             self._open(self._patience.pause)
             self._opened(self._place)
+        elif self._clock() < self._suspect_until:
+            self._open(self._patience.pause)
 
     def _open(self, pause: float) -> None:
         self._pause = pause

@@ -153,7 +153,7 @@ class Store:
             return self._writer.ask(first, alone=True)
         return self._writer.ask(lease, within=(conversation,))
 
-    release = _writes(leases.release)
+    release = _writes(leases.release, of_first=True)
     owned_elsewhere = _reads(leases.owned_elsewhere, of_first=True)
 
     async def begin_turn(

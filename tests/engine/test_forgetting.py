@@ -143,6 +143,31 @@ async def test_a_reply_to_whoever_is_forgotten_elsewhere_ends_when_that_is_seen(
         assert "secret" not in told(here)
 
 
+async def test_listeners_hear_of_every_talk_that_lost_words_elsewhere(
+    store: SqliteStore, tmp_path: Path
+) -> None:
+    told = list[tuple[str, ...]]()
+    async with scene(ScriptedModel(*["[SEND: a]"] * 3), store=store) as here:
+        other = RecordingChannel("test:elsewhere")
+        await here.say("my secret", author=MO)
+        await here.engine.receive(other.message("i like tea", author=ANA), other)
+        await here.engine.settled()
+        here.engine.on_forget.append(lambda person, talks: told.append((person, *talks)))
+        await elsewhere(tmp_path, MO.id)
+        await here.engine.evict()
+        await elsewhere(tmp_path, ANA.id)
+        await here.engine.evict()
+        await here.engine.forgotten(MO.id)
+        await here.engine.forgotten(ANA.id)
+        assert told == [(MO.id, here.channel.conversation, "test:elsewhere"), (ANA.id,)]
+        told.clear()
+        await here.say("hello", author=ANA)
+        await here.engine.settled()
+        assert await here.engine.take_back(here.channel.conversation)
+        await here.engine.evict()
+        assert told == [], "of a talk that was only rewound, nothing is dropped"
+
+
 async def test_the_reply_to_another_goes_on(store: SqliteStore, tmp_path: Path) -> None:
     go_on = asyncio.Event()
     async with scene(ScriptedModel("[SEND: a]", ["[SEND: b]", go_on, "[SEND: c]"]), store=store) as here:

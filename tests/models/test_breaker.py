@@ -185,6 +185,27 @@ def test_what_another_process_said_is_over_with_an_answer(breaker: Breaker) -> N
     assert not breaker.is_open
 
 
+def test_a_word_of_another_process_is_passed_on_by_nobody_and_soon_forgotten(clock: Clock) -> None:
+    told = list[str]()
+    breakers = Breakers(clock, PATIENCE)
+    breakers.opened = told.append
+    breaker = breakers.of("one:1")
+    breakers.suspect("one:1")
+    clock.now += PATIENCE.cap - 1
+    fail(breaker)
+    with pytest.raises(ModelError, match="one:1 has not answered for 0 s"), breaker.asking():
+        pass
+    clock.now += PATIENCE.pause
+    with breaker.asking() as asking:
+        asking.answered()
+    breakers.suspect("one:1")
+    clock.now += PATIENCE.cap
+    fail(breaker)
+    assert (breaker.is_open, told) == (False, [])
+    fail(breaker, times=2)
+    assert (breaker.is_open, told) == (True, ["one:1"]), "it failed here as often as it takes"
+
+
 def test_one_breaker_for_each_server(clock: Clock) -> None:
     breakers = Breakers(clock, PATIENCE)
     assert breakers.of("a:1") is breakers.of("a:1")

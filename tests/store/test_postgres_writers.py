@@ -57,6 +57,7 @@ async def whole_turn(store: Store, room: str) -> None:
         turn = await begun(store, room, 0, "pixi", ("1",))
         await store.intend(turn, 0, "send", "hello", outcome="done")
         assert await store.end_turn(turn, LINES, "stop", 1, Usage(), spent=[UsageEntry(1, messages=1)])
+        await store.release(room)
 
 
 class Held:

@@ -41,7 +41,7 @@ MOST_BYTES = 8_000_000
 _READY_SECONDS = 10.0
 _AGAIN_SECONDS = 1.0  # until a database that is away is tried again
 _BYE_SECONDS = 2.0  # in which the others are told of the end
-_KIND = "peer"
+_KIND = "serve"
 _FORGOT = "forgot "  # what the store says of a person, see `Store.forget`
 _SEND = """
 SELECT pg_notify(%s, part) FROM unnest(%s::text[]) WITH ORDINALITY AS parts (part, number) ORDER BY number

@@ -3,7 +3,8 @@
 Nothing is written for this but names: each connection says which version of Pixi made it and for which tables
 (`Address.label`). The one of a process's store says which part of the program it is, and since when, and the
 one that holds a gateway's shards says which these are. So what is told of a process ends with its
-connections, and nobody has to clear it away.
+connections, and nobody has to clear it away. The store of a `serve` says `http`: by `serve` the servers know
+the connections that carry what they say to each other.
 """
 
 from collections.abc import Sequence
@@ -17,17 +18,22 @@ if TYPE_CHECKING:
     from pixi.store.postgres.address import Address
 
 _PROCESSES = """
+WITH living AS MATERIALIZED (
+    SELECT pid, objid::bigint AS id FROM pg_locks
+    WHERE locktype = 'advisory' AND granted AND objsubid = 1 AND classid::bigint = %(owners)s
+    AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+)
 SELECT application_name, extract(epoch FROM backend_start)::float,
     greatest(0, extract(epoch FROM clock_timestamp() - state_change))::float, coalesce(leases, 0)
 FROM pg_stat_activity AS activity
-LEFT JOIN pg_locks AS held ON held.pid = activity.pid AND locktype = 'advisory' AND granted AND objsubid = 1
-    AND classid::bigint = %(owners)s
+LEFT JOIN living ON living.pid = activity.pid
 LEFT JOIN (
-    SELECT owner %% 4294967296 AS id, count(*) AS leases FROM leases WHERE owner <> 0 GROUP BY 1
-) AS owned ON owned.id = objid::bigint
+    SELECT owner %% 4294967296 AS id, count(*) AS leases FROM leases
+    WHERE owner <> 0 AND owner %% 4294967296 IN (SELECT id FROM living) GROUP BY 1
+) AS owned ON owned.id = living.id
 WHERE datname = current_database() AND application_name ~ '^pixi '
 AND split_part(application_name, ' ', 3) = %(tables)s
-AND split_part(application_name, ' ', 4) IN ('discord', 'gateway', 'serve', 'worker')
+AND split_part(application_name, ' ', 4) IN ('discord', 'gateway', 'http', 'worker')
 ORDER BY split_part(application_name, ' ', 4), backend_start
 """
 
@@ -64,6 +70,7 @@ async def read_processes(session: "AsyncConnection[Any]", address: "Address") ->
     for label, since, seen_seconds, leases in await found.fetchall():
         _, version, _, part, first, *more = f"{label} ".split(" ")
         began = float(first) if first.isdecimal() and part != "gateway" else since
+        part = "serve" if part == "http" else part
         processes.append(RunningProcess(part, version, " ".join(more).strip(), began, seen_seconds, leases))
     return processes
 

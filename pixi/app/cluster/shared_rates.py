@@ -35,7 +35,8 @@ _log = logging.getLogger("pixi.queue")
 
 TABLE = "rate_slices"
 HOLD_SECONDS = 5.0
-"""How long a slice may be held at most."""
+"""How long a slice may be held at most. It is held no longer than its window, so that others wait for
+unused uses at most as long as for used ones."""
 AWAY_SECONDS = 5.0
 """After how long a database that is away is asked again."""
 SHARE = 4
@@ -143,12 +144,15 @@ class SharedRates:
             if slice_ is None:
                 self._slices.put(key, slice_ := _Slice())
             try:
-                async with self._asking:
-                    if self._clock() < self._ask_at:  # the database went away meanwhile
+                async with self._asking:  # meanwhile another may have found the database away, or no uses
+                    now = self._clock()
+                    if now < self._ask_at:
                         return await self._use_own(rates)
-                    if slice_.left < 1 or self._clock() >= slice_.until:
+                    is_over = slice_.left < 1 or now >= slice_.until
+                    if is_over and now >= slice_.ask_at:
                         await self._take(key, rate, slice_)
-                    if slice_.left >= 1:
+                        is_over = slice_.left < 1
+                    if not is_over:
                         slice_.left -= 1
                         spent.append(slice_)
                         continue
@@ -162,17 +166,18 @@ class SharedRates:
 
     async def _take(self, key: RateKey, rate: Rate, slice_: _Slice) -> None:
         asked = self._clock()
-        most, least = max(1.0, rate.times / rate.seconds * HOLD_SECONDS // 1), rate.times // _MOST_SLICES
+        hold = min(HOLD_SECONDS, rate.seconds)
+        most, least = max(1.0, rate.times / rate.seconds * hold // 1), rate.times // _MOST_SLICES
         first = max(min(-(-rate.times // 10), most), least)
         values = {
             "key": blake2b("\0".join(key).encode("utf-8", "surrogatepass"), digest_size=16).digest(),
             "times": float(rate.times),
             "window": rate.seconds,
-            "hold": HOLD_SECONDS,
+            "hold": hold,
             "most": most,
             "least": float(least),
             "first": first,
-            "held": HOLD_SECONDS if first > 1 else 0.0,
+            "held": hold if first > 1 else 0.0,
             "last": slice_.ends,
             "left": slice_.left,
         }

@@ -165,7 +165,11 @@ class Feed:
         self.wake()
 
     def forget(self) -> None:
-        """Drop all events but those of the turn under way. Followers who have not had them are told that."""
+        """Drop all events but those of the turn under way. Followers who have not had them are told that.
+
+        A turn that tells of what was forgotten is ended before this is called. Where another server takes
+        the turn, that server says so later, and this is called again.
+        """
         del self._ring[: self.begin_of_turn() - self.first]
 
     def _add(self, form: Form | None) -> None:

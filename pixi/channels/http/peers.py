@@ -23,6 +23,7 @@ The messages are JSON. One that is not known, as it comes from another version, 
 import asyncio
 import json
 import logging
+import math
 import secrets
 import time
 from collections.abc import Awaitable, Callable, Collection
@@ -76,6 +77,12 @@ class _Leave(Struct, tag="leave"):
     talk: str
 
 
+class _LostWords(Struct, tag="lost words"):
+    """Words of this talk were forgotten, and what its turns here said until now is to be dropped."""
+
+    talk: str
+
+
 class _Events(Struct, tag="events"):
     """What happened in a talk; `so_far`: it is the turn under way from its beginning."""
 
@@ -91,7 +98,7 @@ class _Stop(Struct, tag="stop"):
     talk: str
     turn: int | None
     ask: str
-    until: float
+    until: float = math.inf  # older versions do not say
 
 
 class _Answer(Struct, tag="answer"):
@@ -102,7 +109,7 @@ class _Answer(Struct, tag="answer"):
     person: str
     verdict: Verdict
     ask: str
-    until: float
+    until: float = math.inf
 
 
 class _Result(Struct, tag="told"):
@@ -112,7 +119,7 @@ class _Result(Struct, tag="told"):
     done: bool
 
 
-_Message = _Hello | _Here | _Bye | _Follow | _Leave | _Events | _Stop | _Answer | _Result
+_Message = _Hello | _Here | _Bye | _Follow | _Leave | _LostWords | _Events | _Stop | _Answer | _Result
 
 _decode = msgspec.json.Decoder(_Message).decode
 
@@ -284,6 +291,14 @@ class Peers:
             channel = self._channels.known(address)
             self._send(_Events(address, [form], "native" if channel is None else channel.protocol))
 
+    def lost_words(self, address: str) -> None:
+        """Tell the followers of a talk that words of it were forgotten, once no turn here says them any more.
+
+        They may have heard of it before, while their feeds still had the turn under way.
+        """
+        if address in self._followed_by:
+            self._send(_LostWords(address))
+
     def _dropped(self, address: str) -> None:
         self._turns_of.pop(address, None)
         if self._others:
@@ -332,6 +347,9 @@ class Peers:
                 self._followed(other, message)
             case _Leave(talk):
                 self._left(other, talk)
+            case _LostWords(talk):
+                if (channel := self._channels.known(talk)) is not None:
+                    channel.feed.forget()
             case _Events():
                 self._take(other, message)
             case _Result(ask, done):

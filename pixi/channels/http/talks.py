@@ -421,6 +421,7 @@ class Talks:
         for address in conversations:
             if (channel := self.channels.known(address)) is not None:
                 channel.feed.forget()
+                self.peers.lost_words(address)
 
     def changed(self, address: str) -> None:
         """Tell the followers of a talk that its history has changed."""

@@ -60,8 +60,12 @@ class RequestLimit:
         self._clock = clock
         self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()  # requests, and when it was counted
 
-    async def use(self, caller: str) -> None:
+    async def use(self, caller: str, *, here: bool = False) -> None:
         """Count a request.
+
+        Args:
+            caller: who makes it.
+            here: count it on this server alone, as whoever has no key is to cause no work elsewhere.
 
         Raises:
             Problem: 429, too many; it says when the next one is taken.
@@ -73,7 +77,7 @@ class RequestLimit:
         if len(self._left) > _MOST_CALLERS:
             self._left.popitem(last=False)
         seconds = 0.0 if left >= 1 else (1 - left) * self._seconds / self._most
-        if not seconds and self.shared is not None:
+        if not seconds and self.shared is not None and not here:
             seconds = await self.shared({("http", self._name, caller): Rate(self._most, self._seconds)})
         if seconds:
             wait, period = math.ceil(seconds), _PERIODS[self._seconds]
@@ -122,7 +126,7 @@ class HttpLimits:
         Raises:
             Problem: 429, too many came from there. Those whose key is right go on.
         """
-        await self._refused.use(network)
+        await self._refused.use(network, here=True)
 
     async def request(self, person: Principal) -> None:
         """Count a request of a person.
@@ -154,7 +158,7 @@ class HttpLimits:
         Raises:
             Problem: 429, one too many.
         """
-        await self._networks.use(network)
+        await self._networks.use(network, here=True)
 
     async def new_visitor(self, network: str) -> None:
         """Count a visitor who was not here before.

@@ -30,7 +30,7 @@ pytestmark = pytest.mark.nightly
 TALK = "/api/chat/a"
 ALL = f"{TALK}/stream?follow=talk"
 ADDRESS = address_of(LOCAL, "pixi", "a")
-CUT = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE '% peer %'"
+CUT = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE '% serve %'"
 VISIBLE = ("said", "changed", "send", "turn_start", "turn_end", "approval", "approved", "error")
 
 
@@ -383,17 +383,24 @@ async def test_who_is_forgotten_by_any_process_is_in_no_memory_of_the_others(url
         signals.append((signal, text))
 
     signals: list[tuple[str, str]] = []
-    async with serving(url, "[SEND: one]") as here, open_queue(url) as queue, queue.hearing(heed):
-        await here.say("my secret", conversation="a")
-        feed = (await here.peers.join(ADDRESS)).feed
-        assert "secret" in str(feed._ring)
+    replies = "[SEND: your secret]", ["[SEND: your secret]", asyncio.Event()]
+    async with two(url, *replies) as servers, open_queue(url) as queue, queue.hearing(heed):
+        talks = ADDRESS, address_of("web:other", "pixi", "a")
+        feeds = [(await here.peers.join(talk)).feed for here in servers for talk in talks]
+        theirs = await servers[0].key("other", "chat")
+        await servers[0].post("/api/chat", {"message": "hi", "conversation": "a"}, **theirs)
+        await heard(servers[0], "hi")  # which is not answered whole
+        await until(lambda: all("your secret" in str(feed._ring) for feed in feeds))
         other = await open_store(url)
+        await other.forget("web:other")
+        for here in servers:
+            await here.backend.engine.evict()  # as it does each second
         await other.forget(LOCAL)
-        await until(lambda: "secret" not in str(feed._ring))
+        await until(lambda: not any("secret" in str(feed._ring) for feed in feeds))
         await other.forget("x" * 8_000)
         await other.close()
-        await until(lambda: len(signals) == 2)
-        assert signals == [("forgot", LOCAL), ("look", "")]
+        await until(lambda: len(signals) == 3)
+        assert signals == [("forgot", "web:other"), ("forgot", LOCAL), ("look", "")]
 
 
 async def test_a_talk_of_a_server_that_lives_is_left_to_it(url: str) -> None:

@@ -181,6 +181,27 @@ async def test_without_the_database_each_process_goes_by_a_share_and_says_so_onc
     assert caplog.messages[1:] == ["rates are counted over all processes again"]
 
 
+async def test_a_slice_is_held_no_longer_than_its_window(
+    two: tuple[Counting, Counting], database: Database
+) -> None:
+    dies, lives = two
+    rate = Rate(20, 1.0)
+    assert await dies.use(1, rate) == 1
+    await database.pass_on(2.0, lives)
+    assert await lives.use(100, rate) >= 20
+
+
+async def test_of_many_who_wait_for_the_first_answer_one_hears_that_there_are_no_uses(
+    two: tuple[Counting, Counting],
+) -> None:
+    first, second = two
+    rate = Rate(1, 60.0)
+    assert await first.use(1, rate) == 1
+    waits = await asyncio.gather(*(second.rates.use({KEY: rate}) for _ in range(9)))
+    assert all(waits)
+    assert second.asked == 1
+
+
 async def test_keys_that_are_over_are_cleared_away(database: Database) -> None:
     async def kept() -> object:
         return await (await database.session.execute(f"SELECT count(*) FROM {TABLE}".encode())).fetchone()

@@ -108,7 +108,7 @@ async def test_processes_are_told_one_by_one(
 ) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(time, "time", lambda: 1_234_567.0)
-        stores = [await open_store(url, part=part) for part in ("worker", "serve", "")]
+        stores = [await open_store(url, part=part) for part in ("worker", "http", "")]
     for store, talk in zip((stores[0], stores[1], stores[1]), "abc", strict=True):
         await store.lease(f"test:{talk}")
     claim = ShardClaim(url, "bot", ((0, 1), 4))

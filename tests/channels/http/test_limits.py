@@ -1,12 +1,13 @@
 """How often somebody may ask: by person, by key, and for visitors by where they are."""
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Mapping
 
 import pytest
 
 from pixi.channels.http import visitors
 from pixi.channels.http.access import Principal, Problem
 from pixi.channels.http.visitors import HttpLimits, RequestLimit, network_of
+from pixi.core.spending import Rate, RateKey
 from pixi.settings.rules import HttpRules
 from tests.channels.http.served import served
 
@@ -153,3 +154,18 @@ async def test_wrong_keys_from_one_network_are_refused_and_right_ones_are_not(
         told = [(await here.get("/api/personas", Authorization=f"Bearer pixi_sk_{n}"))[0] for n in range(3)]
         assert told == [401, 429, 429]
         assert (await here.get("/api/personas", **right))[0] == 200
+
+
+async def test_what_anybody_may_send_without_a_key_is_counted_on_this_server_alone() -> None:
+    async def count(rates: Mapping[RateKey, Rate]) -> float:
+        counted.extend(rates)
+        return 0.0
+
+    counted = list[RateKey]()
+    limits = HttpLimits(HttpRules())
+    limits.share(count)
+    await limits.refused("203.0.113.1")
+    await limits.knock("203.0.113.1")
+    assert counted == []
+    await limits.request(Principal("web:app:ana", "ana"))
+    assert counted == [("http", "person", "web:app:ana")]

@@ -222,6 +222,29 @@ async def test_who_is_forgotten_elsewhere_is_in_no_memory_here(tmp_path: Path) -
         assert (feed._ring, feed.place_of_mark(place)) == ([], None)
 
 
+async def test_words_of_a_reply_that_only_came_from_another_server_are_dropped_when_it_ends(
+    tmp_path: Path,
+) -> None:
+    address = address_of(LOCAL, "pixi", "a")
+    async with two(tmp_path) as (first, second):
+        second.model.add(["[SEND: zebrafinch]", asyncio.Event()])
+        feed = (await first.peers.join(address)).feed
+        await second.post("/api/chat", {"message": "hi", "conversation": "a"}, Prefer="respond-async")
+        await until(lambda: "zebrafinch" in str(feed._ring))
+        await first.backend.store.forget(LOCAL)
+        await first.backend.engine.forgotten(LOCAL)
+        assert feed.turn, "the reply is another server's, which did not hear of it yet"
+        await second.backend.engine.forgotten(LOCAL)
+        assert (feed.turn, feed._ring) == (0, [])
+
+
+async def test_a_request_of_an_older_version_holds_for_good() -> None:
+    here, _, said = connected()
+    here.heard("b", b'{"type":"hello"}')
+    here.heard("b", json.dumps({"type": "stop", "talk": TALK, "turn": 7, "ask": "1"}).encode())
+    await until(lambda: said[-1] == {"type": "told", "ask": "1", "done": False})
+
+
 def test_nobody_goes_on_behind_an_event_that_each_server_numbers_for_itself() -> None:
     failed = {"event": "error", "turn": 0, "seq": 3, "text": "hm"}
     assert not NativeStream().feed(failed).startswith(b"id")
