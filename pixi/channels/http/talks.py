@@ -277,7 +277,7 @@ class Talks:
                     carried = _carried_by(instead.message)
                     text = text or words_of(instead.message.text)
                 if instead is not None:
-                    await self._set_aside(address, channel, instead)
+                    await self._set_aside(address, channel, instead, reply)
                 told = "\n".join(part for part in (text, carried.text) if part)
                 message = Message(
                     message_id, address, author, told, now, images=carried.images, quoted=tuple(quoted)
@@ -396,7 +396,9 @@ class Talks:
         _, waiting = await store.last_asked(address)
         return Instead(None, message=next((each for each in waiting if each.id == replaced), None))
 
-    async def _set_aside(self, address: str, channel: HttpChannel, instead: Instead) -> None:
+    async def _set_aside(
+        self, address: str, channel: HttpChannel, instead: Instead, reply: TalkReply
+    ) -> None:
         """Take out the turns whose place a message takes; a reply that is being written is stopped."""
         if instead.branch:
             await self.peers.stop(address)
@@ -406,6 +408,7 @@ class Talks:
             await self._backend.engine.rewind(address, instead.turn)
         elif instead.message is not None:
             await self._backend.engine.withdraw(address, instead.message.id)
+        reply.place = channel.feed.count  # the end of what was stopped is not the end of this reply
         channel.show(TalkChanged())
         for message in instead.before:
             await self._receive(message, channel)
