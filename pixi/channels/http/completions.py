@@ -403,12 +403,28 @@ async def _until_cut(
     *,
     feed: bool = False,
 ) -> AsyncGenerator[Sequence[Event], None]:
-    """The events; once the text is as long as it may be, the turn is stopped. `feed`: nobody else feeds the
-    face."""
+    """The events. Once the text is as long as it may be, the turn is stopped.
+
+    It is stopped at the end of the message in which the text ends: what is not said whole stands nowhere, and
+    then the program's next history would be no talk's.
+
+    Args:
+        stop: stops the turn of this number; None: nothing does.
+        feed: nobody else feeds the face.
+    """
+    grows, last = "", None  # the message that grows, and the one in which the text ended
     async for some in events:
         yield some
-        for event in some if feed else ():
-            face.feed(event)
-        if stop is not None and face.cut:
+        for event in some:
+            if feed:
+                face.feed(event)
+            match event["event"]:
+                case "text":
+                    grows = event["id"]
+                case "send" if event["id"] == grows:
+                    grows = ""
+        if face.cut and last is None:
+            last = grows
+        if stop is not None and last is not None and (not last or grows != last):
             await stop(int(some[-1].get("turn", 0)))
             stop = None

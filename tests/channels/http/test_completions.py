@@ -368,6 +368,34 @@ async def test_a_text_that_is_cut_stops_its_turn() -> None:
         await until(lambda: not server[0].model.streaming)
 
 
+@pytest.mark.parametrize("limit", [{"max_tokens": 3}, {"stop": "three"}])
+@pytest.mark.parametrize("stream", [False, True])
+async def test_a_text_that_is_cut_within_a_message_goes_on_as_the_same_talk(
+    limit: dict[str, Any], stream: bool
+) -> None:
+    on = asyncio.Event()
+    first = ["[SEND: one two three four five six", on, " seven][SEND: eight", asyncio.Event()]
+    async with v1(first, "[SEND: Fine.]") as server:
+        here, key = server
+        url, body = f"{here.url}/v1/chat/completions", ask("hi", stream=stream, **limit)
+        asking = asyncio.create_task(here.http.post(url, json=body, headers=key))
+        await until(lambda: here.model.requests)
+        on.set()
+        async with await asking as answer:
+            told = [await answer.json()] if not stream else chunks_in(await answer.text())
+        parts = [choice.get("message") or choice["delta"] for each in told for choice in each["choices"]]
+        text = "".join(part.get("content", "") for part in parts)
+        assert "one two three four five six seven".startswith(text.strip())
+        await post(server, ask("hi", text, "more"))
+        assert "six seven" in shown(server)
+        assert len(await talks(server)) == 1
+
+
+def chunks_in(stream: str) -> list[Any]:
+    lines = (line.removeprefix("data: ") for line in stream.splitlines() if line)
+    return [json.loads(line) for line in lines if line != "[DONE]"]
+
+
 def client(server: tuple[Served, dict[str, str]]) -> "AsyncOpenAI":
     from openai import AsyncOpenAI  # large, and of these tests alone
 
