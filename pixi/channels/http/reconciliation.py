@@ -47,11 +47,11 @@ LONGEST_TOLD = 4_000
 #
 # What we have of a talk is more than its turns that have ended. A program that stops an answer only stops
 # to read: the turn goes on here, and counts with what it has said so far. (As long as a program reads on,
-# the turn is not cut off: other requests may have the same begin. Nor is one whose words are not on record
-# yet.) The lines that a program told when
-# a talk began stand before its first turn. And a talk that was branched has several ways: as it stands, and
-# as it would stand with what was set aside. A person who goes back to an earlier answer is on another way,
-# which is put back first. How the talks stand counts before what was set aside, of all of them.
+# the turn is not cut off: other requests may have the same begin. Nor is anything cut off while a request is
+# not on record yet. Who reads at another server is not known here: there, a turn may be cut off.) The lines
+# that a program told when a talk began stand before its first turn. And a talk that was branched has several
+# ways: as it stands, and as it would stand with what was set aside. A person who goes back to an earlier
+# answer is on another way, which is restored first. Of all talks, the ways as they stand are compared first.
 #
 # Histories are compared as lines of two roles, white space folded. Neighbours of one role are one line: our
 # several messages are one text there. What a persona answered without a visible word is the `silence` that
