@@ -154,7 +154,7 @@ def reconcile(told: Sequence[ClientLine], talks: Sequence[KeptTalk], *, silence:
         silence: what a program was given where nothing was said.
     """
     theirs = _folded(told)
-    return _found(theirs, [_with_lines(talk, silence) for talk in talks]) or _new(told, theirs)
+    return _found(theirs, _with_lines(talks, silence)) or _new(told, theirs)
 
 
 def reconcile_named(
@@ -169,7 +169,7 @@ def reconcile_named(
             nothing but what is new is one that goes on.
         silence: what a program was given where nothing was said.
     """
-    theirs, ours = _folded(told), [_with_lines(way, silence) for way in ways]
+    theirs, ours = _folded(told), _with_lines(ways, silence)
     if found := _found(theirs, ours, named=True):
         return found
     stands, lines = ours[0]
@@ -217,8 +217,11 @@ def _new(told: Sequence[ClientLine], theirs: list[ClientLine]) -> Begin | Transi
     return Transient(tuple(told)) if theirs else Begin()
 
 
-def _with_lines(talk: KeptTalk, silence: str) -> _WithLines:
-    return talk, _lines(talk, silence)
+def _with_lines(talks: Sequence[KeptTalk], silence: str) -> list[_WithLines]:
+    """Return talks with their lines. A turn that stands in many of them is read once."""
+    turns = {id(turn): turn for talk in talks for turn in talk.turns}
+    lines = {each: _lines(turn, silence) for each, turn in turns.items()}
+    return [(talk, [line for turn in talk.turns for line in lines[id(turn)]]) for talk in talks]
 
 
 def _cut(talk: KeptTalk, place: int) -> Branch | None:
@@ -241,13 +244,10 @@ def _folded(lines: Sequence[ClientLine]) -> list[ClientLine]:
     ]
 
 
-def _lines(talk: KeptTalk, silence: str) -> list[ClientLine]:
-    """What was told, and two lines a turn, never joined, so that a place among them is a turn."""
-    lines: list[ClientLine] = []
-    for turn in talk.turns:
-        lines += _folded([*turn.told, ClientLine("user", turn.asked)])
-        lines.append(ClientLine("assistant", _fold(turn.answered) or _fold(silence)))
-    return lines
+def _lines(turn: KeptTurn, silence: str) -> list[ClientLine]:
+    """What was told, and two lines, never joined with others, so that a place among them is a turn."""
+    answer = ClientLine("assistant", _fold(turn.answered) or _fold(silence))
+    return [*_folded([*turn.told, ClientLine("user", turn.asked)]), answer]
 
 
 def _same(theirs: ClientLine, ours: ClientLine) -> bool:
@@ -338,7 +338,7 @@ class KnownTalks:
             return reconcile_named(told, await self._ways(kept), complete=complete, silence=silence)
         theirs, ours = _folded(told), list[_WithLines]()
         for talk in await self._store.talks(person, persona, _TALKS) if theirs else ():
-            ways = [_with_lines(way, silence) for way in await self._ways(talk)]
+            ways = _with_lines(await self._ways(talk), silence)
             ours += ways
             stands, lines = ways[0]
             if stands.whole and theirs == lines:

@@ -1,9 +1,11 @@
 """Which talk a program's history goes on."""
 
+from collections import Counter
 from dataclasses import replace
 
 import pytest
 
+from pixi.channels.http import reconciliation
 from pixi.channels.http.completion_requests import visible_text
 from pixi.channels.http.reconciliation import (
     Append,
@@ -136,6 +138,18 @@ def test_a_talk_as_it_stands_comes_before_what_was_set_aside_in_a_later_one() ->
     assert reconcile(lines("hi", "Hello!"), [*later, talk("earlier", "hi", "Hello!")]) == Append("earlier")
     cut = [later[0], replace(talk("later", "hi", "Hello!", "rain?", "No."), branch="b")]
     assert reconcile(lines("hi", "Hello!"), [*cut, TEA]) == Branch("tea", 2)
+
+
+def test_a_turn_that_stands_in_many_branches_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    read = Counter[str]()
+
+    def counted(text: str) -> str:
+        read[text] += 1
+        return text
+
+    monkeypatch.setattr(reconciliation, "words_of", counted)
+    reconcile(OTHER, [TEA, *(replace(TEA, branch=f"b{n}") for n in range(5))])
+    assert read["tea?"] == 1
 
 
 @pytest.mark.parametrize(
