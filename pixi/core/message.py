@@ -170,16 +170,30 @@ class Abilities:
                 return ("archive",) if self.archive else ()
 
 
+_SHOWING = re.compile(r"\[[A-Z][A-Z0-9_ ]*: (.+)\]", re.DOTALL)  # a command that shows a picture
+
+
 def on_record(picture: Picture, said: str) -> str:
-    """Write what is kept of an act that shows a picture: where it is, its service, and the command."""
-    return f"{picture.link} {picture.address} {picture.service}".rstrip() + f"\n{said}"
+    """Write what is kept of an act that shows a picture: where it is, its service, and the command.
+
+    Words that are not those of the command stand behind the service, after a tab.
+    """
+    place = f"{picture.link} {picture.address} {' '.join(picture.service.split())}".rstrip()
+    words = " ".join(picture.words.split())
+    return f"{place}\n{said}" if words == _words_in(said) else f"{place}\t{words}\n{said}"
 
 
 def from_record(kept: str) -> tuple[Picture, str]:
-    """The picture without its file, and the command, of what was kept. Its words are not told apart."""
+    """The picture without its file, and the command, of what was kept."""
     first, _, said = kept.partition("\n")
-    link, address, service = (*first.split(" ", 2), "", "")[:3]
-    return Picture(said, link, service, address=address), said
+    place, has_words, words = first.partition("\t")
+    link, address, service = (*place.split(" ", 2), "", "")[:3]
+    return Picture(words if has_words else _words_in(said), link, service, address=address), said
+
+
+def _words_in(said: str) -> str:
+    command = _SHOWING.fullmatch(said)
+    return command[1] if command else said
 
 
 _LONGEST_TITLE, _LONGEST_TEXT = 256, 4_000

@@ -223,14 +223,12 @@ class _LeftTurn:
         self, effect: Effect, channel: Channel, nonce: str, after: str
     ) -> tuple[Outcome, str | None]:
         """Show a picture with a link again by it; of others the file is nowhere any more."""
-        kept, said = from_record(effect.payload)
-        found = await channel.sent_before(kept.link, nonce=nonce, after=after)
+        picture, _ = from_record(effect.payload)
+        found = await channel.sent_before(picture.link, nonce=nonce, after=after)
         if found is not None:
             return "done", found
-        if not kept.link or not self._goes_on:
+        if not picture.link or not self._goes_on:
             return "unknown", None
-        acts = read_again(said, self._names)
-        picture = replace(kept, words=acts[0].argument if acts else said)
         found = await channel.picture(picture, nonce=nonce, answers=self._turn.answered)
         channel.show(Pictured(picture, self._id_of(effect)))
         return "done", found

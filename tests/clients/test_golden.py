@@ -20,7 +20,7 @@ def test_a_stream_is_as_it_was(face: str, scene: str) -> None:
 
 
 @pytest.mark.parametrize(("face", "scene"), BOTH)
-def test_wherever_it_is_cut_what_came_are_whole_frames_and_no_end(face: str, scene: str) -> None:
+def test_all_frames_are_whole_and_the_end_stands_in_the_last_alone(face: str, scene: str) -> None:
     kept, end = stream_path(face, scene).read_bytes(), KEPT[face].end
     assert b"\r" not in kept
     *frames, rest = kept.split(b"\n\n")

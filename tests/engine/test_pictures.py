@@ -67,8 +67,8 @@ async def test_a_picture_is_an_act_of_its_own_in_its_order() -> None:
         assert shown[1] == Performed("gif", "excited cat")
         assert await acts(store, here) == [
             ("send", "look", "done"),
-            ("picture", f"{LINK}  KLIPY\n[GIF: excited cat]", "done"),
-            ("picture", "\n[OWN]", "done"),
+            ("picture", f"{LINK}  KLIPY\ta picture of excited cat\n[GIF: excited cat]", "done"),
+            ("picture", "\tmine\n[OWN]", "done"),
             ("send", "nice", "done"),
         ]
         assert len(set(here.channel.nonces)) == 4
@@ -157,6 +157,7 @@ async def test_what_was_under_way_is_finished_under_its_nonce_or_laid_down(
         await here.engine.resume("test:", 0.0, opened)
         posted = len(channel.pictures) + len(channel.stickers)
         assert posted == (0 if done else shown)
+        assert all(picture.words == "x" for picture in channel.pictures)
         outcomes = [act[2] for act in await acts(store, here)]
         known = done or bool(shown)
         assert outcomes == ["done", "done" if known else "unknown"]

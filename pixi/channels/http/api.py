@@ -108,7 +108,7 @@ class Api:
         self._limits = limits
         self._files = files
         self._shown_pictures = shown
-        self.operators = Operators(access, limits)
+        self.operators = Operators(access, limits, self._identified)
         self.closing = asyncio.Event()  # set when the server stops: what streams ends then
         # Makes the description of the API; set once all routes are known.
         self.describe: Callable[[], bytes] = bytes
@@ -121,19 +121,27 @@ class Api:
         Raises:
             Problem: they are not let in, or asked too often.
         """
+        principal = await self._identified(request, user_id, user_name)
+        principal.require(scope)
+        if principal.is_visitor:
+            principal = replace(principal, network=self._network(request))
+        await self._limits.request(principal)
+        return principal
+
+    async def _identified(self, request: web.Request, user_id: str = "", user_name: str = "") -> Principal:
+        """Tell who asks, and count a wrong key.
+
+        Raises:
+            Problem: they are not let in, or too many wrong keys came from their network.
+        """
         try:
-            principal = await self._access.identify(
+            return await self._access.identify(
                 request.headers, request.remote, user_id=user_id, user_name=user_name
             )
         except Problem as problem:
             if problem.status == 401 and bearer_of(request.headers):
                 await self._limits.refused(self._network(request))
             raise
-        principal.require(scope)
-        if principal.is_visitor:
-            principal = replace(principal, network=self._network(request))
-        await self._limits.request(principal)
-        return principal
 
     async def who_has_a_key(
         self, request: web.Request, user_id: str = "", user_name: str = "", scope: str = "chat"
@@ -262,7 +270,7 @@ class Api:
         that was set aside; None: it is none of these."""
         seen = {str(each.get("id")) for each in asked.messages[:-1]}
         turn = last_turn(asked.messages[:-1])
-        if back := await self._talks.put_back(place.address, turn, message_id, seen):
+        if back := await self._talks.restored_at(place.address, turn, message_id, seen):
             return back
         answered = await self._backend.store.answer_to(place.address, message_id)
         if answered is None or answered.turn is None:
@@ -308,7 +316,7 @@ class Api:
         """Return where a client's talk leaves the one on record; None: the same run comes again."""
         if await self._backend.store.answer_to(place.address, message_id) is not None:
             return None
-        if back := await self._talks.put_back(place.address, last, client_id, seen):
+        if back := await self._talks.restored_at(place.address, last, client_id, seen):
             return back
         turn = await self._talks.branch_point(place.address, client_id, seen)
         return await self._talks.cut_at(turn, seen)
@@ -438,7 +446,7 @@ class Api:
         Raises:
             Problem: it is neither.
         """
-        if (await self._access.identify(request.headers, request.remote)).id != LOCAL:
+        if (await self._identified(request)).id != LOCAL:
             await self.operators.who(request)
         body, kind = await self._backend.scraped(request.headers.get("Accept", ""))
         return web.Response(body=body, headers={"Content-Type": kind})

@@ -52,7 +52,7 @@ class CompletionBody(Struct):
         model: the persona that answers, by the name of its file.
         messages: the talk as the program has it; the last one of a user is answered.
         stream: whether the answer comes as it is written.
-        stop: texts before which the answer ends.
+        stop: texts before which the answer ends; the first 16 count.
         max_tokens, max_completion_tokens: how long the answer may be; the second counts before the first.
         temperature: counts for nothing.
         response_format: wanted by background tasks alone.
@@ -63,7 +63,7 @@ class CompletionBody(Struct):
     messages: Annotated[list[SentMessage], Meta(min_length=1, max_length=_MESSAGES)]
     stream: bool | None = None
     stream_options: StreamOptions | None = None
-    stop: str | Annotated[list[str], Meta(max_length=_STOPS)] | None = None
+    stop: str | list[str] | None = None
     max_tokens: Annotated[int, Meta(ge=1)] | None = None
     max_completion_tokens: Annotated[int, Meta(ge=1)] | None = None
     temperature: float | None = None
@@ -105,8 +105,9 @@ def read_request(data: bytes) -> ChatCompletionRequest:
     try:
         body = _decoded(data)
     except Problem as problem:
+        place = problem.errors[0]["pointer"] if problem.errors else ""
         missing = _MISSING.search(problem.detail)
-        param = missing[1] if missing else problem.errors[0]["pointer"][1:] if problem.errors else ""
+        param = f"{place}/{missing[1]}"[1:] if missing else place[1:]
         raise refused(400, problem.detail, param=param) from None
     last, files, told, system = _said(body.messages)
     stops = [body.stop] if isinstance(body.stop, str) else body.stop or []
@@ -118,7 +119,7 @@ def read_request(data: bytes) -> ChatCompletionRequest:
         system=system,
         stream=bool(body.stream),
         usage=bool(body.stream_options and body.stream_options.include_usage),
-        stop=tuple(each for each in stops if each),
+        stop=tuple(filter(None, stops))[:_STOPS],
         max_tokens=body.max_completion_tokens or body.max_tokens,
         json=str((body.response_format or {}).get("type")).startswith("json"),
         talk=(body.metadata and body.metadata.conversation) or "",

@@ -40,6 +40,7 @@ from pixi.channels.http.reconciliation import (
     Branch,
     ClientLine,
     KnownTalks,
+    Reader,
     Transient,
 )
 from pixi.channels.http.requests import json_answer
@@ -92,7 +93,7 @@ class ModelsAnswer(Struct):
 
 @dataclass(frozen=True, slots=True)
 class _Turn:
-    """The words that a persona is to answer, see `Talks.begin`."""
+    """The words that a persona is to answer, see `Talks.begin`; and who reads the answer."""
 
     place: TalkAddress
     message_id: str
@@ -100,6 +101,7 @@ class _Turn:
     text: str
     quoted: Sequence[Quoted]
     attachments: Sequence[Attachment]
+    reader: Reader
 
 
 class Completions:
@@ -133,12 +135,10 @@ class Completions:
             backend.store,
             silence=settings.silence,
             reactions=settings.reactions,
-            is_read=self._is_read,
         )
         # The talk of each request under way, by a digest of who asks what: a retry attaches to its turn.
         # One that was given no key of its own attaches only while the turn runs: later it asks for another.
         self._under_way: dict[str, _Choice] = {}
-        self._answering: dict[str, tuple[str, web.Request]] = {}  # by the same: the talk, and who reads
         # Two same requests at once must find the same talk.
         self._choosing = asyncio.Lock()
 
@@ -207,7 +207,7 @@ class Completions:
                 param="response_format",
                 code="unsupported_value",
             )
-        turn, mark = await self._turn(request, asker, asked)
+        turn = await self._turn(request, asker, asked)
         wishes = CompletionOptions(
             silence=self._settings.silence,
             reactions=self._settings.reactions,
@@ -221,7 +221,7 @@ class Completions:
                 request, asked, self._say(turn), wishes, partial(self._talks.stop, turn.place.address)
             )
         finally:
-            self._answering.pop(mark, None)
+            self._known.readers.discard(turn.reader)
 
     async def _answer(
         self,
@@ -305,19 +305,17 @@ class Completions:
             )
         return name, not own
 
-    async def _turn(
-        self, request: web.Request, asker: Principal, asked: ChatCompletionRequest
-    ) -> tuple[_Turn, str]:
-        """The turn that the request asks for, and the digest that a retry of it has too."""
+    async def _turn(self, request: web.Request, asker: Principal, asked: ChatCompletionRequest) -> _Turn:
+        """The turn that the request asks for."""
         name, complete = self._named(request, asked)
         key = request.headers.get("Idempotency-Key", "")
         said = (f"{line.role}:{line.text}" for line in asked.told)
         files = (f"{each.id}{each.url}" for each in asked.files)
         person, persona = asker.id, asked.model
-        mark = joint_digest(person, persona, name, key, asked.last, *said, *files)
+        request_digest = joint_digest(person, persona, name, key, asked.last, *said, *files)
         told: tuple[ClientLine, ...] = ()
         async with self._choosing:
-            if (choice := await self._same(person, persona, mark, key)) is None:
+            if (choice := await self._same(person, persona, request_digest, key)) is None:
                 message_id = f"idem:{joint_digest(person, persona, key or uuid.uuid4().hex)}"
                 found = await self._known.find(person, persona, asked.told, name, complete=complete)
                 match found:
@@ -330,15 +328,16 @@ class Completions:
                 choice = found, message_id
             found, message_id = choice
             place = TalkAddress(asker, persona, found.name)
-            self._note(mark, choice)
-            self._answering[mark] = place.address, request
+            self._note(request_digest, choice)
+            reader = Reader(request_digest, place.address, request)
+            self._known.readers.add(reader)
         quoted = [
             Quoted(f"{TOLD}{n}", _author(each, asker), each.text.strip()[:LONGEST_TOLD])
             for n, each in enumerate(told)
         ]
         if asked.system and self._settings.system == "note":
             quoted.append(Quoted(TOLD_BY_APP, Author("web:app", "the app"), asked.system[:LONGEST_TOLD]))
-        return _Turn(place, message_id, found, asked.last, quoted, asked.files), mark
+        return _Turn(place, message_id, found, asked.last, quoted, asked.files, reader)
 
     async def _say(self, turn: _Turn) -> AsyncGenerator[Sequence[Event], None]:
         """Say what is asked; yield the events of the turn, up to its end."""
@@ -360,17 +359,19 @@ class Completions:
             answers=False,
             replaces=replaces,
         )
+        turn.reader.asked = True
         async with aclosing(reply.events()) as events:
             async for some in events:
                 yield some
 
-    async def _same(self, person: str, persona: str, mark: str, key: str) -> _Choice | None:
+    async def _same(self, person: str, persona: str, request_digest: str, key: str) -> _Choice | None:
         """Return the choice made for the request that this one repeats; None: it repeats none."""
-        talk = self._under_way.get(mark)
-        if talk and (
-            mark in self._answering or self._known.is_running(address_of(person, persona, talk[0].name))
+        choice = self._under_way.get(request_digest)
+        if choice and (
+            any(each.request_digest == request_digest for each in self._known.readers)
+            or self._known.is_running(address_of(person, persona, choice[0].name))
         ):
-            return talk
+            return choice
         if not key:
             return None
         message_id = f"idem:{joint_digest(person, persona, key)}"
@@ -379,16 +380,11 @@ class Completions:
                 return Append(kept.name), message_id
         return None
 
-    def _note(self, mark: str, choice: _Choice) -> None:
-        self._under_way.pop(mark, None)
-        self._under_way[mark] = choice
+    def _note(self, request_digest: str, choice: _Choice) -> None:
+        self._under_way.pop(request_digest, None)
+        self._under_way[request_digest] = choice
         while len(self._under_way) > _RUNNING:
             self._under_way.pop(next(iter(self._under_way)))
-
-    def _is_read(self, address: str) -> bool:
-        """Return whether a program that has not gone away waits for an answer in a talk."""
-        transports = [request.transport for talk, request in self._answering.values() if talk == address]
-        return any(transport is not None and not transport.is_closing() for transport in transports)
 
 
 def _author(said: ClientLine, asker: Principal) -> Author | None:
@@ -407,12 +403,28 @@ async def _until_cut(
     *,
     feed: bool = False,
 ) -> AsyncGenerator[Sequence[Event], None]:
-    """The events; once the text is as long as it may be, the turn is stopped. `feed`: nobody else feeds the
-    face."""
+    """The events. Once the text is as long as it may be, the turn is stopped.
+
+    It is stopped at the end of the message in which the text ends: what is not said whole stands nowhere, and
+    then the program's next history would be no talk's.
+
+    Args:
+        stop: stops the turn of this number; None: nothing does.
+        feed: nobody else feeds the face.
+    """
+    grows, last = "", None  # the message that grows, and the one in which the text ended
     async for some in events:
         yield some
-        for event in some if feed else ():
-            face.feed(event)
-        if stop is not None and face.cut:
+        for event in some:
+            if feed:
+                face.feed(event)
+            match event["event"]:
+                case "text":
+                    grows = event["id"]
+                case "send" if event["id"] == grows:
+                    grows = ""
+        if face.cut and last is None:
+            last = grows
+        if stop is not None and last is not None and (not last or grows != last):
             await stop(int(some[-1].get("turn", 0)))
             stop = None

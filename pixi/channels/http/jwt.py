@@ -109,8 +109,9 @@ class HostTokens:
                         self._due = self._clock() + _AGAIN_SECONDS
                         self._old = self._clock() + _GOOD_SECONDS
                     except Problem:
-                        if name not in self._keys:  # else it stays good until the issuer can be asked
+                        if name not in self._keys:
                             raise
+                        self._old = self._clock() + _AGAIN_SECONDS  # the keys stay good until then
         if not self._keys:
             raise _no_keys()
         if name not in self._keys:

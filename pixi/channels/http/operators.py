@@ -11,6 +11,7 @@ import hmac
 import secrets
 import time
 from collections import OrderedDict
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from aiohttp import web
@@ -60,11 +61,15 @@ class Operators:
     Args:
         access: tells whose a key is.
         limits: count requests with keys.
+        identify: tells who sent a request, and counts a wrong key.
     """
 
-    def __init__(self, access: Access, limits: HttpLimits) -> None:
+    def __init__(
+        self, access: Access, limits: HttpLimits, identify: Callable[[web.Request], Awaitable[Principal]]
+    ) -> None:
         self._access = access
         self._limits = limits
+        self._identify = identify
         self._links: dict[str, float] = {}  # until when each link that was not used lets somebody in
         self._sessions: OrderedDict[str, OperatorSession] = OrderedDict()  # by the cookie, oldest first
 
@@ -81,7 +86,7 @@ class Operators:
             Problem: it is none, or a page of another site sent it.
         """
         if "Authorization" in request.headers:
-            person = await self._access.identify(request.headers, request.remote)
+            person = await self._identify(request)
             _require_all(person)
             await self._limits.request(person)
             return person

@@ -1,15 +1,19 @@
 """Which talk the history of a chat program is: held against all that is kept of the person's talks."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
+from itertools import dropwhile, groupby
 from typing import Any, Literal
 
+from aiohttp import web
+
 from pixi.channels.http.faces.chat_completions import CompletionOptions, Reactions, whole_answer
-from pixi.channels.http.recorded import recorded_events
+from pixi.channels.http.recorded import acts_of
 from pixi.channels.http.talks import KEPT_TURNS, Talks
+from pixi.core.events import Numbering, TurnEnded
 from pixi.core.message import Message, words_of
-from pixi.store.kept import Talk
+from pixi.store.kept import Talk, TurnRecord
 from pixi.store.store import Store
 
 Role = Literal["user", "assistant"]
@@ -22,6 +26,9 @@ _BRANCHES = 50
 
 TOLD, TOLD_BY_APP = "told:", "told:app"
 """How the ids of lines begin that a program tells of a talk; and the one of its instructions."""
+
+LONGEST_TOLD = 4_000
+"""Letters of a line that a program tells."""
 
 
 # Which talk does a request of a chat program go on? The program sends its whole history and no name.
@@ -40,22 +47,22 @@ TOLD, TOLD_BY_APP = "told:", "told:app"
 #
 # What we have of a talk is more than its turns that have ended. A program that stops an answer only stops
 # to read: the turn goes on here, and counts with what it has said so far. (As long as a program reads on,
-# the turn is not cut off: other requests may have the same begin.) The lines that a program told when
-# a talk began stand before its first turn. And a talk that was branched has several ways: as it stands, and
-# as it would stand with what was set aside. A person who goes back to an earlier answer is on another way,
-# which is put back first.
+# the turn is not cut off: other requests may have the same begin. Nor is anything cut off while a request is
+# not on record yet. Who reads at another server is not known here: there, a turn may be cut off.) The lines
+# that a program told when a talk began stand before its first turn. And a talk that was branched has several
+# ways: as it stands, and as it would stand with what was set aside. A person who goes back to an earlier
+# answer is on another way, which is restored first. Of all talks, the ways as they stand are compared first.
 #
 # Histories are compared as lines of two roles, white space folded. Neighbours of one role are one line: our
 # several messages are one text there. What a persona answered without a visible word is the `silence` that
 # the program was given. A program that was stopped has only the begin of an answer, which counts as the
-# answer, also where it is empty. A greeting that the program put above the first words of a person counts
-# for nothing. Of a line of thousands of letters only the begin is compared: we keep no more of a told one.
+# answer, also where it is empty. But an answer that failed is empty too, and would be the begin of each talk
+# with the same first words: no talk is cut off behind an empty one, unless the program names the talk. A
+# greeting that the program put above the first words of a person counts for nothing. Of a line of thousands
+# of letters only the begin is compared: we keep no more of a told one.
 #
 # What is not nice: two talks that were the same so far cannot be told apart, and the latest is taken; and
 # the end of a talk may be the begin of another, and then it is a branch. A named talk has neither trouble.
-
-LONGEST_TOLD = 4_000
-"""Letters of a line that a program tells."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,24 +154,7 @@ def reconcile(told: Sequence[ClientLine], talks: Sequence[KeptTalk], *, silence:
         silence: what a program was given where nothing was said.
     """
     theirs = _folded(told)
-    if not theirs:
-        return Begin()
-    ours = [(talk, _lines(talk, silence)) for talk in talks]
-    whole = [(talk, lines) for talk, lines in ours if talk.whole]
-    for talk, lines in whole:
-        if theirs == lines:
-            return Append(talk.name, talk.branch)
-    for talk, lines in whole:
-        if _missing(theirs, lines) == 0:
-            return Append(talk.name, talk.branch)
-    for talk, lines in whole:
-        missing = _missing(theirs, lines)
-        if missing is not None and (cut := _cut(talk, len(talk.turns) - missing)):
-            return cut
-    for talk, lines in ours:
-        if len(theirs) >= _SHORTEST_END and _is_end(theirs, lines):
-            return Append(talk.name, talk.branch)
-    return Transient(tuple(told))
+    return _found(theirs, _with_lines(talks, silence)) or _new(told, theirs)
 
 
 def reconcile_named(
@@ -179,20 +169,59 @@ def reconcile_named(
             nothing but what is new is one that goes on.
         silence: what a program was given where nothing was said.
     """
-    found = reconcile(told, ways, silence=silence)
-    if isinstance(found, Append | Branch):
+    theirs, ours = _folded(told), _with_lines(ways, silence)
+    if found := _found(theirs, ours, named=True):
         return found
-    theirs, stands = _folded(told), ways[0]
-    is_anew = not theirs or (stands.whole and _missing(theirs, _lines(stands, silence)) is not None)
+    stands, lines = ours[0]
+    is_anew = not theirs or (stands.whole and _missing(theirs, lines) is not None)
     if complete and is_anew and stands.turns and not any(turn.stays for turn in stands.turns):
         return Branch(stands.name, stands.turns[0].turn, told=tuple(told) if theirs else ())
     return Append(stands.name)
 
 
-def is_told_whole(told: Sequence[ClientLine], talks: Sequence[KeptTalk], *, silence: str = "…") -> bool:
-    """Return whether a program's history is word for word one of these: none of others can be nearer."""
-    theirs = _folded(told)
-    return any(talk.whole and theirs == _lines(talk, silence) for talk in talks)
+_WithLines = tuple[KeptTalk, list[ClientLine]]
+
+
+def _found(
+    theirs: list[ClientLine], ours: Sequence[_WithLines], *, named: bool = False
+) -> Append | Branch | None:
+    """Find the talk whose lines, or the begin or the end of them, are theirs.
+
+    Args:
+        theirs: lines of the program, folded.
+        ours: talks, latest first, each with its lines.
+        named: they are all ways of the one that the program names.
+    """
+    if not theirs:
+        return None
+    ours = sorted(ours, key=lambda each: bool(each[0].branch))  # as they stand comes first
+    whole = [(talk, lines) for talk, lines in ours if talk.whole]
+    for talk, lines in whole:
+        if theirs == lines:
+            return Append(talk.name, talk.branch)
+    for talk, lines in whole:
+        if _missing(theirs, lines) == 0:
+            return Append(talk.name, talk.branch)
+    for talk, lines in whole if named or theirs[-1].text else ():
+        missing = _missing(theirs, lines)
+        if missing is not None and (cut := _cut(talk, len(talk.turns) - missing)):
+            return cut
+    for talk, lines in ours:
+        if len(theirs) >= _SHORTEST_END and _is_end(theirs, lines):
+            return Append(talk.name, talk.branch)
+    return None
+
+
+def _new(told: Sequence[ClientLine], theirs: list[ClientLine]) -> Begin | Transient:
+    """Begin a talk with what a program told; `theirs`: the same, folded."""
+    return Transient(tuple(told)) if theirs else Begin()
+
+
+def _with_lines(talks: Sequence[KeptTalk], silence: str) -> list[_WithLines]:
+    """Return talks with their lines. A turn that stands in many of them is read once."""
+    turns = {id(turn): turn for talk in talks for turn in talk.turns}
+    lines = {each: _lines(turn, silence) for each, turn in turns.items()}
+    return [(talk, [line for turn in talk.turns for line in lines[id(turn)]]) for talk in talks]
 
 
 def _cut(talk: KeptTalk, place: int) -> Branch | None:
@@ -208,23 +237,17 @@ def _fold(text: str) -> str:
 
 def _folded(lines: Sequence[ClientLine]) -> list[ClientLine]:
     """Lines as they are compared: from the first of a person on, neighbours of one role joined."""
-    folded: list[ClientLine] = []
-    for line in lines:
-        text = _fold(words_of(line.text))
-        if folded and folded[-1].role == line.role:
-            folded[-1] = ClientLine(line.role, f"{folded[-1].text} {text}".strip())
-        elif folded or line.role == "user":
-            folded.append(ClientLine(line.role, text))
-    return folded
+    said = dropwhile(lambda line: line.role != "user", lines)
+    return [
+        ClientLine(role, " ".join(filter(None, (_fold(words_of(line.text)) for line in neighbours))))
+        for role, neighbours in groupby(said, key=lambda line: line.role)
+    ]
 
 
-def _lines(talk: KeptTalk, silence: str) -> list[ClientLine]:
-    """What was told, and two lines a turn, never joined, so that a place among them is a turn."""
-    lines: list[ClientLine] = []
-    for turn in talk.turns:
-        lines += _folded([*turn.told, ClientLine("user", turn.asked)])
-        lines.append(ClientLine("assistant", _fold(turn.answered) or _fold(silence)))
-    return lines
+def _lines(turn: KeptTurn, silence: str) -> list[ClientLine]:
+    """What was told, and two lines, never joined with others, so that a place among them is a turn."""
+    answer = ClientLine("assistant", _fold(turn.answered) or _fold(silence))
+    return [*_folded([*turn.told, ClientLine("user", turn.asked)]), answer]
 
 
 def _same(theirs: ClientLine, ours: ClientLine) -> bool:
@@ -249,6 +272,28 @@ def _is_end(theirs: Sequence[ClientLine], ours: Sequence[ClientLine]) -> bool:
     return len(theirs) < len(ours) and _all_same(theirs, ours[len(ours) - len(theirs) :])
 
 
+@dataclass(slots=True, eq=False)
+class Reader:
+    """A request under way, whose program waits for an answer.
+
+    Attributes:
+        request_digest: the same of each retry.
+        address: of the talk.
+        request: the request itself.
+        asked: its words are on record.
+    """
+
+    request_digest: str
+    address: str
+    request: web.Request
+    asked: bool = False
+
+    @property
+    def is_there(self) -> bool:
+        """Return True until the program goes away."""
+        return self.request.transport is not None and not self.request.transport.is_closing()
+
+
 class KnownTalks:
     """Finds the talks that the histories of programs go on with.
 
@@ -256,7 +301,9 @@ class KnownTalks:
         talks: all over HTTP.
         store: keeps them.
         silence, reactions: what programs are given, see `CompletionOptions`.
-        is_read: whether a program reads an answer in the talk of this address just now.
+
+    Attributes:
+        readers: all requests under way at this server.
     """
 
     def __init__(
@@ -266,13 +313,12 @@ class KnownTalks:
         *,
         silence: str,
         reactions: Reactions,
-        is_read: Callable[[str], bool],
     ) -> None:
+        self.readers: set[Reader] = set()
         self._talks = talks
         self._store = store
         self._silence = silence
         self._reactions = reactions
-        self._is_read = is_read
 
     async def find(
         self, person: str, persona: str, told: Sequence[ClientLine], name: str, *, complete: bool
@@ -290,13 +336,14 @@ class KnownTalks:
             if kept is None:
                 return Transient(tuple(told)) if told else Begin()
             return reconcile_named(told, await self._ways(kept), complete=complete, silence=silence)
-        ways: list[KeptTalk] = []
-        for talk in await self._store.talks(person, persona, _TALKS) if told else ():
-            found = await self._ways(talk)
-            ways += found
-            if is_told_whole(told, found, silence=silence):
-                break
-        return reconcile(told, ways, silence=silence)
+        theirs, ours = _folded(told), list[_WithLines]()
+        for talk in await self._store.talks(person, persona, _TALKS) if theirs else ():
+            ways = _with_lines(await self._ways(talk), silence)
+            ours += ways
+            stands, lines = ways[0]
+            if stands.whole and theirs == lines:
+                break  # none of others can be nearer
+        return _found(theirs, ours) or _new(told, theirs)
 
     def is_running(self, address: str) -> bool:
         """Return True if a turn is under way in a talk, or a message waits for one."""
@@ -306,11 +353,14 @@ class KnownTalks:
     async def _ways(self, talk: Talk) -> list[KeptTalk]:
         """A talk as a program has it that takes text alone: as it stands, and as it would stand with each
         branch."""
-        # First what has not ended: what ends meanwhile is among the ended ones too.
+        # First what is not on record, then what has not ended: what comes on meanwhile is seen behind it.
+        unasked = any(not each.asked for each in self.readers if each.address == talk.address)
         unended = await self._unended(talk.address)
         ended = await self._ended(talk.address)
         known = {turn.turn for turn in ended}
         kept = {talk.address: [*ended, *(turn for turn in unended if turn.turn not in known)]}
+        if unasked:
+            kept[talk.address].append(KeptTurn(0, "", "", stays=True))
         alternatives = {each.branch: each for each in await self._store.alternatives(talk.address)}
 
         async def way(at: str) -> list[KeptTurn]:
@@ -322,7 +372,7 @@ class KnownTalks:
             return [*(turn for turn in before if 0 < turn.turn <= branch.after), *kept[at]]
 
         # Where a program reads an answer still, nothing else takes its place.
-        stays = any(turn.stays for turn in unended)
+        stays = any(turn.stays for turn in kept[talk.address])
         branches = [""] if stays else ["", *reversed(list(alternatives)[-_BRANCHES:])]
         is_whole = len(ended) < KEPT_TURNS
         return [
@@ -334,10 +384,7 @@ class KnownTalks:
         """The turns that have ended, of a talk or of a branch."""
         records = await self._store.turns(address, KEPT_TURNS)
         asked = await self._store.messages_of([record.id for record in records])
-        return [
-            self._turn_of(record.id, asked.get(record.id, ()), await recorded_events(self._store, record, ""))
-            for record in records
-        ]
+        return [self._turn_of(each.id, asked.get(each.id, ()), _visible(each)) for each in records]
 
     async def _unended(self, address: str) -> list[KeptTurn]:
         """The turn that is being written, as far as it has come, and the messages that wait for another."""
@@ -351,7 +398,8 @@ class KnownTalks:
         turns = []
         if written:
             said = (await self._store.messages_of([written])).get(written, ())
-            turns.append(replace(self._turn_of(written, said, forms), stays=self._is_read(address)))
+            is_read = any(each.is_there for each in self.readers if each.address == address)
+            turns.append(replace(self._turn_of(written, said, forms), stays=is_read))
         if asked and last != written:
             turns.append(replace(self._turn_of(last or 0, asked, ()), stays=True))
         return turns
@@ -367,3 +415,10 @@ class KnownTalks:
         )
         words = "\n".join(words_of(message.text) for message in asked)
         return KeptTurn(turn, words, answer["choices"][0]["message"]["content"], told)
+
+
+def _visible(record: TurnRecord) -> list[dict[str, Any]]:
+    """Return the events of a turn that has ended which are seen by a program that takes text alone."""
+    numbering = Numbering()
+    ended = TurnEnded(record.finish or "cancelled", record.steps, record.usage)
+    return [numbering.form(event) for event in (*acts_of(record, "", {}), ended)]

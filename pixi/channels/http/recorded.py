@@ -4,9 +4,7 @@ They are the same that a client saw while the turn went on, but for the pieces o
 tools, and commands that show nothing in the chat.
 """
 
-import re
 from collections.abc import Mapping
-from dataclasses import replace
 
 from pixi.channels.http.faces.messages import BROKEN
 from pixi.channels.http.feed import Form
@@ -29,8 +27,6 @@ from pixi.core.message import card_from_record, from_record
 from pixi.core.reading import read_again
 from pixi.store.kept import Effect, TurnRecord, id_of_act
 from pixi.store.store import Store
-
-_COMMAND = re.compile(r"\[[A-Z][A-Z0-9_ ]*: (.+)\]", re.DOTALL)  # for which a picture was shown
 
 
 def shown_of(record: TurnRecord) -> list[Effect]:
@@ -91,7 +87,6 @@ def acts_of(record: TurnRecord, message_id: str, earlier: Mapping[int, str]) -> 
             case "card":
                 events.append(Shown(card_from_record(effect.payload), act))
             case "picture":
-                picture, said = from_record(effect.payload)
-                command = _COMMAND.fullmatch(said)
-                events.append(Pictured(replace(picture, words=command[1] if command else said), act))
+                picture, _ = from_record(effect.payload)
+                events.append(Pictured(picture, act))
     return events

@@ -277,7 +277,7 @@ class Talks:
                     carried = _carried_by(instead.message)
                     text = text or words_of(instead.message.text)
                 if instead is not None:
-                    await self._set_aside(address, channel, instead)
+                    await self._set_aside(address, channel, instead, reply)
                 told = "\n".join(part for part in (text, carried.text) if part)
                 message = Message(
                     message_id, address, author, told, now, images=carried.images, quoted=tuple(quoted)
@@ -337,10 +337,10 @@ class Talks:
             known = known or not ids.isdisjoint(seen)
         return None
 
-    async def put_back(
+    async def restored_at(
         self, address: str, turn: int, message_id: str, seen: Collection[str]
     ) -> Instead | None:
-        """Return what puts a turn back that was set aside; None: it was not.
+        """Return what restores a turn that was set aside; None: it was not.
 
         What came after it, and the client has otherwise, stays set aside.
 
@@ -349,11 +349,13 @@ class Talks:
             turn: the last one that the client has.
             message_id, seen: see `branch_point`.
         """
+        if not turn or await self._stands(address, turn):
+            return None
         store = self._backend.store
-        for each in await store.alternatives(address) if turn else ():
-            turns = [record.id for record in await store.turns(each.branch, KEPT_TURNS)]
-            if turn in turns:
-                later = [number for number in turns if number > turn]
+        for each in await store.alternatives(address):
+            if await self._stands(each.branch, turn):
+                records = await store.turns(each.branch, KEPT_TURNS)
+                later = [record.id for record in records if record.id > turn]
                 cut = await self._first_other(later, message_id, seen, known=True)
                 return replace(await self.cut_at(cut, seen) or Instead(None), branch=each.branch)
         return None
@@ -396,7 +398,9 @@ class Talks:
         _, waiting = await store.last_asked(address)
         return Instead(None, message=next((each for each in waiting if each.id == replaced), None))
 
-    async def _set_aside(self, address: str, channel: HttpChannel, instead: Instead) -> None:
+    async def _set_aside(
+        self, address: str, channel: HttpChannel, instead: Instead, reply: TalkReply
+    ) -> None:
         """Take out the turns whose place a message takes; a reply that is being written is stopped."""
         if instead.branch:
             await self.peers.stop(address)
@@ -406,6 +410,7 @@ class Talks:
             await self._backend.engine.rewind(address, instead.turn)
         elif instead.message is not None:
             await self._backend.engine.withdraw(address, instead.message.id)
+        reply.place = channel.feed.count  # the end of what was stopped is not the end of this reply
         channel.show(TalkChanged())
         for message in instead.before:
             await self._receive(message, channel)
@@ -468,9 +473,11 @@ class Talks:
 
     async def has_turn(self, address: str, turn: int) -> bool:
         """Return True if a turn that has ended is in the talk still, and was not forgotten."""
-        store = self._backend.store
-        records = await store.turns(address, 1, turn + 1)
-        return any(record.id == turn for record in records) and turn in await store.messages_of([turn])
+        return await self._stands(address, turn) and turn in await self._backend.store.messages_of([turn])
+
+    async def _stands(self, address: str, turn: int) -> bool:
+        """Return True if a turn that has ended is in a talk, or in a branch."""
+        return any(record.id == turn for record in await self._backend.store.turns(address, 1, turn + 1))
 
     async def close(self) -> None:
         """End all streams, once their clients had all events."""

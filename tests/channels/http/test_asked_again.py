@@ -1,13 +1,15 @@
 """The same request more than once: at the same time, after a restart, and after what was left unanswered."""
 
 import asyncio
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from pixi.channels.http import feed
-from pixi.channels.http.talks import TalkReply
+from pixi.channels.http.access import LOCAL, Principal
+from pixi.channels.http.talks import Instead, TalkAddress, TalkReply
 from pixi.core.events import Reacted, TurnEnded, TurnStarted
 from pixi.settings.rules import HttpRules
 from pixi.store.sqlite import SqliteStore
@@ -38,6 +40,25 @@ async def test_the_same_at_the_same_time_is_one_reply(path: str, body: dict[str,
         told = await asyncio.gather(*(chunks_of(here, path, body) for _ in range(4)))
         assert [said(each) for each in told] == ["one"] * 4
         assert len(here.model.requests) == 1
+
+
+async def test_a_turn_that_is_stopped_before_it_begins_does_not_end_the_reply_that_takes_its_place() -> None:
+    async with served(*["[SEND: Hello.]"] * 20) as here:
+        talks = here.server._talks
+        for steps in range(6):  # of the loop: how far the turn has come
+            talk = f"t{steps}"
+            place = TalkAddress(Principal(LOCAL, "you"), "pixi", talk)
+            turn = (await here.say("hi", conversation=talk))["turn"]
+            await talks.begin(place, "tea?", "m1")
+            for _ in range(steps):
+                await asyncio.sleep(0)
+            reply = await talks.begin(place, "rain?", "m2", replaces=partial(_instead_of, turn))
+            told = [form["event"] async for forms in reply.events() for form in forms]
+            assert "send" in told
+
+
+async def _instead_of(turn: int) -> Instead:
+    return Instead(turn)
 
 
 async def test_what_an_earlier_process_left_is_answered_where_it_is_asked_for(tmp_path: Path) -> None:

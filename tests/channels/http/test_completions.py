@@ -5,6 +5,7 @@ import importlib.util
 import json
 import os
 import sys
+from collections import Counter
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -13,10 +14,12 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
+from pixi.channels.http import reconciliation
 from pixi.channels.http.completions import ModelsAnswer
 from pixi.channels.http.faces.chat_completions import ChatCompletion
 from pixi.core.errors import ModelError
 from pixi.core.llm import Finished, Usage
+from pixi.core.message import words_of
 from pixi.core.persona import Persona
 from pixi.settings.rules import HttpRules
 from tests.channels.http.served import PERSONAS, Served, served
@@ -75,6 +78,7 @@ def ask(*texts: str, **fields: Any) -> dict[str, Any]:
         ({"model": "mathilde"}, 400, "messages"),
         ({"model": "mathilde", "messages": []}, 400, "messages"),
         ({"model": "mathilde", "messages": ["hi"]}, 400, "messages[0]"),
+        ({"model": "mathilde", "messages": [{"content": "hi"}]}, 400, "messages[0].role"),
         ({"model": "mathilde", "messages": [{"role": "robot", "content": "hi"}]}, 400, "messages[0].role"),
         ({"model": "mathilde", "messages": [{"role": "user", "content": []}]}, 400, "messages"),
         ({"model": "mathilde", "messages": [{"role": "assistant", "content": "a"}]}, 400, "messages"),
@@ -197,6 +201,37 @@ async def test_requests_side_by_side_that_begin_alike_do_not_stop_one_another() 
         assert told == ["two", "one"]
 
 
+async def test_requests_at_the_same_moment_that_begin_alike_get_their_own_answers() -> None:
+    async with v1("[SEND: Hello.]", "[SEND: one]", "[SEND: two]") as server:
+        await post(server, ask("hi"))
+        both = [post(server, ask("hi", "Hello.", drink)) for drink in ("tea?", "milk?")]
+        told = [answer["choices"][0]["message"]["content"] for _, answer in await asyncio.gather(*both)]
+        assert sorted(told) == ["one", "two"]
+        assert all(("tea?" in shown(server, turn)) != ("milk?" in shown(server, turn)) for turn in (1, 2))
+
+
+async def test_a_retry_is_read_also_when_the_first_request_has_gone() -> None:
+    on, end = asyncio.Event(), asyncio.Event()
+    tea = ["[SEND: Tea is hot!!!", on, " indeed", " it is", end, ".]"]
+    async with v1("[SEND: Hello.]", tea, "[SEND: other]") as server:
+        here, key = server
+        await post(server, ask("hi"))
+        url, body = f"{here.url}/v1/chat/completions", ask("hi", "Hello.", "tea?")
+        async with here.http.post(url, json={**body, "stream": True}, headers=key) as answer:
+            await answer.content.readuntil(b"t!!!")
+            retry = asyncio.create_task(post(server, body))
+            (talk,) = await here.backend.store.talks("web:app", "mathilde", 2)
+            channel = here.server._talks.channels.at(talk.address)
+            await until(lambda: channel.feed.followers == 2)
+        await here.get("/healthz")  # by then the server knows that the first has gone
+        on.set()
+        await until(lambda: channel.feed.followers == 1)
+        _, third = await post(server, ask("hi", "Hello.", "coffee?"))
+        end.set()
+        told = [each["choices"][0]["message"]["content"] for each in ((await retry)[1], third)]
+        assert told == ["Tea is hot!!! indeed it is.", "other"]
+
+
 async def test_a_talk_that_was_begun_elsewhere_is_told_once() -> None:
     begun = ("who are you?", "A model.")
     async with v1(*(f"[SEND: {word}]" for word in ("one", "two", "other", "three", "new"))) as server:
@@ -214,9 +249,13 @@ async def test_a_talk_that_was_begun_elsewhere_is_told_once() -> None:
 
 
 @pytest.mark.parametrize("name", [{}, {"X-OpenWebUI-Chat-Id": "T"}])
-async def test_a_person_goes_back_to_an_earlier_answer(name: dict[str, str]) -> None:
+@pytest.mark.parametrize("others", [False, True])
+async def test_a_person_goes_back_to_an_earlier_answer(name: dict[str, str], others: bool) -> None:
     words = ("Hello.", "Tea.", "Cocoa.", "Milk.", "Sugar.", "Cups.", "Spoons.")
     async with v1(*(f"[SEND: {word}]" for word in words)) as server:
+        if others:
+            server[0].peers.connect(lambda data: None, lambda: 0.0)
+            server[0].peers.heard("b", b'{"type":"hello"}')
 
         async def say(*texts: str) -> str:
             """Say the last with what stands before; gives the answers that the model was shown."""
@@ -232,6 +271,21 @@ async def test_a_person_goes_back_to_an_earlier_answer(name: dict[str, str]) -> 
         assert await say(*begun, "Tea.", "with?", "Milk.", "and?") == "Hello. Tea. Milk."
         assert await say(*begun, "Tea.", "with?") == "Hello. Tea.", "another answer, Spoons"
         assert len(await talks(server)) == 1
+
+
+async def test_a_history_is_read_once_however_many_talks_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    read = Counter[str]()
+
+    def counted(text: str) -> str:
+        read[text] += 1
+        return words_of(text)
+
+    monkeypatch.setattr(reconciliation, "words_of", counted)
+    async with v1(*["[SEND: a]"] * 4) as server:
+        for text in ("hi", "ho", "hu"):
+            await post(server, ask(text))
+        await post(server, ask("new", "b", "c"))
+    assert read["new"] == 1
 
 
 async def test_a_named_talk_is_taken_by_its_name() -> None:
@@ -309,9 +363,37 @@ async def test_a_task_never_reaches_the_persona() -> None:
 
 async def test_a_text_that_is_cut_stops_its_turn() -> None:
     async with v1(["[SEND: one STOP][SEND: two]", asyncio.Event()]) as server:
-        _, answer = await post(server, ask("hi", stop="STOP"))
+        _, answer = await post(server, ask("hi", stop=["", "STOP", *(f"no {n}" for n in range(40))]))
         assert answer["choices"][0]["message"]["content"] == "one "
         await until(lambda: not server[0].model.streaming)
+
+
+@pytest.mark.parametrize("limit", [{"max_tokens": 3}, {"stop": "three"}])
+@pytest.mark.parametrize("stream", [False, True])
+async def test_a_text_that_is_cut_within_a_message_goes_on_as_the_same_talk(
+    limit: dict[str, Any], stream: bool
+) -> None:
+    on = asyncio.Event()
+    first = ["[SEND: one two three four five six", on, " seven][SEND: eight", asyncio.Event()]
+    async with v1(first, "[SEND: Fine.]") as server:
+        here, key = server
+        url, body = f"{here.url}/v1/chat/completions", ask("hi", stream=stream, **limit)
+        asking = asyncio.create_task(here.http.post(url, json=body, headers=key))
+        await until(lambda: here.model.requests)
+        on.set()
+        async with await asking as answer:
+            told = [await answer.json()] if not stream else chunks_in(await answer.text())
+        parts = [choice.get("message") or choice["delta"] for each in told for choice in each["choices"]]
+        text = "".join(part.get("content", "") for part in parts)
+        assert "one two three four five six seven".startswith(text.strip())
+        await post(server, ask("hi", text, "more"))
+        assert "six seven" in shown(server)
+        assert len(await talks(server)) == 1
+
+
+def chunks_in(stream: str) -> list[Any]:
+    lines = (line.removeprefix("data: ") for line in stream.splitlines() if line)
+    return [json.loads(line) for line in lines if line != "[DONE]"]
 
 
 def client(server: tuple[Served, dict[str, str]]) -> "AsyncOpenAI":

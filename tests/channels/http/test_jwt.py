@@ -124,6 +124,25 @@ async def test_new_keys_are_read_when_one_is_unknown_and_once_a_minute_at_most()
     assert len(asked) == 2
 
 
+async def test_while_the_issuer_is_down_one_token_a_minute_asks_again() -> None:
+    asked = 0
+
+    async def fetch(url: str) -> bytes:
+        nonlocal asked
+        asked += 1
+        if asked > 1:
+            raise TimeoutError
+        return jwks(one=RSA).encode()
+
+    now = [0.0]
+    tokens = HostTokens(ISSUER, AUDIENCE, "https://app.example/keys", fetch=fetch, clock=lambda: now[-1])
+    await tokens.verified(token())
+    for seconds in (3_601.0, 3_612.0, 3_660.0, 3_662.0):
+        now.append(seconds)
+        await tokens.verified(token())
+    assert asked == 3
+
+
 async def test_who_has_a_known_key_does_not_wait_for_the_issuer() -> None:
     asked: list[asyncio.Event] = []
 

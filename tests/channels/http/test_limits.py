@@ -145,13 +145,21 @@ async def test_behind_a_proxy_the_address_is_the_one_that_it_tells() -> None:
             assert (await here.post("/api/visitors", {}, **headers))[0] == status
 
 
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [("GET", "/api/personas"), ("DELETE", "/api/studio/session"), ("GET", "/metrics")],
+)
 async def test_wrong_keys_from_one_network_are_refused_and_right_ones_are_not(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, method: str, path: str
 ) -> None:
     monkeypatch.setattr(visitors, "_WRONG_KEYS", 1)
     async with served() as here:
         right = await here.key("shop", "chat")
-        told = [(await here.get("/api/personas", Authorization=f"Bearer pixi_sk_{n}"))[0] for n in range(3)]
+        told = []
+        for n in range(3):
+            wrong = {"Authorization": f"Bearer pixi_sk_{n}"}
+            async with here.http.request(method, here.url + path, headers=wrong) as answer:
+                told.append(answer.status)
         assert told == [401, 429, 429]
         assert (await here.get("/api/personas", **right))[0] == 200
 

@@ -110,7 +110,7 @@ async def test_a_moving_picture_of_a_service_is_shown_by_its_file_also_after_a_r
         (message,) = (await here.get("/api/chat/a/messages"))[1]["messages"][1:]
         assert message["pictures"] == event["pictures"]
         assert message["picture"] == {
-            "text": "a",
+            "text": "a cat",
             "link": "https://service.example/cat",
             "service": "Service",
         }

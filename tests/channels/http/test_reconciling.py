@@ -1,7 +1,11 @@
 """Which talk a program's history goes on."""
 
+from collections import Counter
+from dataclasses import replace
+
 import pytest
 
+from pixi.channels.http import reconciliation
 from pixi.channels.http.completion_requests import visible_text
 from pixi.channels.http.reconciliation import (
     Append,
@@ -47,6 +51,7 @@ OTHER = lines("who are you", "A model.")
         (lines("hi", "Hello!"), Branch("tea", 2)),
         (lines("hi", "Hello!", "tea?", "Yes. With milk."), Branch("tea", 3)),
         (lines("hi"), Branch("tea", 2)),
+        (lines("hi", ""), Transient(lines("hi", ""))),
         (OTHER, Transient(OTHER)),
         (lines("hi", "Goodbye!"), Transient(lines("hi", "Goodbye!"))),
         (lines("hi", "Hello!", "no", "Well."), Transient(lines("hi", "Hello!", "no", "Well."))),
@@ -77,6 +82,7 @@ def test_a_talk_without_its_begin_is_compared_by_its_end_alone() -> None:
         ((), False, Append("tea")),
         ((), True, Branch("tea", 1)),
         (lines("hi", "Hello!"), True, Branch("tea", 2)),
+        (lines("hi", ""), True, Branch("tea", 2)),
         (OTHER, True, Append("tea")),
         (lines("hi", "Hello!", "tea?", "Yes. With milk.", "now?", "…"), True, Append("tea")),
     ],
@@ -125,6 +131,25 @@ def test_a_person_who_goes_back_to_an_earlier_answer_has_that_put_back() -> None
     assert reconcile_named(lines("tea?", "Yes."), short, complete=True) == Append("tea", "tea~0.7")
     other = [talk("tea", "tea?", "No."), before]
     assert reconcile(lines("tea?", "Yes."), other) == Branch("tea", 8, "tea~0.7")
+
+
+def test_a_talk_as_it_stands_comes_before_what_was_set_aside_in_a_later_one() -> None:
+    later = [talk("later", "hi", "Hi!!", "tea?", "Yes."), replace(talk("later", "hi", "Hello!"), branch="b")]
+    assert reconcile(lines("hi", "Hello!"), [*later, talk("earlier", "hi", "Hello!")]) == Append("earlier")
+    cut = [later[0], replace(talk("later", "hi", "Hello!", "rain?", "No."), branch="b")]
+    assert reconcile(lines("hi", "Hello!"), [*cut, TEA]) == Branch("tea", 2)
+
+
+def test_a_turn_that_stands_in_many_branches_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    read = Counter[str]()
+
+    def counted(text: str) -> str:
+        read[text] += 1
+        return text
+
+    monkeypatch.setattr(reconciliation, "words_of", counted)
+    reconcile(OTHER, [TEA, *(replace(TEA, branch=f"b{n}") for n in range(5))])
+    assert read["tea?"] == 1
 
 
 @pytest.mark.parametrize(

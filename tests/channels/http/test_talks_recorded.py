@@ -7,7 +7,16 @@ import pytest
 from pixi.channels.http.recorded import acts_of, messages_reacted_to, recorded_events
 from pixi.core.events import Pictured, Reacted, Sent, Shown
 from pixi.core.llm import AssistantLine, Cited, Usage, traced
-from pixi.core.message import Author, Card, Message, Picture, card_on_record, carried_by, on_record
+from pixi.core.message import (
+    Author,
+    Card,
+    Message,
+    Picture,
+    card_on_record,
+    carried_by,
+    from_record,
+    on_record,
+)
 from pixi.store.kept import Effect, TurnRecord
 from pixi.store.sqlite import MEMORY, SqliteStore
 
@@ -65,8 +74,20 @@ def test_a_picture_is_told_with_its_words_and_where_it_is(address: str) -> None:
     picture = Picture("excited cat", "https://service.example/cat", "Cats of All", address=address)
     record = record_of(Effect(7, 1, "picture", on_record(picture, "[GIF: excited cat]"), "done", command=0))
     assert acts_of(record, "m1", {}) == [Pictured(picture)]
-    said = record_of(Effect(7, 1, "picture", on_record(picture, "a cat"), "done", command=0))
-    assert acts_of(said, "m1", {}) == [Pictured(replace(picture, words="a cat"))]
+    for command in ("a cat", "[GIF: cat]", "[GIF: a\nvery \\] excited cat]", "[OWN]"):
+        kept = on_record(picture, command)
+        assert acts_of(record_of(Effect(7, 1, "picture", kept, "done", command=0)), "m1", {}) == [
+            Pictured(picture)
+        ]
+        assert from_record(kept)[1] == command
+
+
+@pytest.mark.parametrize(
+    ("kept", "words"), [("{} {} Cats\n[GIF: excited cat]", "excited cat"), ("{} {} Cats\na cat", "a cat")]
+)
+def test_a_picture_of_an_older_record_has_the_words_of_its_command(kept: str, words: str) -> None:
+    link, address = "https://service.example/cat", "https://files.example/cat.gif"
+    assert from_record(kept.format(link, address))[0] == Picture(words, link, "Cats", address=address)
 
 
 async def test_what_a_turn_rested_on_and_that_it_failed_is_told_again() -> None:
