@@ -337,14 +337,14 @@ class Crowd:
                 self.leases[room, lease].add(store)
                 for turn in saved.unfinished:
                     self.seen[turn.id] = [effect.sequence for effect in turn.effects]
-                    await self._end(store, turn.id, [message.id for message in turn.messages])
+                    await self._end(store, turn.id, [message.id for message in turn.messages], lease)
                 ids = tuple(message.id for message in saved.waiting)[: self._chance.randint(1, 3)]
                 if ids:
                     begun = await store.begin_turn(room, 0, "pixi", ids, lease=lease)
                     for sequence in range(3):
                         await store.intend(begun.turn, sequence, "send", "hello")
                     await self._buy(store, room, begun.turn)
-                    await self._end(store, begun.turn, begun.taken)
+                    await self._end(store, begun.turn, begun.taken, lease)
             except StoreOutdated:
                 pass
 
@@ -353,9 +353,9 @@ class Crowd:
             await store.audit_begin(Deed(room, "", turn, "pixi", "7", "buy", "{}", ""), quota=QUOTA)
             self.bought += 1
 
-    async def _end(self, store: Store, turn: int, ids: Sequence[str]) -> None:
+    async def _end(self, store: Store, turn: int, ids: Sequence[str], lease: int) -> None:
         spent = [UsageEntry(1, person=str(int(name) % 3), messages=1) for name in ids]
-        ended = await store.end_turn(turn, LINES, "stop", 1, Usage(), spent=spent)
+        ended = await store.end_turn(turn, LINES, "stop", 1, Usage(), spent=spent, lease=lease)
         self.entered += len(ids)
         self.answered += ended * len(ids)
 
