@@ -86,6 +86,7 @@ class NotifyBus:
         self._more = asyncio.Event()
         self._number = 0  # of the next part
         self._senders: dict[str, _Sender] = {}
+        self._heard: set[str] = set()  # other processes, since it was looked last who is gone
         self._is_empty = asyncio.Event()  # nothing is left to be sent
         self._session: AsyncConnection[Any] | None = None  # by which is sent and looked
         self._asking = asyncio.Lock()
@@ -140,6 +141,7 @@ class NotifyBus:
         given = _PART.fullmatch(payload)
         if given is None or given["name"] == self._name:
             return
+        self._heard.add(given["name"])
         sender, number = self._senders.setdefault(given["name"], _Sender()), int(given["number"])
         begins = given["begins"] == "1"
         if number < sender.next:  # it came before: the connection was lost behind it
@@ -195,7 +197,10 @@ class NotifyBus:
         """Look who is gone, until cancelled."""
         while True:
             await asyncio.sleep(LOOK_SECONDS)
-            known = set(self._peers.others)  # whoever comes while the database is asked is not gone
+            # Whoever comes or says something while the database is asked is not gone: after an outage, all
+            # connect anew at that moment, and say what they follow but once.
+            known = set(self._peers.others)
+            self._heard.clear()
             if not known:
                 continue
             try:
@@ -203,7 +208,7 @@ class NotifyBus:
             except DatabaseError:
                 continue
             there = {name for (name,) in found}
-            for name in known - there:
+            for name in known - there - self._heard:
                 self._senders.pop(name, None)
                 self._peers.gone(name)
 

@@ -9,6 +9,8 @@ from typing import Any, cast
 
 import pytest
 
+from pixi.app.cluster import notify_bus
+from pixi.app.cluster.notify_bus import NotifyBus
 from pixi.channels.http import peers
 from pixi.channels.http.access import LOCAL, address_of
 from pixi.channels.http.backend import Backend
@@ -17,6 +19,7 @@ from pixi.channels.http.feed import Channels
 from pixi.channels.http.peers import Peers
 from pixi.core.errors import StoreError
 from pixi.engine.conversation import LiveConversation
+from pixi.store.postgres.address import Address
 from pixi.store.sqlite import SqliteStore
 from tests.channels.http.served import Served, served
 from tests.held_clock import HeldClock
@@ -277,3 +280,33 @@ async def test_what_a_server_left_is_taken_up_once_the_database_is_back(
     await asyncio.sleep(0)
     await here.close()
     assert tries == 3
+
+
+async def test_a_server_that_says_something_while_it_is_looked_for_is_not_gone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """After an outage of the database it connects anew at that moment, and says but once what it follows."""
+    here, _, _ = connected()
+    bus = NotifyBus(Address("", "", "public", "", "pixi 1 mark"), here)
+    looked: list[bool] = []
+    go_on = asyncio.Event()
+
+    async def query(*given: object) -> list[tuple[str]]:
+        if not looked:  # it was away when the database looked, and then connected
+            bus._hear('0a0a0a0a 7 11 {"type":"hello"}\n{"type":"follow","talks":["http:local:pixi:a"]}')
+        else:
+            await go_on.wait()
+        looked.append(True)
+        return []
+
+    monkeypatch.setattr(notify_bus, "LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(bus, "_run", query)
+    bus._hear('0a0a0a0a 6 11 {"type":"hello"}')
+    looking = asyncio.create_task(bus.look())
+    await until(lambda: looked)
+    assert here.others == {"0a0a0a0a"}
+    assert here.is_followed(TALK)
+    go_on.set()
+    await until(lambda: not here.others)  # the next time it is
+    looking.cancel()
+    await here.close()
