@@ -337,6 +337,17 @@ def test_the_house_stands() -> None:
     assert not found, "\n".join(["", *found, "", drawing(PACKAGE)])
 
 
+def test_nothing_waits_in_a_way_that_swallows_its_end() -> None:
+    """`wait_for` of Python 3.11 gives a result also if the task is cancelled in that moment; it goes on."""
+    waits = [
+        f"{path.relative_to(PACKAGE)}:{number}: use asyncio.timeout"
+        for path in sorted(PACKAGE.rglob("*.py"))
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+        if "asyncio.wait_for(" in line
+    ]
+    assert not waits, waits
+
+
 def test_the_drawing_shows_every_room_on_its_floor() -> None:
     picture = drawing(PACKAGE)
     assert "\n1  core" in picture

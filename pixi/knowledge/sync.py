@@ -359,7 +359,8 @@ class Sync:
 
     async def _woken(self, seconds: float | None) -> bool:
         try:
-            await asyncio.wait_for(self._wake.wait(), seconds)
+            async with asyncio.timeout(seconds):
+                await self._wake.wait()
         except TimeoutError:
             return False
         return True

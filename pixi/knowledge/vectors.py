@@ -448,7 +448,8 @@ class VectorSync:
             if not self._changed.is_set():
                 self._caught_up.set()
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._changed.wait(), None if whole else pause)
+                async with asyncio.timeout(None if whole else pause):
+                    await self._changed.wait()
 
     async def _follow(self, index: Index) -> bool:
         self._in_use[index] += 1

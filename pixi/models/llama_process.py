@@ -119,7 +119,8 @@ class LlamaProcess:
     async def died(self, within: float) -> bool:
         """Return whether it is dead, or is before so many seconds have passed."""
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._process.wait(), within)
+            async with asyncio.timeout(within):
+                await self._process.wait()
         return not self.alive
 
     async def trained_context(self, session: aiohttp.ClientSession) -> int | None:

@@ -697,3 +697,18 @@ async def test_entries_are_read_while_others_are_written(folder: Path, opened: O
         read += await database.read([number])
     await refreshing
     assert {entry.id for entry in read} == {number}
+
+
+async def test_a_database_ends_also_where_a_change_comes_at_that_moment(opened: Opening) -> None:
+    following = (await opened())._sync
+    for steps in range(6):
+        waiting = asyncio.create_task(following._woken(60.0))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        following._wake.set()
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        is_asked = waiting.cancel()
+        await asyncio.wait([waiting])
+        assert waiting.cancelled() == is_asked, f"it went on, {steps} steps behind the change"
+        following._wake.clear()

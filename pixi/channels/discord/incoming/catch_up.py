@@ -106,7 +106,8 @@ class Watermarks:
         """Write every few seconds, until cancelled."""
         while True:
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._new.wait(), _WRITE_SECONDS)
+                async with asyncio.timeout(_WRITE_SECONDS):
+                    await self._new.wait()
             self._new.clear()
             await self.write()
 
