@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from pixi.app.addons import load_all, load_memory, open_brought, tell_of_unnamed
 from pixi.app.models import open_model, wants_native
-from pixi.app.personas import PersonaFollower, find_persona
+from pixi.app.personas import PersonaFollower, PersonaSet, find_persona
 from pixi.app.retention import retention_tasks
 from pixi.app.slot_saver import local_model, saved_slot
 from pixi.core.control_words import broken
@@ -226,12 +226,8 @@ async def open_service(
             library=library,
             integrations=integrations,
         )
-        service.persona_set = await service.admit(persona_set)
-        for fault in service.persona_set.faults:
-            report(fault)
         service.routes = tuple(brought.routes)
-        for each in loaded:
-            tell_of_unnamed(each, service.persona_set.personas.values(), engine, report)
+        await _admit(service, persona_set, loaded, report)
         await stack.enter_async_context(tracing(service))
         await stack.enter_async_context(engine)
         await stack.enter_async_context(
@@ -242,6 +238,17 @@ async def open_service(
         service.pulse = stack.enter_context(reporting_stalls())
         async with service.closing:
             yield service
+
+
+async def _admit(
+    service: "BotService", persona_set: PersonaSet, loaded: Sequence["AddonContents"], report: Reporter
+) -> None:
+    """Let personas answer; tell of those that cannot, and of what addons brought that no persona names."""
+    service.persona_set = await service.admit(persona_set)
+    for fault in service.persona_set.faults:
+        report(fault)
+    for each in loaded:
+        tell_of_unnamed(each, service.persona_set.personas.values(), service.engine, report)
 
 
 def _engine(

@@ -236,7 +236,7 @@ def _fold(text: str) -> str:
 
 
 def _folded(lines: Sequence[ClientLine]) -> list[ClientLine]:
-    """Lines as they are compared: from the first of a person on, neighbours of one role joined."""
+    """Return lines as they are compared: from the first of a person on, neighbours of one role joined."""
     said = dropwhile(lambda line: line.role != "user", lines)
     return [
         ClientLine(role, " ".join(filter(None, (_fold(words_of(line.text)) for line in neighbours))))
@@ -245,7 +245,7 @@ def _folded(lines: Sequence[ClientLine]) -> list[ClientLine]:
 
 
 def _lines(turn: KeptTurn, silence: str) -> list[ClientLine]:
-    """What was told, and two lines, never joined with others, so that a place among them is a turn."""
+    """Return what was told before a turn, and its two lines, which are joined with those of no other turn."""
     answer = ClientLine("assistant", _fold(turn.answered) or _fold(silence))
     return [*_folded([*turn.told, ClientLine("user", turn.asked)]), answer]
 
@@ -351,8 +351,7 @@ class KnownTalks:
         return channel is not None and not channel.feed.idle
 
     async def _ways(self, talk: Talk) -> list[KeptTalk]:
-        """A talk as a program has it that takes text alone: as it stands, and as it would stand with each
-        branch."""
+        """Return a talk as programs have it that take text alone: as it stands, then with each branch."""
         # First what is not on record, then what has not ended: what comes on meanwhile is seen behind it.
         unasked = any(not each.asked for each in self.readers if each.address == talk.address)
         unended = await self._unended(talk.address)

@@ -232,7 +232,7 @@ class FakeChannel:
         self.deleted.append(message)
 
     def follow(self, user: User) -> None:
-        """Somebody follows the thread from now on."""
+        """Let a person follow the thread from now on."""
         self.thread_members[user.id] = time.time()
         writing.joined_thread(self.world, self, user)
 
@@ -250,7 +250,7 @@ class FakeChannel:
         stickers: Sequence[str] = (),
         age: float = 0.0,
     ) -> FakeMessage:
-        """Somebody writes. Who is mentioned follows from `<@id>` in the text; `ping`: replies alert too.
+        """Write as a person. Who is mentioned follows from `<@id>` in the text; `ping`: replies alert too.
 
         Args:
             attachments: `Upload`s, or (name, content type, bytes).
@@ -272,7 +272,7 @@ class FakeChannel:
         return writing.write(self.world, self, person, draft, age=age)
 
     async def forward(self, person: User, message: FakeMessage) -> FakeMessage:
-        """Somebody forwards a message to here."""
+        """Forward a message to here, as a person."""
         if self.guild is not None and person.id not in self.guild.members:
             self.guild.join(person)
         return writing.write(self.world, self, person, MessageDraft(forwards=message))
@@ -296,11 +296,11 @@ class FakeChannel:
         writing.remove(self.world, *messages)
 
     async def react(self, person: User, message: FakeMessage, emoji: str) -> None:
-        """Somebody reacts with an emoji."""
+        """React with an emoji, as a person."""
         writing.add_reaction(self.world, message, person, Reaction(emoji))
 
     async def start_typing(self, person: User) -> None:
-        """Somebody begins to type."""
+        """Begin to type, as a person."""
         self.typings.append(Typing(person, time.monotonic()))
         writing.start_typing(self.world, self, person)
 
@@ -359,7 +359,7 @@ class FakeChannel:
         tags: Sequence[str] = (),
         attachments: Sequence[FileGiven] = (),
     ) -> FakeChannel:
-        """Somebody posts in a forum; the post is a thread, whose first message has its id."""
+        """Post in a forum, as a person; the post is a thread, whose first message has its id."""
         if self.guild is None or not self.is_forum:
             raise ValueError(f"{self.name} is no forum.")
         self.guild.join(person)

@@ -91,7 +91,7 @@ class Guild:
         nick: str | None = None,
         permissions: Permission = NONE,
     ) -> Member:
-        """Somebody comes in, with the roles that they bring; who is here already gets more."""
+        """Let a person in, with the roles that they bring; who is here already gets more."""
         member = self.members.get(person.id)
         known = member is not None
         if member is None:
@@ -111,7 +111,7 @@ class Guild:
         return member
 
     def leave(self, person: User) -> None:
-        """Somebody goes; the bot too can be thrown out."""
+        """Let a person go; the bot too can be thrown out."""
         if person is self.world.bot:
             self.world.guilds.pop(self.id, None)
             self.world.tell_bot("GUILD_DELETE", self, {"id": str(self.id)})

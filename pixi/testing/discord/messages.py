@@ -256,7 +256,7 @@ class FakeMessage:
         await self.channel.delete(self)
 
     async def react(self, person: User, emoji: str) -> None:
-        """Somebody reacts to it: with an emoji, or `:name:` of the guild's."""
+        """React to it as a person: with an emoji, or `:name:` of the guild's."""
         await self.channel.react(person, self, emoji)
 
     def __repr__(self) -> str:

@@ -110,7 +110,7 @@ def guild_channels(world: World, call: ApiCall) -> object:
 
 
 def member(world: World, call: ApiCall) -> object:
-    """Somebody in a guild."""
+    """Answer with a member of a guild."""
     found = guild_of(world, call).members.get(snowflake(call.ids["user"], "user_id"))
     if found is None:
         raise fault(10007)

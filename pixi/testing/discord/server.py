@@ -169,7 +169,7 @@ class LoopbackDiscord:
         accepts_dms: bool = True,
         locale: str = "en-US",
     ) -> User:
-        """Somebody; roles by their names, and permissions that they bring into every guild."""
+        """Make a person; roles by their names, and permissions that they bring into every guild."""
         user = User(
             self.world.ids.next(),
             name,
@@ -372,7 +372,7 @@ class LoopbackDiscord:
         *,
         locale: str | None = None,
     ) -> Interaction:
-        """Somebody types a command: `slash(mo, general, "persona", {"name": "Mimi"})`.
+        """Type a command as a person: `slash(mo, general, "persona", {"name": "Mimi"})`.
 
         Subcommands follow the name: `"forget me"`. Raises `LookupError` for what Discord's client would
         not offer, and `PermissionError` for what it would not let them use.
@@ -402,7 +402,7 @@ class LoopbackDiscord:
         return (await begun.responded(timeout)).choices
 
     async def message_menu(self, person: User, message: FakeMessage, name: str) -> Interaction:
-        """Somebody chooses a command in the menu of a message."""
+        """Choose a command as a person, in the menu of a message."""
         command, data = interactions.on_message(self.world, person, message, name)
         kind = interactions.COMMAND
         return interactions.begin(self.world, kind, person, message.channel, data, command=command)
@@ -410,7 +410,7 @@ class LoopbackDiscord:
     async def press(
         self, person: User, message: FakeMessage, custom_id: str, *, locale: str | None = None
     ) -> Interaction:
-        """Somebody presses a button.
+        """Press a button as a person.
 
         It need not be on the message any more: the bot may have taken it away while they pressed.
         """

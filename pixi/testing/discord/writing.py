@@ -241,7 +241,7 @@ def remove(world: World, *messages: FakeMessage) -> None:
 
 
 def add_reaction(world: World, message: FakeMessage, user: User, emoji: Reaction) -> None:
-    """Somebody reacts; doing so twice changes nothing."""
+    """React as a person; doing so twice changes nothing."""
     key = str(emoji.id or emoji.name)
     reaction = message.found.setdefault(key, emoji)
     if user.id in reaction.users:
@@ -269,7 +269,7 @@ def add_reaction(world: World, message: FakeMessage, user: User, emoji: Reaction
 
 
 def start_typing(world: World, channel: FakeChannel, user: User) -> None:
-    """Somebody begins to type."""
+    """Begin to type, as a person."""
     now = time.time()
     payload: Json = {"user_id": str(user.id), "timestamp": int(now)}
     if channel.guild and user.id in channel.guild.members:
