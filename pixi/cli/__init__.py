@@ -1,5 +1,7 @@
 """The command line: the only place that reads argv, and the end of every error that gets that far."""
 
+import os
+import signal
 import sys
 
 from pixi.cli.exits import INTERRUPTED
@@ -8,8 +10,11 @@ from pixi.cli.exits import INTERRUPTED
 def main() -> int:
     """Run the command line of this process and give its exit code: the console script.
 
-    All else is imported inside, so that Ctrl-C is quiet from the first moment on.
+    Ctrl-C ends the process at once, as long as nothing is open that must be closed: amid an import, a
+    `KeyboardInterrupt` may be raised anywhere, be lost there, or come out as another error. Subcommands that
+    have something open handle Ctrl-C, see `pixi.cli.running`. All else is imported inside, after that.
     """
+    signal.signal(signal.SIGINT, lambda *_: os._exit(INTERRUPTED))
     try:
         from pixi.cli.frame import prepare, run
 
@@ -22,11 +27,7 @@ def main() -> int:
 
 
 def _shut_quietly() -> None:
-    """Shut down in silence: neither a second Ctrl-C nor output that nobody reads is worth a word."""
-    import os
-    import signal
-
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    """Shut down in silence: output that nobody reads is not worth a word."""
     try:
         if sys.stdout is not None:
             sys.stdout.flush()

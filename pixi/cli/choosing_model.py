@@ -269,10 +269,11 @@ def _label(option: ModelOption, width: int) -> "AnyFormattedText":
 
 def _downloaded(model: "CatalogueModel", printer: Printer) -> Mapping[str, str]:
     from pixi.cli.console import spinner
+    from pixi.cli.running import interruptible
     from pixi.models.hub import fetch
 
     try:
-        with spinner() as progress:
+        with interruptible(), spinner() as progress:
             path = asyncio.run(fetch(model, progress=printer.redacted(progress)))
     except KeyboardInterrupt:
         printer.complain("stopped. What was fetched is kept: choose it again, and it goes on from there.")

@@ -106,6 +106,16 @@ def close_to_others() -> None:
 
 
 @contextmanager
+def interruptible() -> Iterator[None]:
+    """Raise `KeyboardInterrupt` at Ctrl-C until the block is left: for work that is done without a loop."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+@contextmanager
 def _handling(handler: Callable[[int, object], None]) -> Iterator[None]:
     """Handle the signals that end a program, until the block is left."""
     numbers = [getattr(signal, name) for name in _ENDING if hasattr(signal, name)]

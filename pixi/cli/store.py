@@ -51,6 +51,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Copy, and say in a line what came of it."""
     from pixi.cli.console import Printer
+    from pixi.cli.running import interruptible
     from pixi.core.spending import how_many
     from pixi.settings import load
     from pixi.store.copying import StoreCopy
@@ -62,12 +63,13 @@ def run(arguments: argparse.Namespace) -> int:
     printer = Printer([settings, arguments.source, arguments.target])
     schemas = _addon_tables(settings)
     try:
-        with _progress() as show, closing(open_side(arguments.source, is_target=False)) as source:
-            copy = StoreCopy(source, schemas, show)
-            copy.look()
-            with closing(open_side(arguments.target, is_target=True)) as target:
-                copied, name = copy.fill(target), target.name
-        files = _copy_files(settings, arguments.source, arguments.target)
+        with interruptible():
+            with _progress() as show, closing(open_side(arguments.source, is_target=False)) as source:
+                copy = StoreCopy(source, schemas, show)
+                copy.look()
+                with closing(open_side(arguments.target, is_target=True)) as target:
+                    copied, name = copy.fill(target), target.name
+            files = _copy_files(settings, arguments.source, arguments.target)
     except KeyboardInterrupt:
         printer.complain("stopped; run it again to go on from here.")
         raise
