@@ -9,9 +9,10 @@ import re
 import statistics
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib.util import find_spec
 
+from msgspec.structs import replace
 from rapidfuzz.fuzz import ratio
 
 from benchmarks.report import Figure, progress

@@ -5,10 +5,11 @@ import statistics
 import time
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib.util import find_spec
 
 import aiohttp
+from msgspec.structs import replace
 
 from benchmarks.contenders import Recording
 from benchmarks.report import Figure, progress

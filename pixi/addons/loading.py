@@ -5,13 +5,13 @@ import inspect
 import sys
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack
-from dataclasses import dataclass
-from difflib import get_close_matches
 from importlib.machinery import ModuleSpec
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from types import ModuleType
 from typing import TypeVar
+
+from msgspec import Struct
 
 from pixi.core.errors import PixiError
 from pixi.toolbox.addon import Addon, AddonExtras, ReadSettings, Setup, defaults
@@ -25,8 +25,7 @@ GROUP = "pixi.addons"
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class AddonSource:
+class AddonSource(Struct, frozen=True):
     """The source of an addon: `name` for people, and the way to its `setup`."""
 
     name: str
@@ -43,8 +42,7 @@ def installed() -> list[AddonSource]:
     return [_from_entry_point(point) for point in found]
 
 
-@dataclass(frozen=True, slots=True)
-class Shipped:
+class Shipped(Struct, frozen=True):
     """An addon that comes along: the module with its `setup`, and the folder of its personas."""
 
     module: str
@@ -100,8 +98,7 @@ def load_addons(
     return problems
 
 
-@dataclass(frozen=True, slots=True)
-class AddonContents:
+class AddonContents(Struct, frozen=True):
     """Content of an addon, by name."""
 
     addon: str
@@ -210,6 +207,8 @@ def _module_of(path: Path) -> ModuleType:
         AddonError: there is no such file, or it is no Python file.
     """
     if not path.is_file():
+        from difflib import get_close_matches
+
         near = get_close_matches(path.name, SHIPPED, 1)
         mend = f"do you mean {near[0]!r}, which comes along?" if near else "check the path."
         raise AddonError(f"there is no file {path}; {mend}")

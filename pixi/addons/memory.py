@@ -3,10 +3,10 @@
 import asyncio
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any
 
+from msgspec import Struct
 from pydantic import Field
 
 from pixi.core.errors import ToolError
@@ -171,8 +171,7 @@ async def drop(
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Scope:
+class _Scope(Struct, frozen=True):
     """Memories in reach of those who ask.
 
     Attributes:

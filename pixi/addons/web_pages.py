@@ -3,11 +3,11 @@
 import asyncio
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Annotated, Any
 from urllib.parse import unquote, unquote_plus
 
+from msgspec import Struct
 from pydantic import Field
 
 from pixi.core.errors import Reporter, ToolError
@@ -32,8 +32,7 @@ _EMPTY = "The page holds no text."
 _SAYS_NOTHING = "The page does not seem to say it. Leave `question` out to read the page itself."
 
 
-@dataclass(frozen=True, slots=True)
-class ReadLimits:
+class ReadLimits(Struct, frozen=True):
     """Limits of reading for a model.
 
     Attributes:

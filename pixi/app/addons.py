@@ -1,13 +1,14 @@
 """Loads the addons of a start, and sees whether personas name what those of its command line bring."""
 
 import asyncio
-import dataclasses
 import importlib
 import sys
 from collections.abc import Iterable, Sequence
 from contextlib import AsyncExitStack, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
 
 from pixi.core.errors import ConfigError, PixiError, Reporter, StoreError
 from pixi.core.persona import Persona
@@ -157,7 +158,7 @@ def with_addon(brought: "AddonContents", persona: Persona, engine: "Engine", rem
         )
     if not brought.commands and not brought.tools:
         remark(f"{brought.addon} brings nothing: its `setup` registers no command and no tool.")
-    return dataclasses.replace(
+    return replace(
         persona,
         tools=(*persona.tools, *tools),
         commands=None if persona.commands is None else (*persona.commands, *commands),

@@ -7,6 +7,8 @@ from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace
+
 from pixi.addons import memory
 from pixi.app.addons import load_all
 from pixi.app.databases import DatabasePool
@@ -72,7 +74,7 @@ def missing_in(
     """
 
     def missing(persona: Persona) -> Iterator[MissingName]:
-        for each in missing_names(dataclasses.replace(persona, databases=()), commands, tools):
+        for each in missing_names(replace(persona, databases=()), commands, tools):
             if reached or each.key != "tools":
                 yield each
         yield from (MissingName("databases", fault) for fault in library.missing(persona))
@@ -84,9 +86,9 @@ def missing_in(
 def with_missing(found: Found, missing: Sequence[LintWarning], settings: Settings) -> Found:
     """Return a file with the names that a start would not find among its remarks, or its faults."""
     if isinstance(found, BrokenPersona):
-        return dataclasses.replace(found, faults=(*found.faults, *placed(found.path, missing)))
+        return BrokenPersona(found.path, (*found.faults, *placed(found.path, missing)), found.loaded)
     remarks = (*missing, *_unset_commands(found, settings), *found.remarks)
-    return dataclasses.replace(found, remarks=tuple(sorted(remarks, key=lambda remark: remark.line)))
+    return replace(found, remarks=tuple(sorted(remarks, key=lambda remark: remark.line)))
 
 
 def _unset_commands(found: LoadedPersona, settings: Settings) -> Iterator[LintWarning]:

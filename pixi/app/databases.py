@@ -4,9 +4,11 @@ import asyncio
 import importlib
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct, field
 
 from pixi.app.models import ModelPool
 from pixi.core.errors import ConfigError, Reporter
@@ -353,8 +355,7 @@ ALL_SECONDS = 12.0
 """The same for all of them together."""
 
 
-@dataclass(frozen=True, slots=True)
-class DatabaseState:
+class DatabaseState(Struct, frozen=True):
     """State of a database, after a short look.
 
     Attributes:
@@ -483,8 +484,7 @@ def _looked_at(
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Folder:
+class _Folder(Struct, frozen=True):
     """A database's description, and how many documents lie in its folder, with their bytes together."""
 
     about: "DatabaseDescription"

@@ -4,8 +4,9 @@ import asyncio
 import importlib
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
+
+from msgspec import Struct
 
 from pixi.core.errors import Reporter
 from pixi.settings import Settings
@@ -18,8 +19,7 @@ if TYPE_CHECKING:
     from pixi.toolbox.tools import Toolbox
 
 
-@dataclass(frozen=True, slots=True)
-class IntegrationContext:
+class IntegrationContext(Struct, frozen=True):
     """Context that an integration is given.
 
     Attributes:

@@ -15,9 +15,11 @@ import asyncio
 import time
 from collections import OrderedDict, deque
 from collections.abc import AsyncGenerator, Collection
-from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
+
+from msgspec import Struct, field
+from msgspec.structs import asdict
 
 from pixi.core.masking import SecretRedactor, hidden_in
 
@@ -54,8 +56,7 @@ _OF_TOOLS = frozenset({"tool_call", "tool_result"})
 """Events that hold more than the model and people wrote."""
 
 
-@dataclass(slots=True)
-class LiveTalk:
+class LiveTalk(Struct):
     """A talk in which something happened lately, without a word of it.
 
     Attributes:
@@ -76,11 +77,10 @@ class LiveTalk:
 
     def form(self) -> Form:
         """Return it as plain data."""
-        return {name: getattr(self, name) for name in self.__slots__}
+        return asdict(self)
 
 
-@dataclass(slots=True)
-class _KeptTurn:
+class _KeptTurn(Struct):
     """The events of a turn. Pieces of text that follow each other are kept as one."""
 
     packed: list[tuple[Any, ...]] = field(default_factory=list)  # all but the last, see `_packed`
@@ -127,8 +127,7 @@ def _shared(names: tuple[str, ...]) -> tuple[str, ...]:
     return names
 
 
-@dataclass(slots=True)
-class _KeptTalk:
+class _KeptTalk(Struct):
     """The turns of a talk that are kept, with their words."""
 
     turns: "deque[_KeptTurn]" = field(default_factory=lambda: deque(maxlen=KEPT_TURNS))
@@ -136,8 +135,7 @@ class _KeptTalk:
     last: float = 0.0  # on the monotonic clock
 
 
-@dataclass(slots=True, eq=False)
-class _Follower:
+class _Follower(Struct, eq=False):
     """A page that follows what happens."""
 
     kinds: Collection[str]

@@ -4,7 +4,6 @@ import logging
 import math
 from collections.abc import Mapping
 from contextvars import ContextVar
-from dataclasses import fields
 from datetime import datetime
 from types import MappingProxyType
 from typing import Any
@@ -89,7 +88,7 @@ _log = logging.getLogger("pixi.turns")
 
 def log_turn(report: TurnReport) -> None:
     """Write the line. Its record carries the report as `fields`, for logs that machines read."""
-    told = {each.name: getattr(report, each.name) for each in fields(report)}
+    told = asdict(report)
     told["usage"] = asdict(report.usage)
     level = logging.WARNING if report.finish == "error" else logging.INFO
     _log.log(level, "%s", _line(report), extra={"fields": told})

@@ -5,7 +5,9 @@ again is the same to the byte, and if not, which part of it has changed since.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from pixi.core.conversation import Bounds, Conversation, PastTurn
 from pixi.core.llm import Line, Request, ToolLine, ToolSchema, UserLine
@@ -21,8 +23,7 @@ from pixi.store.store import Store
 _ENDLESS = 10**12  # tokens of a window that is never cut: it stands where it stood then
 
 
-@dataclass(frozen=True, slots=True)
-class RebuiltRequest:
+class RebuiltRequest(Struct, frozen=True):
     """A turn that is over, and its first request as it is made again.
 
     Attributes:

@@ -19,6 +19,8 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Set
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from msgspec import Struct
+
 from pixi.app.health import Vitals
 
 if TYPE_CHECKING:
@@ -40,8 +42,7 @@ BOUNDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 6
 """Seconds, up to which each bucket of a histogram counts."""
 
 
-@dataclass(frozen=True, slots=True)
-class Figure:
+class Figure(Struct, frozen=True):
     """A metric as Prometheus knows it. The name of a counter ends in `_total` there."""
 
     name: str

@@ -3,9 +3,10 @@
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from pixi.app.addons import load_memory, with_addon
 from pixi.core.errors import ConfigError, PixiError, Reporter
@@ -21,8 +22,7 @@ if TYPE_CHECKING:
     from pixi.store.store import Store
 
 
-@dataclass(frozen=True, slots=True)
-class PersonaSet:
+class PersonaSet(Struct, frozen=True):
     """A set of personas.
 
     Attributes:

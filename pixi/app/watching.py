@@ -3,10 +3,10 @@
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
-from dataclasses import dataclass
 from pathlib import Path
 
 import watchfiles
+from msgspec import Struct
 
 _QUIET_SECONDS = 0.2
 """Quiet time before a change is told: editors write in several steps."""
@@ -17,8 +17,7 @@ _LOOK_SECONDS = 2.0
 Print = Mapping[Path, tuple[int, int, int]]
 
 
-@dataclass(frozen=True, slots=True)
-class WatchedPaths:
+class WatchedPaths(Struct, frozen=True):
     """Paths to watch: files, there or not, folders of Markdown files, names of folders in a parent."""
 
     files: tuple[Path, ...] = ()

@@ -13,11 +13,13 @@ import json
 import re
 from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import aclosing, asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, NamedTuple
+
+from msgspec.structs import replace
 
 from pixi.core.events import Noted, Reacted, Sent, ToolAnswered, ToolCalled, TurnEvent
 from pixi.core.llm import Delta, Request, Text

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from msgspec import structs
+
 from pixi.channels.terminal.lines import LinesChannel, seat
 from pixi.cli.exits import FAILED, FINE
 from pixi.core.errors import ConfigError
@@ -155,7 +157,7 @@ async def attempt(
             model = replace(model, api_key=None)
         settings = replace(own, model=model, store=replace(own.store, url=f"sqlite:///{folder}/try.db"))
         # Neither databases nor tools: what is tried is the model, and nothing shall be indexed or looked up.
-        who = replace(find_persona(settings), databases=(), tools=())
+        who = structs.replace(find_persona(settings), databases=(), tools=())
         watched: list[WatchedModel] = []
 
         printer = Printer(own)

@@ -3,8 +3,9 @@
 import time
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from pixi.cli.console import Printer
 from pixi.core.errors import PixiError, Reporter

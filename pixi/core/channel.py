@@ -2,8 +2,9 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from typing import Literal, Protocol
+
+from msgspec import Struct
 
 from pixi.core.errors import ChannelError, ChannelForgot
 from pixi.core.events import TurnEvent, Verdict
@@ -17,8 +18,7 @@ TAKEN_OVER = "This talk goes on in another window."
 """Text of `Failed` on a channel whose conversation another process took over."""
 
 
-@dataclass(frozen=True, slots=True)
-class Asker:
+class Asker(Struct, frozen=True):
     """The people a reply is for, and the message it answers.
 
     Attributes:
@@ -30,8 +30,7 @@ class Asker:
     message: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ArchiveQuery:
+class ArchiveQuery(Struct, frozen=True):
     """A search of the archive.
 
     Attributes:
@@ -50,8 +49,7 @@ class ArchiveQuery:
     limit: int = 10
 
 
-@dataclass(frozen=True, slots=True)
-class ArchivedMessage:
+class ArchivedMessage(Struct, frozen=True):
     """A message of before. Author, place and text are strangers' words, in a form that pings nobody.
 
     Attributes:
@@ -69,16 +67,14 @@ class ArchivedMessage:
     bot: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class FoundMessages:
+class FoundMessages(Struct, frozen=True):
     """Messages that were found. `partial`: why there may be more that were not looked at; "": all were."""
 
     messages: tuple[ArchivedMessage, ...] = ()
     partial: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ForumPost:
+class ForumPost(Struct, frozen=True):
     """A question or topic of a forum.
 
     Attributes:
@@ -103,8 +99,7 @@ class ForumPost:
     best: tuple[ArchivedMessage, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class FoundPosts:
+class FoundPosts(Struct, frozen=True):
     """Posts that were found; `partial` as in `FoundMessages`."""
 
     posts: Sequence[ForumPost] = ()
@@ -140,8 +135,7 @@ class Archive(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Question:
+class Question(Struct, frozen=True):
     """A question to a person before a tool acts.
 
     Attributes:
@@ -159,8 +153,7 @@ class Question:
     nonce: str
 
 
-@dataclass(frozen=True, slots=True)
-class OpenQuestion:
+class OpenQuestion(Struct, frozen=True):
     """A question that waits for its answer.
 
     Attributes:

@@ -3,9 +3,10 @@
 import json
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from functools import cache
 from typing import Final, NamedTuple, assert_never
+
+from msgspec.structs import replace
 
 from pixi.core.language import BREAK, BUILT_IN
 from pixi.core.llm import AssistantLine, Line, Request, SystemLine, ToolCall, ToolLine, ToolSchema, UserLine

@@ -2,8 +2,10 @@
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from itertools import islice
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from pixi.core.language import BUILT_IN, NOTE
 from pixi.core.llm import AssistantLine, Line, Span, UserLine, estimate, estimate_all, estimate_text, is_trace
@@ -132,16 +134,14 @@ _MOST_COUNTED = 8  # tokens for each that was estimated: a server that counts mo
 _NOTED = 8  # turns, the latest ones, whose notes stay at a cut
 
 
-@dataclass(frozen=True, slots=True)
-class PastTurn:
+class PastTurn(Struct, frozen=True):
     """A turn that is over: its number in the store, and the lines that it left."""
 
     id: int
     lines: tuple[Line, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Bounds:
+class Bounds(Struct, frozen=True):
     """Position of the window, kept in the store: every reader of it gets the same window.
 
     Attributes:

@@ -5,8 +5,9 @@ the same when it is read again from the record, see `act_id`. `Numbering` adds t
 of each turn. The id is no part of what happened: two events are equal that tell of the same."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any, Literal, assert_never
+
+from msgspec import Struct
 
 from pixi.core.llm import Cited, PromptProgress, Usage
 from pixi.core.message import Card, Picture, card_json
@@ -32,8 +33,7 @@ def act_id(turn: int, sequence: int, command: int | None = None, *, first: bool 
     return f"{turn}.{command}" if first else f"{turn}.{command}.{sequence}"
 
 
-@dataclass(frozen=True, slots=True)
-class TurnStarted:
+class TurnStarted(Struct, frozen=True):
     """A turn was begun, and is on record. One of which nobody saw anything may be begun anew.
 
     Attributes:
@@ -49,76 +49,80 @@ class TurnStarted:
     answers: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Opened:
+class _Act(Struct, frozen=True, eq=False):
+    """An event with the id of its act, which is left out where two are compared."""
+
+    def _told(self) -> tuple[object, ...]:
+        return type(self), *(getattr(self, name) for name in self.__struct_fields__ if name != "id")
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Act) and self._told() == other._told()
+
+    def __hash__(self) -> int:
+        return hash(self._told())
+
+
+class Opened(_Act, frozen=True, eq=False):
     """A command's name is certain; its argument is still being written. `name` is canonical."""
 
     name: str
     makes: Makes | None = None
-    id: str = field(default="", compare=False)
+    id: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Grew:
+class Grew(_Act, frozen=True, eq=False):
     """A piece of the open command's argument."""
 
     name: str
     text: str
-    id: str = field(default="", compare=False)
+    id: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Noted:
+class Noted(_Act, frozen=True, eq=False):
     """A private thought was written down."""
 
     text: str
-    id: str = field(default="", compare=False)
+    id: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Sent:
+class Sent(_Act, frozen=True, eq=False):
     """A message was delivered."""
 
     text: str
-    id: str = field(default="", compare=False)
+    id: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Reacted:
+class Reacted(_Act, frozen=True, eq=False):
     """A reaction was put on a message: the one being answered, or an earlier one. `message` is its id."""
 
     emoji: str
-    id: str = field(default="", compare=False)
+    id: str = ""
     message: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Shown:
+class Shown(_Act, frozen=True, eq=False):
     """A card was delivered."""
 
     card: Card
-    id: str = field(default="", compare=False)
+    id: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Pictured:
+class Pictured(_Act, frozen=True, eq=False):
     """A picture was delivered."""
 
     picture: Picture
-    id: str = field(default="", compare=False)
+    id: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Performed:
+class Performed(_Act, frozen=True, eq=False):
     """Any other command was performed."""
 
     name: str
     argument: str
-    id: str = field(default="", compare=False)
+    id: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ToolCalled:
+class ToolCalled(Struct, frozen=True):
     """The model asked for a tool. `arguments` is {} where they were not a JSON object."""
 
     id: str
@@ -126,15 +130,13 @@ class ToolCalled:
     arguments: dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Progressed:
+class Progressed(Struct, frozen=True):
     """Progress of a tool or a command, in a short line for people. The next takes its place."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class ToolAnswered:
+class ToolAnswered(Struct, frozen=True):
     """The tool's result, or with `ok` false the text that told the model what went wrong."""
 
     id: str
@@ -143,8 +145,7 @@ class ToolAnswered:
     result: Any
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
+class Asked(Struct, frozen=True):
     """A person is asked whether a tool may do something; the turn waits.
 
     Attributes:
@@ -162,30 +163,26 @@ class Asked:
     expires: float
 
 
-@dataclass(frozen=True, slots=True)
-class Answered:
+class Answered(Struct, frozen=True):
     """The verdict on a question to a person."""
 
     id: str
     verdict: Verdict
 
 
-@dataclass(frozen=True, slots=True)
-class Sourced:
+class Sourced(Struct, frozen=True):
     """Sources of the turn: pages of the web. Strangers' words, made harmless."""
 
     sources: tuple[Cited, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Failed:
+class Failed(Struct, frozen=True):
     """Something went wrong that a person should know. One line."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class PersonSaid:
+class PersonSaid(Struct, frozen=True):
     """A person said something in the talk. For whoever follows the talk as a whole, in another window.
 
     Attributes:
@@ -201,18 +198,16 @@ class PersonSaid:
     attachments: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class TalkChanged:
+class TalkChanged(Struct, frozen=True):
     """The past of the talk changed: turns were set aside, put back, or forgotten."""
 
 
-@dataclass(frozen=True, slots=True)
-class TurnEnded:
+class TurnEnded(Struct, frozen=True):
     """The turn is over. `steps` counts requests to the model."""
 
     finish: Finish
     steps: int
-    usage: Usage = field(default_factory=Usage)
+    usage: Usage = Usage()
 
 
 TurnEvent = (
@@ -336,8 +331,7 @@ class Numbering:
         self.turn, self.seq = 0, self._outside
 
 
-@dataclass(frozen=True, slots=True)
-class TurnReport:
+class TurnReport(Struct, frozen=True):
     """A turn that ended.
 
     Attributes:
@@ -361,4 +355,4 @@ class TurnReport:
     cost: float | None
     seconds: float
     first_visible: float | None
-    effects: Mapping[str, int] = field(default_factory=dict)
+    effects: Mapping[str, int] = {}

@@ -16,9 +16,10 @@ life. Where nothing waits, nothing is put back; a branch is made with no restart
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
 from enum import Enum, auto
 from typing import Final
+
+from msgspec.structs import replace
 
 from pixi.core.message import Message
 

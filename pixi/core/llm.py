@@ -1,9 +1,7 @@
 """Values between Pixi and a model: prompt lines, requests, a reply's deltas, and the pages it cites."""
 
-import dataclasses
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
 
 from msgspec import Struct, field
@@ -32,8 +30,7 @@ _PAGE = re.compile(r"https?://[\w%][^/?#@]*([/?#].*)?", re.IGNORECASE)  # nobody
 _MARKS = re.compile(r"[\[\]【】［］(){}<>`\\|;]")  # what commands, links and markup are made of
 
 
-@dataclass(frozen=True, slots=True)
-class ToolCall:
+class ToolCall(Struct, frozen=True):
     """A whole call that a model asked for. `arguments` is the JSON text as it came, not yet checked."""
 
     id: str
@@ -41,8 +38,7 @@ class ToolCall:
     arguments: str
 
 
-@dataclass(frozen=True, slots=True)
-class SystemLine:
+class SystemLine(Struct, frozen=True):
     """The static prefix: persona, commands, rules."""
 
     text: str
@@ -70,28 +66,34 @@ class Span(Struct, frozen=True, gc=False, array_like=True):
     about: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class UserLine:
+class UserLine(Struct, frozen=True, eq=False):
     """The people's messages since the last reply, stamped once with who and when.
 
-    `spans` say whose each stretch of the text is; there are none where that is not known.
+    `spans` say whose each stretch of the text is; there are none where that is not known. They do not count
+    where two lines are compared.
     """
 
     text: str
     images: tuple[Image, ...] = ()
-    spans: tuple[Span, ...] = dataclasses.field(default=(), compare=False, repr=False)
+    spans: tuple[Span, ...] = ()
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, UserLine):
+            return NotImplemented
+        return (self.text, self.images) == (other.text, other.images)
+
+    def __hash__(self) -> int:
+        return hash((self.text, self.images))
 
 
-@dataclass(frozen=True, slots=True)
-class AssistantLine:
+class AssistantLine(Struct, frozen=True):
     """The persona's actions, as clean commands, and the tools it asked for in that round."""
 
     text: str
     calls: tuple[ToolCall, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class ToolLine:
+class ToolLine(Struct, frozen=True):
     """The answer to one call. `images` are pictures that the tool brought, for models that see."""
 
     call_id: str
@@ -192,8 +194,7 @@ class PromptProgress(Struct, frozen=True, gc=False):
 Delta = Text | Thought | ToolCall | Cited | PromptProgress | Finished
 
 
-@dataclass(frozen=True, slots=True)
-class ToolSchema:
+class ToolSchema(Struct, frozen=True):
     """A tool as a model sees it. `parameters` is a JSON Schema object."""
 
     name: str
@@ -201,8 +202,7 @@ class ToolSchema:
     parameters: dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(Struct, frozen=True):
     """A question to a model: the lines, the tools it may call, and the grammar of the reply.
 
     `grammar` is GBNF for the command language, which has no room for calls: the door to a model leaves it

@@ -4,10 +4,8 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
 
-from rapidfuzz import fuzz, process
-from rapidfuzz.distance import OSA
+from msgspec import Struct
 
 from pixi.core.message import Audience, Venue
 from pixi.core.untrusted import clipped
@@ -25,8 +23,7 @@ _TELLING = re.compile(r"\w{6,}|(?=\w*\d)\w{3,}")  # long words, and those with a
 _SHORTEST = 3  # characters of such a word
 
 
-@dataclass(frozen=True, slots=True)
-class Memory:
+class Memory(Struct, frozen=True):
     """A fact that a persona was told by a person about themselves.
 
     Attributes:
@@ -82,6 +79,8 @@ def one_fact(text: str) -> str:
 
 def those_that_say_the_same(fact: str, others: Sequence[str]) -> list[int]:
     """Return the places of the facts among others that say the same as this one: see `says_the_same`."""
+    from rapidfuzz import fuzz, process
+
     near = process.extract_iter(
         fact, others, scorer=fuzz.token_set_ratio, processor=_plain, score_cutoff=_NEAR
     )
@@ -122,6 +121,8 @@ def _is_a_slip(word: str, other: str) -> bool:
     if shorter < 5 or any(c.isdigit() for c in word + other):
         return False
     most = 1 if shorter < 8 else 2
+    from rapidfuzz.distance import OSA
+
     return OSA.distance(word, other, score_cutoff=most) <= most
 
 

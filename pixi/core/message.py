@@ -3,14 +3,15 @@
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Any, Literal
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from pixi.core.untrusted import clipped
 
 
-@dataclass(frozen=True, slots=True)
-class Author:
+class Author(Struct, frozen=True):
     """Author of a message. `id` is the platform's, `name` is what others see; both are strangers' words."""
 
     id: str
@@ -18,16 +19,14 @@ class Author:
     is_bot: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Image:
+class Image(Struct, frozen=True):
     """A picture for models that see: `data` is the encoded file, `media_type` is e.g. `image/png`."""
 
     media_type: str
     data: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Quoted:
+class Quoted(Struct, frozen=True):
     """An earlier message that a new one rests on: what it replies to, or what its thread began with.
 
     Attributes:
@@ -43,8 +42,7 @@ class Quoted:
     number: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Message:
+class Message(Struct, frozen=True):
     """A message, as a channel hands it to the engine.
 
     Attributes:
@@ -80,8 +78,7 @@ class Message:
 Audience = Literal["one", "some", "all"]
 
 
-@dataclass(frozen=True, slots=True)
-class Venue:
+class Venue(Struct, frozen=True):
     """The place of a conversation, as far as it decides what may be said there.
 
     Attributes:
@@ -97,8 +94,7 @@ class Venue:
     channel: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Rights:
+class Rights(Struct, frozen=True):
     """Rights of a person in a place, by the platform and the settings at this moment.
 
     Attributes:
@@ -114,8 +110,7 @@ Need = Literal["stickers", "archive"]
 """Need of a command or a tool that a place must meet."""
 
 
-@dataclass(frozen=True, slots=True)
-class Picture:
+class Picture(Struct, frozen=True):
     """A picture that was found for somebody's words. It has a link, or a file, or both.
 
     Attributes:
@@ -143,8 +138,7 @@ class Picture:
         return f"Powered by {self.service}" if self.service else ""
 
 
-@dataclass(frozen=True, slots=True)
-class Abilities:
+class Abilities(Struct, frozen=True):
     """Abilities of a place besides showing words, reactions and cards.
 
     Attributes:
@@ -207,16 +201,14 @@ Data = Mapping[str, Any] | Sequence[Any]
 """Data of a card: a JSON object or a JSON list."""
 
 
-@dataclass(frozen=True, slots=True)
-class Field:
+class Field(Struct, frozen=True):
     """A named value on a card."""
 
     name: str
     value: str
 
 
-@dataclass(frozen=True, slots=True)
-class Card:
+class Card(Struct, frozen=True):
     """A card that a tool may return besides text: an embed on Discord, drawn in the terminal.
 
     Everything in it may be a stranger's words: whoever draws it sees that nothing in it acts.
@@ -331,8 +323,7 @@ _BLOCK = re.compile(r'(?:^|\n)\[(?:picture|file) "')
 _NAMED = re.compile(r'(?:^|\n)\[(picture|file) "(.*?)"(:\]|[,;\]])')
 
 
-@dataclass(frozen=True, slots=True)
-class Attached:
+class Attached(Struct, frozen=True):
     """The attachments of a message.
 
     Attributes:

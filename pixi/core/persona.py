@@ -1,8 +1,9 @@
 """Personas, and what they cannot do on a model as small as the bundled one."""
 
 from collections.abc import Collection
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 Pace = Literal["off", "brisk", "human"]
 PaceSetting = Literal["persona", "off", "brisk", "human"]
@@ -15,16 +16,14 @@ PLACEHOLDERS = ("user", "char")
 """Names allowed between double braces in a persona's texts: who is answered, and its own name."""
 
 
-@dataclass(frozen=True, slots=True)
-class Example:
+class Example(Struct, frozen=True):
     """An exchange that shows the persona's habits: what somebody says, and the raw reply to it."""
 
     said: str
     reply: str
 
 
-@dataclass(frozen=True, slots=True)
-class Persona:
+class Persona(Struct, frozen=True):
     """A character.
 
     Attributes:

@@ -2,7 +2,8 @@
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from pixi.core.language import BUILT_IN, NOTE, REACT, SEND
 from pixi.core.llm import AssistantLine, Line, SystemLine, UserLine
@@ -34,8 +35,7 @@ _SILENCE = (
 _MUST_SEND = "Every reply of yours sends at least one message."
 
 
-@dataclass(frozen=True, slots=True)
-class CommandHelp:
+class CommandHelp(Struct, frozen=True):
     """A command's line in the prompt. `argument` is "" where it takes none; `choices`: all that it can be."""
 
     name: str

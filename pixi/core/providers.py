@@ -1,13 +1,13 @@
 """The services that serve models for a key: their addresses, the variables of their keys, a model of each."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 _USUAL = "OPENAI_API_KEY"
 
 
-@dataclass(frozen=True, slots=True)
-class KnownProvider:
+class KnownProvider(Struct, frozen=True):
     """A service that serves models for a key.
 
     Attributes:

@@ -2,9 +2,10 @@
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import product
 from typing import Literal, assert_never
+
+from msgspec import Struct
 
 from pixi.core.control_words import broken
 from pixi.core.language import (
@@ -97,8 +98,7 @@ ProsePolicy = Literal["auto", "send", "drop"]
 all, `send` sends each stretch of it as a message, `drop` none."""
 
 
-@dataclass(slots=True)
-class Act:
+class Act(Struct):
     """A command that ended, and the separator that stood before it.
 
     `target` is the number of the earlier message that it is about; 0: none was named.

@@ -5,8 +5,9 @@ checking of bodies, problems, the description in `/openapi.json`.
 """
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
+
+from msgspec import Struct, field
 
 from pixi.core.errors import ConfigError, PixiError
 
@@ -28,8 +29,7 @@ class RouteError(PixiError):
         self.status, self.title, self.detail = status, title, detail
 
 
-@dataclass(frozen=True, slots=True)
-class Caller:
+class Caller(Struct, frozen=True):
     """The caller of a route.
 
     Attributes:
@@ -52,8 +52,7 @@ Follow = Callable[[Caller, Any], AsyncGenerator[Mapping[str, Any], None]]
 """Given who asks and what, yields JSON objects. What it raises ends the stream, and is told in it."""
 
 
-@dataclass(frozen=True, slots=True)
-class RouteWrites:
+class RouteWrites(Struct, frozen=True):
     """Record of a change made through a route: the same request again is not another.
 
     Attributes:
@@ -68,8 +67,7 @@ class RouteWrites:
     others: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class AddonRoute:
+class AddonRoute(Struct, frozen=True):
     """A route of an addon.
 
     Attributes:

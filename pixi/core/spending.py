@@ -1,11 +1,12 @@
 """Limits and records of use, by day and for whom: values alone, without a clock."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from datetime import date
 from typing import Literal
 
-from msgspec import structs
+from msgspec import Struct, field, structs
+from msgspec.structs import replace
 
 from pixi.core.errors import ConfigError
 from pixi.core.llm import Finished, Prices, Request, Usage, estimate_all, estimate_tools
@@ -67,8 +68,7 @@ RateKey = tuple[str, ...]
 """Key of a count of uses, e.g. `("draw", "person", "discord:7")`."""
 
 
-@dataclass(frozen=True, slots=True)
-class Rate:
+class Rate(Struct, frozen=True):
     """At most `times` uses within any stretch of `seconds`.
 
     Raises:
@@ -131,8 +131,7 @@ def next_month(day: int) -> date:
     return date(today.year + today.month // 12, today.month % 12 + 1, 1)
 
 
-@dataclass(frozen=True, slots=True)
-class UsageScope:
+class UsageScope(Struct, frozen=True):
     """Account of a use: whoever asked, and where; "" for nobody and nowhere.
 
     Attributes:
@@ -151,8 +150,7 @@ class UsageScope:
         return name
 
 
-@dataclass(frozen=True, slots=True)
-class UsageEntry:
+class UsageEntry(Struct, frozen=True):
     """Use on a day, by somebody somewhere on a model; or a sum of such.
 
     Attributes:
@@ -217,8 +215,7 @@ class UsageEntry:
         return amount
 
 
-@dataclass(frozen=True, slots=True)
-class Allowance:
+class Allowance(Struct, frozen=True):
     """Daily limits of a person, a channel or a guild; None: as much as they like."""
 
     messages: int | None = None
@@ -236,8 +233,7 @@ class Allowance:
         return limit
 
 
-@dataclass(frozen=True, slots=True)
-class Budgets:
+class Budgets(Struct, frozen=True):
     """The limits of use.
 
     Attributes:
@@ -256,8 +252,7 @@ class Budgets:
         return allowance
 
 
-@dataclass(frozen=True, slots=True)
-class QuotaUsage:
+class QuotaUsage(Struct, frozen=True):
     """Use of a daily limit: by whom, of what, and how much there is."""
 
     scope: Scope
@@ -266,8 +261,7 @@ class QuotaUsage:
     limit: int
 
 
-@dataclass(frozen=True, slots=True)
-class UsageReport:
+class UsageReport(Struct, frozen=True):
     """Use by everybody today and in this month, and the dollars that a month may cost (None: any).
 
     `searches`: of the month, each way of searching the web by itself.

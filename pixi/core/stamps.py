@@ -9,10 +9,10 @@ beginning, with the mark that it still waits; its pictures and what it rests on 
 import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from datetime import datetime
 
 from msgspec import Struct, structs
+from msgspec.structs import replace
 
 from pixi.core.llm import TOKENS_PER_IMAGE, PartKind, Span, UserLine, estimate, shortened
 from pixi.core.message import Author, Image, Message, Quoted
@@ -40,8 +40,7 @@ _MONTHS = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class Reminder:
+class Reminder(Struct, frozen=True):
     """A persona's knowledge of a person now: facts of one line, a stranger's words.
 
     Attributes:
@@ -53,8 +52,7 @@ class Reminder:
     source: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Citation:
+class Citation(Struct, frozen=True):
     """A document's words on a question, a stranger's, and their place for people."""
 
     source: str
@@ -331,8 +329,7 @@ _LEAST = 200  # characters of a message, before the oldest of those that are ans
 _GAP = 40  # characters: what a gap takes itself, so that there is no use in a smaller one
 
 
-@dataclass(frozen=True, slots=True)
-class LineFitter:
+class LineFitter(Struct, frozen=True):
     """Makes lines that fit.
 
     Args:

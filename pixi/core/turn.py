@@ -2,8 +2,9 @@
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Literal, assert_never
+
+from msgspec.structs import replace
 
 from pixi.core.language import NOTE, Thought, unbroken
 from pixi.core.llm import (

@@ -6,11 +6,12 @@
 
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from itertools import zip_longest
 from pathlib import PurePath
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from pixi.core.errors import ConfigError
 from pixi.core.grammar import command_grammar
@@ -45,8 +46,7 @@ _ENOUGH = 0.4  # that a tool must fit to have to be there: about a word that few
 _REMEMBERED = 256  # conversations, whose last choice is known
 
 
-@dataclass(frozen=True, slots=True)
-class Capabilities:
+class Capabilities(Struct, frozen=True):
     """A persona's commands and tools, as the parser, the prompt and the model want them.
 
     Attributes:
@@ -146,8 +146,7 @@ def _unserved(commands: CommandRegistry, abilities: Abilities) -> frozenset[str]
     return frozenset(lacking | {name for name in BY_SETTING if commands.get(name) is None})
 
 
-@dataclass(frozen=True, slots=True)
-class MissingName:
+class MissingName(Struct, frozen=True):
     """A command, a tool or a database that a persona names and that is not there.
 
     Attributes:
@@ -197,6 +196,8 @@ def _may_come(name: str, toolbox: Toolbox) -> bool:
 
 
 def _told(kind: str, name: str, known: Iterable[str]) -> str:
+    from difflib import get_close_matches
+
     near = get_close_matches(name, known, 1)
     brings = "put its folder there" if kind == "database" else "load the addon that brings it"
     mend = f"did you mean {near[0]!r}?" if near else f"remove it, or {brings}."
@@ -221,8 +222,7 @@ def _is_unset(name: str, known: Iterable[str]) -> bool:
     return name in BY_SETTING and name not in known
 
 
-@dataclass(frozen=True, slots=True)
-class ToolRoom:
+class ToolRoom(Struct, frozen=True):
     """Room for tools: a number of them, and a model's context in tokens."""
 
     tools: int
@@ -325,8 +325,7 @@ class ToolSelector:
             )
 
 
-@dataclass(frozen=True, slots=True)
-class _Stock:
+class _Stock(Struct, frozen=True):
     """The tools of a persona, sorted by where they come from.
 
     Attributes:

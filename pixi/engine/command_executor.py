@@ -10,8 +10,9 @@ What a command does ahead is begun when the model opens it, and dropped where th
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from pixi.core.errors import ChannelError, ChannelLost, PixiError, StoreError, StoreOutdated
 from pixi.core.events import Failed, Grew, Opened, Performed, TurnEvent, act_id
@@ -31,8 +32,7 @@ _AT_ONCE = 4
 """Commands for which something is done ahead at the same time; others begin when they are performed."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Opening:
+class _Opening(Struct, frozen=True):
     """A command opens, which will have this number, and what it makes this id."""
 
     number: int

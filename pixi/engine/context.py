@@ -6,11 +6,13 @@
 
 import math
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import datetime
 from functools import cache, partial
 from importlib import resources
 from typing import Any
+
+from msgspec import Struct, field
 
 from pixi.channels.observing import Observer
 from pixi.core.channel import OpenQuestion
@@ -53,16 +55,14 @@ def local_now() -> datetime:
     return datetime.now().astimezone()
 
 
-@dataclass(frozen=True, slots=True)
-class Role:
+class Role(Struct, frozen=True):
     """The persona that speaks in a conversation, and its model."""
 
     persona: Persona
     model: Model
 
 
-@dataclass(slots=True)
-class EngineSettings:
+class EngineSettings(Struct):
     """Settings for replies. May be changed at any time: turns that begin later go by the change.
 
     Attributes:
@@ -97,8 +97,7 @@ class EngineSettings:
     observers: list[Observer] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class EngineContext:
+class EngineContext(Struct):
     """Parts that all conversations of an engine share. `store` is open.
 
     Attributes:
@@ -134,8 +133,7 @@ class EngineContext:
             pass  # it is in the log, and the talk goes on
 
 
-@dataclass(slots=True)
-class PersonaSession:
+class PersonaSession(Struct):
     """A persona on its model, ready to answer: its prompt, commands and tools.
 
     All conversations that the same role speaks in share it, in places of the same abilities.

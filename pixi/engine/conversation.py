@@ -17,9 +17,10 @@ import time
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Awaitable, Callable, Container, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import replace
 from itertools import islice
 from typing import TypeVar
+
+from msgspec.structs import replace
 
 from pixi.core.channel import TAKEN_OVER, Channel, OpenQuestion
 from pixi.core.conversation import Conversation

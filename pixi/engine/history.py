@@ -1,7 +1,8 @@
 """The past of a conversation: read from the store when needed, kept until it is outdated."""
 
 import asyncio
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from pixi.core.channel import Channel
 from pixi.core.conversation import Conversation

@@ -6,7 +6,9 @@ answer them was cut: they stand in their old places, before what was written aft
 """
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass, field, replace
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from pixi.core.message import Message
 
@@ -14,8 +16,7 @@ DELETED = "(this message was deleted)"
 """Text in the history for a message that was deleted after a reply to it was seen."""
 
 
-@dataclass(slots=True)
-class Inbox:
+class Inbox(Struct):
     """Messages that are to be answered, with those overheard between them, oldest first.
 
     Attributes:

@@ -24,7 +24,8 @@ import json
 import logging
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from pixi.core import language
 from pixi.core.channel import Channel

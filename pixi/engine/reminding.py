@@ -4,9 +4,10 @@ import asyncio
 import json
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
+
+from msgspec import Struct
 
 from pixi.core.errors import PixiError, StoreError
 from pixi.core.llm import AssistantLine, Line, estimate_text
@@ -91,8 +92,7 @@ async def citations_for(session: PersonaSession, messages: Sequence[Message]) ->
     return ()
 
 
-@dataclass(frozen=True, slots=True)
-class Noticed:
+class Noticed(Struct, frozen=True):
     """An addon's notice about a message."""
 
     notice: Notice

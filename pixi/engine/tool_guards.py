@@ -12,8 +12,10 @@ import math
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field, replace
 from typing import Any
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from pixi.core.channel import Channel, OpenQuestion, Question
 from pixi.core.errors import ChannelError, ToolError
@@ -40,8 +42,7 @@ Held = Callable[[], AbstractContextManager[None]]
 """Makes a context in which the turn's time stands still."""
 
 
-@dataclass(frozen=True, slots=True)
-class ToolRunConfig:
+class ToolRunConfig(Struct, frozen=True):
     """Parts and limits for the tools of one turn.
 
     Attributes:

@@ -14,9 +14,9 @@ import logging
 import re
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Any
+
+from msgspec import Struct
 
 from pixi.core.errors import ChannelError, OutcomeUnknown, OverQuota, PixiError, StoreError, ToolError
 from pixi.core.events import ToolAnswered, ToolCalled, TurnEvent
@@ -48,8 +48,7 @@ Give = Callable[[ToolCall, str, tuple[Image, ...]], None]
 """Takes a call's answer, at most once for each call."""
 
 
-@dataclass(frozen=True, slots=True)
-class _CallAnswer:
+class _CallAnswer(Struct, frozen=True):
     """The answer to a call.
 
     Attributes:
@@ -255,6 +254,8 @@ class ToolRounds:
         return within_bytes(text, min(limit, tool.result_bytes or limit), self._run_config.mask), images
 
     def _unknown(self, name: str) -> str:
+        from difflib import get_close_matches
+
         tools = self._run_config.tools
         near = get_close_matches(name, tools, 1)
         meant = f" Did you mean {near[0]}?" if near else ""
@@ -263,8 +264,7 @@ class ToolRounds:
         return f"There is no tool {name[:64]!r}.{meant} Tools: {', '.join(there) or 'none'}{more}."
 
 
-@dataclass(frozen=True, slots=True)
-class _ToolRun:
+class _ToolRun(Struct, frozen=True):
     """A call that may be carried out: its tool, bound to the arguments, and what it is run with."""
 
     tool: Tool

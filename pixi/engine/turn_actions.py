@@ -21,8 +21,9 @@ import unicodedata
 import zlib
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
+
+from msgspec import Struct
 
 from pixi.channels.observing import ObservedTurn
 from pixi.core.channel import Channel
@@ -64,8 +65,7 @@ class NotDone(PixiError):
     """An act was asked for that the turn may not do any more: it is over its limits, or was ended."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Act:
+class _Act(Struct, frozen=True):
     """An act, by its number in the turn; `target`, `command` as in `Effect`."""
 
     sequence: int

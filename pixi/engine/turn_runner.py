@@ -9,8 +9,10 @@ broke.
 import time
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from functools import partial
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from pixi.channels.observing import ObservedTurn
 from pixi.core.channel import Channel
@@ -36,8 +38,7 @@ from pixi.engine.usage import QuotaExceeded, TurnUsage, payer_of, refused
 from pixi.store.framing import Framing
 
 
-@dataclass(frozen=True, slots=True)
-class _Attempt:
+class _Attempt(Struct, frozen=True):
     """A turn on record, and what writes it. `guess` are the tokens of its first request, estimated."""
 
     id: int

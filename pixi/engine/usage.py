@@ -8,10 +8,10 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from datetime import datetime
 
-from msgspec import structs
+from msgspec import Struct, structs
+from msgspec.structs import replace
 
 from pixi.core.channel import Channel
 from pixi.core.errors import ChannelError, StoreError, ToolError
@@ -58,8 +58,7 @@ _BY_WHOM = {"person": "you have", "channel": "this channel has", "guild": "this 
 _WHAT = {"messages": "messages that are answered", "tokens": "tokens", "writes": "changes"}
 
 
-@dataclass(frozen=True, slots=True)
-class QuotaExceeded:
+class QuotaExceeded(Struct, frozen=True):
     """A quota that is used up.
 
     Attributes:
@@ -100,8 +99,7 @@ _Key = tuple[int, Scope | None, str]
 _NOTHING = UsageEntry()
 
 
-@dataclass(slots=True)
-class _Sum:
+class _Sum(Struct):
     """Use of a person, a channel, a guild or everybody on one day.
 
     Attributes:

@@ -7,12 +7,12 @@ import ssl
 import threading
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 from typing import Literal
 
 from aiohttp import ClientSession, ClientTimeout, DummyCookieJar, TCPConnector
 from aiohttp.abc import AbstractResolver, ResolveResult
+from msgspec import Struct
 from yarl import URL
 
 from pixi.core.errors import PixiError
@@ -80,8 +80,7 @@ _INNER = (
 """Names below these are never of the public internet, whatever a resolver here says of them."""
 
 
-@dataclass(frozen=True, slots=True)
-class Fetched:
+class Fetched(Struct, frozen=True):
     """The answer of a server.
 
     Attributes:

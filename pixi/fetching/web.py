@@ -5,7 +5,6 @@ import codecs
 import re
 import zlib
 from collections.abc import Awaitable, Callable, Collection, Iterator
-from dataclasses import replace
 from importlib.metadata import version
 from types import TracebackType
 from typing import Self
@@ -23,6 +22,7 @@ from aiohttp import (
     InvalidURL,
     ServerDisconnectedError,
 )
+from msgspec.structs import replace
 from yarl import URL
 
 from pixi.fetching.guard import (

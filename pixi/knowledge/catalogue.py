@@ -12,10 +12,11 @@ import uuid
 import zlib
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import islice
 from pathlib import Path
+
+from msgspec import Struct
 
 from pixi.core.untrusted import display_line
 from pixi.documents.files import Document, Section
@@ -119,8 +120,7 @@ class CatalogueDamaged(Exception):
     """The file is none of ours, of another version, or broken. It can be deleted and made again."""
 
 
-@dataclass(frozen=True, slots=True)
-class ScannedFile:
+class ScannedFile(Struct, frozen=True):
     """A file as the walk saw it.
 
     Attributes:
@@ -134,8 +134,7 @@ class ScannedFile:
     mtime: int
 
 
-@dataclass(frozen=True, slots=True)
-class Read:
+class Read(Struct, frozen=True):
     """The result of reading a file.
 
     Attributes:

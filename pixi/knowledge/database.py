@@ -3,9 +3,10 @@
 import asyncio
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
+
+from msgspec import Struct
 
 from pixi.core.errors import ConfigError
 from pixi.core.untrusted import display_path
@@ -29,8 +30,7 @@ _MOMENT = 2.0
 """The same for what nobody asked for."""
 
 
-@dataclass(frozen=True, slots=True)
-class ReadingProgress:
+class ReadingProgress(Struct, frozen=True):
     """Progress of reading.
 
     Attributes:
@@ -277,8 +277,7 @@ class DirectoryDatabase:
             self._embedding.look()
 
 
-@dataclass(frozen=True, slots=True)
-class _Opened:
+class _Opened(Struct, frozen=True):
     root: Path
     store: IndexStore
     about: DatabaseDescription

@@ -1,12 +1,11 @@
 """Entries of a database, made of sections, each with its place in the file it came from."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from pixi.documents.files import Section
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(Struct, frozen=True):
     """A document in a database.
 
     Attributes:
@@ -25,8 +24,7 @@ class Entry:
     digest: str
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
+class Source(Struct, frozen=True):
     """The place of a text: what a person needs to find it again.
 
     Attributes:
@@ -46,8 +44,7 @@ class Source:
     page: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Hit:
+class Hit(Struct, frozen=True):
     """An entry that a search found.
 
     Attributes:
@@ -61,8 +58,7 @@ class Hit:
     score: float
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(Struct, frozen=True):
     """The result of a search.
 
     Attributes:
@@ -74,8 +70,7 @@ class Found:
     read_as: tuple[tuple[str, str], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Fault:
+class Fault(Struct, frozen=True):
     """A file that was set aside. `reason` is one line for people: what is wrong and what mends it."""
 
     path: str

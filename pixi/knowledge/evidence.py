@@ -23,8 +23,9 @@ evidence of 1, seven lines of small talk did; where a title of any weight counte
 import math
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import cache
+
+from msgspec import Struct
 
 from pixi.documents.files import Section
 from pixi.knowledge.entry import Entry, Source
@@ -63,8 +64,7 @@ _PAUSES = (
 """Pauses at which a text may be cut, the best first."""
 
 
-@dataclass(frozen=True, slots=True)
-class Stretch:
+class Stretch(Struct, frozen=True):
     """A passage before it is indexed.
 
     Attributes:
@@ -163,8 +163,7 @@ _DENSE = LENGTH // 2
 """Characters that are shown of a script whose characters are words."""
 
 
-@dataclass(frozen=True, slots=True)
-class Excerpt:
+class Excerpt(Struct, frozen=True):
     """A passage of a document on a question.
 
     Attributes:
@@ -197,8 +196,7 @@ def in_order(excerpts: Sequence[Excerpt]) -> list[Excerpt]:
     return [each for theirs in by_best for each in theirs]
 
 
-@dataclass(frozen=True, slots=True)
-class _Word:
+class _Word(Struct, frozen=True):
     """A word of a question, or a run of characters.
 
     Attributes:
@@ -212,8 +210,7 @@ class _Word:
     credit: float
 
 
-@dataclass(frozen=True, slots=True)
-class AskedQuestion:
+class AskedQuestion(Struct, frozen=True):
     """A question.
 
     Attributes:

@@ -6,10 +6,11 @@ import os
 import threading
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
+
+from msgspec import Struct, field
 
 from pixi.knowledge.entry import Entry, Found, Hit, Source
 from pixi.knowledge.evidence import Excerpt, Judge, Stretch, in_order, passages_of, question_in
@@ -55,8 +56,7 @@ _MET = 200_000
 """Words that are held in memory before the vocabulary learns them."""
 
 
-@dataclass(frozen=True, slots=True)
-class Passage:
+class Passage(Struct, frozen=True):
     """A passage's text. Its number is never given to another, and changes when the entry is replaced."""
 
     number: int
@@ -64,8 +64,7 @@ class Passage:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Candidates:
+class Candidates(Struct, frozen=True):
     """Candidates for the words of a query.
 
     Attributes:

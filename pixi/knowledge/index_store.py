@@ -11,11 +11,12 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass
 from functools import partial
 from hashlib import blake2b
 from pathlib import Path
 from typing import ParamSpec, TypeVar
+
+from msgspec import Struct
 
 from pixi.core.errors import ConfigError
 from pixi.core.untrusted import display_line, display_path
@@ -166,8 +167,7 @@ _AT_ONCE = 4_000
 """Entries that the index is told of in one commit."""
 
 
-@dataclass(frozen=True, slots=True)
-class Snapshot:
+class Snapshot(Struct, frozen=True):
     """State of the index as of the last change.
 
     Attributes:

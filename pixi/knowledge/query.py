@@ -4,10 +4,11 @@ import errno
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from itertools import islice, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
 
 from pixi.core.errors import PixiError
 from pixi.text.terms import Analysis, grams, is_corrigible, normalise, pieces, runs, terms_of, word_list
@@ -98,8 +99,7 @@ def _brief(error: BaseException) -> str:
     return " ".join(str(error).split())[:200]
 
 
-@dataclass(frozen=True, slots=True)
-class Suggestion:
+class Suggestion(Struct, frozen=True):
     """A word that may have been meant.
 
     Attributes:
@@ -208,8 +208,7 @@ def _digits(word: str) -> str:
     return "".join(filter(str.isdigit, word))
 
 
-@dataclass(frozen=True, slots=True)
-class FrequencyBound:
+class FrequencyBound(Struct, frozen=True):
     """Bound of the passages that hold a term that is looked up: common ones tell little and cost much.
 
     Attributes:
@@ -233,8 +232,7 @@ _COMMON_PAIR = FrequencyBound(1.0, 1_500, 0.005)
 """Bound of a pair, by its rarer word."""
 
 
-@dataclass(frozen=True, slots=True)
-class ParsedQuery:
+class ParsedQuery(Struct, frozen=True):
     """A query as the index takes it.
 
     Attributes:
@@ -253,8 +251,7 @@ class ParsedQuery:
     reading: str
 
 
-@dataclass(slots=True)
-class QueryParser:
+class QueryParser(Struct):
     """Reads one query.
 
     Attributes:
@@ -397,8 +394,7 @@ def _replaced(text: str, corrections: Sequence[tuple[int, int, str]]) -> str:
     return "".join((*parts, text[done:]))
 
 
-@dataclass(frozen=True, slots=True)
-class Scored:
+class Scored(Struct, frozen=True):
     """A passage with what it is worth to a query. `entry` is the id of the entry that it belongs to."""
 
     passage: int

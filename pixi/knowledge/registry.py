@@ -5,11 +5,10 @@ import re
 import tomllib
 import unicodedata
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path, PurePosixPath
 
-from rapidfuzz import fuzz, process
+from msgspec import Struct
 
 from pixi.core.errors import ConfigError
 from pixi.core.untrusted import display_line, display_path, name_key
@@ -22,8 +21,7 @@ _SUFFIXES = ("", ".md", ".markdown", ".txt", ".rst")
 _HEADING = re.compile(r"#\s+(.+?)\s*#*\s*\n|(?P<under>[^\n]+)\n(?:=+|-+)[ \t]*\n")
 
 
-@dataclass(frozen=True, slots=True)
-class DatabaseDescription:
+class DatabaseDescription(Struct, frozen=True):
     """A description. Both are a stranger's words.
 
     Attributes:
@@ -155,8 +153,7 @@ _FEW = 2
 """Letters that a tool's name needs to say anything."""
 
 
-@dataclass(frozen=True, slots=True)
-class DatabaseRef:
+class DatabaseRef(Struct, frozen=True):
     """A database that can be opened.
 
     Attributes:
@@ -240,6 +237,8 @@ def require_folder(folder: Path) -> None:
         return
     if folder.exists():
         raise ConfigError(f"{display_path(folder)}: this is a file; name the folder that holds it.")
+    from rapidfuzz import fuzz, process
+
     place = folder.absolute().parent
     beside = [each.name for each in _folders(place)]
     nearest = process.extractOne(
@@ -322,6 +321,8 @@ def _mark(name: str) -> str:
 
 
 def _unknown(name: str, folders: Sequence[Path], everything: Sequence[DatabaseRef]) -> str:
+    from rapidfuzz import fuzz, process
+
     known = {name_key(each.name): display_line(each.name) for each in everything}
     nearest = process.extractOne(name_key(name), list(known), scorer=fuzz.ratio, score_cutoff=60)
     there = ", ".join(known.values()) or "none"

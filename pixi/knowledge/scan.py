@@ -7,9 +7,11 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from pathlib import Path
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from pixi.core.errors import ConfigError
 from pixi.core.untrusted import display_line
@@ -21,8 +23,7 @@ from pixi.knowledge.index_store import IndexStore, Threads
 from pixi.knowledge.registry import SOURCES_FILE, describes, named_by, sources_of
 
 
-@dataclass(slots=True)
-class Walk:
+class Walk(Struct):
     """A walk over a folder. What it came upon besides files is known when it has ended.
 
     Attributes:
@@ -210,8 +211,7 @@ _SETTLING_SECONDS = 0.1
 """Seconds between those."""
 
 
-@dataclass(slots=True)
-class Scan:
+class Scan(Struct):
     """A look at a folder, and what is known of it while it goes on.
 
     Attributes:

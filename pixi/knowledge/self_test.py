@@ -10,7 +10,8 @@ import re
 import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from pixi.text.terms import normalise, pieces
 
@@ -27,8 +28,7 @@ _ENOUGH = 24  # characters of a sentence; of scripts without spaces half as many
 _ONE = {"HIRAGANA": "CJK", "KATAKANA": "CJK"}
 
 
-@dataclass(frozen=True, slots=True)
-class Cloze:
+class Cloze(Struct, frozen=True):
     """A passage without one of its sentences, and that sentence."""
 
     script: str

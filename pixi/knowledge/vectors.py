@@ -6,11 +6,12 @@ import sqlite3
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
+
+from msgspec import Struct
 
 from pixi.core.errors import ConfigError, ModelError
 from pixi.core.untrusted import display_line
@@ -42,8 +43,7 @@ POOL = 200
 _BLOCK = 8_192  # vectors that are widened together
 
 
-@dataclass(frozen=True, slots=True)
-class VectorSet:
+class VectorSet(Struct, frozen=True):
     """Vectors of length 1 by their passages' numbers, which rise. There is at least one."""
 
     numbers: "Numbers"

@@ -6,7 +6,6 @@ import binascii
 import json
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
 from typing import Any
 
 import anyio
@@ -34,6 +33,7 @@ from mcp_types import (
     Tool,
     ToolListChangedNotification,
 )
+from msgspec import Struct
 from pydantic import TypeAdapter, ValidationError
 
 from pixi.core.errors import PixiError
@@ -210,8 +210,7 @@ _WEDGED_SECONDS = 1.0  # more than a call may take: its question is not even tak
 _ANSWER: TypeAdapter[CallToolResult | InputRequiredResult] = TypeAdapter(CallToolResult | InputRequiredResult)
 
 
-@dataclass(frozen=True, slots=True)
-class Listing:
+class Listing(Struct, frozen=True):
     """A server's list: its tools, and in a line each what is odd about the list."""
 
     tools: tuple[ForeignTool, ...]

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 from urllib.parse import urlsplit
 
 import msgspec
+from msgspec import Struct
 
 from pixi.core.errors import ConfigError, ToolError
 from pixi.core.message import Image
@@ -103,8 +104,7 @@ def digest(value: object) -> str:
     return hashlib.sha256(told.encode("ascii")).hexdigest()
 
 
-@dataclass(frozen=True, slots=True)
-class ForeignTool:
+class ForeignTool(Struct, frozen=True):
     """A tool as its server describes it; nothing of it has been looked at yet.
 
     Attributes:
@@ -126,8 +126,7 @@ class ForeignTool:
     destroys: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class CallResult:
+class CallResult(Struct, frozen=True):
     """The result of a call.
 
     Attributes:
@@ -172,13 +171,11 @@ class ToolServer(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Starting:
+class Starting(Struct, frozen=True):
     """The server is being started or reached, for the first time or again."""
 
 
-@dataclass(frozen=True, slots=True)
-class Ready:
+class Ready(Struct, frozen=True):
     """The server can be called.
 
     Attributes:
@@ -190,15 +187,13 @@ class Ready:
     changed: tuple[ForeignTool, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Waiting:
+class Waiting(Struct, frozen=True):
     """The server is not started before an operator has seen to it. `why`: a sentence that says how."""
 
     why: str
 
 
-@dataclass(frozen=True, slots=True)
-class Broken:
+class Broken(Struct, frozen=True):
     """The server could not be started, or is gone.
 
     Attributes:
@@ -210,8 +205,7 @@ class Broken:
     again_at: float
 
 
-@dataclass(frozen=True, slots=True)
-class Closed:
+class Closed(Struct, frozen=True):
     """The server was closed, for good."""
 
 
@@ -239,8 +233,7 @@ class _Approvals(msgspec.Struct, kw_only=True):
     servers: Mapping[str, ApprovedServer]
 
 
-@dataclass(frozen=True, slots=True)
-class ComparedTools:
+class ComparedTools(Struct, frozen=True):
     """A list of tools, held against what was approved.
 
     Attributes:

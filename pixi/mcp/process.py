@@ -8,7 +8,8 @@ import sys
 from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from pixi.core.errors import PixiError
 from pixi.mcp.offers import Program
@@ -26,8 +27,7 @@ class NotStarted(PixiError):
     """A program could not be started. The text says why, and the mend."""
 
 
-@dataclass(slots=True)
-class Running:
+class Running(Struct):
     """A program that runs. `complaint`: what it said last on its standard error."""
 
     process: Process

@@ -4,7 +4,6 @@ import asyncio
 import re
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
 
 import anyio
 import httpx2
@@ -13,6 +12,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 from mcp.shared.message import SessionMessage
 from mcp_types import INTERNAL_ERROR, ErrorData, JSONRPCError, JSONRPCMessage, jsonrpc_message_adapter
+from msgspec import Struct
 
 from pixi.core.untrusted import clipped, prompt_name
 from pixi.mcp.offers import NetworkServer, Program
@@ -55,8 +55,7 @@ async def piped(program: Program, wire: ConnectionLog) -> AsyncGenerator[tuple[S
             raise
 
 
-@dataclass(frozen=True, slots=True)
-class _TooLong:
+class _TooLong(Struct, frozen=True):
     """A line that was dropped: where it began and where it ended."""
 
     head: bytes

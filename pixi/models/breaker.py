@@ -14,7 +14,8 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from pixi.core.errors import ModelError
 
@@ -23,8 +24,7 @@ Clock = Callable[[], float]
 _LONGEST_PAUSE = 600.0  # that a server may ask for; then it is asked again, whatever it said
 
 
-@dataclass(frozen=True, slots=True)
-class BreakerPolicy:
+class BreakerPolicy(Struct, frozen=True):
     """Policy for opening and pausing.
 
     Attributes:

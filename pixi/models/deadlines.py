@@ -11,8 +11,9 @@ hour after it was made (`LONGEST_READING`) a request without a word is given up,
 import asyncio
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 from pixi.core.llm import PromptProgress
 
@@ -36,8 +37,7 @@ _LATE_SECONDS = 10.0
 _SHORT_PROMPT = 500
 
 
-@dataclass(frozen=True, slots=True)
-class Deadlines:
+class Deadlines(Struct, frozen=True):
     """Deadlines on content, in seconds. Keep-alive comments and empty pieces are no content.
 
     Attributes:

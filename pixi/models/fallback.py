@@ -4,7 +4,9 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from pixi.core.errors import ModelError
 from pixi.core.llm import (
@@ -59,8 +61,7 @@ def fitted(request: Request, context_tokens: int) -> Request:
 def _nobody(_: str) -> None: ...
 
 
-@dataclass(slots=True)
-class _Member:
+class _Member(Struct):
     """A model of the list. While it rests the others are asked before it."""
 
     model: Model

@@ -5,11 +5,13 @@ import math
 import random
 import re
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 
 import aiohttp
 import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
 
 from pixi.core.errors import ModelError
 from pixi.core.untrusted import clipped
@@ -84,8 +86,7 @@ class _ErrorBody(msgspec.Struct, gc=False):
     detail: str | list[_Detail] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Complaint:
+class Complaint(Struct, frozen=True):
     """A server's complaint.
 
     Attributes:
@@ -153,8 +154,7 @@ def _one_line(text: str) -> str:
     return " ".join(text.split())
 
 
-@dataclass(frozen=True, slots=True)
-class Retries:
+class Retries(Struct, frozen=True):
     """Retries of a request, and the pauses between in seconds: doubling, with jitter, capped.
 
     Attributes:

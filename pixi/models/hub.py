@@ -12,7 +12,6 @@ import sys
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from pathlib import Path
@@ -21,6 +20,7 @@ from typing import Any, NoReturn, TypeVar
 from urllib.parse import urlsplit
 
 import msgspec
+from msgspec import Struct
 
 from pixi.core.errors import ConfigError, ModelError, PixiError
 from pixi.models.weights import Progress, cache_folder, checked
@@ -105,8 +105,7 @@ _KEPT = " What was fetched is kept: the next try goes on from there."
 # file or find again.
 
 
-@dataclass(frozen=True, slots=True)
-class HubFile:
+class HubFile(Struct, frozen=True):
     """A file of the hub.
 
     Attributes:

@@ -6,11 +6,11 @@ import logging
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
 import aiohttp
+from msgspec.structs import replace
 
 from pixi.core.errors import ConfigError, ModelError
 from pixi.core.llm import FREE, Delta, Finished, Line, Request, ToolMode, UserLine

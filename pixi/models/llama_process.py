@@ -6,11 +6,12 @@ import json
 import secrets
 import subprocess
 import sys
-from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import aiohttp
 import msgspec
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from pixi.core.errors import ConfigError, ModelError
 
@@ -20,8 +21,7 @@ _CLOSE_SECONDS = 1.0
 _KEPT_BYTES = 16_384
 
 
-@dataclass(frozen=True, slots=True)
-class ServerSettings:
+class ServerSettings(Struct, frozen=True):
     """Settings of the process.
 
     Attributes:

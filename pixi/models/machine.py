@@ -8,11 +8,11 @@ import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import aclosing, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import msgspec
+from msgspec import Struct
 
 from pixi.core.errors import PixiError
 from pixi.core.llm import Request, SystemLine, Text, UserLine
@@ -157,8 +157,7 @@ def _windows_memory() -> int | None:
     return int(status.total) if kernel.GlobalMemoryStatusEx(ctypes.byref(status)) else None
 
 
-@dataclass(frozen=True, slots=True)
-class KnownServer:
+class KnownServer(Struct, frozen=True):
     """A program that serves models, the port where it listens unless told otherwise, and its listing."""
 
     kind: str
@@ -178,8 +177,7 @@ KNOWN_SERVERS = (
 """Servers in the order in which they are preferred where several have the model that is wanted."""
 
 
-@dataclass(frozen=True, slots=True)
-class FoundServer:
+class FoundServer(Struct, frozen=True):
     """A program that listens on the port of a known server.
 
     Attributes:

@@ -9,8 +9,9 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
 from contextlib import aclosing
-from dataclasses import dataclass
 from typing import Protocol
+
+from msgspec import Struct
 
 from pixi.core.errors import ConfigError, ModelError
 from pixi.core.llm import Delta, Prices, Request, Text
@@ -22,8 +23,7 @@ Take = Callable[[Delta], bool]
 """Takes the next delta of a reply; returns True to have no more of it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Traits:
+class Traits(Struct, frozen=True):
     """Traits of a model that its prompt is written for.
 
     Attributes:

@@ -4,10 +4,10 @@ import asyncio
 import logging
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import replace
 from typing import Literal
 
 import aiohttp
+from msgspec.structs import replace
 
 from pixi.core.control_words import breaking, cleaned
 from pixi.core.errors import ModelError

@@ -7,12 +7,13 @@ import mmap
 import re
 import struct
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 import aiohttp
 import msgspec
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from pixi.core.control_words import words_in
 from pixi.core.llm import ToolMode
@@ -96,8 +97,7 @@ def size_label(parameters: float) -> str:
     return f"{parameters:.2g}B" if parameters < 9.95 else f"{parameters:.0f}B"
 
 
-@dataclass(slots=True)
-class GgufHead:
+class GgufHead(Struct):
     """The head of a file.
 
     Attributes:
@@ -273,8 +273,7 @@ class _Shown(msgspec.Struct):
 _Answer = TypeVar("_Answer", _Props, _Listing, _Shown)
 
 
-@dataclass(frozen=True, slots=True)
-class ServedModel:
+class ServedModel(Struct, frozen=True):
     """A server's answer about a model.
 
     Attributes:

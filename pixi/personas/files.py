@@ -5,10 +5,11 @@ import re
 import stat
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from rapidfuzz import fuzz, process
+from msgspec import Struct
+from msgspec.structs import replace
 
 from pixi.core.errors import ConfigError
 from pixi.core.persona import PLACEHOLDERS, Persona
@@ -30,8 +31,7 @@ _MOST_FAULTS = 50
 _BRACES = re.compile(r"\{\{([^{}\n]{0,80})\}\}")
 
 
-@dataclass(frozen=True, slots=True)
-class LoadedPersona:
+class LoadedPersona(Struct, frozen=True):
     """A persona and what its file says that is hardly meant, the first 50 of it in the order of the lines.
 
     `lines` tells on which line each key of the front matter stands.
@@ -40,7 +40,7 @@ class LoadedPersona:
     path: Path
     persona: Persona
     remarks: tuple[LintWarning, ...] = ()
-    lines: Mapping[str, int] = field(default_factory=dict)
+    lines: Mapping[str, int] = {}
 
 
 class PersonaError(ConfigError):
@@ -288,6 +288,8 @@ def _find_in(folder: Path, wanted: str) -> Found | None:
 
 
 def _unknown(name: str, folders: Sequence[Path]) -> str:
+    from rapidfuzz import fuzz, process
+
     everything = list_personas(folders)
     names = {name_key(each.path.stem): each.path.stem for each in everything}
     names |= {

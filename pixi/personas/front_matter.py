@@ -3,21 +3,19 @@
 import os
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, get_args
 from urllib.parse import urlsplit
 
 import yaml
-from rapidfuzz import fuzz, process
+from msgspec import Struct, field
 from yaml.reader import ReaderError
 
 from pixi.core.persona import Pace
 from pixi.core.untrusted import display_line
 
 
-@dataclass(frozen=True, slots=True)
-class LintWarning:
+class LintWarning(Struct, frozen=True):
     """Something that loads but is hardly meant. `line` counts from 1; `text` names the thing and the mend."""
 
     line: int
@@ -101,8 +99,7 @@ _MENDS = (
 _MEND = "write each line as `key: text`"
 
 
-@dataclass(frozen=True, slots=True)
-class FrontMatterEntry:
+class FrontMatterEntry(Struct, frozen=True):
     """A key and what stands behind it.
 
     Attributes:
@@ -232,8 +229,7 @@ _DIGITS = re.compile("[0-9]{1,6}")
 _COMMAND = re.compile(r"[^\W\d_]\w*")
 
 
-@dataclass(frozen=True, slots=True)
-class FrontMatter:
+class FrontMatter(Struct, frozen=True):
     """The keys of a file, those alone that it has.
 
     Attributes:
@@ -287,6 +283,8 @@ def _checked(entries: Iterator[FrontMatterEntry], faults: list[LintError]) -> di
 
 
 def _unknown(key: str) -> str:
+    from rapidfuzz import fuzz, process
+
     written = key.lower().replace("-", "_").replace(" ", "_")
     nearest = process.extractOne(written, KEYS, scorer=fuzz.ratio, score_cutoff=60)
     mend = f"do you mean `{nearest[0]}`?" if nearest else f"the keys are {', '.join(KEYS)}."

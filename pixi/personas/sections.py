@@ -2,10 +2,9 @@
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import chain, islice
 
-from rapidfuzz import fuzz, process
+from msgspec import Struct
 
 from pixi.core.language import BUILT_IN, CommandEnded, CommandStarted, CommandStream, Event, Prose
 from pixi.core.persona import Example
@@ -19,8 +18,7 @@ _ALMOST_HEADING = re.compile(r"(?:#{1,6}|\*\*)([^#*]{5,40})[*]*")
 _FENCE = re.compile(r" {0,3}(`{3,}(?=[^`]*$)|~{3,})(.*)")
 
 
-@dataclass(frozen=True, slots=True)
-class SourceLine:
+class SourceLine(Struct, frozen=True):
     """A line of the file. `in_code` is true inside a code fence and on the fence itself."""
 
     number: int
@@ -28,8 +26,7 @@ class SourceLine:
     in_code: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Sections:
+class Sections(Struct, frozen=True):
     """The parts of the Markdown; a part that is not there is empty."""
 
     prompt: tuple[SourceLine, ...]
@@ -107,6 +104,8 @@ def _almost(line: SourceLine) -> Iterator[LintWarning]:
     written = _ALMOST_HEADING.fullmatch(line.text.strip())
     if not written:
         return
+    from rapidfuzz import fuzz
+
     title = written[1].strip(" \t:：").casefold()
     for name in (EXAMPLES, IN_SHORT):
         alike = max(fuzz.ratio(part, name.casefold()) for part in (title, title.partition(" ")[0]))
@@ -125,8 +124,7 @@ _ENOUGH = 20  # places in one reply that are told: whoever mends these sees the 
 _ALMOST = 75  # likeness, out of 100, from which a name in small letters counts as a mistyped command
 
 
-@dataclass(frozen=True, slots=True)
-class Exchange:
+class Exchange(Struct, frozen=True):
     """An exchange as it stands in the file. `said_on` is its first line."""
 
     said_on: int
@@ -258,6 +256,8 @@ def _mistyped(reply: Iterable[SourceLine], names: set[str]) -> Iterator[tuple[in
         written = _NAME.match(line.text)
         if not written or written[1].lower() in names:
             continue
+        from rapidfuzz import fuzz, process
+
         nearest = process.extractOne(
             written[1].lower(), sorted(names), scorer=fuzz.ratio, score_cutoff=_ALMOST
         )

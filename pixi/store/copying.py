@@ -18,11 +18,11 @@ need not share where a text holds a NUL. Values that the two write in different 
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from graphlib import TopologicalSorter
 from typing import Any, ClassVar, Protocol, TypeVar
 
 import msgspec
+from msgspec import Struct
 
 from pixi.core.errors import ConfigError, StoreError
 from pixi.store.database import COPYING, Connection
@@ -41,8 +41,7 @@ _LARGEST_EXACT = 2**53  # up to which a float tells whole numbers apart
 _MODULUS = 2**256
 
 
-@dataclass(frozen=True, slots=True)
-class Table:
+class Table(Struct, frozen=True):
     """A table as its database describes it.
 
     Attributes:
@@ -96,8 +95,7 @@ class StoreSide(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Copied:
+class Copied(Struct, frozen=True):
     """The end of a copy. `was_there`: the target had been a whole copy before."""
 
     tables: int

@@ -6,16 +6,16 @@ By it can be said for certain later whether a request that is made again is the 
 
 import hashlib
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from typing import Self
+
+from msgspec import Struct, field
 
 from pixi.core.conversation import Bounds
 from pixi.core.llm import AssistantLine, Line, ToolLine, ToolSchema, UserLine
 from pixi.core.message import Abilities
 
 
-@dataclass(frozen=True, slots=True)
-class Framing:
+class Framing(Struct, frozen=True):
     """A note of how the first request of a turn was framed.
 
     Attributes:

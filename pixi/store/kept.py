@@ -4,6 +4,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Literal
 
+from msgspec import Struct
+
 from pixi.core.conversation import Bounds, PastTurn
 from pixi.core.events import Finish, act_id
 from pixi.core.language import Planned
@@ -23,8 +25,7 @@ Mark = Literal["written", "stopped"]
 are on record. `stopped`: somebody stopped it, and what it planned is dropped."""
 
 
-@dataclass(frozen=True, slots=True)
-class Begun:
+class Begun(Struct, frozen=True):
     """A turn that was put on record, and the ids of the messages that it answers, as they were asked for."""
 
     turn: int
@@ -37,8 +38,7 @@ class PlannedCommand(Planned, frozen=True, gc=False):
     outcome: CommandOutcome | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Effect:
+class Effect(Struct, frozen=True):
     """An outward act under its key (turn, sequence). `kind` is e.g. `send`; `payload` what was to be done.
 
     `outcome` is None while only the intent is recorded: whether it happened is not known. `target` is the
@@ -62,8 +62,7 @@ def id_of_act(effect: Effect, effects: Iterable[Effect]) -> str:
     return act_id(effect.turn, effect.sequence, effect.command, first=first)
 
 
-@dataclass(frozen=True, slots=True)
-class UnfinishedTurn:
+class UnfinishedTurn(Struct, frozen=True):
     """A turn that was not ended: the messages it answers, and what is on record of it.
 
     Attributes:
@@ -115,8 +114,7 @@ class SavedConversation:
         return tuple(line for turn in self.turns for line in turn.lines)
 
 
-@dataclass(frozen=True, slots=True)
-class Fold:
+class Fold(Struct, frozen=True):
     """Turns that are to be folded into a summary.
 
     Attributes:
@@ -132,8 +130,7 @@ class Fold:
     turns: tuple[PastTurn, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Forgotten:
+class Forgotten(Struct, frozen=True):
     """The words that were taken out of the store since it was last asked.
 
     Attributes:
@@ -147,8 +144,7 @@ class Forgotten:
     turns: frozenset[int] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
-class Known:
+class Known(Struct, frozen=True):
     """A person of whom something is kept.
 
     Attributes:
@@ -172,8 +168,7 @@ class Known:
     last: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class TurnRecord:
+class TurnRecord(Struct, frozen=True):
     """A turn as it is told of later.
 
     Attributes:
@@ -198,8 +193,7 @@ class TurnRecord:
     effects: tuple[Effect, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class LookedBack:
+class LookedBack(Struct, frozen=True):
     """A turn that is over, with what stands on record of how it was asked.
 
     Attributes:
@@ -218,8 +212,7 @@ class LookedBack:
     framing: Framing | None
 
 
-@dataclass(frozen=True, slots=True)
-class ChannelConfig:
+class ChannelConfig(Struct, frozen=True):
     """Choices of people for one channel of a platform.
 
     Attributes:
@@ -233,8 +226,7 @@ class ChannelConfig:
     home: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Tally:
+class Tally(Struct, frozen=True):
     """Sums of turns, those included that were begun again, which `turns` does not count.
 
     `cost` holds those whose price is known.
@@ -245,8 +237,7 @@ class Tally:
     cost: float
 
 
-@dataclass(frozen=True, slots=True)
-class Quota:
+class Quota(Struct, frozen=True):
     """A limit of what some tools may change for one person.
 
     Attributes:
@@ -262,8 +253,7 @@ class Quota:
     once: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Deed:
+class Deed(Struct, frozen=True):
     """A change that a tool is about to make in the world.
 
     Attributes:
@@ -285,8 +275,7 @@ class Deed:
     approved_by: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class AuditRecord:
+class AuditRecord(Struct, frozen=True):
     """A deed on record.
 
     Attributes:
@@ -302,8 +291,7 @@ class AuditRecord:
     deed: Deed
 
 
-@dataclass(frozen=True, slots=True)
-class Talk:
+class Talk(Struct, frozen=True):
     """A conversation that a person has over HTTP, under the name by which its client knows it.
 
     Attributes:
@@ -321,8 +309,7 @@ class Talk:
     last: float
 
 
-@dataclass(frozen=True, slots=True)
-class Circle:
+class Circle(Struct, frozen=True):
     """The people who take part in a conversation, as far as that is on record.
 
     Attributes:
@@ -334,8 +321,7 @@ class Circle:
     person: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class TalkFilter:
+class TalkFilter(Struct, frozen=True):
     """Conditions of a list of talks; what is "" or None lets all through.
 
     Attributes:
@@ -354,8 +340,7 @@ class TalkFilter:
     until: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class TurnSums:
+class TurnSums(Struct, frozen=True):
     """Sums of several turns.
 
     Attributes:
@@ -371,8 +356,7 @@ class TurnSums:
     unpriced: int
 
 
-@dataclass(frozen=True, slots=True)
-class ListedTalk:
+class ListedTalk(Struct, frozen=True):
     """A conversation of any channel, as it is listed.
 
     Attributes:
@@ -397,8 +381,7 @@ class ListedTalk:
     sums: TurnSums
 
 
-@dataclass(frozen=True, slots=True)
-class FoundWords:
+class FoundWords(Struct, frozen=True):
     """The result of looking for words in a portion of a talk.
 
     Attributes:
@@ -414,8 +397,7 @@ class FoundWords:
     left: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class SentFile:
+class SentFile(Struct, frozen=True):
     """A file that a person sent over HTTP, without what is in it.
 
     Attributes:
@@ -467,8 +449,7 @@ class ApiKey:
         return bool(self.origins)
 
 
-@dataclass(frozen=True, slots=True)
-class Alternative:
+class Alternative(Struct, frozen=True):
     """Turns that were taken out of a conversation, and could stand in it again.
 
     Attributes:
@@ -486,8 +467,7 @@ class Alternative:
     began: float
 
 
-@dataclass(frozen=True, slots=True)
-class AnsweredMessage:
+class AnsweredMessage(Struct, frozen=True):
     """A message that came, and the turn that answers it.
 
     Attributes:

@@ -2,8 +2,9 @@
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any, TypeVar
+
+from msgspec import Struct, field
 
 from pixi.core.errors import ConfigError, StoreError
 from pixi.store.database import Database
@@ -20,8 +21,7 @@ _CHANGE = re.compile(
 def _nothing(db: Database, person: str) -> None: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Schema:
+class Schema(Struct, frozen=True):
     """The tables of an addon, and what they hold of people.
 
     Statements are written in what SQLite and PostgreSQL have in common, with two words that each database

@@ -2,8 +2,10 @@
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping
 from contextlib import aclosing, contextmanager
-from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar, Unpack, cast, overload
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from pixi.core.errors import ConfigError
 from pixi.core.events import Makes
@@ -21,8 +23,7 @@ T = TypeVar("T")
 ReadSettings = Callable[[str, type[Any]], Any]
 
 
-@dataclass(slots=True)
-class AddonExtras:
+class AddonExtras(Struct):
     """Parts of addons besides commands and tools.
 
     Attributes:

@@ -4,7 +4,6 @@ import json
 import math
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 from pixi.core.errors import ToolError
@@ -232,6 +231,8 @@ def _place(loc: Sequence[int | str], schema: Schema) -> tuple[str, Schema]:
 
 
 def _nearest(name: str, known: Iterable[str]) -> str:
+    from difflib import get_close_matches
+
     near = get_close_matches(name, list(known), 1)
     return f"; did you mean {near[0]}?" if near else ""
 

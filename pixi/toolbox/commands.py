@@ -4,8 +4,9 @@ import asyncio
 import inspect
 import re
 from collections.abc import Callable, Coroutine, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from pixi.core.errors import ConfigError, PixiError
 from pixi.core.events import Makes
@@ -26,8 +27,7 @@ class CameToNothing(PixiError):
     """Raised by a command that did nothing: the turn goes on, and neither people nor history are told."""
 
 
-@dataclass(slots=True)
-class Command:
+class Command(Struct):
     """A registered command.
 
     Attributes:

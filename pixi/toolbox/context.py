@@ -2,8 +2,9 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from typing import Protocol
+
+from msgspec import Struct
 
 from pixi.core.channel import Channel
 from pixi.core.llm import Prices, Usage
@@ -66,8 +67,7 @@ Answered = Callable[[Message, Sequence[str]], Awaitable[None]]
 """Given a message and what of its lines the persona was told, keeps that it answered."""
 
 
-@dataclass(frozen=True, slots=True)
-class Notice:
+class Notice(Struct, frozen=True):
     """Something that is looked up for each message, e.g. where a link in it leads.
 
     What it says is shown to the persona above the message, as words that instruct nobody, and stays in the

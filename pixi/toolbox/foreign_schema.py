@@ -4,9 +4,10 @@ import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import unquote
+
+from msgspec import Struct, field
 
 from pixi.toolbox.arguments import (
     LONGEST_VALUE,
@@ -56,8 +57,7 @@ class TooLarge(Exception):
     """The schema has more parts than are looked at."""
 
 
-@dataclass(frozen=True, slots=True)
-class Facts:
+class Facts(Struct, frozen=True):
     """Facts of a schema about a value, without references and `allOf`.
 
     Attributes:
@@ -252,8 +252,7 @@ def _is_null(facts: Facts) -> bool:
     return facts.get("type") in ("null", ["null"]) or ("const" in facts and facts.get("const") is None)
 
 
-@dataclass(frozen=True, slots=True)
-class Shape:
+class Shape(Struct, frozen=True):
     """The way from arguments that follow the new schema to those of the stranger's own.
 
     Attributes:
@@ -332,8 +331,7 @@ class UnusableSchema(ValueError):
     """No model can be given this tool. The text says why, for people."""
 
 
-@dataclass(frozen=True, slots=True)
-class AdaptedSchema:
+class AdaptedSchema(Struct, frozen=True):
     """A schema that every model server takes, and how arguments lead back to the stranger's own."""
 
     parameters: Node

@@ -1,12 +1,14 @@
 """Results of tools, as parts that a model can be told and people can be shown."""
 
 import asyncio
-import dataclasses
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import PurePath
 from types import AsyncGeneratorType, GeneratorType
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import asdict, replace
 
 from pixi.core.errors import ToolError
 from pixi.core.masking import SecretRedactor, hidden_in
@@ -71,6 +73,8 @@ def _named(value: object) -> Any:
         raise TypeError("it may never end")
     if isinstance(value, PurePath):
         return str(value)
+    if isinstance(value, Struct):
+        return asdict(value)
     if isinstance(value, Mapping):
         return dict(value)
     if isinstance(value, Sequence):
@@ -108,8 +112,8 @@ async def with_picture_checked(card: Card) -> Card:
     try:
         picture = await asyncio.to_thread(_fitted, card.picture)
     except PictureError:
-        return dataclasses.replace(card, picture=None)
-    return dataclasses.replace(card, picture=picture)
+        return replace(card, picture=None)
+    return replace(card, picture=picture)
 
 
 def _fitted(image: Image) -> Image:
@@ -142,9 +146,9 @@ def masked(card: Card, mask: SecretRedactor) -> Card:
     picture = card.picture
     if isinstance(picture, str) and hide(picture) != picture:
         picture = None
-    fields = tuple(dataclasses.replace(f, name=hide(f.name), value=hide(f.value)) for f in card.fields)
+    fields = tuple(replace(f, name=hide(f.name), value=hide(f.value)) for f in card.fields)
     link = card.link if hide(card.link) == card.link else ""
-    return dataclasses.replace(
+    return replace(
         card,
         title=hide(card.title),
         text=hide(card.text),

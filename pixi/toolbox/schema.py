@@ -5,10 +5,11 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 from hashlib import blake2b
 from itertools import count
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct, field
 
 from pixi.core.errors import ConfigError
 from pixi.core.llm import ToolSchema
@@ -28,8 +29,7 @@ _SAFE = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 _MARK = 7  # characters of `_` and a mark
 
 
-@dataclass(frozen=True, slots=True)
-class Signature:
+class Signature(Struct, frozen=True):
     """Parameters of a tool.
 
     Attributes:

@@ -1,9 +1,10 @@
 """Tools: typed arguments in, a result out, at the price of another round; and how often each may be used."""
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal, TypedDict, Unpack, get_args
+
+from msgspec import Struct
 
 from pixi.core.errors import ConfigError
 from pixi.core.llm import ToolSchema
@@ -71,16 +72,14 @@ class ToolTerms(TypedDict, total=False):
     varies: bool
 
 
-@dataclass(frozen=True, slots=True)
-class BoundCall:
+class BoundCall(Struct, frozen=True):
     """A tool with its arguments, which fit. `run` may be awaited once."""
 
     arguments: Mapping[str, Any]
     run: Callable[[Context], Awaitable[Any]]
 
 
-@dataclass(frozen=True, slots=True)
-class Tool:
+class Tool(Struct, frozen=True):
     """A function that a model may call.
 
     `bind` checks the arguments; it raises `ToolError` with words the model can act on. `instead` is the same

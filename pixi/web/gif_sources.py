@@ -7,12 +7,12 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal, Protocol
 from urllib.parse import quote, urlencode
 
+from msgspec import Struct
 from rapidfuzz import fuzz
 
 from pixi.core.errors import ConfigError, PixiError
@@ -67,8 +67,7 @@ class GifError(PixiError):
         self.rest = rest
 
 
-@dataclass(frozen=True, slots=True)
-class FoundGif:
+class FoundGif(Struct, frozen=True):
     """A picture that fits the words.
 
     Attributes:
@@ -125,8 +124,7 @@ def picture_type(data: bytes) -> str:
     return "image/webp" if data[:4] == _RIFF and data[8:12] == _WEBP else ""
 
 
-@dataclass(frozen=True, slots=True)
-class _Entry:
+class _Entry(Struct, frozen=True):
     path: Path
     words: str
     terms: tuple[str, ...]

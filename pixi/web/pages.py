@@ -4,11 +4,11 @@ import asyncio
 import re
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
 from yarl import URL
 
 from pixi.core.errors import ConfigError
@@ -37,8 +37,7 @@ _RULES_KEPT_CHARACTERS = 2_000_000
 _FOR_WHOM = re.compile(r"\s*user[- ]?agent[\s:]+(.*)", re.IGNORECASE)
 
 
-@dataclass(frozen=True, slots=True)
-class _Rules:
+class _Rules(Struct, frozen=True):
     """Rules of one site.
 
     Attributes:
@@ -174,8 +173,7 @@ _KEPT_CHARACTERS = 8_000_000
 _LITTLE = 600  # characters of a page that may be nothing but a wall
 
 
-@dataclass(frozen=True, slots=True)
-class WebPage:
+class WebPage(Struct, frozen=True):
     """A page that was read.
 
     Attributes:
@@ -193,8 +191,7 @@ class WebPage:
     note: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class PageLimits:
+class PageLimits(Struct, frozen=True):
     """Limits of fetching pages.
 
     Attributes:

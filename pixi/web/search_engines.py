@@ -3,10 +3,11 @@
 import asyncio
 import json
 import time
-from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import urlencode, urlsplit
+
+from msgspec import Struct
 
 from pixi.core.errors import ConfigError, PixiError
 from pixi.core.untrusted import clipped
@@ -25,8 +26,7 @@ class SearchError(PixiError):
     """The web could not be searched. The text says why, for a model and an operator alike."""
 
 
-@dataclass(frozen=True, slots=True)
-class Result:
+class Result(Struct, frozen=True):
     """A page that was found: strangers' words."""
 
     title: str

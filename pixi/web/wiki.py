@@ -4,8 +4,9 @@ import asyncio
 import re
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 from pixi.core.lru import LRU
 from pixi.documents.files import Section, SetAside
@@ -55,8 +56,7 @@ _ADDRESS = re.compile(r"\[https?://[^\s\[\]]+ ([^\[\]\n]*)\]")
 _QUOTES = re.compile(r"'{2,5}")
 
 
-@dataclass(frozen=True, slots=True)
-class WikiText:
+class WikiText(Struct, frozen=True):
     """Text of a page.
 
     Attributes:
@@ -144,8 +144,7 @@ _ROUNDS = 3  # of answers that go on
 Form = Literal["html", "extract", "wikitext"]
 
 
-@dataclass(frozen=True, slots=True)
-class WikiPage:
+class WikiPage(Struct, frozen=True):
     """A page, as it was when it was read.
 
     Attributes:
@@ -169,8 +168,7 @@ class WikiPage:
         return sum(len(section.text) for section in self.sections)
 
 
-@dataclass(frozen=True, slots=True)
-class WikiPages:
+class WikiPages(Struct, frozen=True):
     """Pages of some titles.
 
     Attributes:

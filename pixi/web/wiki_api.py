@@ -5,10 +5,11 @@ import json
 import re
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from html import unescape
 from typing import Any
 from urllib.parse import quote, urlencode, urljoin, urlsplit
+
+from msgspec import Struct
 
 from pixi.core.errors import PixiError
 from pixi.core.untrusted import clipped, prompt_name
@@ -113,8 +114,7 @@ class WikiError(PixiError):
         self.code = code
 
 
-@dataclass(frozen=True, slots=True)
-class Site:
+class Site(Struct, frozen=True):
     """A wiki's description of itself.
 
     Attributes:
@@ -364,8 +364,7 @@ def _guesses(url: str) -> Iterator[str]:
         yield f"{root}{folder}api.php"
 
 
-@dataclass(frozen=True, slots=True)
-class WikiHit:
+class WikiHit(Struct, frozen=True):
     """A page that a search found. All but `bytes` and `url` are strangers' words."""
 
     title: str
@@ -375,16 +374,14 @@ class WikiHit:
     bytes: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class WikiHits:
+class WikiHits(Struct, frozen=True):
     """Results of a search. `suggestion`: what was probably meant, where the wiki says so."""
 
     hits: tuple[WikiHit, ...]
     suggestion: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class WikiPageInfo:
+class WikiPageInfo(Struct, frozen=True):
     """A wiki's description of a page before it is read."""
 
     id: int

@@ -1,10 +1,10 @@
 """The service behind a bot: who speaks where, on which model, and what is kept."""
 
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from pixi.channels.discord.backend import BotBackend
 from pixi.core.channel import Channel

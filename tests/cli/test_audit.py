@@ -6,9 +6,10 @@ import json
 import os
 import subprocess
 from contextlib import chdir, redirect_stderr, redirect_stdout
-from dataclasses import replace
 from pathlib import Path
 from unittest import mock
+
+from msgspec.structs import replace
 
 from pixi.cli import frame
 from pixi.store.kept import Deed

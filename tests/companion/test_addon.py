@@ -1,10 +1,10 @@
 """The companion as an addon: its settings, and what it notices by itself."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from pixi.companion.addon import CompanionSettings, setup
 from pixi.companion.data import NewDraft

@@ -4,10 +4,10 @@ import asyncio
 import json
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from yarl import URL
 
 from pixi.companion.data import CompanionData, NewDraft, Unavailable, Uncertain

@@ -1,7 +1,6 @@
 """A person is cut out of a stamped line, and nobody else is, whatever they wrote."""
 
 import re
-from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from itertools import groupby
@@ -9,6 +8,7 @@ from itertools import groupby
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from pixi.core.llm import UserLine, shortened
 from pixi.core.memory import PersonMatcher, tells_of

@@ -2,13 +2,13 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from pixi.core.llm import UserLine, estimate
 from pixi.core.message import Author, Image, Message, Quoted

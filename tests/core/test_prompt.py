@@ -1,12 +1,12 @@
 """What a model is told before all that is said."""
 
 import re
-from dataclasses import replace
 from datetime import datetime
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from pixi.core.language import BUILT_IN, CommandEnded
 from pixi.core.llm import AssistantLine, SystemLine, UserLine

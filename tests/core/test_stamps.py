@@ -1,11 +1,11 @@
 """The line that is stamped above what people wrote, and that nobody's words can pass for another's."""
 
-from dataclasses import replace
 from datetime import datetime
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from pixi.core.llm import UserLine
 from pixi.core.message import Author, Image, Message, Quoted
@@ -18,7 +18,7 @@ BO = Author("6", "Bo")
 
 def message(text: str, who: str = "mo", **more: object) -> Message:
     plain = Message("1", "room", Author(f"id-{who}", who), text, 0.0)
-    return replace(plain, **more)  # type: ignore[arg-type]
+    return replace(plain, **more)
 
 
 def told(*messages: Message, group: bool = True) -> str:

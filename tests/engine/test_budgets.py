@@ -3,12 +3,12 @@
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TypedDict, Unpack
 
 import pytest
+from msgspec.structs import replace
 
 from pixi.core.errors import ChannelError, ModelError, StoreError
 from pixi.core.llm import Finished, Prices, Request, ToolCall, Usage

@@ -1,10 +1,10 @@
 """Cards: shown once, in order, within the limits, and told to the model in words."""
 
 import io
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from PIL import Image as Pillow
 
 from pixi.core.channel import Channel

@@ -3,10 +3,10 @@
 import asyncio
 import re
 from collections.abc import AsyncGenerator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from pixi.core.llm import Finished, Line, Request, UserLine
 from pixi.core.message import Message

@@ -2,10 +2,10 @@
 
 import asyncio
 from collections.abc import AsyncGenerator
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from pixi.core.errors import ModelError, StoreError
 from pixi.core.events import Failed, TurnEvent

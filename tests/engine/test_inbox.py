@@ -1,6 +1,6 @@
 """The inbox: which messages a turn takes, and where those go that it gives back."""
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from pixi.core.message import Author, Message
 from pixi.engine.inbox import Inbox

@@ -1,9 +1,9 @@
 """One engine plays many roles: who speaks on which model is asked anew for each turn."""
 
 import asyncio
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from pixi.core.errors import ConfigError
 from pixi.core.events import Failed

@@ -3,11 +3,11 @@
 import asyncio
 import time
 from collections.abc import AsyncGenerator
-from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from pixi.core.channel import Channel
 from pixi.core.errors import ChannelElsewhere, ChannelError, ChannelForgot, ChannelLost, StoreError

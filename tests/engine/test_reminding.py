@@ -4,10 +4,10 @@ import asyncio
 import re
 import threading
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from pixi.core.errors import StoreError
 from pixi.core.memory import Memory

@@ -1,9 +1,9 @@
 """A model that runs here begins its reply with what it said before: it is asked anew, while nobody saw it."""
 
 import asyncio
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from pixi.core.errors import ModelError
 from pixi.core.events import Grew, Noted, Opened, Sent, TurnReport

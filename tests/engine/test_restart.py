@@ -1,10 +1,10 @@
 """After a restart a talk goes on to the byte; what was left unfinished is laid down as far as it is known."""
 
 import asyncio
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from pixi.core.channel import TAKEN_OVER
 from pixi.core.events import Failed

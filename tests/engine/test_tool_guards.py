@@ -3,11 +3,11 @@
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import replace
 from itertools import islice, product
 from typing import Any, Literal
 
 import pytest
+from msgspec.structs import replace
 
 from pixi.core.channel import Question
 from pixi.core.errors import ChannelError, ToolError

@@ -2,11 +2,11 @@
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from pixi.core.errors import ToolError
 from pixi.core.events import Progressed, ToolAnswered, ToolCalled

@@ -1,10 +1,10 @@
 """A message in, a reply performed: the plain way, silence, forgetful models, limits, commands."""
 
 import asyncio
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from pixi.core.errors import ConfigError
 from pixi.core.events import Failed, Grew, Noted, Opened, Performed, Reacted, Sent, TurnEnded

@@ -5,10 +5,10 @@ import logging
 import os
 import re
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from itertools import pairwise
 
 import pytest
+from msgspec.structs import replace
 
 from pixi import Engine, Persona
 from pixi.core.errors import ConfigError, ModelError

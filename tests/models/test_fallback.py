@@ -3,10 +3,10 @@
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
-from dataclasses import replace
 
 import pytest
 from msgspec import structs
+from msgspec.structs import replace
 
 from pixi.core.errors import ModelError
 from pixi.core.language import Thought

@@ -1,7 +1,6 @@
 """The bundled model in its own process: real llama.cpp, real weights, one process for most of the tests."""
 
 import asyncio
-import dataclasses
 import os
 import re
 import signal
@@ -10,13 +9,14 @@ import sys
 import textwrap
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
-from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
 
 import pytest
 import pytest_asyncio
+from msgspec import structs
+from msgspec.structs import replace
 
 from pixi.core.errors import ConfigError, ModelError
 from pixi.core.grammar import command_grammar
@@ -198,7 +198,7 @@ async def test_documents_and_the_talk_beside_them_are_read_once(
     model: LocalModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # The bundled model is not trusted with documents. What its server keeps is the same for any.
-    monkeypatch.setattr(model, "_traits", dataclasses.replace(model.traits, small=False))
+    monkeypatch.setattr(model, "_traits", structs.replace(model.traits, small=False))
     talk: tuple[Line, ...] = (SystemLine("You are Bo. " * 20), UserLine("How are you?"))
     text, first = await whole(model, Request(talk))
     new: list[int] = []  # tokens that were evaluated for each question

@@ -3,11 +3,11 @@
 import json
 import subprocess
 import sys
-from dataclasses import asdict
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from msgspec.structs import asdict
 
 from pixi.models import llama_process
 from pixi.models.llama_process import ServerSettings

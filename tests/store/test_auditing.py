@@ -3,11 +3,11 @@
 import asyncio
 import sqlite3
 from contextlib import closing
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from pixi.core.errors import OverQuota, StoreOutdated
 from pixi.core.llm import AssistantLine, ToolCall, ToolLine, Usage, UserLine

@@ -10,11 +10,11 @@ import sys
 import threading
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from pixi.core.errors import ConfigError, StoreError
 from pixi.core.llm import AssistantLine, Line, ToolCall, ToolLine, Usage, UserLine

@@ -1,6 +1,6 @@
 """Files that people sent over HTTP, as the store knows them."""
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from pixi.store.kept import SentFile
 from pixi.store.store import Store

@@ -2,8 +2,9 @@
 
 import asyncio
 import hashlib
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from pixi.core.llm import Usage, UserLine
 from pixi.core.message import Author, Image, Message, Quoted

@@ -6,10 +6,10 @@ import signal
 import sqlite3
 import sys
 from contextlib import closing, suppress
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from pixi.core.errors import LeaseHeld, StoreOutdated
 from pixi.core.language import Planned

@@ -5,12 +5,12 @@ import json
 import sqlite3
 from collections.abc import Iterable, Sequence
 from contextlib import closing
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from pixi.core.errors import StoreError, StoreOutdated
 from pixi.core.llm import AssistantLine, Line, ToolCall, ToolLine, Usage, UserLine

@@ -4,9 +4,9 @@ import asyncio
 import re
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from pixi.core.errors import ConfigError
 from pixi.core.llm import AssistantLine, Usage, UserLine

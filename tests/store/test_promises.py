@@ -1,9 +1,9 @@
 """The store's promises, on every database."""
 
 import asyncio
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from pixi.core.conversation import PastTurn
 from pixi.core.errors import StoreError, StoreOutdated

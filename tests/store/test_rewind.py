@@ -1,10 +1,10 @@
 """Taking turns out of a conversation: they stand beside it, and nothing of them is lost or left over."""
 
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from pixi.core.conversation import Bounds
 from pixi.core.errors import StoreError

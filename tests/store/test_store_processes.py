@@ -4,7 +4,8 @@ import asyncio
 import signal
 import subprocess
 import sys
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from pixi.core.errors import LeaseHeld, StoreOutdated
 from pixi.core.message import Author, Message

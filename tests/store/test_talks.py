@@ -1,9 +1,10 @@
 """Talks over HTTP, keys of the server, and which turn answers a message."""
 
+import dataclasses
 import json
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from pixi.core.llm import AssistantLine, Usage, UserLine
 from pixi.core.message import Author, Message
@@ -103,19 +104,19 @@ async def test_a_key_is_found_by_its_digest_until_it_is_revoked(store: Store) ->
     assert await store.key_of("d1") is None
     assert not await store.revoke_key("shop", 10.0)
     assert not await store.revoke_key("nobody", 10.0)
-    assert await store.keys() == (replace(KEY, revoked=9.0), WIDGET)
+    assert await store.keys() == (dataclasses.replace(KEY, revoked=9.0), WIDGET)
 
 
 @everywhere
 async def test_a_name_is_in_use_once_and_free_again_when_its_key_was_revoked(store: Store) -> None:
     await store.add_key(KEY)
-    again = replace(KEY, digest="d9", created=5.0)
+    again = dataclasses.replace(KEY, digest="d9", created=5.0)
     assert not await store.add_key(again)
     assert await store.key_of("d9") is None
     await store.revoke_key("shop", 4.0)
     assert await store.add_key(again)
     assert await store.key_of("d9") == again
-    assert await store.keys() == (replace(KEY, revoked=4.0), again)
+    assert await store.keys() == (dataclasses.replace(KEY, revoked=4.0), again)
 
 
 async def test_a_key_that_another_process_revokes_is_gone_at_once(store: Store, url: str) -> None:

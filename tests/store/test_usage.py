@@ -1,9 +1,9 @@
 """The books: what was used, added up by day, and who was told that there is no more."""
 
 import json
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from pixi.core.llm import Usage
 from pixi.core.message import Author, Message

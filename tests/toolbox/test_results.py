@@ -13,12 +13,13 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from msgspec import Struct
 from PIL import Image as Pillow
 from pydantic import BaseModel
 
 from pixi.core.errors import ToolError
 from pixi.core.masking import SecretRedactor
-from pixi.core.message import Card, Field, Image
+from pixi.core.message import Author, Card, Field, Image
 from pixi.toolbox.results import masked, parts_of, with_pictures_checked, within_bytes
 
 
@@ -35,6 +36,14 @@ class Mood(Enum):
 class Model(BaseModel):
     day: date
     mood: Mood
+
+
+class Spot(Struct):
+    at: PurePosixPath
+    by: Author
+
+
+SPOT = '{"at": "/a", "by": {"id": "1", "name": "mo", "is_bot": false}}'
 
 
 @dataclass
@@ -61,6 +70,7 @@ def endless() -> Iterator[int]:
         ({"ä": ["é"]}, '{"ä": ["é"]}'),
         (Model(day=date(2026, 1, 31), mood=Mood.FINE), '{"day": "2026-01-31", "mood": "fine"}'),
         (Point(1, (2, 3)), '{"x": 1, "y": [2, 3]}'),
+        (Spot(PurePosixPath("/a"), Author("1", "mo")), SPOT),
         ([Mood.FINE, Decimal("1.50"), timedelta(minutes=5)], '["fine", "1.50", "PT5M"]'),
         (UUID(int=7), '"00000000-0000-0000-0000-000000000007"'),
         ({"at": PurePosixPath("/a"), "raw": b"\xff"}, '{"at": "/a", "raw": "_w=="}'),

@@ -17,10 +17,10 @@ import logging
 import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager, suppress
-from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any
 
+from msgspec import Struct
 from psycopg import AsyncConnection, errors
 from psycopg import Error as DatabaseError
 from psycopg.rows import tuple_row
@@ -83,8 +83,7 @@ _CLEAN = "DELETE FROM {table} WHERE (SELECT max(last) FROM unnest(ends) AS last)
 _NOW = SQL("extract(epoch FROM statement_timestamp())::float8")
 
 
-@dataclass(slots=True)
-class _Slice:
+class _Slice(Struct):
     """The slice of a key that this process has.
 
     Attributes:

@@ -2,11 +2,12 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
-from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
+
+from msgspec import Struct
 
 from pixi.core.errors import ConfigError, ModelError, PixiError
 from pixi.core.masking import SecretRedactor
@@ -34,8 +35,7 @@ _LONGEST_NAME = 60
 NOT_SET_UP = "not set up; `pixi-persona discord` needs DISCORD_TOKEN in the environment or in .env"
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(Struct, frozen=True):
     """A line of the report: `ok subject — text`, or `fail …` where `text` names the mend."""
 
     ok: bool

@@ -8,7 +8,6 @@ import time
 import uuid
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
-from dataclasses import dataclass, field
 from hashlib import blake2b
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -18,6 +17,7 @@ from mcp import types
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel.server import Server
 from mcp.shared.exceptions import MCPError
+from msgspec import Struct, field
 from pydantic import Field
 
 from pixi.addons.knowledge import RESULTS, described, query_result, search_result
@@ -165,8 +165,7 @@ _LONGEST_ABOUT = 300
 _READY_SECONDS = 10.0
 
 
-@dataclass(frozen=True, slots=True)
-class ServedCall:
+class ServedCall(Struct, frozen=True):
     """A call by a client.
 
     Attributes:
@@ -178,8 +177,7 @@ class ServedCall:
     talk: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Offer:
+class Offer(Struct, frozen=True):
     """A tool that is served."""
 
     signature: Signature
@@ -200,8 +198,7 @@ class Offer:
         return await self.function(call, **checked(self.signature, arguments))
 
 
-@dataclass(frozen=True, slots=True)
-class Served:
+class Served(Struct, frozen=True):
     """Everything offered to clients.
 
     Attributes:

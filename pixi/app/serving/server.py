@@ -7,7 +7,6 @@ import sys
 import threading
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing, asynccontextmanager, contextmanager, redirect_stdout
-from dataclasses import dataclass
 from importlib.util import find_spec
 from ipaddress import IPv6Address, ip_address
 from queue import SimpleQueue
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import h11
 import uvicorn
 from mcp.server.transport_security import TransportSecuritySettings
+from msgspec import Struct
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from pixi.app.databases import open_library
@@ -131,8 +131,7 @@ _LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 # connections, and the time that a request may take to arrive, and its answer to be taken).
 
 
-@dataclass(frozen=True, slots=True)
-class Endpoint:
+class Endpoint(Struct, frozen=True):
     """Address at which the server listens.
 
     Attributes:

@@ -7,7 +7,6 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from importlib.util import find_spec
 from itertools import count
 from typing import Annotated, Any, Literal
@@ -35,8 +34,7 @@ Level = Literal["debug", "info", "warning", "error", "critical"]
 Form = dict[str, Any]
 
 
-@dataclass(slots=True)
-class _Line:
+class _Line(Struct):
     """A line as it was logged; secrets in it are hidden where it is read, once."""
 
     number: int

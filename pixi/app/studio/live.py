@@ -2,10 +2,10 @@
 
 from collections.abc import AsyncGenerator, Awaitable, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 from msgspec import Meta, Struct
+from msgspec.structs import replace
 
 from pixi.app.studio.rows import (
     AuthorRow,

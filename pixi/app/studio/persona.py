@@ -4,12 +4,12 @@ import asyncio
 import re
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import aclosing
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta, Struct
+from msgspec.structs import replace
 
 from pixi.app.checking import missing_in, persona_form, with_missing
 from pixi.app.service import BotService

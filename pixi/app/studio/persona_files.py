@@ -8,12 +8,12 @@ import shutil
 import stat
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from importlib.resources import files as resources
 from pathlib import Path
 from secrets import token_hex
 
 import msgspec
+from msgspec import Struct
 
 from pixi.app.personas import folders_of
 from pixi.core.errors import ConfigError
@@ -36,8 +36,7 @@ _NAME = re.compile(r"[^\W_][\w-]{0,62}")
 # what somebody changed on the disk meanwhile is never overwritten. Links are not followed.
 
 
-@dataclass(frozen=True, slots=True)
-class PersonaText:
+class PersonaText(Struct, frozen=True):
     """A file as it lies on the disk.
 
     Attributes:

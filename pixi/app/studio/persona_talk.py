@@ -4,9 +4,10 @@ import time
 from collections import OrderedDict
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from dataclasses import replace
 from secrets import token_hex
 from typing import Any
+
+from msgspec.structs import replace
 
 from pixi.app.service import BotService
 from pixi.channels.http.feed import SILENCE, HttpChannel

@@ -4,8 +4,10 @@ Conversations go by the text of their `ConversationAddress`, channels by that of
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Protocol
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from pixi.channels.engine import Intake
 from pixi.core.channel import Channel, OpenChannel
@@ -23,8 +25,7 @@ ALL_ADDRESSES = f"{_KIND}:"
 """The begin of every address on Discord."""
 
 
-@dataclass(frozen=True, slots=True)
-class ConversationAddress:
+class ConversationAddress(Struct, frozen=True):
     """The address of a persona's talk. Channels, threads and DMs all count as channels; a guild never does.
 
     Attributes:
@@ -60,8 +61,7 @@ def parse_address(text: str) -> ConversationAddress:
     return ConversationAddress(int(bot), int(channel), persona)
 
 
-@dataclass(frozen=True, slots=True)
-class BotStatus:
+class BotStatus(Struct, frozen=True):
     """The state of the program.
 
     Attributes:

@@ -2,10 +2,10 @@
 
 import logging
 import time
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import discord
+from msgspec import Struct
 
 from pixi.channels.discord.incoming.message import IncomingMessage
 from pixi.channels.discord.places import ChannelInfo, channel_ids, guild_id_of, guild_in, own_member, roles_of
@@ -87,8 +87,7 @@ def is_timed_out(channel: "MessageableChannel") -> bool:
     return me is not None and me.is_timed_out()
 
 
-@dataclass(frozen=True, slots=True)
-class _Known:
+class _Known(Struct, frozen=True):
     """A member as Discord told of them, and until when (on the monotonic clock) that holds."""
 
     member: discord.Member | None

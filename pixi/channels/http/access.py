@@ -4,13 +4,13 @@ import hashlib
 import re
 import secrets
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from http import HTTPStatus
 from ipaddress import ip_address
 from typing import Any
 
 import msgspec
 from aiohttp import web
+from msgspec import Struct
 
 from pixi.core.errors import PixiError
 from pixi.store.kept import ApiKey
@@ -135,8 +135,7 @@ _CHALLENGE = {"WWW-Authenticate": 'Bearer realm="pixi"'}
 # key holds one, so that nobody can name a user of another key.
 
 
-@dataclass(frozen=True, slots=True)
-class Principal:
+class Principal(Struct, frozen=True):
     """The caller of a request, with their permissions.
 
     Attributes:

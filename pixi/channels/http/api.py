@@ -5,11 +5,11 @@ import re
 import uuid
 from collections.abc import AsyncGenerator, Callable, Collection, Iterable
 from contextlib import aclosing
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 from aiohttp import web
+from msgspec.structs import replace
 
 from pixi.channels.http.access import (
     LOCAL,

@@ -4,7 +4,6 @@ import json
 import re
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
@@ -78,8 +77,7 @@ def refused(status: int, detail: str, *, param: str = "", code: str = "") -> Pro
     return Problem(status, "Refused", detail, errors=errors, code=code)
 
 
-@dataclass(frozen=True, slots=True)
-class ChatCompletionRequest:
+class ChatCompletionRequest(Struct, frozen=True):
     """The fields of a request that count, checked."""
 
     model: str

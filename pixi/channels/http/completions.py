@@ -6,7 +6,6 @@ import time
 import uuid
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
 from urllib.parse import unquote
@@ -91,8 +90,7 @@ class ModelsAnswer(Struct):
     object: Literal["list"] = "list"
 
 
-@dataclass(frozen=True, slots=True)
-class _Turn:
+class _Turn(Struct, frozen=True):
     """The words that a persona is to answer, see `Talks.begin`; and who reads the answer."""
 
     place: TalkAddress

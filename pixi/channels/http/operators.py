@@ -12,9 +12,9 @@ import secrets
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 
 from aiohttp import web
+from msgspec import Struct
 
 from pixi.channels.http.access import LOCAL, Access, Principal, Problem, digest_of
 from pixi.channels.http.bodies import Done, SessionAnswer, SessionRequest
@@ -36,8 +36,7 @@ _MOST_SESSIONS = 100
 _READING = ("GET", "HEAD")
 
 
-@dataclass(frozen=True, slots=True)
-class OperatorSession:
+class OperatorSession(Struct, frozen=True):
     """One browser of an operator.
 
     Attributes:

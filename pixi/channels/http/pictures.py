@@ -12,11 +12,11 @@ import re
 import secrets
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from aiohttp import web
+from msgspec import Struct
 
 from pixi.channels.http.access import Problem
 from pixi.channels.http.feed import Form
@@ -45,8 +45,7 @@ _ADDRESS = re.compile(r"https://[^\s<>\"]{1,2000}", re.IGNORECASE)
 _DEEPEST = 12  # of what stands within what in a card
 
 
-@dataclass(frozen=True, slots=True)
-class OfMessage:
+class OfMessage(Struct, frozen=True):
     """A picture that went with a message: of which conversation, which message, and which of its pictures."""
 
     conversation: str
@@ -59,8 +58,7 @@ Source = str | Path | OfMessage
 """The place of a picture: an address, a file of a persona's folder, or a message."""
 
 
-@dataclass(slots=True)
-class _Kept:
+class _Kept(Struct):
     """A picture as it was drawn, or None; and until when that holds, on the monotonic clock."""
 
     image: Image | None

@@ -2,11 +2,12 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, replace
 from itertools import dropwhile, groupby
 from typing import Any, Literal
 
 from aiohttp import web
+from msgspec import Struct
+from msgspec.structs import replace
 
 from pixi.channels.http.faces.chat_completions import CompletionOptions, Reactions, whole_answer
 from pixi.channels.http.recorded import acts_of
@@ -65,16 +66,14 @@ LONGEST_TOLD = 4_000
 # the end of a talk may be the begin of another, and then it is a branch. A named talk has neither trouble.
 
 
-@dataclass(frozen=True, slots=True)
-class ClientLine:
+class ClientLine(Struct, frozen=True):
     """A line of a history."""
 
     role: Role
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class KeptTurn:
+class KeptTurn(Struct, frozen=True):
     """A turn on record.
 
     Attributes:
@@ -92,8 +91,7 @@ class KeptTurn:
     stays: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class KeptTalk:
+class KeptTalk(Struct, frozen=True):
     """A talk on record, one way that it went.
 
     Attributes:
@@ -109,16 +107,14 @@ class KeptTalk:
     branch: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Append:
+class Append(Struct, frozen=True):
     """Go on with the talk of this name, after `branch` was put back."""
 
     name: str
     branch: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Branch:
+class Branch(Struct, frozen=True):
     """Go on with the talk of this name, after `branch` was put back, and the turns from `turn` on cut off.
 
     `told`: lines that go with what was cut off, and are told anew.
@@ -130,13 +126,11 @@ class Branch:
     told: tuple[ClientLine, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Begin:
+class Begin(Struct, frozen=True):
     """Begin a new talk."""
 
 
-@dataclass(frozen=True, slots=True)
-class Transient:
+class Transient(Struct, frozen=True):
     """Begin a talk that the program told these lines of."""
 
     lines: tuple[ClientLine, ...]
@@ -272,8 +266,7 @@ def _is_end(theirs: Sequence[ClientLine], ours: Sequence[ClientLine]) -> bool:
     return len(theirs) < len(ours) and _all_same(theirs, ours[len(ours) - len(theirs) :])
 
 
-@dataclass(slots=True, eq=False)
-class Reader:
+class Reader(Struct, eq=False):
     """A request under way, whose program waits for an answer.
 
     Attributes:

@@ -5,13 +5,13 @@ import math
 import re
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import msgspec
 from aiohttp import web
 from aiohttp.typedefs import Handler
+from msgspec import Struct
 
 from pixi.channels.http.access import LOCAL, Problem
 from pixi.channels.http.api import Api
@@ -58,8 +58,7 @@ from pixi.store.kept import AuditOutcome, Deed, Quota
 from pixi.store.store import Store
 
 
-@dataclass(frozen=True, slots=True)
-class Route:
+class Route(Struct, frozen=True):
     """One way in.
 
     Attributes:

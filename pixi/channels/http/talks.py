@@ -11,9 +11,11 @@ import time
 from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import aclosing, suppress
-from dataclasses import dataclass, replace
 from functools import partial
 from urllib.parse import quote
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from pixi.channels.http.access import Principal, Problem, address_of
 from pixi.channels.http.attachments import Attachments
@@ -48,8 +50,7 @@ KEPT_TURNS = 200
 """Turns of a talk that the history of a program is compared with."""
 
 
-@dataclass(frozen=True, slots=True)
-class TalkAddress:
+class TalkAddress(Struct, frozen=True):
     """A talk: whose, with whom, and under which name."""
 
     person: Principal
@@ -62,8 +63,7 @@ class TalkAddress:
         return address_of(self.person.id, self.persona, self.name)
 
 
-@dataclass(frozen=True, slots=True)
-class Instead:
+class Instead(Struct, frozen=True):
     """The turns and the messages whose place a new message takes.
 
     Attributes:

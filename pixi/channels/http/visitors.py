@@ -7,10 +7,10 @@ import secrets
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from ipaddress import IPv6Address, ip_address, ip_network
 
 import msgspec
+from msgspec import Struct
 
 from pixi.channels.http.access import PUBLISHABLE, VISITING, VISITOR, Principal, Problem, digest_of, wrong_key
 from pixi.core.spending import Rate
@@ -213,8 +213,7 @@ class _Said(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
     expires: int
 
 
-@dataclass(frozen=True, slots=True)
-class Admitted:
+class Admitted(Struct, frozen=True):
     """A visitor who was let in: who they are, their token, and when it ends, in seconds since the epoch."""
 
     person: Principal

@@ -4,8 +4,9 @@ import asyncio
 import math
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
+
+from msgspec import Struct
 
 from pixi.channels.engine import ChannelEngine
 from pixi.channels.terminal.commands import LAST_TURNS, last_said, said_in, told_time
@@ -21,8 +22,7 @@ _ARGUMENT_ROWS = 20
 _TYPED_AHEAD = 0.5  # seconds in which what is entered was meant for something else
 
 
-@dataclass(frozen=True, slots=True)
-class _Form:
+class _Form(Struct, frozen=True):
     """Form of a question.
 
     Attributes:

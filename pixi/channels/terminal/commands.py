@@ -4,11 +4,11 @@ import asyncio
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Literal
 
+from msgspec import Struct
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 from prompt_toolkit.history import FileHistory, History, InMemoryHistory
@@ -65,16 +65,14 @@ _MOST = 6  # of each
 _TITLE_COLUMNS = 10  # columns of what stands at the left
 
 
-@dataclass(frozen=True, slots=True)
-class TalkChange:
+class TalkChange(Struct, frozen=True):
     """A wish to talk to another persona, to another model, or to a model yet to be chosen."""
 
     of: Literal["persona", "model", "brain"]
     name: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Choices:
+class Choices(Struct, frozen=True):
     """The choices in a talk.
 
     Attributes:

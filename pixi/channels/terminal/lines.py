@@ -12,6 +12,8 @@ from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
 from typing import Any, TextIO
 
+from msgspec import Struct
+
 from pixi.channels.engine import ChannelEngine
 from pixi.core.channel import TAKEN_OVER, Channel, Question
 from pixi.core.errors import ChannelError, ChannelForgot, ConfigError, LeaseHeld, StoreError
@@ -206,8 +208,7 @@ def _decoded(line: bytes, number: int) -> str:
         ) from None
 
 
-@dataclass(frozen=True, slots=True)
-class TerminalUser:
+class TerminalUser(Struct, frozen=True):
     """The person at the terminal, and their conversation."""
 
     conversation: str

@@ -6,10 +6,10 @@ import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
-from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
+from msgspec.structs import replace
 from prompt_toolkit.history import History
 
 from pixi.channels.engine import ChannelEngine

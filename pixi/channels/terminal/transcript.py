@@ -1,9 +1,9 @@
 """A talk as it is shown on a terminal: events in, styled lines out; no terminal needed."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import assert_never
 
+from msgspec import Struct, field
 from prompt_toolkit.utils import get_cwidth
 
 from pixi.channels.terminal.lines import call_in_words
@@ -38,8 +38,7 @@ from pixi.core.untrusted import printable, printable_line
 CURSOR = "▌"
 
 
-@dataclass(slots=True)
-class PersonMessage:
+class PersonMessage(Struct):
     """A message of the person. Reactions are shown on it."""
 
     id: str
@@ -48,8 +47,7 @@ class PersonMessage:
     reactions: list[str] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class OpenCommand:
+class OpenCommand(Struct):
     """A command whose argument is being written. What makes neither message nor note is not seen before it is
     performed."""
 
@@ -58,8 +56,7 @@ class OpenCommand:
     text: str = ""
 
 
-@dataclass(slots=True)
-class Delivered:
+class Delivered(Struct):
     """A message of the persona, or with `stopped` what was written of one before it was stopped."""
 
     who: str
@@ -67,23 +64,20 @@ class Delivered:
     stopped: bool = False
 
 
-@dataclass(slots=True)
-class Note:
+class Note(Struct):
     """A private thought, shown while notes are switched on."""
 
     text: str
 
 
-@dataclass(slots=True)
-class StatusLine:
+class StatusLine(Struct):
     """A line of the terminal's own: a tool call, an error, help. `style`: `aside`, `error`, `question`."""
 
     text: str
     style: str = "aside"
 
 
-@dataclass(slots=True)
-class CardFrame:
+class CardFrame(Struct):
     """A card, and its picture as lines where it could be drawn. Kept as it was drawn for `columns`."""
 
     card: Card

@@ -6,9 +6,10 @@ import json
 import logging
 import math
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+
+from msgspec import Struct
 
 from pixi.core.errors import Reporter
 from pixi.core.spending import Count
@@ -34,8 +35,7 @@ NO_QUESTION = "nothing was asked"
 _VERSION = 3  # goes up when the same reply would be taken otherwise
 
 
-@dataclass(slots=True)
-class _Asked:
+class _Asked(Struct):
     """A question that is being answered, and the progress functions of all who wait for it."""
 
     task: asyncio.Task[Answer]

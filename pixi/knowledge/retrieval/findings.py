@@ -6,10 +6,10 @@ import sqlite3
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct
 from rapidfuzz import fuzz, process, utils
 
 from pixi.knowledge.entry import Entry, Source
@@ -51,16 +51,14 @@ _BULLET = re.compile(r"^\s*(?:[-*•>]+|\d{1,3}[.)]|\[\d+\])\s*")
 _QUOTES = "\"'“”‘’«»「」`* \t"
 
 
-@dataclass(frozen=True, slots=True)
-class Fact:
+class Fact(Struct, frozen=True):
     """A quotation from a document: one sentence, or several that follow each other."""
 
     text: str
     source: Source
 
 
-@dataclass(frozen=True, slots=True)
-class Findings:
+class Findings(Struct, frozen=True):
     """Passages of documents on a question.
 
     Attributes:
@@ -96,8 +94,7 @@ def _told(source: Source) -> dict[str, Any]:
     return told
 
 
-@dataclass(frozen=True, slots=True)
-class SourceSpan:
+class SourceSpan(Struct, frozen=True):
     """A stretch of an entry: the entry and its section by their numbers from 0, and the characters in it."""
 
     entry: int
@@ -121,8 +118,7 @@ def quoted_from(entries: Sequence[Entry], place: SourceSpan) -> Fact:
     return Fact(section.text[place.start : place.end], source)
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(Struct, frozen=True):
     """The answer to a question: places among its entries, most telling first; see `Findings` for the rest."""
 
     found: tuple[SourceSpan, ...]
@@ -228,8 +224,7 @@ def _read(body: str, entries: Sequence[Entry]) -> Answer | None:
     return answer
 
 
-@dataclass(frozen=True, slots=True)
-class HelperReply:
+class HelperReply(Struct, frozen=True):
     """The answer of a helper.
 
     Attributes:

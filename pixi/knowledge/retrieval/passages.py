@@ -1,11 +1,14 @@
 """The sentences of entries by their numbers, and those that a question is about."""
 
+import dataclasses
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from itertools import accumulate
 from math import log
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from pixi.core.llm import UserLine, estimate
 from pixi.documents.files import Section
@@ -87,8 +90,7 @@ def _cut(text: str, start: int) -> int:
     return next((best[kind] for kind in "\n;, " if kind in best), start + LONGEST)
 
 
-@dataclass(frozen=True, slots=True)
-class Sentence:
+class Sentence(Struct, frozen=True):
     """A sentence of an entry. `text` is one line, whatever the entry holds."""
 
     place: SourceSpan
@@ -105,8 +107,7 @@ def sentences_of(entries: Sequence[Entry]) -> list[Sentence]:
     ]
 
 
-@dataclass(frozen=True, slots=True)
-class PromptPart:
+class PromptPart(Struct, frozen=True):
     """A part that a helper reads at once.
 
     Attributes:
@@ -322,7 +323,9 @@ def narrowed(question: str, entries: Sequence[Entry]) -> tuple[tuple[Entry, ...]
     kept: list[list[Section]] = [[] for _ in entries]
     for at in sorted(best):
         number, section, start, end = cut[at]
-        kept[number].append(replace(section, text=section.text[start:end], line=section.line_at(start)))
+        kept[number].append(
+            dataclasses.replace(section, text=section.text[start:end], line=section.line_at(start))
+        )
     read = sum(len(section.text) for sections in kept for section in sections)
     shorter = tuple(
         replace(entry, sections=tuple(sections)) for entry, sections in zip(entries, kept, strict=True)

@@ -3,11 +3,13 @@
 import asyncio
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
 from itertools import zip_longest
 from pathlib import PurePosixPath
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from pixi.core.errors import ModelError, Reporter
 from pixi.core.llm import Delta, PromptProgress, Request, SystemLine, UserLine
@@ -93,8 +95,7 @@ def answer_unread(passages: Passages, dropped: int = 0) -> Answer:
     return Answer(_within(found), dropped, FAR if found else NO_TEXT)
 
 
-@dataclass(frozen=True, slots=True)
-class _Read:
+class _Read(Struct, frozen=True):
     """Result of a part: the numbers of its sentences that answer, best first; and how many are none."""
 
     found: Sequence[int]

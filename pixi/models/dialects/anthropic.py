@@ -12,11 +12,11 @@ import base64
 import json
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import assert_never
 
 import msgspec
 import yarl
+from msgspec import Struct, field
 
 from pixi.core.llm import Cited, Finished, Request, ToolCall, ToolLine, ToolSchema, Usage
 from pixi.core.message import Image
@@ -45,8 +45,7 @@ _CACHED: JsonObject = {"cache_control": {"type": "ephemeral"}}
 _NAMELESS = "no reason is told"
 
 
-@dataclass(frozen=True, slots=True)
-class AnthropicCallState:
+class AnthropicCallState(Struct, frozen=True):
     """State of a call that the provider wants back.
 
     Attributes:
@@ -261,8 +260,7 @@ class AnthropicEvent(msgspec.Struct, gc=False):
     error: ErrorField | str | None = None
 
 
-@dataclass(slots=True)
-class _Block:
+class _Block(Struct):
     """A block of the reply, as it has come so far."""
 
     fields: JsonObject

@@ -6,11 +6,11 @@ server's prefix cache hits all of it.
 
 import json
 from collections.abc import Collection
-from dataclasses import dataclass, field
 from typing import Literal, assert_never
 
 import msgspec
 import yarl
+from msgspec import Struct, field
 
 from pixi.core.errors import ModelError
 from pixi.core.llm import (
@@ -213,8 +213,7 @@ class CallPiece(msgspec.Struct, gc=False):
     function: FunctionPiece | None = None
 
 
-@dataclass(slots=True)
-class _Call:
+class _Call(Struct):
     order: int
     id: str
     name: str = ""

@@ -10,10 +10,10 @@ import base64
 import json
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass
 
 import msgspec
 import yarl
+from msgspec import Struct
 
 from pixi.core.errors import ModelError
 from pixi.core.llm import Cited, Finished, Request, ToolCall, Usage
@@ -48,8 +48,7 @@ _BOTCHED = (
 _SIGNATURE_MISSED = "MISSING_THOUGHT_SIGNATURE"
 
 
-@dataclass(frozen=True, slots=True)
-class GeminiCallState:
+class GeminiCallState(Struct, frozen=True):
     """State of a call that the provider wants back.
 
     Attributes:

@@ -6,11 +6,12 @@ import functools
 import json
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from importlib import resources
 from typing import Literal
 
 import msgspec
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from pixi.core.llm import (
     AssistantLine,
@@ -50,8 +51,7 @@ class Quirk(enum.Enum):
     SIGNED_CALLS = "it wants a signature with each call of the past"
 
 
-@dataclass(frozen=True, slots=True)
-class Style:
+class Style(Struct, frozen=True):
     """Style of requests to one model of one server.
 
     Attributes:
@@ -189,8 +189,7 @@ def encoded(fields: JsonObject) -> bytes:
         return without_halves(text).encode()
 
 
-@dataclass(frozen=True, slots=True)
-class Side:
+class Side(Struct, frozen=True):
     """Words of one side until the other speaks: never none, and no text of it is empty.
 
     Of calls and results there are only those that belong together: the results stand first on the side
@@ -211,8 +210,7 @@ class Side:
         return [piece for piece in self.pieces if isinstance(piece, ToolLine)]
 
 
-@dataclass(frozen=True, slots=True)
-class AlternatingTurns:
+class AlternatingTurns(Struct, frozen=True):
     """A prompt: what stands before the talk, and its sides in turn. The first of them is the user's."""
 
     system: str

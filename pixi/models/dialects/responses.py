@@ -7,11 +7,11 @@ a stream would have come to.
 """
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import Literal, assert_never
 
 import msgspec
 import yarl
+from msgspec import Struct, field
 
 from pixi.core.llm import (
     AssistantLine,
@@ -279,8 +279,7 @@ class ResponseEvent(Response, gc=False):
     param: str | None = None
 
 
-@dataclass(slots=True)
-class _Call:
+class _Call(Struct):
     """A call as far as it came. `item` is what its stream calls it, `id` what its answer will."""
 
     item: str

@@ -2,7 +2,8 @@
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from pixi.core.llm import AssistantLine, Line, ToolCall, ToolLine, UserLine
 from pixi.core.memory import PersonMatcher, telling_words, tells_of
@@ -30,8 +31,7 @@ _REMEMBERING = frozenset(
 )  # tools whose results may tell of anybody
 
 
-@dataclass(slots=True)
-class _Part:
+class _Part(Struct):
     """A person's part in a turn: the names and words by which they stand in it."""
 
     asked: bool = False  # whether the persona was meant by any of their messages
@@ -42,8 +42,7 @@ class _Part:
 _Gone = defaultdict[str, list[bytes]]  # bodies of rows that went, by conversation
 
 
-@dataclass(frozen=True, slots=True)
-class _Written:
+class _Written(Struct, frozen=True):
     """A line of a turn, as it is kept."""
 
     position: int

@@ -2,7 +2,8 @@
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from pixi.core.message import Message, Quoted
 from pixi.store.database import Connection, Database, apart

@@ -2,10 +2,10 @@
 
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 from typing import Any
 
 from msgspec import Struct, structs
+from msgspec.structs import replace
 
 from pixi.core.conversation import Bounds
 from pixi.core.errors import StoreError, StoreOutdated

@@ -1,8 +1,9 @@
 """Facts that personas remember of people: a few of each, and where they were told."""
 
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import Any, get_args
+
+from msgspec.structs import replace
 
 from pixi.core.errors import StoreError
 from pixi.core.memory import Memory, those_that_say_the_same

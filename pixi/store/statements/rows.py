@@ -3,11 +3,11 @@
 import hashlib
 import json
 from collections.abc import Callable, Container, Iterable
-from dataclasses import replace
 from typing import Any, TypeVar, assert_never
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from pixi.core.llm import AssistantLine, Line, SystemLine, ToolLine, UserLine
 from pixi.core.message import Image, Message, Quoted

@@ -3,10 +3,10 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from pixi.channels.discord import permissions
 from pixi.core.message import Rights, Venue

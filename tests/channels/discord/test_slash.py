@@ -2,11 +2,11 @@ import asyncio
 import json
 import logging
 from collections.abc import AsyncIterator, Iterator
-from dataclasses import replace
 from typing import Any
 
 import discord
 import pytest
+from msgspec.structs import replace
 
 from pixi.channels.discord.backend import BotStatus
 from pixi.channels.discord.gateway.client import quiet_logs

@@ -1,10 +1,10 @@
 import json
 import re
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from pixi.channels.discord.formatting import clipped, code_block, escape_line, escape_markdown, number, units
 from pixi.channels.discord.slash.invocation import EmbedContent, EmbedField
@@ -164,7 +164,7 @@ def test_a_note_that_a_message_quotes_is_no_thought() -> None:
 
 def with_note(note: str, **changes: object) -> TurnRecord:
     line = AssistantLine(written("note", note, BUILT_IN))
-    return replace(RECORD, lines=(UserLine("hi"), line), **changes)  # type: ignore[arg-type]
+    return replace(RECORD, lines=(UserLine("hi"), line), **changes)
 
 
 def test_notes_are_told_in_order_with_their_times() -> None:

@@ -4,10 +4,10 @@ import logging
 import re
 import zipfile
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from pixi.core.errors import StoreError
 from pixi.core.llm import AssistantLine, ToolCall, ToolLine, Usage, UserLine

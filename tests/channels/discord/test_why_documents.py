@@ -1,11 +1,11 @@
 """Which documents stood behind a reply: read out of whatever the tools of databases answered."""
 
 import json
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from pixi.channels.discord.formatting import units
 from pixi.channels.discord.slash.invocation import EmbedContent

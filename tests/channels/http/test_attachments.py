@@ -1,15 +1,16 @@
 """What goes with a message: how the persona is told of it, in the turn and in the history."""
 
 import base64
+import dataclasses
 import io
 import zlib
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from aiohttp import web
+from msgspec.structs import replace
 from PIL import Image as Pillow
 
 from pixi.channels.http import attachments
@@ -139,7 +140,9 @@ async def test_pictures_beyond_the_fourth_are_only_named() -> None:
     ],
 )
 async def test_what_cannot_be_read_is_named(data: bytes, told: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(attachments, "_READING", replace(attachments._READING, unpacked_bytes=1_000_000))
+    monkeypatch.setattr(
+        attachments, "_READING", dataclasses.replace(attachments._READING, unpacked_bytes=1_000_000)
+    )
     async with served("[SEND: a]", vision=True, rules=HttpRules(file_characters=1_000)) as here:
         status, answer = await say(here, "look", {"url": data_url(data), "name": "x"})
         assert (status, answer["text"]) == (200, "a")

@@ -3,12 +3,13 @@
 import io
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 from aiohttp import web
+from msgspec.structs import replace
 from PIL import Image as Pillow
 
 from pixi.channels.http.pictures import ShownPictures

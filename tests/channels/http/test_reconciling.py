@@ -1,9 +1,9 @@
 """Which talk a program's history goes on."""
 
 from collections import Counter
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from pixi.channels.http import reconciliation
 from pixi.channels.http.completion_requests import visible_text

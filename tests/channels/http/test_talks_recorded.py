@@ -1,8 +1,7 @@
 """What is told of a turn from the record: as those saw it who were there."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from pixi.channels.http.recorded import acts_of, messages_reacted_to, recorded_events
 from pixi.core.events import Pictured, Reacted, Sent, Shown

@@ -4,10 +4,10 @@ import asyncio
 import re
 import sqlite3
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from pixi.core.errors import ModelError
 from pixi.core.llm import Finished, Prices, Request, SystemLine, Usage

@@ -1,9 +1,9 @@
 """A helper that reads slowly: it is waited for, tells how far it is, and reads nothing a second time."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from pixi.core.errors import ModelError
 from pixi.core.llm import PromptProgress, Request

@@ -3,9 +3,9 @@
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 
 import discord
+from msgspec import Struct, field
 
 from pixi.channels.discord.archive.requests import HistoryRequests, Json, RawMessage, thread_from
 from pixi.channels.discord.archive.search import (
@@ -262,8 +262,7 @@ def _id(written_id: str) -> int:
     return min(int(written_id[:_DIGITS]), _LAST_ID) if written_id.isdecimal() else 0
 
 
-@dataclass(slots=True)
-class _Candidate:
+class _Candidate(Struct):
     """A post that may be meant: how well it fits, and which of its messages do."""
 
     thread: discord.Thread

@@ -5,11 +5,11 @@ import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
 import discord
 from discord.http import HTTPClient, Route
+from msgspec import Struct
 
 from pixi.channels.discord.permissions import MEMBER_SECONDS, Directory
 from pixi.channels.discord.requests import UNKNOWN_MEMBER, UNKNOWN_USER, DiscordRefused, send_request
@@ -35,8 +35,7 @@ _THREAD_TYPES = (10, 11, 12)
 _NO_THREAD_MEMBER = (UNKNOWN_MEMBER, UNKNOWN_USER, 10_067)
 
 
-@dataclass(frozen=True, slots=True)
-class RawMessage:
+class RawMessage(Struct, frozen=True):
     """A message as Discord writes it, and the thread that it stands in where Discord sent that along."""
 
     raw: Mapping[str, Any]

@@ -4,10 +4,11 @@ import asyncio
 import logging
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
 import discord
+from msgspec import Struct
+from msgspec.structs import replace
 
 from pixi.channels.discord.archive.requests import (
     PAGE,
@@ -148,8 +149,7 @@ def snippet(text: str, words: str) -> str:
     return Cutter(terms, Analysis(), ()).snippet(text)
 
 
-@dataclass(frozen=True, slots=True)
-class SearchTerms:
+class SearchTerms(Struct, frozen=True):
     """The terms of a search.
 
     Attributes:
@@ -168,8 +168,7 @@ class SearchTerms:
     anywhere: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Match:
+class Match(Struct, frozen=True):
     """A message that was found, and may be told; `text` is all that can be read of it."""
 
     message: IncomingMessage
@@ -294,8 +293,7 @@ class MessageSearch:
         return [match for match in matches if match is not None][:limit], kept.partial
 
 
-@dataclass(frozen=True, slots=True)
-class _Read:
+class _Read(Struct, frozen=True):
     """The matches among the messages that were read, and a reason why some may be missing."""
 
     hits: list[RawMessage]

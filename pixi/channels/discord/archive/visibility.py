@@ -17,9 +17,9 @@ import logging
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 import discord
+from msgspec import Struct
 
 from pixi.channels.discord.archive.requests import HistoryRequests, thread_from
 from pixi.channels.discord.permissions import requester_as
@@ -63,8 +63,7 @@ Overwrites = Mapping[int, tuple[int, int]]
 """The bits that a channel allows and denies, by the id of a role, a member, or the guild for everyone."""
 
 
-@dataclass(frozen=True, slots=True)
-class RoleAccess:
+class RoleAccess(Struct, frozen=True):
     """The roles that have one permission in a channel, by their ids; the guild's own id is everyone's.
 
     Roles of administrators are in none of the sets: nothing keeps them out anywhere.

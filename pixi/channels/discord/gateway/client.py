@@ -8,12 +8,12 @@ import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 import aiohttp
 import discord
 from discord.gateway import KeepAliveHandler
+from msgspec import Struct
 
 from pixi.channels.discord.gateway.patches import BROKEN_EVENT, complete_payloads
 from pixi.core.errors import ConfigError
@@ -25,8 +25,7 @@ _LAST_GUILD = 0.5  # seconds without another guild until a shard is ready; later
 _FOR_APPLICATION = 5.0  # seconds; one can talk without knowing of it
 
 
-@dataclass(frozen=True, slots=True)
-class Shards:
+class Shards(Struct, frozen=True):
     """The shards that this process runs: `ids` out of `count`."""
 
     ids: tuple[int, ...]

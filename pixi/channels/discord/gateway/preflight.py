@@ -2,12 +2,12 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from urllib.parse import urlencode, urlsplit
 
 import aiohttp
 import discord
 import msgspec
+from msgspec import Struct
 
 from pixi.core.errors import ConfigError, PixiError
 from pixi.settings.rules import Rules
@@ -43,8 +43,7 @@ _ENDINGS = ("", "/v10", "/api/v10", "/v9", "/api/v9", "/api")
 _MEND = "Set discord.api_url to the address of its REST API, e.g. https://chat.example.org/api/v10."
 
 
-@dataclass(frozen=True, slots=True)
-class Membership:
+class Membership(Struct, frozen=True):
     """A guild that the bot is in. `name` is a stranger's word.
 
     Attributes:
@@ -55,8 +54,7 @@ class Membership:
     missing: tuple[str, ...] | None
 
 
-@dataclass(frozen=True, slots=True)
-class BotInfo:
+class BotInfo(Struct, frozen=True):
     """A bot as the server knows it.
 
     Attributes:
@@ -222,8 +220,7 @@ class _Asking:
         return f"{self._host} answers with status {status}; try again later."
 
 
-@dataclass(frozen=True, slots=True)
-class DiscordServer:
+class DiscordServer(Struct, frozen=True):
     """A server that speaks Discord's language.
 
     Attributes:

@@ -4,10 +4,10 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import timedelta
 
 import discord
+from msgspec import Struct
 
 from pixi.channels.discord.backend import (
     ALL_ADDRESSES,
@@ -133,8 +133,7 @@ class Watermarks:
         self._new.set()
 
 
-@dataclass(frozen=True, slots=True)
-class MissedChannel:
+class MissedChannel(Struct, frozen=True):
     """A channel where something was written after the message `after`; `last` is the newest, 0: unknown."""
 
     channel: Readable

@@ -5,8 +5,10 @@ import logging
 import re
 import unicodedata
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from pixi.channels.discord.backend import (
     ALL_ADDRESSES,
@@ -30,16 +32,14 @@ from pixi.settings.rules import Requester, Rules, is_blocked, may_talk
 Why = Literal["dm", "mention", "reply", "name", "home"]
 
 
-@dataclass(frozen=True, slots=True)
-class ChannelPersona:
+class ChannelPersona(Struct, frozen=True):
     """A persona of a channel: the name of its file, and the words that it listens to."""
 
     name: str
     words: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class AddressingFacts:
+class AddressingFacts(Struct, frozen=True):
     """The facts by which a message is meant for a persona.
 
     Attributes:
@@ -184,8 +184,7 @@ _GIVEN = 4_000  # messages of which it is remembered whom they were given to
 _READING = 20.0  # seconds for all that one message carries
 
 
-@dataclass(frozen=True, slots=True)
-class _Given:
+class _Given(Struct, frozen=True):
     """The personas that were given a message, and the fingerprint of its words as they were then."""
 
     personas: tuple[str, ...]

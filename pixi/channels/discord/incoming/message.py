@@ -5,10 +5,10 @@ It is translated once. Nothing that decides about a message asks discord.py agai
 
 import re
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import discord
+from msgspec import Struct, field
 
 from pixi.channels.discord.formatting import one_line
 from pixi.channels.discord.places import ChannelInfo, channel_info, roles_of
@@ -39,8 +39,7 @@ _WRITTEN = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class IncomingAttachment:
+class IncomingAttachment(Struct, frozen=True):
     """A file that a message carries; all but `id` and `size` (bytes) are strangers' words."""
 
     id: int
@@ -51,8 +50,7 @@ class IncomingAttachment:
     description: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IncomingMessage:
+class IncomingMessage(Struct, frozen=True, kw_only=True):
     """A message that was written on Discord. All that is text in it are strangers' words.
 
     Attributes:
@@ -128,8 +126,7 @@ class IncomingMessage:
         yield from self.embeds
 
 
-@dataclass(frozen=True, slots=True)
-class MarkupNames:
+class MarkupNames(Struct, frozen=True):
     """The names behind the ids in a message's markup.
 
     Attributes:

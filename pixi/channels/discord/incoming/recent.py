@@ -3,7 +3,9 @@
 import logging
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field, replace
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from pixi.channels.discord.incoming.message import IncomingMessage, MessageTranslator
 from pixi.channels.discord.permissions import Directory
@@ -24,8 +26,7 @@ PersonaBehind = Callable[[IncomingMessage], str]
 """Gives the name of the persona that posted a message by a webhook; "" for everybody else's."""
 
 
-@dataclass(frozen=True, slots=True)
-class RecentMessage:
+class RecentMessage(Struct, frozen=True):
     """A message as it is remembered.
 
     Attributes:
@@ -58,8 +59,7 @@ class RecentMessage:
         return Quoted(str(self.id), None if own else self.author, self.text)
 
 
-@dataclass(slots=True)
-class _Channel:
+class _Channel(Struct):
     """The last messages of a channel in order of id, and up to where each persona was told of them."""
 
     messages: OrderedDict[int, RecentMessage] = field(default_factory=OrderedDict)

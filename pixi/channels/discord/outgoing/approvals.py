@@ -7,11 +7,12 @@ import secrets
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
 
 import discord
 import msgspec
 from discord.http import HTTPClient, handle_message_parameters
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from pixi.channels.discord.backend import BotBackend
 from pixi.channels.discord.formatting import code_block, escape_line, number
@@ -39,8 +40,7 @@ _REMEMBERED = 2_000  # people whose language is known
 Post = Callable[[MessageContent, discord.AllowedMentions], Awaitable[int]]
 
 
-@dataclass(slots=True)
-class _Open:
+class _Open(Struct):
     """A question that is not answered yet; `persona` is the name that people see."""
 
     question: Question

@@ -6,11 +6,11 @@ import secrets
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
 import discord
+from msgspec.structs import replace
 
 from pixi.channels.discord.backend import BotBackend, ConversationAddress, parse_address
 from pixi.channels.discord.formatting import one_line, without_misleading_markup

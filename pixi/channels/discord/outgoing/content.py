@@ -3,11 +3,11 @@
 import io
 import re
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import TypedDict
 from urllib.parse import urlsplit
 
 import discord
+from msgspec import Struct
 
 from pixi.channels.discord.formatting import clipped, escape_line, escape_markdown, units
 from pixi.channels.discord.outgoing.splitting import LIMIT
@@ -39,8 +39,7 @@ class _Parts(TypedDict, total=False):
     stickers: list[str | int]
 
 
-@dataclass(frozen=True, slots=True)
-class MessageContent:
+class MessageContent(Struct, frozen=True):
     """The content of a message: at least one of text, box, file and sticker.
 
     Attributes:

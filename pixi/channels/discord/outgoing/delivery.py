@@ -6,13 +6,14 @@ import re
 import time
 import unicodedata
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import aiohttp
 import discord
 import discord.http
 from discord.http import HTTPClient, MultipartParameters, Route, handle_message_parameters
+from msgspec import Struct
+from msgspec.structs import replace
 
 from pixi.channels.discord.formatting import units
 from pixi.channels.discord.outgoing.content import MessageContent
@@ -184,8 +185,7 @@ _WEBHOOK_TRIES = 4  # where the history can be read: then it is the webhook that
 _HISTORY_SECONDS = 20.0
 
 
-@dataclass(frozen=True, slots=True)
-class PostedMessage:
+class PostedMessage(Struct, frozen=True):
     """A message of a channel's history, as far as it tells whose it is. `webhook` is 0 where it is none's."""
 
     id: int
@@ -299,8 +299,7 @@ def _posted(message: "Payload") -> PostedMessage:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Delivery:
+class Delivery(Struct, frozen=True):
     """A message of a persona for a channel.
 
     Attributes:

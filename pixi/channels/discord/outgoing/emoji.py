@@ -3,9 +3,9 @@
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
 from rapidfuzz import fuzz, process
 
 from pixi.channels.discord.outgoing.content import MessageContent
@@ -79,8 +79,7 @@ _MEANING = re.compile(r"[\[\]【】［］`\\<>|*_~,#:\s]+")
 """Letters that the command language, a prompt or a list would take for something else."""
 
 
-@dataclass(frozen=True, slots=True)
-class OwnEmoji:
+class OwnEmoji(Struct, frozen=True):
     """An emoji that a server made; its name has letters, digits and underscores."""
 
     id: int
@@ -273,8 +272,7 @@ def _own_like(words: str, own: Sequence[OwnEmoji]) -> OwnEmoji | None:
     return own[best[2]] if best is not None else None
 
 
-@dataclass(frozen=True, slots=True)
-class OwnSticker:
+class OwnSticker(Struct, frozen=True):
     """A sticker that a server made. Name, description and tag are strangers' words.
 
     Attributes:

@@ -5,11 +5,11 @@ import hashlib
 import logging
 import re
 import time
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import discord
+from msgspec import Struct
 
 from pixi.channels.discord.backend import BotBackend
 from pixi.channels.discord.formatting import one_line, units
@@ -126,8 +126,7 @@ def _read(path: Path) -> bytes:
         return file.read(_LARGEST_PICTURE + 1)
 
 
-@dataclass(frozen=True, slots=True)
-class WebhookIdentity:
+class WebhookIdentity(Struct, frozen=True):
     """A persona's webhook in a channel or thread, with the name and picture under which it posts."""
 
     webhook: discord.Webhook

@@ -4,9 +4,9 @@ import re
 import unicodedata
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import accumulate
 
+from msgspec import Struct
 from wcwidth import grapheme_boundary_before
 
 from pixi.channels.discord.formatting import units
@@ -43,8 +43,7 @@ _KEEP_WHOLE = 0.3  # a block of code begins the next part where this share of th
 _SHARES = (0.5, 0.4, 0.3, 0.25)  # and a paragraph, a line, a sentence, a word may end it
 
 
-@dataclass(frozen=True, slots=True)
-class _Fence:
+class _Fence(Struct, frozen=True):
     """A block of code in the text, from its opening to after its closing."""
 
     start: int

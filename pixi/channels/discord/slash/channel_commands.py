@@ -3,11 +3,12 @@
 import logging
 import unicodedata
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import discord
 from discord import app_commands
+from msgspec import Struct
+from msgspec.structs import replace
 from rapidfuzz import fuzz, process
 
 from pixi.channels.discord.backend import BotBackend, ConversationAddress, channel_config
@@ -48,8 +49,7 @@ _SUGGESTIONS = 25  # Discord takes no more
 _LABEL = 100
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(Struct, frozen=True):
     """A value that can be chosen.
 
     Attributes:

@@ -4,12 +4,12 @@ import asyncio
 import io
 import logging
 from collections.abc import Awaitable, Sequence
-from dataclasses import dataclass
 from typing import TypeVar
 
 import discord
 from discord import app_commands
 from discord.utils import MISSING
+from msgspec import Struct
 
 from pixi.channels.discord.backend import BotBackend, ConversationAddress, channel_personas
 from pixi.channels.discord.formatting import clipped, escape_line
@@ -43,8 +43,7 @@ _OUTDATED = (
 _DETAIL = 500
 
 
-@dataclass(frozen=True, slots=True)
-class EmbedField:
+class EmbedField(Struct, frozen=True):
     """A part with a heading. `inline`: it may stand beside others."""
 
     name: str
@@ -52,8 +51,7 @@ class EmbedField:
     inline: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class EmbedContent:
+class EmbedContent(Struct, frozen=True):
     """The content of an embed. All of it is Discord's Markdown; strangers' words in it are escaped."""
 
     title: str

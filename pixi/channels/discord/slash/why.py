@@ -4,10 +4,10 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 import discord
+from msgspec import Struct
 
 from pixi.channels.discord.backend import ALL_ADDRESSES, BotBackend, parse_address
 from pixi.channels.discord.formatting import code_block, escape_line, escape_markdown, number, units
@@ -53,8 +53,7 @@ _REFERENCE = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class _Cited:
+class _Cited(Struct, frozen=True):
     """A place in a document, as far as it was told; all of it strangers' words."""
 
     database: str

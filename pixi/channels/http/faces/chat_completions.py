@@ -9,7 +9,6 @@ every `data:` line as a chunk, so the stream holds chunks, at most one error, an
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, Literal
 
 from msgspec import UNSET, Struct, UnsetType
@@ -31,8 +30,7 @@ Reactions = Literal["drop", "line"]
 Notes = Literal["hidden", "reasoning"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CompletionOptions:
+class CompletionOptions(Struct, frozen=True, kw_only=True):
     """Options of the visible text: settings of the server, and fields of the request.
 
     Attributes:
