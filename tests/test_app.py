@@ -208,7 +208,8 @@ async def start():
     building.open_model = open_model
     persona = Persona("P", "p", databases=tuple(sys.argv[2:]))
     async with building.open_engine(load(environ={"PIXI_STORE__URL": ":memory:"}), persona) as engine:
-        print(len(engine.tools), *sorted({"pydantic", "pixi.knowledge.database"} & sys.modules.keys()))
+        heavy = {"difflib", "pixi.knowledge.database", "pydantic", "rapidfuzz"}
+        print(len(engine.tools), *sorted(heavy & sys.modules.keys()))
 
 asyncio.run(start())
 """

@@ -3,7 +3,6 @@
 import asyncio
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from difflib import get_close_matches
 from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -327,6 +326,8 @@ def _unknown(tools: Sequence[ForeignTool], server: str, wishes: McpSettings) -> 
         for name in names or ():
             if name in known or name == ALL:
                 continue
+            from difflib import get_close_matches
+
             near = get_close_matches(name, known[:_MOST], 1, 0.5)
             mend = f"did you mean {_quoted(near[0])}?" if near else f"it has {_listed(known)}."
             where = f"{key} of [mcp.{server}]"

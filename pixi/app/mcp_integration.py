@@ -4,7 +4,6 @@ import asyncio
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import aclosing
-from difflib import unified_diff
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -231,6 +230,8 @@ def told_changes(tool: ForeignTool, approved: ApprovedServer) -> list[str]:
 
 
 def _differing(before: str, now: str) -> Iterator[str]:
+    from difflib import unified_diff
+
     for line in unified_diff(before.splitlines(), now.splitlines(), lineterm="", n=1):
         if not line.startswith(("---", "+++", "@@")):
             yield f"  {line}"

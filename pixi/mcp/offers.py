@@ -14,7 +14,6 @@ from typing import Any, Protocol
 from urllib.parse import urlsplit
 
 import msgspec
-from msgspec import Struct
 
 from pixi.core.errors import ConfigError, ToolError
 from pixi.core.message import Image
@@ -104,7 +103,7 @@ def digest(value: object) -> str:
     return hashlib.sha256(told.encode("ascii")).hexdigest()
 
 
-class ForeignTool(Struct, frozen=True):
+class ForeignTool(msgspec.Struct, frozen=True):
     """A tool as its server describes it; nothing of it has been looked at yet.
 
     Attributes:
@@ -126,7 +125,7 @@ class ForeignTool(Struct, frozen=True):
     destroys: bool = True
 
 
-class CallResult(Struct, frozen=True):
+class CallResult(msgspec.Struct, frozen=True):
     """The result of a call.
 
     Attributes:
@@ -171,11 +170,11 @@ class ToolServer(Protocol):
         ...
 
 
-class Starting(Struct, frozen=True):
+class Starting(msgspec.Struct, frozen=True):
     """The server is being started or reached, for the first time or again."""
 
 
-class Ready(Struct, frozen=True):
+class Ready(msgspec.Struct, frozen=True):
     """The server can be called.
 
     Attributes:
@@ -187,13 +186,13 @@ class Ready(Struct, frozen=True):
     changed: tuple[ForeignTool, ...] = ()
 
 
-class Waiting(Struct, frozen=True):
+class Waiting(msgspec.Struct, frozen=True):
     """The server is not started before an operator has seen to it. `why`: a sentence that says how."""
 
     why: str
 
 
-class Broken(Struct, frozen=True):
+class Broken(msgspec.Struct, frozen=True):
     """The server could not be started, or is gone.
 
     Attributes:
@@ -205,7 +204,7 @@ class Broken(Struct, frozen=True):
     again_at: float
 
 
-class Closed(Struct, frozen=True):
+class Closed(msgspec.Struct, frozen=True):
     """The server was closed, for good."""
 
 
@@ -233,7 +232,7 @@ class _Approvals(msgspec.Struct, kw_only=True):
     servers: Mapping[str, ApprovedServer]
 
 
-class ComparedTools(Struct, frozen=True):
+class ComparedTools(msgspec.Struct, frozen=True):
     """A list of tools, held against what was approved.
 
     Attributes:

@@ -10,7 +10,6 @@ from email.utils import parsedate_to_datetime
 
 import aiohttp
 import msgspec
-from msgspec import Struct
 from msgspec.structs import replace
 
 from pixi.core.errors import ModelError
@@ -86,7 +85,7 @@ class _ErrorBody(msgspec.Struct, gc=False):
     detail: str | list[_Detail] | None = None
 
 
-class Complaint(Struct, frozen=True):
+class Complaint(msgspec.Struct, frozen=True):
     """A server's complaint.
 
     Attributes:
@@ -154,7 +153,7 @@ def _one_line(text: str) -> str:
     return " ".join(text.split())
 
 
-class Retries(Struct, frozen=True):
+class Retries(msgspec.Struct, frozen=True):
     """Retries of a request, and the pauses between in seconds: doubling, with jitter, capped.
 
     Attributes:

@@ -20,7 +20,6 @@ from typing import Any, NoReturn, TypeVar
 from urllib.parse import urlsplit
 
 import msgspec
-from msgspec import Struct
 
 from pixi.core.errors import ConfigError, ModelError, PixiError
 from pixi.models.weights import Progress, cache_folder, checked
@@ -105,7 +104,7 @@ _KEPT = " What was fetched is kept: the next try goes on from there."
 # file or find again.
 
 
-class HubFile(Struct, frozen=True):
+class HubFile(msgspec.Struct, frozen=True):
     """A file of the hub.
 
     Attributes:

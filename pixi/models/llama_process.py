@@ -10,7 +10,6 @@ from pathlib import Path
 
 import aiohttp
 import msgspec
-from msgspec import Struct
 from msgspec.structs import asdict
 
 from pixi.core.errors import ConfigError, ModelError
@@ -21,7 +20,7 @@ _CLOSE_SECONDS = 1.0
 _KEPT_BYTES = 16_384
 
 
-class ServerSettings(Struct, frozen=True):
+class ServerSettings(msgspec.Struct, frozen=True):
     """Settings of the process.
 
     Attributes:

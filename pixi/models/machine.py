@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import msgspec
-from msgspec import Struct
 
 from pixi.core.errors import PixiError
 from pixi.core.llm import Request, SystemLine, Text, UserLine
@@ -157,7 +156,7 @@ def _windows_memory() -> int | None:
     return int(status.total) if kernel.GlobalMemoryStatusEx(ctypes.byref(status)) else None
 
 
-class KnownServer(Struct, frozen=True):
+class KnownServer(msgspec.Struct, frozen=True):
     """A program that serves models, the port where it listens unless told otherwise, and its listing."""
 
     kind: str
@@ -177,7 +176,7 @@ KNOWN_SERVERS = (
 """Servers in the order in which they are preferred where several have the model that is wanted."""
 
 
-class FoundServer(Struct, frozen=True):
+class FoundServer(msgspec.Struct, frozen=True):
     """A program that listens on the port of a known server.
 
     Attributes:

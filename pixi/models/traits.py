@@ -12,7 +12,6 @@ from typing import Any, TypeVar
 
 import aiohttp
 import msgspec
-from msgspec import Struct, field
 from msgspec.structs import replace
 
 from pixi.core.control_words import words_in
@@ -97,7 +96,7 @@ def size_label(parameters: float) -> str:
     return f"{parameters:.2g}B" if parameters < 9.95 else f"{parameters:.0f}B"
 
 
-class GgufHead(Struct):
+class GgufHead(msgspec.Struct):
     """The head of a file.
 
     Attributes:
@@ -105,7 +104,7 @@ class GgufHead(Struct):
         parameters: how many the model has, in billions; None: it does not tell.
     """
 
-    control_words: list[str] = field(default_factory=list)
+    control_words: list[str] = msgspec.field(default_factory=list)
     parameters: float | None = None
 
 
@@ -273,7 +272,7 @@ class _Shown(msgspec.Struct):
 _Answer = TypeVar("_Answer", _Props, _Listing, _Shown)
 
 
-class ServedModel(Struct, frozen=True):
+class ServedModel(msgspec.Struct, frozen=True):
     """A server's answer about a model.
 
     Attributes:

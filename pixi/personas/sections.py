@@ -1,6 +1,7 @@
 """The Markdown of a persona's file: its sections, and the examples among them."""
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice
 
@@ -104,15 +105,21 @@ def _almost(line: SourceLine) -> Iterator[LintWarning]:
     written = _ALMOST_HEADING.fullmatch(line.text.strip())
     if not written:
         return
-    from rapidfuzz import fuzz
-
     title = written[1].strip(" \t:：").casefold()
     for name in (EXAMPLES, IN_SHORT):
-        alike = max(fuzz.ratio(part, name.casefold()) for part in (title, title.partition(" ")[0]))
-        if alike >= 80:
+        if any(_alike(part, name.casefold()) for part in (title, title.partition(" ")[0])):
             yield LintWarning(
                 line.number, f"`{line.text.strip()}` is read as part of the prompt: write `## {name}`."
             )
+
+
+def _alike(one: str, other: str) -> bool:
+    common = (Counter(one) & Counter(other)).total()
+    if 5 * common < 2 * (len(one) + len(other)):  # so few that the ratio is below 80: nothing is imported
+        return False
+    from rapidfuzz import fuzz
+
+    return fuzz.ratio(one, other) >= 80
 
 
 _SAID = re.compile(r" {0,3}> ?(.*)")

@@ -22,7 +22,6 @@ from graphlib import TopologicalSorter
 from typing import Any, ClassVar, Protocol, TypeVar
 
 import msgspec
-from msgspec import Struct
 
 from pixi.core.errors import ConfigError, StoreError
 from pixi.store.database import COPYING, Connection
@@ -41,7 +40,7 @@ _LARGEST_EXACT = 2**53  # up to which a float tells whole numbers apart
 _MODULUS = 2**256
 
 
-class Table(Struct, frozen=True):
+class Table(msgspec.Struct, frozen=True):
     """A table as its database describes it.
 
     Attributes:
@@ -95,7 +94,7 @@ class StoreSide(Protocol):
         ...
 
 
-class Copied(Struct, frozen=True):
+class Copied(msgspec.Struct, frozen=True):
     """The end of a copy. `was_there`: the target had been a whole copy before."""
 
     tables: int

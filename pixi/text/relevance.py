@@ -8,9 +8,6 @@ from dataclasses import dataclass, field
 from functools import cache
 from itertools import islice
 
-from rapidfuzz import process
-from rapidfuzz.distance import OSA
-
 from pixi.text.terms import (
     MARKS,
     Analysis,
@@ -98,6 +95,9 @@ def matching_words(query: str, text: str) -> list[str]:
 
 def _near(term: str, holders: Mapping[str, set[int]]) -> set[int]:
     """Return the texts that hold the term with a typing mistake in it."""
+    from rapidfuzz import process
+    from rapidfuzz.distance import OSA
+
     most = 1 if len(term) < 8 else 2
     near = process.extract(term, holders.keys(), scorer=OSA.distance, score_cutoff=most, limit=3)
     return set().union(*(holders[known] for known, *_ in near if len(known) >= _SHORTEST_SLIP))

@@ -13,7 +13,6 @@ from pathlib import Path
 from secrets import token_hex
 
 import msgspec
-from msgspec import Struct
 
 from pixi.app.personas import folders_of
 from pixi.core.errors import ConfigError
@@ -36,7 +35,7 @@ _NAME = re.compile(r"[^\W_][\w-]{0,62}")
 # what somebody changed on the disk meanwhile is never overwritten. Links are not followed.
 
 
-class PersonaText(Struct, frozen=True):
+class PersonaText(msgspec.Struct, frozen=True):
     """A file as it lies on the disk.
 
     Attributes:

@@ -10,7 +10,6 @@ from typing import Any
 
 import msgspec
 from aiohttp import web
-from msgspec import Struct
 
 from pixi.core.errors import PixiError
 from pixi.store.kept import ApiKey
@@ -135,7 +134,7 @@ _CHALLENGE = {"WWW-Authenticate": 'Bearer realm="pixi"'}
 # key holds one, so that nobody can name a user of another key.
 
 
-class Principal(Struct, frozen=True):
+class Principal(msgspec.Struct, frozen=True):
     """The caller of a request, with their permissions.
 
     Attributes:

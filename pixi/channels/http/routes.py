@@ -11,7 +11,6 @@ from typing import Any
 import msgspec
 from aiohttp import web
 from aiohttp.typedefs import Handler
-from msgspec import Struct
 
 from pixi.channels.http.access import LOCAL, Problem
 from pixi.channels.http.api import Api
@@ -58,7 +57,7 @@ from pixi.store.kept import AuditOutcome, Deed, Quota
 from pixi.store.store import Store
 
 
-class Route(Struct, frozen=True):
+class Route(msgspec.Struct, frozen=True):
     """One way in.
 
     Attributes:

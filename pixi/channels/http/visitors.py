@@ -10,7 +10,6 @@ from collections.abc import Awaitable, Callable, Mapping
 from ipaddress import IPv6Address, ip_address, ip_network
 
 import msgspec
-from msgspec import Struct
 
 from pixi.channels.http.access import PUBLISHABLE, VISITING, VISITOR, Principal, Problem, digest_of, wrong_key
 from pixi.core.spending import Rate
@@ -213,7 +212,7 @@ class _Said(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
     expires: int
 
 
-class Admitted(Struct, frozen=True):
+class Admitted(msgspec.Struct, frozen=True):
     """A visitor who was let in: who they are, their token, and when it ends, in seconds since the epoch."""
 
     person: Principal

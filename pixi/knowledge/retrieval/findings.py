@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
-from rapidfuzz import fuzz, process, utils
 
 from pixi.knowledge.entry import Entry, Source
 
@@ -316,6 +315,8 @@ def quoted(quotation: str, sentences: Mapping[int, str]) -> int | None:
     It is the nearest one, if that is at least `ALIKE`, be it that words stand in another order or are left
     out. Where scripts part no words, characters are taken for words.
     """
+    from rapidfuzz import fuzz, process
+
     sought = _comparable(_NUMBERED.sub("", quotation))
     if not sought:
         return None
@@ -329,4 +330,6 @@ def quoted(quotation: str, sentences: Mapping[int, str]) -> int | None:
 
 
 def _comparable(text: str) -> str:
+    from rapidfuzz import utils
+
     return str(utils.default_process(_UNPARTED.sub(r" \g<0> ", text)))

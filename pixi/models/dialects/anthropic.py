@@ -16,7 +16,6 @@ from typing import assert_never
 
 import msgspec
 import yarl
-from msgspec import Struct, field
 
 from pixi.core.llm import Cited, Finished, Request, ToolCall, ToolLine, ToolSchema, Usage
 from pixi.core.message import Image
@@ -45,7 +44,7 @@ _CACHED: JsonObject = {"cache_control": {"type": "ephemeral"}}
 _NAMELESS = "no reason is told"
 
 
-class AnthropicCallState(Struct, frozen=True):
+class AnthropicCallState(msgspec.Struct, frozen=True):
     """State of a call that the provider wants back.
 
     Attributes:
@@ -260,12 +259,12 @@ class AnthropicEvent(msgspec.Struct, gc=False):
     error: ErrorField | str | None = None
 
 
-class _Block(Struct):
+class _Block(msgspec.Struct):
     """A block of the reply, as it has come so far."""
 
     fields: JsonObject
-    pieces: list[str] = field(default_factory=list)  # of its text, its thought or its input
-    citations: list[JsonObject] = field(default_factory=list)
+    pieces: list[str] = msgspec.field(default_factory=list)  # of its text, its thought or its input
+    citations: list[JsonObject] = msgspec.field(default_factory=list)
 
     @property
     def type(self) -> str:

@@ -10,7 +10,6 @@ from typing import Literal, assert_never
 
 import msgspec
 import yarl
-from msgspec import Struct, field
 
 from pixi.core.errors import ModelError
 from pixi.core.llm import (
@@ -213,11 +212,11 @@ class CallPiece(msgspec.Struct, gc=False):
     function: FunctionPiece | None = None
 
 
-class _Call(Struct):
+class _Call(msgspec.Struct):
     order: int
     id: str
     name: str = ""
-    arguments: list[str] = field(default_factory=list)
+    arguments: list[str] = msgspec.field(default_factory=list)
 
     def is_whole(self) -> bool:
         """Return True if the arguments so far are a JSON value: what comes next is not their rest."""

@@ -13,7 +13,6 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 
 import msgspec
 import yarl
-from msgspec import Struct
 
 from pixi.core.errors import ModelError
 from pixi.core.llm import Cited, Finished, Request, ToolCall, Usage
@@ -48,7 +47,7 @@ _BOTCHED = (
 _SIGNATURE_MISSED = "MISSING_THOUGHT_SIGNATURE"
 
 
-class GeminiCallState(Struct, frozen=True):
+class GeminiCallState(msgspec.Struct, frozen=True):
     """State of a call that the provider wants back.
 
     Attributes:

@@ -10,7 +10,6 @@ from importlib import resources
 from typing import Literal
 
 import msgspec
-from msgspec import Struct, field
 from msgspec.structs import replace
 
 from pixi.core.llm import (
@@ -51,7 +50,7 @@ class Quirk(enum.Enum):
     SIGNED_CALLS = "it wants a signature with each call of the past"
 
 
-class Style(Struct, frozen=True):
+class Style(msgspec.Struct, frozen=True):
     """Style of requests to one model of one server.
 
     Attributes:
@@ -70,7 +69,7 @@ class Style(Struct, frozen=True):
     vision: bool = False
     temperature: float | None = None
     max_tokens: int | None = None
-    extra_body: Mapping[str, object] = field(default_factory=dict)
+    extra_body: Mapping[str, object] = msgspec.field(default_factory=dict)
     search: str = ""
     progress: bool = False
 
@@ -189,7 +188,7 @@ def encoded(fields: JsonObject) -> bytes:
         return without_halves(text).encode()
 
 
-class Side(Struct, frozen=True):
+class Side(msgspec.Struct, frozen=True):
     """Words of one side until the other speaks: never none, and no text of it is empty.
 
     Of calls and results there are only those that belong together: the results stand first on the side
@@ -210,7 +209,7 @@ class Side(Struct, frozen=True):
         return [piece for piece in self.pieces if isinstance(piece, ToolLine)]
 
 
-class AlternatingTurns(Struct, frozen=True):
+class AlternatingTurns(msgspec.Struct, frozen=True):
     """A prompt: what stands before the talk, and its sides in turn. The first of them is the user's."""
 
     system: str

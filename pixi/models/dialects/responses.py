@@ -11,7 +11,6 @@ from typing import Literal, assert_never
 
 import msgspec
 import yarl
-from msgspec import Struct, field
 
 from pixi.core.llm import (
     AssistantLine,
@@ -279,13 +278,13 @@ class ResponseEvent(Response, gc=False):
     param: str | None = None
 
 
-class _Call(Struct):
+class _Call(msgspec.Struct):
     """A call as far as it came. `item` is what its stream calls it, `id` what its answer will."""
 
     item: str
     id: str = ""
     name: str = ""
-    pieces: list[str] = field(default_factory=list)
+    pieces: list[str] = msgspec.field(default_factory=list)
     whole: str = ""
 
 

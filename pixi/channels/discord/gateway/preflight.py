@@ -7,7 +7,6 @@ from urllib.parse import urlencode, urlsplit
 import aiohttp
 import discord
 import msgspec
-from msgspec import Struct
 
 from pixi.core.errors import ConfigError, PixiError
 from pixi.settings.rules import Rules
@@ -43,7 +42,7 @@ _ENDINGS = ("", "/v10", "/api/v10", "/v9", "/api/v9", "/api")
 _MEND = "Set discord.api_url to the address of its REST API, e.g. https://chat.example.org/api/v10."
 
 
-class Membership(Struct, frozen=True):
+class Membership(msgspec.Struct, frozen=True):
     """A guild that the bot is in. `name` is a stranger's word.
 
     Attributes:
@@ -54,7 +53,7 @@ class Membership(Struct, frozen=True):
     missing: tuple[str, ...] | None
 
 
-class BotInfo(Struct, frozen=True):
+class BotInfo(msgspec.Struct, frozen=True):
     """A bot as the server knows it.
 
     Attributes:
@@ -220,7 +219,7 @@ class _Asking:
         return f"{self._host} answers with status {status}; try again later."
 
 
-class DiscordServer(Struct, frozen=True):
+class DiscordServer(msgspec.Struct, frozen=True):
     """A server that speaks Discord's language.
 
     Attributes:

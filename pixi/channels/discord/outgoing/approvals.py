@@ -11,7 +11,6 @@ from contextlib import suppress
 import discord
 import msgspec
 from discord.http import HTTPClient, handle_message_parameters
-from msgspec import Struct, field
 from msgspec.structs import replace
 
 from pixi.channels.discord.backend import BotBackend
@@ -40,14 +39,14 @@ _REMEMBERED = 2_000  # people whose language is known
 Post = Callable[[MessageContent, discord.AllowedMentions], Awaitable[int]]
 
 
-class _Open(Struct):
+class _Open(msgspec.Struct):
     """A question that is not answered yet; `persona` is the name that people see."""
 
     question: Question
     persona: str
     channel: int
     language: Language
-    answer: "asyncio.Future[Verdict]" = field(
+    answer: "asyncio.Future[Verdict]" = msgspec.field(
         default_factory=lambda: asyncio.get_running_loop().create_future()
     )
 
