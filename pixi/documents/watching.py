@@ -110,12 +110,12 @@ def _fingerprint(watched: WatchedPaths) -> Print:
     for path in files:
         try:
             status = path.stat()
-        except OSError:
+        except OSError:  # it is not there
             continue
         prints[path] = (status.st_mtime_ns, status.st_size, status.st_ino)
     for parent in watched.parents:  # what changes inside of a folder there is its own matter
         try:
             prints |= {path: (0, 0, 0) for path in parent.iterdir() if path.is_dir()}
-        except OSError:
+        except OSError:  # it is not there
             continue
     return prints

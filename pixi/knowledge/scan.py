@@ -167,7 +167,7 @@ class Walk:
                 continue  # what lies in the folder itself comes first
             try:
                 seen = self._document(path, place.stat())
-            except OSError:
+            except OSError:  # it is gone
                 continue
             if seen:
                 self.places[path] = place

@@ -138,7 +138,7 @@ def accepted(schema: object) -> AdaptedSchema:
     for depth, words in _LEVELS:
         try:
             parameters, shape = _Writer(schema, depth, words).top()
-        except _TooLarge:
+        except _TooLarge:  # at the next level there is less of it
             continue
         except RecursionError:
             raise UnusableSchema("its schema is nested too deeply") from None
