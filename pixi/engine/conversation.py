@@ -745,7 +745,7 @@ class Conversations:
 
     async def settled(self, name: str | None = None) -> None:
         """Return when nothing is left to be answered, and the last turn is told of."""
-        # Whoever was woken by the end of a turn comes before its report, and what was said then is waited for.
+        # Whoever a turn's end woke comes before its report, and what they say then is waited for.
         await asyncio.sleep(0)
         while busy := [live for live in self.known(name) if not live.idle]:
             for live in busy:

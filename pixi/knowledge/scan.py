@@ -12,7 +12,7 @@ from hashlib import blake2b
 from pathlib import Path
 
 from pixi.core.errors import ConfigError
-from pixi.core.untrusted import display_line
+from pixi.core.untrusted import display_line, without_halves
 from pixi.documents import Documents, Readers, SetAside, suffix_of
 from pixi.documents.files import Document
 from pixi.knowledge.catalogue import Read, ScannedFile
@@ -174,7 +174,7 @@ class Walk:
                 yield seen
 
     def _fault(self, path: str, reason: str) -> None:
-        self.faults.append(Fault(path.encode("utf-8", "replace").decode(), reason))
+        self.faults.append(Fault(without_halves(path), reason))
 
 
 def _described(path: str) -> bool:

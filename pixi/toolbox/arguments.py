@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pixi.core.errors import ToolError
 from pixi.core.llm import ToolCall
-from pixi.core.untrusted import clipped, without_halves
+from pixi.core.untrusted import clipped, data_without_halves, without_halves
 from pixi.toolbox.schema import Schema, Signature
 
 if TYPE_CHECKING:
@@ -64,19 +64,7 @@ def _read(text: str) -> Any:
         RecursionError: it is nested too deeply.
     """
     read = json.loads(text, strict=False, parse_constant=_finite, parse_float=_finite)
-    return _mended(read) if "\\ud" in text.lower() else read
-
-
-def _mended(value: Any) -> Any:
-    """Return a value whose texts hold no half of a surrogate pair, which nothing can keep or send."""
-    match value:
-        case str():
-            return without_halves(value)
-        case list():
-            return [_mended(each) for each in value]
-        case dict():
-            return {without_halves(name): _mended(each) for name, each in value.items()}
-    return value
+    return data_without_halves(read) if "\\ud" in text.lower() else read
 
 
 def _finite(written: str) -> float:
@@ -310,5 +298,5 @@ def plain_text(text: object, longest: int) -> str:
     """Return a stranger's description: no control characters, and cut where it is long."""
     if not isinstance(text, str):
         return ""
-    text = text[: longest + 1_000].encode("utf-8", "replace").decode("utf-8")
+    text = without_halves(text[: longest + 1_000])
     return clipped("".join(c if c.isprintable() or c == "\n" else " " for c in text), longest)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from pixi.core.errors import Reporter
+from pixi.core.errors import Reporter, silent
 from pixi.core.spending import Count
 from pixi.core.untrusted import clipped, display_line
 from pixi.knowledge.entry import Entry
@@ -23,7 +23,7 @@ from pixi.knowledge.retrieval.findings import (
     quoted_from,
 )
 from pixi.knowledge.retrieval.passages import MOST_CHARACTERS, Passages, narrowed, sentences_of
-from pixi.knowledge.retrieval.reader import NO_TEXT, EntryReader, answer_unread, instruction, silent
+from pixi.knowledge.retrieval.reader import NO_TEXT, EntryReader, answer_unread, instruction
 from pixi.models.model import Model
 from pixi.text.terms import normalise
 
