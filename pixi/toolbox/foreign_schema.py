@@ -191,7 +191,8 @@ class _Writer:
                 together = [target, *together]
             else:
                 said.setdefault("type", _kinds(target))
-                said["description"] = f"{said.get('description') or ''} (the same again, as above)".lstrip()
+                words = plain_text(said.get("description"), self._words)
+                said["description"] = f"{words} (the same again, as above)".lstrip()
         for each in together:
             flat, within = self._flat(each, within)
             parts.append(flat)
