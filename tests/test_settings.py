@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-from dataclasses import fields
 from pathlib import Path
 from typing import Any, get_type_hints
 
@@ -12,7 +11,6 @@ from pixi.core.errors import ConfigError
 from pixi.core.llm import Prices
 from pixi.settings import DiscordSettings, LimitSettings, ModelSettings, Secret, Settings, load
 from pixi.settings.sections import SECTIONS
-from pixi.settings.values import RANGES
 
 
 def loaded(
@@ -509,13 +507,10 @@ def test_an_empty_key_in_the_file_is_no_key(tmp_path: Path) -> None:
 
 
 def test_every_number_has_a_range() -> None:
-    numbers = {
-        f"{section}.{field.name}"
-        for section, kind in SECTIONS.items()
-        for field in fields(kind)
-        if get_type_hints(kind)[field.name] in (int, float, int | None, float | None)
-    }
-    assert numbers == set(RANGES)
+    hints = [
+        hint for kind in SECTIONS.values() for hint in get_type_hints(kind, include_extras=True).values()
+    ]
+    assert not {int, float, int | None, float | None}.intersection(hints)
 
 
 def test_importing_brings_in_nothing_heavy() -> None:

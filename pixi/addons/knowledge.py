@@ -6,12 +6,12 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from pixi.core.errors import Reporter, ToolError
+from pixi.core.errors import Reporter, ToolError, silent
 from pixi.core.spending import Count
 from pixi.core.untrusted import clipped
 from pixi.knowledge.database import DirectoryDatabase
 from pixi.knowledge.registry import source_of
-from pixi.knowledge.retrieval import RetrievalAgent, silent
+from pixi.knowledge.retrieval import RetrievalAgent
 from pixi.toolbox.addon import Addon
 from pixi.toolbox.context import Context
 from pixi.toolbox.results import NOTHING_FOUND

@@ -10,12 +10,12 @@ from urllib.parse import unquote, unquote_plus
 from msgspec import Struct
 from pydantic import Field
 
-from pixi.core.errors import Reporter, ToolError
+from pixi.core.errors import Reporter, ToolError, silent
 from pixi.core.masking import SecretRedactor
 from pixi.core.spending import Count, Rate
 from pixi.fetching.web import WebError
 from pixi.knowledge.entry import Entry
-from pixi.knowledge.retrieval import Fact, Reader, RetrievalAgent, silent
+from pixi.knowledge.retrieval import Fact, Reader, RetrievalAgent
 from pixi.toolbox.addon import Addon
 from pixi.toolbox.context import Context
 from pixi.toolbox.tools import EVERYBODY

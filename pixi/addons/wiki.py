@@ -8,14 +8,14 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from pixi.core.errors import Reporter, ToolError
+from pixi.core.errors import Reporter, ToolError, silent
 from pixi.core.masking import SecretRedactor
 from pixi.core.persona import Persona
 from pixi.core.spending import Count, Rate
 from pixi.core.untrusted import clipped, prompt_name
 from pixi.documents.formats.text import BETWEEN_HEADINGS
 from pixi.knowledge.entry import Entry
-from pixi.knowledge.retrieval import Reader, silent
+from pixi.knowledge.retrieval import Reader
 from pixi.text.terms import normalise, pieces, telling_runs, without_asking, word_list
 from pixi.toolbox.addon import Addon
 from pixi.toolbox.context import Context

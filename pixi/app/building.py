@@ -15,7 +15,7 @@ from pixi.app.personas import PersonaFollower, PersonaSet, find_persona
 from pixi.app.retention import retention_tasks
 from pixi.app.slot_saver import local_model, saved_slot
 from pixi.core.control_words import broken
-from pixi.core.errors import ModelError, Reporter
+from pixi.core.errors import ModelError, Reporter, silent
 from pixi.core.events import TurnReport
 from pixi.core.llm import Line
 from pixi.core.message import Message
@@ -41,9 +41,6 @@ _log = logging.getLogger("pixi")
 _ALL_TALKS = "all"  # a bot's model has one slot: what is kept is the talk that it wrote in last
 
 
-def _nothing(_: str) -> None: ...
-
-
 @asynccontextmanager
 async def open_engine(
     settings: Settings | Mapping[str, object] | Path | str | None = None,
@@ -52,7 +49,7 @@ async def open_engine(
     addons: "Sequence[Path | Setup]" = (),
     warm_for: Message | None = None,
     warm_beside: bool = True,
-    progress: Reporter = _nothing,
+    progress: Reporter = silent,
     report: Reporter = _log.warning,
     remark: Reporter = _log.info,
     watch: "Callable[[Model], Model] | None" = None,
@@ -164,8 +161,8 @@ async def open_service(
     *,
     part: str = "",
     addons: Sequence[Path] = (),
-    progress: Reporter = _nothing,
-    report: Reporter = _nothing,
+    progress: Reporter = silent,
+    report: Reporter = silent,
 ) -> AsyncGenerator["BotService", None]:
     """Build everything that answers for a bot, with all personas and models; see `open_engine`.
 

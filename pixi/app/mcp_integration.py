@@ -9,8 +9,8 @@ from pathlib import Path
 
 from pixi.addons.mcp import register, written
 from pixi.app.integrations import IntegrationContext
-from pixi.app.watching import WatchedPaths, changes
 from pixi.core.errors import ConfigError
+from pixi.documents.watching import WatchedPaths, changes
 from pixi.mcp.offers import (
     FILE_NAME,
     ApprovedServer,

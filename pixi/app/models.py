@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 from urllib.parse import urlsplit
 
-from pixi.core.errors import ConfigError, ModelError, PixiError, Reporter
+from pixi.core.errors import ConfigError, ModelError, PixiError, Reporter, silent
 from pixi.models.breaker import Breakers
 from pixi.models.model import Model, Traits
 from pixi.settings import ModelSettings, Settings
@@ -166,15 +166,12 @@ _log = logging.getLogger("pixi.models")
 _LISTED_WAIT = 2.0  # seconds that a server may ask for, before the next model of a list is asked instead
 
 
-def _nobody(_: str) -> None: ...
-
-
 async def open_model(
     chosen: ModelSettings,
     turn_seconds: float,
     progress: Reporter,
     breakers: Breakers,
-    remark: Reporter = _nobody,
+    remark: Reporter = silent,
     *,
     native: bool = False,
 ) -> "Model":

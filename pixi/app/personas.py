@@ -188,7 +188,7 @@ class PersonaFollower:
 
     async def _follow(self, settings: Settings, remark: Reporter) -> None:
         # Imported here: a talk begins without them.
-        from pixi.app.watching import WatchedPaths, changes
+        from pixi.documents.watching import WatchedPaths, changes
 
         named = Path(settings.persona.default)
         files = (named.expanduser(),) if named.suffix.lower() == ".md" else ()  # noqa: ASYNC240 - no file is read

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pixi.app.personas import folders_of, read_personas
-from pixi.app.watching import WatchedPaths, changes
 from pixi.core.errors import ConfigError, PixiError
 from pixi.core.persona import Persona
+from pixi.documents.watching import WatchedPaths, changes
 from pixi.settings import EmbeddingSettings, GifSettings, HttpSettings, MonitoringSettings, Settings
 from pixi.settings.sources import FILE_NAME
 

@@ -66,7 +66,7 @@ def _print_table(found: "Sequence[DatabaseState]") -> None:
     console = Console(soft_wrap=True, highlight=False)
     rows = [_cells(each) for each in found]
     widths = [max(map(cell_len, column)) for column in zip(_HEAD, *rows, strict=True)]
-    console.print(Text(_aligned(_HEAD, widths), style="dim"))
+    console.print(Text("".join(_padded(_HEAD, widths)).rstrip(), style="dim"))
     for each, cells in zip(found, rows, strict=True):
         line = Text()
         for place, cell in enumerate(_padded(cells, widths)):
@@ -74,10 +74,6 @@ def _print_table(found: "Sequence[DatabaseState]") -> None:
         line.rstrip()
         console.print(line)
         _print_below(console, each)
-
-
-def _aligned(cells: Sequence[str], widths: Sequence[int]) -> str:
-    return "".join(_padded(cells, widths)).rstrip()
 
 
 def _padded(cells: Sequence[str], widths: Sequence[int]) -> Iterator[str]:

@@ -8,6 +8,10 @@ Reporter = Callable[[str], None]
 """Takes a line for a person: what went wrong beside the work, or what takes long, and "" when it is done."""
 
 
+def silent(_: str) -> None:
+    """Report to nobody."""
+
+
 class PixiError(Exception):
     """Base of every error that Pixi raises on purpose. Its text is fit for a person to read.
 

@@ -377,7 +377,7 @@ class RepeatFilter:
     __slots__ = ("_held", "_in_message", "_said", "_text", "_watching", "found")
 
     def __init__(self, said: Sequence[str]) -> None:
-        last = (words_of(text) for text in said[-_LAST:])
+        last = (bare_words(text) for text in said[-_LAST:])
         self._said = [words for words in last if _is_long(words)]
         self._held: list[CommandEvent] = []
         self._text = ""  # of the message, as far as it was read
@@ -410,14 +410,14 @@ class RepeatFilter:
                 return self._in_message or name in _HELD
             case CommandText(text):
                 self._text += text if self._in_message else ""
-                words = words_of(self._text)
+                words = bare_words(self._text)
                 return any(earlier.startswith(words) for earlier in self._said)
             case CommandEnded(argument=argument):
-                self.found = self._in_message and words_of(argument) in self._said
+                self.found = self._in_message and bare_words(argument) in self._said
                 return self.found or not self._in_message
 
 
-def words_of(text: str) -> str:
+def bare_words(text: str) -> str:
     """Return the words of a message alone: no case, no punctuation, no emoji."""
     return " ".join(_WORD.findall(_APOSTROPHES.sub("", text.casefold())))
 
@@ -440,8 +440,8 @@ def last_messages(history: Sequence[Line], names: Mapping[str, Iterable[str]]) -
 
 def wants_repeat(asked: str, said: Sequence[str]) -> bool:
     """Return True if somebody asks for the same again, or writes one of these messages out."""
-    words = words_of(asked)
-    written_out = (f" {words_of(text)} " in f" {words} " for text in said if _is_long(words_of(text)))
+    words = bare_words(asked)
+    written_out = (f" {bare_words(text)} " in f" {words} " for text in said if _is_long(bare_words(text)))
     return _ASKING.search(asked) is not None or any(written_out)
 
 

@@ -3,9 +3,9 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import date
-from typing import Literal
+from typing import Annotated, Literal
 
-from msgspec import Struct, field, structs
+from msgspec import Meta, Struct, field, structs
 from msgspec.structs import replace
 
 from pixi.core.errors import ConfigError
@@ -37,18 +37,18 @@ class Limits:
         restarts: how often a reply begins anew because another message came before anything was said.
     """
 
-    commands: int = 30
-    messages: int = 10
-    reactions: int = 5
-    argument_characters: int = 4_000
-    reply_characters: int = 40_000
-    tools: int = 40
-    tool_steps: int = 6
-    tool_calls: int = 16
-    tool_seconds: float | None = None
-    tool_result_bytes: int = 32_768
-    seconds: float = 180.0
-    restarts: int = 3
+    commands: Annotated[int, Meta(ge=1, le=1_000)] = 30
+    messages: Annotated[int, Meta(ge=1, le=1_000)] = 10
+    reactions: Annotated[int, Meta(ge=0, le=1_000)] = 5
+    argument_characters: Annotated[int, Meta(ge=1, le=1_000_000)] = 4_000
+    reply_characters: Annotated[int, Meta(ge=1, le=10_000_000)] = 40_000
+    tools: Annotated[int, Meta(ge=1, le=1_000)] = 40
+    tool_steps: Annotated[int, Meta(ge=0, le=1_000)] = 6
+    tool_calls: Annotated[int, Meta(ge=1, le=1_000)] = 16
+    tool_seconds: Annotated[float, Meta(ge=0.01, le=3_600)] | None = None
+    tool_result_bytes: Annotated[int, Meta(ge=64, le=100_000_000)] = 32_768
+    seconds: Annotated[float, Meta(ge=0.1, le=86_400)] = 180.0
+    restarts: Annotated[int, Meta(ge=0, le=100)] = 3
 
     def seconds_for(self, own: float | None, left: float) -> float:
         """Return how many seconds a tool may take.

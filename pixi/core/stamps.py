@@ -353,7 +353,8 @@ class LineFitter(Struct, frozen=True):
         if estimate(line) <= self.tokens:
             return line
         meant = self._with_less_overheard(messages)
-        bare = [_with_nothing_quoted(message) for message in meant]
+        # Without the words that messages quote: whom each replies to is still told.
+        bare = [replace(each, quoted=tuple(replace(one, text="") for one in each.quoted)) for each in meant]
         for told, reminders in ((meant, self.reminders), (bare, self.reminders), (bare, ())):
             if self._fits(told, reminders):
                 return self.stamped(told, reminders)
@@ -421,11 +422,6 @@ def _without(messages: Iterable[Message], gone: Sequence[Message]) -> list[Messa
         for message in messages
         if message.id not in ids
     ]
-
-
-def _with_nothing_quoted(message: Message) -> Message:
-    """Remove the words that the message quotes: whom it replies to is still told."""
-    return replace(message, quoted=tuple(replace(one, text="") for one in message.quoted))
 
 
 def _without_pictures(messages: Iterable[Message], gone: int) -> list[Message]:

@@ -13,6 +13,7 @@
 import json
 import re
 import unicodedata
+from typing import Any
 
 _LONGEST_NAME = 60
 
@@ -59,6 +60,18 @@ def without_halves(text: str) -> str:
     if text.isascii():
         return text
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
+def data_without_halves(data: Any) -> Any:
+    """Return plain data whose texts and names hold no half of a surrogate pair."""
+    match data:
+        case str():
+            return without_halves(data)
+        case list() | tuple():
+            return [data_without_halves(each) for each in data]
+        case dict():
+            return {without_halves(name): data_without_halves(each) for name, each in data.items()}
+    return data
 
 
 # In a prompt.

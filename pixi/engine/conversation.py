@@ -746,7 +746,8 @@ class Conversations:
 
     async def settled(self, name: str | None = None) -> None:
         """Return when nothing is left to be answered, and the last turn is told of."""
-        await asyncio.sleep(0)  # whoever was woken by its end comes before its report
+        # Whoever a turn's end woke comes before its report, and what they say then is waited for.
+        await asyncio.sleep(0)
         while busy := [live for live in self.known(name) if not live.idle]:
             for live in busy:
                 await live.settled()

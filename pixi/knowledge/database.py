@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Self
 
 from msgspec import Struct
 
-from pixi.core.errors import ConfigError
+from pixi.core.errors import ConfigError, Reporter, silent
 from pixi.core.untrusted import display_path
 from pixi.knowledge.catalogue import CatalogueDamaged
 from pixi.knowledge.entry import Entry, Fault, Found
@@ -41,10 +41,6 @@ class ReadingProgress(Struct, frozen=True):
     done: int = 0
     total: int = 0
     finished: bool = False
-
-
-def _silent(text: str) -> None:
-    """Tell nobody."""
 
 
 class DirectoryDatabase:
@@ -91,7 +87,7 @@ class DirectoryDatabase:
         name: str = "",
         cache: Path | None = None,
         embedder: "OpenAIEmbeddings | None" = None,
-        progress: Callable[[str], None] = _silent,
+        progress: Reporter = silent,
         follow: bool = False,
     ) -> Self:
         """Open a folder. Returns at once with what the cache holds; reading goes on beside.

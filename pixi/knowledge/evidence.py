@@ -42,7 +42,7 @@ from pixi.text.terms import (
     runs,
     telling_runs,
     without_asking,
-    words_of,
+    word_list,
 )
 
 SIZE = 1_000
@@ -300,7 +300,7 @@ def _idle(languages: tuple[str, ...]) -> frozenset[str]:
 def _listed(name: str, languages: tuple[str, ...]) -> frozenset[str]:
     """Return the words of a list in these languages, which are named as `language_of` names them."""
     codes = [code for each in languages for code in ([CODES[each]] if each in CODES else WITHOUT_STEMMER)]
-    return frozenset().union(*(words_of(name, code) for code in codes))
+    return frozenset().union(*(word_list(name, code) for code in codes))
 
 
 class Judge:

@@ -14,7 +14,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from pixi.core.errors import ConfigError
-from pixi.core.untrusted import display_line
+from pixi.core.untrusted import display_line, without_halves
 from pixi.documents import Documents, Readers, SetAside, suffix_of
 from pixi.documents.files import Document
 from pixi.knowledge.catalogue import Read, ScannedFile
@@ -168,14 +168,14 @@ class Walk(Struct):
                 continue  # what lies in the folder itself comes first
             try:
                 seen = self._document(path, place.stat())
-            except OSError:
+            except OSError:  # it is gone
                 continue
             if seen:
                 self.places[path] = place
                 yield seen
 
     def _fault(self, path: str, reason: str) -> None:
-        self.faults.append(Fault(path.encode("utf-8", "replace").decode(), reason))
+        self.faults.append(Fault(without_halves(path), reason))
 
 
 def _described(path: str) -> bool:

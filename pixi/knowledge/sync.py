@@ -9,24 +9,17 @@ from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from contextlib import aclosing
 from pathlib import Path
 
-import watchfiles
-
 from pixi.core.errors import ConfigError
 from pixi.core.untrusted import display_line, display_path
 from pixi.documents import Readers
+from pixi.documents.watching import bursts
 from pixi.knowledge.catalogue import CatalogueDamaged
 from pixi.knowledge.index import Index
 from pixi.knowledge.index_store import IndexStore, Threads, identity
 from pixi.knowledge.scan import Scan, readers_tag
 
-_QUIET_SECONDS = 0.15
-"""Quiet time before a change is told: editors write in several steps."""
-
-_BURST_SECONDS = 1.0
-"""Longest time for which a change is held back, while others follow it."""
-
 _LOOK_SECONDS = 2.0
-"""Least pause between looks where the system tells nothing, as with folders of another machine."""
+"""Pause before looking again for a folder that went away."""
 
 
 async def changes(folder: Path, pause: Callable[[], float]) -> AsyncGenerator[frozenset[str], None]:
@@ -41,47 +34,22 @@ async def changes(folder: Path, pause: Callable[[], float]) -> AsyncGenerator[fr
         known = identity(folder)
         if known is None:  # it went away; it may come back
             await asyncio.sleep(_LOOK_SECONDS)
-            if identity(folder) is None:
-                continue
-            yield frozenset()
+            if identity(folder) is not None:
+                yield frozenset()
             continue
-        try:
-            async with aclosing(_bursts(folder)) as told:
-                last = time.monotonic()
-                async for paths in told:
-                    if paths:
-                        yield paths
-                    if time.monotonic() - last >= pause():
-                        yield frozenset()
-                        last = time.monotonic()
-                    if identity(folder) != known:  # another folder stands in its place
-                        break
-            yield frozenset()
-        except (OSError, RuntimeError):  # the latter is how watchfiles tells of what it did not foresee
-            # As many folders are watched as the system allows, or one of them went away just now.
-            await asyncio.sleep(max(_LOOK_SECONDS, pause()))
-            yield frozenset()
-
-
-async def _bursts(folder: Path) -> AsyncGenerator[frozenset[str], None]:
-    """Yield the paths of each burst of changes; none where there was no change for a while."""
-    watching = watchfiles.awatch(
-        folder,
-        watch_filter=lambda _, path: _counts(folder, path),
-        debounce=int(_BURST_SECONDS * 1_000),
-        step=int(_QUIET_SECONDS * 1_000),
-        rust_timeout=int(_LOOK_SECONDS * 1_000),
-        yield_on_timeout=True,
-        ignore_permission_denied=True,
-    )
-    async with aclosing(watching):
-        async for burst in watching:
-            yield frozenset(_within(folder, path) for _, path in burst)
-
-
-def _counts(folder: Path, path: str) -> bool:
-    """Return what is hidden is no document: version control and editors write a lot there."""
-    return not any(part.startswith(".") for part in _within(folder, path).split("/"))
+        last = time.monotonic()
+        async with aclosing(bursts((folder,), recursive=True, pause=pause)) as told:
+            async for paths in told:
+                within = {_within(folder, path) for path in paths}
+                # What is hidden is no document: version control and editors write a lot there.
+                if seen := frozenset(path for path in within if "/." not in f"/{path}"):
+                    yield seen
+                if time.monotonic() - last >= pause():
+                    yield frozenset()
+                    last = time.monotonic()
+                if identity(folder) != known:  # another folder stands in its place
+                    yield frozenset()
+                    break
 
 
 def _within(folder: Path, path: str) -> str:

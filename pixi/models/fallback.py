@@ -3,12 +3,12 @@
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from pixi.core.errors import ModelError
+from pixi.core.errors import ModelError, Reporter, silent
 from pixi.core.llm import (
     Delta,
     Finished,
@@ -58,9 +58,6 @@ def fitted(request: Request, context_tokens: int) -> Request:
     return replace(request, lines=(*prefix, *turns))
 
 
-def _nobody(_: str) -> None: ...
-
-
 class _Member(Struct):
     """A model of the list. While it rests the others are asked before it."""
 
@@ -105,7 +102,7 @@ class FallbackModel(PushedModel):
         context_tokens: int,
         seconds: float,
         clock: Clock = time.monotonic,
-        told: Callable[[str], None] = _nobody,
+        told: Reporter = silent,
     ) -> None:
         self._members = [_Member(model) for model in models]
         self._context_tokens = context_tokens

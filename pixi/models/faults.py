@@ -358,7 +358,7 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
     for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
         try:
             seconds = float(headers.get(name, "")) * unit
-        except ValueError:
+        except ValueError:  # it is missing, or a date
             continue
         if 0 <= seconds < float("inf"):
             return seconds
@@ -374,11 +374,6 @@ def asked_to_wait(server: Server, seconds: float) -> ModelError:
     """Return the error of a server that is left alone, as it asked."""
     text = f"{server.place} asked to be left alone for {math.ceil(seconds)} s more."
     return ModelError(text, retry_after=seconds)
-
-
-def is_overdue(fault: ModelError) -> bool:
-    """Return True if a deadline passed at a server that took the request."""
-    return isinstance(fault, Overran)
 
 
 def is_the_servers(fault: ModelError) -> bool:

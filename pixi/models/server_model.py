@@ -269,7 +269,7 @@ class ServerModel(PushedModel):
                     if lesson := self._lesson(fault, request, quirks):
                         quirks |= {lesson}  # the next request is another one: no attempt is lost
                         continue
-                    if faults.is_overdue(fault) and asking.may_be_tried_again and wait.goes_on():
+                    if isinstance(fault, faults.Overran) and asking.may_be_tried_again and wait.goes_on():
                         continue
                     pause = self._pause_after(fault, attempt, wait, asking)
                     if pause is None:

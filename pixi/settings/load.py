@@ -211,11 +211,11 @@ def check_http(settings: HttpSettings, origins: Mapping[str, Given]) -> None:
     Raises:
         ConfigError: they do not, or something is; the text says where, and what to write.
     """
-    if not _is_host(settings.host):
+    if not _is_host(settings.host) and not _is_host(f"[{settings.host}]"):
         place = origins["http.host"].place
         raise ConfigError(f"{place}: http.host is no name and no address; write 127.0.0.1 or 0.0.0.0.")
     for key, fits, example in (
-        ("allowed_hosts", _is_host_and_port, "chat.example.org"),
+        ("allowed_hosts", _is_host, "chat.example.org"),
         ("allowed_origins", origin_of, "https://example.org"),
         ("conversation_headers", _HEADER.fullmatch, "X-Conversation-Id"),
     ):
@@ -256,8 +256,4 @@ def _check_jwt(jwt: JwtSettings, origins: Mapping[str, Given]) -> None:
 
 
 def _is_host(text: str) -> bool:
-    return origin_of(f"http://{text}") is not None or origin_of(f"http://[{text}]") is not None
-
-
-def _is_host_and_port(text: str) -> bool:
     return origin_of(f"http://{text}") is not None

@@ -5,8 +5,10 @@ import socket
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 from urllib.parse import urlsplit
+
+from msgspec import Meta
 
 from pixi.core.errors import ConfigError
 
@@ -68,21 +70,21 @@ class Rules:
     admins: tuple[int, ...] = ()
     dms: bool = True
     bots: bool = False
-    bot_turns: int = 4
+    bot_turns: Annotated[int, Meta(ge=0, le=100)] = 4
     home_channels: tuple[int, ...] = ()
     faces: Faces = "off"
     pings: tuple[Ping, ...] = ()
     link_hosts: bool = True
-    overhear: int = 20
-    catch_up_minutes: float = 30.0
-    catch_up_messages: int = 50
-    patience_seconds: float = 30.0
-    pictures: int = 4
-    picture_megabytes: float = 8.0
-    picture_pixels: int = 1_024
-    text_files: int = 3
-    text_characters: int = 20_000
-    requests_per_second: int = 0
+    overhear: Annotated[int, Meta(ge=0, le=100)] = 20
+    catch_up_minutes: Annotated[float, Meta(ge=0, le=10_080)] = 30.0
+    catch_up_messages: Annotated[int, Meta(ge=0, le=50)] = 50
+    patience_seconds: Annotated[float, Meta(ge=0, le=600)] = 30.0
+    pictures: Annotated[int, Meta(ge=0, le=10)] = 4  # at most as many as a message can carry
+    picture_megabytes: Annotated[float, Meta(ge=0.1, le=100)] = 8.0
+    picture_pixels: Annotated[int, Meta(ge=64, le=8_192)] = 1_024
+    text_files: Annotated[int, Meta(ge=0, le=10)] = 3
+    text_characters: Annotated[int, Meta(ge=100, le=1_000_000)] = 20_000
+    requests_per_second: Annotated[int, Meta(ge=0, le=100_000)] = 0
     queues: tuple[str, ...] = ()
     slash: bool = True
     read_history: bool = False
@@ -193,17 +195,17 @@ class HttpRules:
     allowed_hosts: tuple[str, ...] = ()
     allowed_origins: tuple[str, ...] = ()
     address_header: str = ""
-    requests_per_minute: int = 60
-    key_requests_per_minute: int = 600
-    visitor_requests_per_minute: int = 20
-    visitor_messages_per_day: int = 100
-    visitors_per_address: int = 10
-    turns_per_person: int = 4
-    max_body_bytes: int = 1_000_000
+    requests_per_minute: Annotated[int, Meta(ge=1, le=1_000_000)] = 60
+    key_requests_per_minute: Annotated[int, Meta(ge=1, le=1_000_000)] = 600
+    visitor_requests_per_minute: Annotated[int, Meta(ge=1, le=1_000_000)] = 20
+    visitor_messages_per_day: Annotated[int, Meta(ge=1, le=1_000_000)] = 100
+    visitors_per_address: Annotated[int, Meta(ge=1, le=1_000_000)] = 10
+    turns_per_person: Annotated[int, Meta(ge=1, le=10_000)] = 4
+    max_body_bytes: Annotated[int, Meta(ge=1_000, le=1_000_000_000)] = 1_000_000
     files: Path = Path("pixi-files")
-    max_file_bytes: int = 10_000_000
-    file_bytes_per_person: int = 100_000_000
-    file_characters: int = 20_000
+    max_file_bytes: Annotated[int, Meta(ge=1_000, le=10_000_000_000)] = 10_000_000
+    file_bytes_per_person: Annotated[int, Meta(ge=0, le=1_000_000_000_000)] = 100_000_000
+    file_characters: Annotated[int, Meta(ge=100, le=1_000_000)] = 20_000
     attachment_hosts: tuple[str, ...] = ()
     show_tools: bool = False
     silence: str = "…"

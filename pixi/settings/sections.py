@@ -3,7 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta
 
 from pixi.core.llm import Prices, ToolMode
 from pixi.core.persona import PaceSetting
@@ -45,6 +47,9 @@ _NAMES: Mapping[Sampler, Mapping[str, tuple[str, ...]]] = {
         "stop": ("stopSequences",),
     },
 }
+_Count = Annotated[int, Meta(ge=0, le=1_000_000)]
+_Tokens = Annotated[int, Meta(ge=0, le=1_000_000_000_000)]
+_Seconds = Annotated[float, Meta(ge=0.01, le=3_600)]
 _GEMINIS = "generationConfig"  # the field of a body in which Gemini wants them
 GrammarForm = Literal["auto", "off", "llama.cpp", "vllm"]
 ApiForm = Literal["auto", "chat", "responses", "anthropic", "gemini"]
@@ -67,13 +72,13 @@ class Sampling:
         stop: texts at which a reply ends.
     """
 
-    top_p: float | None = None
-    top_k: int | None = None
-    min_p: float | None = None
-    repeat_penalty: float | None = None
-    frequency_penalty: float | None = None
-    presence_penalty: float | None = None
-    seed: int | None = None
+    top_p: Annotated[float, Meta(ge=0, le=1)] | None = None
+    top_k: _Count | None = None
+    min_p: Annotated[float, Meta(ge=0, le=1)] | None = None
+    repeat_penalty: Annotated[float, Meta(ge=0.1, le=10)] | None = None
+    frequency_penalty: Annotated[float, Meta(ge=-2, le=2)] | None = None
+    presence_penalty: Annotated[float, Meta(ge=-2, le=2)] | None = None
+    seed: Annotated[int, Meta(ge=0, le=2**31 - 1)] | None = None  # the largest that Gemini takes
     stop: tuple[str, ...] = ()
 
     def not_known_to(self, sampler: Sampler) -> list[str]:
@@ -135,16 +140,16 @@ class ModelSettings(Discreet, Sampling):
     base_url: str = "https://api.openai.com/v1"
     api: ApiForm = "auto"
     api_key: Secret | None = None
-    temperature: float | None = None
-    max_tokens: int | None = None
-    context_tokens: int | None = None
-    parameters: float | None = None
+    temperature: Annotated[float, Meta(ge=0, le=5)] | None = None
+    max_tokens: Annotated[int, Meta(ge=1, le=1_000_000)] | None = None
+    context_tokens: Annotated[int, Meta(ge=512, le=100_000_000)] | None = None
+    parameters: Annotated[float, Meta(ge=0.001, le=100_000)] | None = None
     extra_body: Mapping[str, Any] = field(default_factory=dict)
     tools: ToolMode = "auto"
     grammar: GrammarForm = "auto"
     vision: bool = False
-    first_seconds: float | None = None
-    gap_seconds: float = 20.0
+    first_seconds: _Seconds | None = None
+    gap_seconds: _Seconds = 20.0
     prices: Prices | None = None
     fallback: tuple["ModelSettings", ...] = ()
 
@@ -197,9 +202,9 @@ class ReplySettings:
 
     prose: ProsePolicy = "auto"
     pace: PaceSetting = "persona"
-    gather_seconds: float = 0.0
-    gather_messages: int = 6
-    waiting_messages: int = 200
+    gather_seconds: Annotated[float, Meta(ge=0, le=60)] = 0.0
+    gather_messages: Annotated[int, Meta(ge=1, le=100)] = 6
+    waiting_messages: Annotated[int, Meta(ge=1, le=100_000)] = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +217,7 @@ class HistorySettings:
     """
 
     summarize: bool = True
-    summary_tokens: int = 500
+    summary_tokens: Annotated[int, Meta(ge=100, le=4_000)] = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,7 +243,7 @@ class StoreSettings(Discreet):
     """
 
     url: str = "sqlite:///pixi.db"
-    keep_days: int | None = None
+    keep_days: Annotated[int, Meta(ge=1, le=36_500)] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,16 +264,16 @@ class LimitSettings(Limits):
             model needs a price then.
     """
 
-    person_messages: int | None = None
-    person_tokens: int | None = None
-    person_writes: int | None = None
-    channel_messages: int | None = None
-    channel_tokens: int | None = None
-    channel_writes: int | None = None
-    guild_messages: int | None = None
-    guild_tokens: int | None = None
-    guild_writes: int | None = None
-    month_dollars: float | None = None
+    person_messages: _Count | None = None
+    person_tokens: _Tokens | None = None
+    person_writes: _Count | None = None
+    channel_messages: _Count | None = None
+    channel_tokens: _Tokens | None = None
+    channel_writes: _Count | None = None
+    guild_messages: _Count | None = None
+    guild_tokens: _Tokens | None = None
+    guild_writes: _Count | None = None
+    month_dollars: Annotated[float, Meta(ge=0.01, le=1_000_000)] | None = None
 
     @property
     def budgets(self) -> Budgets:
@@ -323,7 +328,7 @@ class McpSettings(Discreet):
     tools: tuple[str, ...] | None = None
     reads: tuple[str, ...] | None = None
     approval: Literal["writes", "always", "never"] = "writes"
-    seconds: float = 20.0
+    seconds: Annotated[float, Meta(ge=0.1, le=3_600)] = 20.0
     personas: tuple[str, ...] | None = None
 
 
@@ -344,8 +349,8 @@ class WebSearchSettings(Discreet):
     engine: Literal["off", "native", "mcp", "duckduckgo", "searxng"] = "off"
     url: str = ""
     tool: str = ""
-    results: int = 5
-    price: float | None = None
+    results: Annotated[int, Meta(ge=1, le=20)] = 5
+    price: Annotated[float, Meta(ge=0, le=100)] | None = None
     personas: tuple[str, ...] | None = None
 
 
@@ -366,9 +371,9 @@ class WebPagesSettings:
 
     read: bool = False
     robots: bool = True
-    megabytes: float = 5.0
-    characters: int = 20_000
-    seconds: float = 15.0
+    megabytes: Annotated[float, Meta(ge=0.1, le=100)] = 5.0
+    characters: Annotated[int, Meta(ge=500, le=1_000_000)] = 20_000
+    seconds: Annotated[float, Meta(ge=0.5, le=600)] = 15.0
     personas: tuple[str, ...] | None = None
     contact: str = ""
 
@@ -434,7 +439,7 @@ class HttpSettings(HttpRules):
     """
 
     host: str = "127.0.0.1"
-    port: int = 8642
+    port: Annotated[int, Meta(ge=0, le=65_535)] = 8642
     open_webui_secret: Secret | None = None
     jwt: JwtSettings = field(default_factory=JwtSettings)
 
@@ -465,7 +470,7 @@ class MonitoringSettings(Discreet):
     """
 
     host: str = "127.0.0.1"
-    port: int | None = None
+    port: Annotated[int, Meta(ge=0, le=65_535)] | None = None
     traces: str = ""
     words: bool = False
 

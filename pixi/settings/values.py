@@ -1,10 +1,10 @@
-"""Makes typed values of what was written: each setting has a type, numbers a least and a most."""
+"""Makes typed values of what was written: each setting has a type, and numbers the bounds of their fields."""
 
 import json
 import types
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 from urllib.parse import urlsplit
 
 import msgspec
@@ -42,6 +42,12 @@ _MAY_BE_EMPTY = {
         _CONTACT,
     )
 }
+_SNOWFLAKES = range(1, 2**64)
+"""Discord's ids: more than `msgspec.Meta` can bound."""
+
+_DOLLARS = Annotated[float, msgspec.Meta(ge=0, le=1_000_000)]
+"""Price of a million tokens."""
+
 _PRICE_NAMES = ("prompt", "completion", "cached")
 
 
@@ -83,7 +89,7 @@ def _kind_of(key: str) -> Any:
     section, dot, name = section_and_key(usual_key(key))
     if section == PRICES:
         return Prices
-    return get_type_hints(SECTIONS[section])[name] if dot else tuple[Path, ...]
+    return get_type_hints(SECTIONS[section], include_extras=True)[name] if dot else tuple[Path, ...]
 
 
 def _without_none(kind: Any) -> Any:
@@ -130,25 +136,19 @@ def _prices(given: Given, value: object, kind: Any) -> Prices:
         if name not in _PRICE_NAMES:
             raise ConfigError(f"{given.place}: {given.key} has no key {name!r}{nearest(name, _PRICE_NAMES)}")
     try:
-        told = msgspec.convert(value, dict[str, float])
+        told = msgspec.convert(value, dict[str, _DOLLARS])
     except msgspec.ValidationError:
         raise _wrong(given, kind) from None
-    low, high = DOLLARS
     needed = {"prompt"} if given.key == "embedding_model.prices" else {"prompt", "completion"}
-    if not needed <= told.keys() or not all(low <= each <= high for each in told.values()):
+    if not needed <= told.keys():
         raise _wrong(given, kind)
     return Prices(told["prompt"], told.get("completion", 0.0), told.get("cached", told["prompt"]))
 
 
 def _check_value(given: Given, kind: Any, value: Any) -> None:
     usual = usual_key(given.key)
-    if usual in RANGES and value is not None:
-        low, high = RANGES[usual]
-        if not low <= value <= high:
-            raise _wrong(given, kind)
-    elif kind == tuple[int, ...]:
-        low, high = SNOWFLAKES
-        if not all(low <= each <= high for each in value):
+    if kind == tuple[int, ...]:
+        if not all(each in _SNOWFLAKES for each in value):
             raise _wrong(given, kind)
     elif value == "" and usual not in _MAY_BE_EMPTY:
         raise ConfigError(f"{given.place}: {given.key} is empty; give it a value or remove the line.")
@@ -190,7 +190,7 @@ def _is_contact(text: str) -> bool:
 
 
 def _wrong(given: Given, wanted: Any) -> ConfigError:
-    words = wanted if isinstance(wanted, str) else _words_for(usual_key(given.key), wanted)
+    words = wanted if isinstance(wanted, str) else _words_for(wanted)
     kind = wanted if given.key.startswith(f"{ADDON}.") else _kind_of(given.key)
     return ConfigError(f"{given.place}: {given.key}{_shown(given, kind)}; it must be {words}.")
 
@@ -206,17 +206,20 @@ def _shown(given: Given, kind: Any) -> str:
 def words_for_key(key: str) -> str:
     """Describe the values that a setting takes, in the operator's words."""
     usual = usual_key(key)
-    return "an address" if usual in _URLS else _words_for(usual, _kind_of(key))
+    return "an address" if usual in _URLS else _words_for(_kind_of(key))
 
 
-def _words_for(key: str, kind: Any) -> str:
+def _words_for(kind: Any) -> str:
     """Return a type in the operator's words."""
     kind = _without_none(kind)
+    if get_origin(kind) is Annotated:
+        plain, bounds = get_args(kind)
+        return f"{_words_for(plain)} from {bounds.ge:,} to {bounds.le:,}"
     if get_origin(kind) is Literal:
         return f"one of {_choices(kind)}"
     if get_origin(kind) is tuple and get_origin(get_args(kind)[0]) is Literal:
         return f"a list of any of {_choices(get_args(kind)[0])}"
-    words = {
+    return {
         int: "a whole number",
         float: "a number",
         bool: "true or false",
@@ -227,109 +230,13 @@ def _words_for(key: str, kind: Any) -> str:
         tuple[str, ...]: "a list of texts",
         tuple[Path, ...]: "a list of paths",
         tuple[ModelSettings, ...]: "a list of tables",
-        Prices: "dollars for a million tokens, such as {{ prompt = 1.25, completion = 10, cached = 0.125 }}, "
-        "each from {:,} to {:,}".format(*DOLLARS),
+        Prices: "dollars for a million tokens, such as { prompt = 1.25, completion = 10, cached = 0.125 }, "
+        "each from 0 to 1,000,000",
     }.get(kind, "a table")
-    if key in RANGES:
-        low, high = RANGES[key]
-        words += f" from {low:,} to {high:,}"
-    return words
 
 
 def _choices(kind: Any) -> str:
     return ", ".join(json.dumps(choice) for choice in get_args(kind))
-
-
-Bounds = tuple[float, float]
-
-_MODEL: Mapping[str, Bounds] = {
-    "temperature": (0, 5),
-    "max_tokens": (1, 1_000_000),
-    "top_p": (0, 1),
-    "top_k": (0, 1_000_000),
-    "min_p": (0, 1),
-    "repeat_penalty": (0.1, 10),
-    "frequency_penalty": (-2, 2),
-    "presence_penalty": (-2, 2),
-    "seed": (0, 2**31 - 1),  # the largest that Gemini takes
-    "context_tokens": (512, 100_000_000),
-    "parameters": (0.001, 100_000),
-    "first_seconds": (0.01, 3_600),
-    "gap_seconds": (0.01, 3_600),
-}
-_LIMITS: Mapping[str, Bounds] = (
-    {
-        "commands": (1, 1_000),
-        "messages": (1, 1_000),
-        "reactions": (0, 1_000),
-        "argument_characters": (1, 1_000_000),
-        "reply_characters": (1, 10_000_000),
-        "tools": (1, 1_000),
-        "tool_steps": (0, 1_000),
-        "tool_calls": (1, 1_000),
-        "tool_seconds": (0.01, 3_600),
-        "tool_result_bytes": (64, 100_000_000),
-        "seconds": (0.1, 86_400),
-        "restarts": (0, 100),
-    }
-    | {
-        f"{whose}_{what}": (0, most)
-        for whose in ("person", "channel", "guild")
-        for what, most in (("messages", 1_000_000), ("tokens", 1_000_000_000_000), ("writes", 1_000_000))
-    }
-    | {"month_dollars": (0.01, 1_000_000)}
-)
-_DISCORD: Mapping[str, Bounds] = {
-    "bot_turns": (0, 100),
-    "overhear": (0, 100),
-    "catch_up_minutes": (0, 10_080),  # a week
-    "catch_up_messages": (0, 50),
-    "patience_seconds": (0, 600),
-    "pictures": (0, 10),  # as many as a message can carry
-    "picture_megabytes": (0.1, 100),
-    "picture_pixels": (64, 8_192),
-    "text_files": (0, 10),
-    "text_characters": (100, 1_000_000),
-    "requests_per_second": (0, 100_000),
-}
-_HTTP: Mapping[str, Bounds] = {
-    "port": (0, 65_535),
-    "requests_per_minute": (1, 1_000_000),
-    "key_requests_per_minute": (1, 1_000_000),
-    "visitor_requests_per_minute": (1, 1_000_000),
-    "visitor_messages_per_day": (1, 1_000_000),
-    "visitors_per_address": (1, 1_000_000),
-    "turns_per_person": (1, 10_000),
-    "max_body_bytes": (1_000, 1_000_000_000),
-    "max_file_bytes": (1_000, 10_000_000_000),
-    "file_bytes_per_person": (0, 1_000_000_000_000),
-    "file_characters": (100, 1_000_000),
-}
-RANGES: Mapping[str, Bounds] = {
-    f"{section}.{key}": bounds
-    for section, numbers in {
-        "model": _MODEL,
-        "helper_model": _MODEL,
-        "reply": {"gather_seconds": (0, 60), "gather_messages": (1, 100), "waiting_messages": (1, 100_000)},
-        "history": {"summary_tokens": (100, 4_000)},
-        "store": {"keep_days": (1, 36_500)},  # a hundred years
-        "limits": _LIMITS,
-        "discord": _DISCORD,
-        "mcp": {"seconds": (0.1, 3_600)},
-        "web_search": {"results": (1, 20), "price": (0, 100)},
-        "web_pages": {"megabytes": (0.1, 100), "characters": (500, 1_000_000), "seconds": (0.5, 600)},
-        "http": _HTTP,
-        "monitoring": {"port": (0, 65_535)},
-    }.items()
-    for key, bounds in numbers.items()
-}
-"""Ranges by key. Those of `model` hold for each `[models.NAME]` too."""
-
-SNOWFLAKES: Bounds = (1, 2**64 - 1)
-"""Range of Discord's ids."""
-
-DOLLARS: Bounds = (0, 1_000_000)
-"""Range of the price of a million tokens."""
 
 
 T = TypeVar("T")

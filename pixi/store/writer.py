@@ -224,7 +224,7 @@ def _answer(outcomes: list[tuple["asyncio.Future[Any]", object]]) -> None:
 
 def _answers(connection: Connection, batch: list[_Call]) -> list[tuple["asyncio.Future[Any]", object]]:
     """Carry out calls, those that stand alone outside of the others' transactions."""
-    parts = groupby(batch, key=_is_alone)
+    parts = groupby(batch, key=lambda call: call.alone)
     outcomes = [outcome for _, calls in parts for outcome in _carry_out(connection, list(calls))]
     return list(zip((call.answer for call in batch), outcomes, strict=True))
 
@@ -271,7 +271,3 @@ def _write(connection: Connection, rows: list[tuple[int, Row[Any]]], results: li
         for at, result in zip(places, together(connection, [row.value for row in kind]), strict=True):
             results[at] = result
     rows.clear()
-
-
-def _is_alone(call: _Call) -> bool:
-    return call.alone

@@ -19,7 +19,6 @@ from pixi.text.terms import (
     telling_runs,
     terms_of,
     word_list,
-    words_of,
 )
 
 _LONGEST_QUERY = 4_000  # characters
@@ -159,7 +158,7 @@ def _runs(text: str, length: int) -> list[str]:
 
 @cache
 def _idle_words(language: str) -> frozenset[str]:
-    words = words_of("stop_words", language)
+    words = word_list("stop_words", language)
     return words | word_list("small_talk") if language == "english" else words
 
 

@@ -284,16 +284,11 @@ def stemmer(language: str) -> Callable[[str], str]:
 
 
 @cache
-def word_list(name: str) -> frozenset[str]:
-    """Return the words of all lines of a list, normalised."""
-    return frozenset(word for line in _lines(name) for word in normalise(line).split())
-
-
-@cache
-def words_of(name: str, language: str) -> frozenset[str]:
-    """Return the words of a list in one language, by its code, normalised."""
-    lines = (line.partition(":") for line in _written(name))
-    return frozenset(word for code, _, line in lines if code == language for word in normalise(line).split())
+def word_list(name: str, language: str = "") -> frozenset[str]:
+    """Return the words of a list, normalised: those of one language by its code, or all."""
+    lines = (line.rpartition(":") for line in _written(name))
+    words = (line for code, _, line in lines if language in ("", code))
+    return frozenset(word for line in words for word in normalise(line).split())
 
 
 @cache
@@ -313,11 +308,6 @@ def without_asking(run: str) -> str:
     for glyphs in glyph_list("question_glyphs"):
         run = run.replace(glyphs, " ")
     return run
-
-
-def _lines(name: str) -> list[str]:
-    """Return the lines of a list without the language before the colon."""
-    return [line.partition(":")[2] if ":" in line else line for line in _written(name)]
 
 
 def _written(name: str) -> list[str]:

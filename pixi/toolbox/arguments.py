@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pixi.core.errors import ToolError
 from pixi.core.llm import ToolCall
-from pixi.core.untrusted import clipped, without_halves
+from pixi.core.untrusted import clipped, data_without_halves, without_halves
 from pixi.toolbox.schema import Schema, Signature
 
 if TYPE_CHECKING:
@@ -27,9 +27,6 @@ _FORMATS = {
     "uri": "an address such as https://example.org",
     "uuid": "a UUID",
 }
-LONGEST_VALUE = 100
-_MOST_CHOICES = 100  # of one value
-_FEW = 8  # that are told in words
 
 
 def arguments_in(call: ToolCall) -> dict[str, Any]:
@@ -66,19 +63,7 @@ def _read(text: str) -> Any:
         RecursionError: it is nested too deeply.
     """
     read = json.loads(text, strict=False, parse_constant=_finite, parse_float=_finite)
-    return _mended(read) if "\\ud" in text.lower() else read
-
-
-def _mended(value: Any) -> Any:
-    """Return a value whose texts hold no half of a surrogate pair, which nothing can keep or send."""
-    match value:
-        case str():
-            return without_halves(value)
-        case list():
-            return [_mended(each) for each in value]
-        case dict():
-            return {without_halves(name): _mended(each) for name, each in value.items()}
-    return value
+    return data_without_halves(read) if "\\ud" in text.lower() else read
 
 
 def _finite(written: str) -> float:
@@ -210,7 +195,7 @@ def _problem(error: "ErrorDetails", schema: Schema) -> str:
         case "value_error" | "assertion_error":
             return f"{path}: {error['msg'].partition(', ')[2] or error['msg']}"
         case _ if wanted:
-            return f"{path} must be {wanted}, not {_shown(error['input'])}"
+            return f"{path} must be {wanted}, not {shown(error['input'])}"
         case _:
             return f"{path}: {error['msg']}"
 
@@ -237,7 +222,8 @@ def _nearest(name: str, known: Iterable[str]) -> str:
     return f"; did you mean {near[0]}?" if near else ""
 
 
-def _shown(value: object) -> str:
+def shown(value: object) -> str:
+    """Return a value as JSON, cut where it is long."""
     try:
         text = json.dumps(value, ensure_ascii=False, default=lambda other: type(other).__name__)
     except (ValueError, RecursionError):
@@ -248,9 +234,9 @@ def _shown(value: object) -> str:
 def expected(schema: Schema, *, depth: int = 0) -> str:
     """Return what a schema takes, in words; "" where that cannot be said shortly."""
     if "enum" in schema:
-        return f"one of {', '.join(map(_shown, schema['enum']))}"
+        return f"one of {', '.join(map(shown, schema['enum']))}"
     if "const" in schema:
-        return _shown(schema["const"])
+        return shown(schema["const"])
     if "anyOf" in schema:
         choices = [expected(each, depth=depth) for each in schema["anyOf"]]
         return " or ".join(choices) if all(choices) else ""
@@ -313,59 +299,5 @@ def plain_text(text: object, longest: int) -> str:
     """Return a stranger's description: no control characters, and cut where it is long."""
     if not isinstance(text, str):
         return ""
-    text = text[: longest + 1_000].encode("utf-8", "replace").decode("utf-8")
+    text = without_halves(text[: longest + 1_000])
     return clipped("".join(c if c.isprintable() or c == "\n" else " " for c in text), longest)
-
-
-def can_be_chosen(texts: Sequence[Any]) -> bool:
-    """Return whether servers take these choices, and they survive as they are."""
-    whole = [each for each in texts if isinstance(each, str) and each]
-    return (
-        0 < len(whole) <= _MOST_CHOICES
-        and sum(map(len, whole)) <= _MOST_CHOICES * 40
-        and all(len(each) <= LONGEST_VALUE and plain_text(each, LONGEST_VALUE) == each for each in whole)
-    )
-
-
-def one_of_these(choices: Sequence[Any]) -> str:
-    """Return the choices in words."""
-    if len(choices) == 1:
-        return f"always {expected({'const': choices[0]})}"
-    words = expected({"enum": choices[:_FEW]})
-    return f"{words} and {len(choices) - _FEW} more" if len(choices) > _FEW else words
-
-
-def is_of(kind: str, value: object) -> bool:
-    """Return whether a value is of a JSON type, other than a list or an object."""
-    match value:
-        case bool():
-            return kind == "boolean"
-        case int():
-            return kind in ("integer", "number")
-        case float():
-            return math.isfinite(value) and (kind == "number" or (kind == "integer" and value.is_integer()))
-        case str():
-            return kind == "string"
-        case _:
-            return False
-
-
-def number_in(value: object) -> int | float | None:
-    """Return the number that a keyword gives; None where it gives none."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        return None
-    return value
-
-
-def list_in(value: object) -> list[Any]:
-    """Return the list that a keyword gives; an empty one where it gives none."""
-    return value if isinstance(value, list) else []
-
-
-def shown(value: object) -> str:
-    """Return a short value as JSON; "" for any other."""
-    try:
-        text = json.dumps(value, ensure_ascii=False, allow_nan=False)
-    except (ValueError, TypeError, RecursionError):
-        return ""
-    return text if len(text) <= LONGEST_VALUE else ""

@@ -1,301 +1,25 @@
-"""Schemas that strangers wrote, made into such as every model server takes."""
+"""Rewrites schemas that strangers wrote into such as every model server takes, and leads arguments back.
+
+A server's schema may hold references, choices at the top, keywords and names that some model API refuses.
+The new one has none of them: plain types, few keywords, small. What the old one says beyond that is told in
+words, or left out: then the tool itself refuses what it does not take.
+
+The depth and the descriptions are cut until the schema is short enough. All reading is paid from one number
+of steps, so that a schema that doubles, or is a megabyte, ends; a reference within itself is followed twice.
+"""
 
 import json
 import math
+import re
+import sys
 from collections.abc import Iterable, Mapping, Sequence
-from copy import deepcopy
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 from msgspec import Struct, field
 
-from pixi.toolbox.arguments import (
-    LONGEST_VALUE,
-    can_be_chosen,
-    expected,
-    is_of,
-    list_in,
-    number_in,
-    one_of_these,
-    plain_text,
-    shown,
-)
+from pixi.toolbox.arguments import expected, plain_text, shown
 from pixi.toolbox.schema import safe_names
-
-_MOST_NODES = 800
-_MOST_NAMES = 5_000  # of properties of one object, and of those that must be given
-_MOST_MERGED = 100_000  # names that are looked at where parts are put together, in all
-_MOST_TIMES = 2  # that a definition may stand within itself: once more than it is, so that one sees how it is
-
-_KINDS = {
-    "string": "string",
-    "str": "string",
-    "text": "string",
-    "integer": "integer",
-    "int": "integer",
-    "number": "number",
-    "float": "number",
-    "double": "number",
-    "boolean": "boolean",
-    "bool": "boolean",
-    "object": "object",
-    "dict": "object",
-    "map": "object",
-    "array": "array",
-    "list": "array",
-}
-_TOLD_BY = {
-    "object": ("properties", "required", "additionalProperties", "patternProperties", "minProperties"),
-    "array": ("items", "prefixItems", "minItems", "maxItems", "uniqueItems", "contains"),
-    "string": ("minLength", "maxLength", "pattern", "format"),
-    "number": ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"),
-}
-"""Keywords that mean something for values of one kind only."""
-
-
-class TooLarge(Exception):
-    """The schema has more parts than are looked at."""
-
-
-class Facts(Struct, frozen=True):
-    """Facts of a schema about a value, without references and `allOf`.
-
-    Attributes:
-        said: by keyword.
-        within: references that led here.
-        again: it holds itself, and what is in it was left out for that.
-    """
-
-    said: Mapping[str, Any]
-    within: tuple[str, ...] = ()
-    again: bool = False
-
-    def get(self, key: str, default: object = None) -> Any:
-        """Return what a keyword says."""
-        return self.said.get(key, default)
-
-    def __contains__(self, key: str) -> bool:
-        return key in self.said
-
-
-def kinds_of(facts: Facts) -> tuple[str, ...]:
-    """Return the JSON types that a value may have, null aside; none where nothing is said of it."""
-    told = facts.get("type")
-    written = [told] if isinstance(told, str) else told if isinstance(told, list) else []
-    kinds = [_KINDS.get(each.casefold(), "") for each in written if isinstance(each, str)]
-    if not any(kinds):
-        kinds = _told_by_values(facts) or [
-            next((kind for kind, keys in _TOLD_BY.items() if any(key in facts for key in keys)), "")
-        ]
-    if "number" in kinds:
-        kinds = [kind for kind in kinds if kind != "integer"]
-    return tuple(dict.fromkeys(kind for kind in kinds if kind))
-
-
-def _told_by_values(facts: Facts) -> list[str]:
-    values = [facts.get("const")] if "const" in facts else facts.get("enum")
-    kinds = {str: "string", bool: "boolean", int: "integer", float: "number", dict: "object", list: "array"}
-    return [kinds.get(type(each), "") for each in values] if isinstance(values, list) else []
-
-
-class Flattening:
-    """Looks at the parts of one schema, and at no more than so many.
-
-    Args:
-        root: the whole, in which references lead.
-    """
-
-    def __init__(self, root: Mapping[str, Any]) -> None:
-        self._root = root
-        self._left = _MOST_NODES
-        self._names_left = _MOST_MERGED
-
-    def spend(self) -> None:
-        """Count one part more.
-
-        Raises:
-            TooLarge: it is one too many.
-        """
-        self._left -= 1
-        if self._left < 0:
-            raise TooLarge
-
-    def flat(self, schema: object, within: tuple[str, ...] = ()) -> Facts:
-        """Return what a part says. What leads out of the whole is never followed: then nothing is said.
-
-        Raises:
-            TooLarge: too many parts were looked at.
-        """
-        if isinstance(schema, Facts):
-            return schema
-        self.spend()
-        if not isinstance(schema, Mapping):
-            return Facts({}, within)
-        said = {key: value for key, value in schema.items() if isinstance(key, str)}
-        reference, together = said.pop("$ref", None), said.pop("allOf", None)
-        again = False
-        if isinstance(reference, str):
-            target = self._target(reference)
-            if within.count(reference) >= _MOST_TIMES:
-                again = True
-                said.setdefault("type", list(kinds_of(Facts(target))))
-            else:
-                part = self.flat(target, (*within, reference))
-                said, within, again = self._merged(said, part.said), part.within, part.again
-        for each in together if isinstance(together, list) else ():
-            part = self.flat(each, within)
-            said, within = self._merged(said, part.said), part.within
-        return Facts(said, within, again)
-
-    def choices(self, facts: Facts) -> list[Facts]:
-        """Return what the value may be, one of them; null and what cannot be are left out."""
-        for key in ("anyOf", "oneOf"):
-            several = facts.get(key)
-            if isinstance(several, list) and several:
-                flat = [self.flat(each, facts.within) for each in several if each is not False]
-                return [each for each in flat if not _is_null(each)]
-        return []
-
-    def joined(self, facts: Facts, choices: Sequence[Facts]) -> Facts:
-        """Objects of which the value is one, as one object: what only some of them want can be left out."""
-        properties = {name: [each] for name, each in _properties(facts.said).items()}
-        for choice in choices:
-            for name, each in _properties(choice.said).items():
-                here = properties.setdefault(name, [])
-                if each not in here:
-                    here.append(each)
-        wanted = [set(names_in(choice.said)) for choice in choices]
-        everywhere = set.intersection(*wanted) if wanted else set()
-        required = [*names_in(facts.said), *(name for name in properties if name in everywhere)]
-        described = next((text for each in (facts, *choices) if (text := each.get("description"))), None)
-        said = {key: value for key, value in facts.said.items() if key not in ("anyOf", "oneOf")}
-        said |= {"type": "object", "required": required, "description": described}
-        said["properties"] = {
-            name: each[0] if len(each) == 1 else {"anyOf": each} for name, each in properties.items()
-        }
-        within = max((each.within for each in (facts, *choices)), key=len)
-        return Facts(said, within, facts.again)
-
-    def _merged(self, said: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
-        """Merge two that both hold; where they disagree on a keyword, the first.
-
-        Raises:
-            TooLarge: too many names were looked at. A long list that is repeated costs as often as it is.
-        """
-        known, others = _properties(said), _properties(more)
-        needed = (*names_in(said), *names_in(more))
-        self._names_left -= len(known) + len(others) + len(needed)
-        if self._names_left < 0:
-            raise TooLarge
-        merged, properties = {**more, **said}, {**known}
-        for name, each in others.items():
-            first = properties.setdefault(name, each)
-            if first is not each and first != each:
-                properties[name] = {"allOf": [first, each]}
-        if properties:
-            merged["properties"] = properties
-        if needed:
-            merged["required"] = [*dict.fromkeys(needed)]
-        return merged
-
-    def _target(self, reference: str) -> Mapping[str, Any]:
-        place: object = self._root
-        if reference.startswith("#") and not reference.startswith("#/") and len(reference) > 1:
-            place = self._anchored(reference[1:])
-        elif reference.startswith("#"):
-            for part in reference.split("/")[1:]:
-                name = unquote(part).replace("~1", "/").replace("~0", "~")
-                if isinstance(place, Mapping):
-                    place = place.get(name)
-                elif isinstance(place, list) and name.isascii() and name.isdigit() and int(name) < len(place):
-                    place = place[int(name)]
-                else:
-                    return {}
-        else:
-            return {}
-        return place if isinstance(place, Mapping) else {}
-
-    def _anchored(self, anchor: str) -> object:
-        for key in ("$defs", "definitions"):
-            for each in _mapping(self._root.get(key)).values():
-                if isinstance(each, Mapping) and anchor in (each.get("$anchor"), each.get("$dynamicAnchor")):
-                    return each
-        return None
-
-
-def names_in(said: Mapping[str, Any]) -> list[str]:
-    """Return the names of what must be given.
-
-    Raises:
-        TooLarge: they are too many.
-    """
-    required = said.get("required")
-    if not isinstance(required, list):
-        return []
-    if len(required) > _MOST_NAMES:
-        raise TooLarge
-    return [each for each in required if isinstance(each, str)]
-
-
-def _properties(said: Mapping[str, Any]) -> Mapping[str, Any]:
-    properties = _mapping(said.get("properties"))
-    if len(properties) > _MOST_NAMES:
-        raise TooLarge
-    return properties
-
-
-def _mapping(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
-
-
-def _is_null(facts: Facts) -> bool:
-    return facts.get("type") in ("null", ["null"]) or ("const" in facts and facts.get("const") is None)
-
-
-class Shape(Struct, frozen=True):
-    """The way from arguments that follow the new schema to those of the stranger's own.
-
-    Attributes:
-        names: of an object's properties, the new to the real ones.
-        inner: of properties, by their new names.
-        items: of a list.
-        choices: one of these, whichever knows most of the names.
-    """
-
-    names: Mapping[str, str] = field(default_factory=dict)
-    inner: Mapping[str, "Shape"] = field(default_factory=dict)
-    items: "Shape | None" = None
-    choices: tuple["Shape", ...] = ()
-
-    def real(self, value: Any) -> Any:
-        """Return the value as its own schema wants it."""
-        match value:
-            case dict():
-                shape = max((self, *self.choices), key=lambda each: len(each.names.keys() & value.keys()))
-                return {
-                    shape.names.get(name, name): shape.inner[name].real(each) if name in shape.inner else each
-                    for name, each in value.items()
-                }
-            case list():
-                items = next((each.items for each in (self, *self.choices) if each.items), None)
-                return [items.real(each) for each in value] if items else value
-            case _:
-                return value
-
-    def place(self, path: Iterable[str | int]) -> str:
-        """Return where something is in the real arguments, by the new names: `filter.user_id[2]`."""
-        place, shapes = "", [self]
-        for part in path:
-            if isinstance(part, int):
-                place += f"[{part}]"
-                shapes = [each.items for shape in shapes for each in (shape, *shape.choices) if each.items]
-            else:
-                known = [each for shape in shapes for each in (shape, *shape.choices)]
-                new = next((n for each in known for n, real in each.names.items() if real == part), part)
-                place += f".{new}" if place else new
-                shapes = [each.inner[new] for each in known if new in each.inner]
-        return place or "arguments"
-
 
 MOST_CHARACTERS = 16_000
 """Limit of a schema, as JSON: some four thousand tokens, in every request."""
@@ -303,32 +27,94 @@ MOST_CHARACTERS = 16_000
 _LEVELS = ((6, 600), (5, 240), (4, 100), (3, 40), (2, 0))
 """Depth of a schema and length of its descriptions: the first at which it is short enough."""
 
+_MOST_STEPS = 80_000  # of reading a schema at one level
+_STEPS_OF_PART = 100  # each of its names is one more
+_MOST_TIMES = 2  # that a reference is followed within itself: a second time shows how it goes on
 _MOST_PROPERTIES = 100  # of one object
 _MOST_BRANCHES = 50  # that one value may be written in
+_MOST_CHOICES = 100  # of one value
+_FEW = 8  # of them, that are told in words
 _LONGEST_HINT = 160
+_LONGEST_VALUE = 100
 _LARGEST = 2**53  # servers that make a grammar of a schema stumble over larger ones
 _MOST_REPEATED = 1_000  # the same, of lengths
+_INDEX = re.compile(r"[0-9]{1,6}")
+
+_ALIASES = {"str": "string", "int": "integer", "float": "number", "bool": "boolean", "dict": "object"}
+_SCALARS = ("string", "integer", "number", "boolean")
+_KINDS = {*_SCALARS, "object", "array"}
+_TOLD_BY = {
+    "object": {"properties", "required", "additionalProperties", "patternProperties", "minProperties"},
+    "array": {"items", "prefixItems", "minItems", "maxItems", "uniqueItems", "contains"},
+    "string": {"minLength", "maxLength", "pattern", "format"},
+    "number": {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"},
+}
+"""Keywords that mean something for values of one kind only."""
+
 _BOUNDS = {
     "string": ("minLength", "maxLength"),
     "array": ("minItems", "maxItems"),
     "integer": ("minimum", "maximum"),
     "number": ("minimum", "maximum"),
 }
+_TOLD = {"exclusiveMinimum": "above", "exclusiveMaximum": "below", "multipleOf": "a multiple of"}
 
 Node = dict[str, Any]
 
-_IN_LISTS: tuple[Node, ...] = (
-    {"type": "string"},
-    {"type": "number"},
-    {"type": "boolean"},
-    {"type": "object", "properties": {}},
-)
-_ANYTHING: Node = {"anyOf": [*_IN_LISTS, {"type": "array", "items": {"anyOf": [*_IN_LISTS]}}]}
-_ANYTHING_IN_LISTS: Node = {"anyOf": [*_IN_LISTS]}
+_IN_LISTS: list[Node] = [*({"type": kind} for kind in _SCALARS if kind != "integer"), {"type": "object"}]
+_IN_LISTS[-1]["properties"] = {}
+_ANYTHING: Node = {"anyOf": [*_IN_LISTS, {"type": "array", "items": {"anyOf": _IN_LISTS}}]}
 
 
 class UnusableSchema(ValueError):
     """No model can be given this tool. The text says why, for people."""
+
+
+class _TooLarge(Exception):
+    """The schema has more parts than are looked at."""
+
+
+class Shape(Struct, frozen=True):
+    """The way from arguments that follow the new schema to those of the stranger's own.
+
+    Attributes:
+        names: of an object's properties, the new to the real ones.
+        inner: of properties, by their new names; of the items of a list under "".
+        choices: one of these, whichever knows most of the names.
+    """
+
+    names: Mapping[str, str] = field(default_factory=dict)
+    inner: Mapping[str, "Shape"] = field(default_factory=dict)
+    choices: tuple["Shape", ...] = ()
+
+    def real(self, value: Any) -> Any:
+        """Return the value as its own schema wants it."""
+        known = (self, *self.choices)
+        match value:
+            case dict():
+                shape = max(known, key=lambda each: len(each.names.keys() & value.keys()))
+                return {
+                    shape.names.get(name, name): shape.inner[name].real(each) if name in shape.inner else each
+                    for name, each in value.items()
+                }
+            case list():
+                items = next((each.inner[""] for each in known if "" in each.inner), Shape())
+                return [items.real(each) for each in value]
+            case _:
+                return value
+
+    def place(self, path: Iterable[str | int]) -> str:
+        """Return where something is in the real arguments, by the new names: `filter.user_id[2]`."""
+        place, shapes = "", [self]
+        for part in path:
+            known = [each for shape in shapes for each in (shape, *shape.choices)]
+            if isinstance(part, int):
+                new, place = "", f"{place}[{part}]"
+            else:
+                new = next((n for each in known for n, real in each.names.items() if real == part), part)
+                place += f".{new}" if place else new
+            shapes = [each.inner[new] for each in known if new in each.inner]
+        return place or "arguments"
 
 
 class AdaptedSchema(Struct, frozen=True):
@@ -341,11 +127,8 @@ class AdaptedSchema(Struct, frozen=True):
 def accepted(schema: object) -> AdaptedSchema:
     """Write the schema of a tool's arguments anew.
 
-    What comes out is an object without references, of plain types, and small. What a schema says beyond that
-    is told in words, or left out: then the tool itself must refuse what it does not take.
-
     Raises:
-        Unacceptable: it is not for arguments that have names, or cannot be made small.
+        UnusableSchema: it is not for arguments that have names, or cannot be made small.
     """
     if schema is None or schema is True:
         schema = {}
@@ -353,9 +136,8 @@ def accepted(schema: object) -> AdaptedSchema:
         raise UnusableSchema("what it calls a schema is none")
     for depth, words in _LEVELS:
         try:
-            writing = _Writing(schema, depth, words)
-            parameters, shape = writing.top()
-        except TooLarge:
+            parameters, shape = _Writer(schema, depth, words).top()
+        except _TooLarge:  # at the next level there is less of it
             continue
         except RecursionError:
             raise UnusableSchema("its schema is nested too deeply") from None
@@ -364,180 +146,292 @@ def accepted(schema: object) -> AdaptedSchema:
     raise UnusableSchema("its schema is too large")
 
 
-class _Writing:
+class _Part(NamedTuple):
+    """A part of a schema without references and `allOf`, and the references that led to it."""
+
+    said: Mapping[str, Any]
+    within: tuple[str, ...] = ()
+
+
+class _Writer:
     """Writes one schema anew, down to a depth and with descriptions of a length."""
 
-    def __init__(self, schema: Mapping[str, Any], depth: int, words: int) -> None:
-        self._flat = Flattening(schema)
-        self._schema = schema
+    def __init__(self, root: Mapping[str, Any], depth: int, words: int) -> None:
+        self._root = root
         self._depth = depth
         self._words = words
+        self._left = _MOST_STEPS
 
     def top(self) -> tuple[Node, Shape]:
         """Return the whole."""
-        facts = self._flat.flat(self._schema)
-        kinds = kinds_of(facts)
-        choices = self._flat.choices(facts)
-        if kinds and "object" not in kinds:
-            raise UnusableSchema(f"it takes no arguments with names, but {' or '.join(kinds)}")
-        if choices:
-            objects = [each for each in choices if kinds_of(each) in ((), ("object",))]
-            if not objects:
-                raise UnusableSchema("it takes no arguments with names")
-            facts = self._flat.joined(facts, objects)
-        return self._object(facts, 0)
+        part = self._flat(self._root)
+        kinds, choices = _kinds(part.said), self._choices(part)
+        objects = [each for each in choices if _kinds(each.said) in ([], ["object"])]
+        if (kinds and "object" not in kinds) or (choices and not objects):
+            but = f", but {' or '.join(kinds)}" if kinds else ""
+            raise UnusableSchema(f"it takes no arguments with names{but}")
+        return self._object(_joined(part, objects), 0)
 
-    def node(self, schema: object, depth: int, within: tuple[str, ...]) -> tuple[Node, Shape]:
+    def _flat(self, schema: object, within: tuple[str, ...] = ()) -> _Part:
+        """Return what a part says; where parts of it disagree on a keyword, the first of them.
+
+        What leads out of the whole is never followed: then nothing is said.
+        """
+        if isinstance(schema, _Part):
+            return schema
+        said = dict(_mapping(schema))
+        self._spend(_STEPS_OF_PART)
+        reference, together = said.pop("$ref", None), _list(said.pop("allOf", None))
+        parts: list[Mapping[str, Any]] = [said]
+        if isinstance(reference, str):
+            target = self._target(reference)
+            if within.count(reference) < _MOST_TIMES:
+                within = (*within, reference)
+                together = [target, *together]
+            else:
+                said.setdefault("type", _kinds(target))
+                words = plain_text(said.get("description"), self._words)
+                said["description"] = f"{words} (the same again, as above)".lstrip()
+        for each in together:
+            flat, within = self._flat(each, within)
+            parts.append(flat)
+        merged = {key: value for one in reversed(parts) for key, value in one.items()}
+        properties: dict[str, Any] = {}
+        required: list[str] = []
+        for one in parts:
+            its, needed = _mapping(one.get("properties")), _required(one)
+            self._spend(len(its) + len(needed))
+            required += needed
+            for name, each in its.items():
+                first = properties.setdefault(name, each)
+                if first is not each:
+                    properties[name] = {"allOf": [first, each]}
+        if properties:
+            merged["properties"] = properties
+        return _Part(merged | {"required": required} if required else merged, within)
+
+    def _spend(self, steps: int) -> None:
+        self._left -= steps
+        if self._left < 0:
+            raise _TooLarge
+
+    def _target(self, reference: str) -> Mapping[str, Any]:
+        """Return where a reference leads; nothing where it is none of `#/a/b`."""
+        front, *names = reference.split("/")
+        place: object = self._root if front == "#" else None
+        for each in names:
+            name = unquote(each).replace("~1", "/").replace("~0", "~")
+            if isinstance(place, list):
+                place = place[int(name)] if _INDEX.fullmatch(name) and int(name) < len(place) else None
+            else:
+                place = _mapping(place).get(name)
+        return _mapping(place)
+
+    def _choices(self, part: _Part) -> list[_Part]:
+        """Return what the value may be, one of them; null and what cannot be are left out."""
+        several = _list(part.said.get("anyOf")) or _list(part.said.get("oneOf"))
+        flat = [self._flat(each, part.within) for each in several if each is not False]
+        said = [(each, each.said.get("type"), each.said.get("const", "")) for each in flat]
+        return [each for each, kind, value in said if kind not in ("null", ["null"]) and value is not None]
+
+    def _node(self, schema: object, depth: int, within: tuple[str, ...] = ()) -> tuple[Node, Shape]:
         """Return a value within."""
-        facts = self._flat.flat(schema, within)
-        kinds = kinds_of(facts)
-        choices = self._flat.choices(facts)
-        if kinds == ("object",) and choices:
-            return self._object(self._flat.joined(facts, choices), depth)
-        if choices and not kinds:
-            return self._one_of([self.node(each, depth, each.within) for each in choices], facts)
-        if not kinds:
-            return deepcopy(_ANYTHING) | self._described(facts, []), Shape()
+        part = self._flat(schema, within)
+        kinds, choices = _kinds(part.said), self._choices(part)
+        if kinds == ["object"]:
+            return self._object(_joined(part, choices), depth)
         if len(kinds) == 1:
-            return self._of_kind(kinds[0], facts, depth)
-        return self._one_of([self._of_kind(kind, facts, depth) for kind in kinds], facts)
+            return self._of_kind(kinds[0], part, depth)
+        if kinds:
+            written = [self._of_kind(kind, part, depth) for kind in kinds]
+        else:
+            written = [self._node(each, depth) for each in choices] or [(_ANYTHING, Shape())]
+        nodes = {json.dumps(node, sort_keys=True): node for node, _ in written}.values()
+        several = (node["anyOf"] if node.keys() == {"anyOf"} else [node] for node in nodes)
+        branches = [each for some in several for each in some]
+        shape = Shape(choices=tuple(each for _, its in written for each in (its, *its.choices)))
+        texts = list(dict.fromkeys(text for each in branches for text in each.get("enum", ())))
+        if len(branches) > _MOST_BRANCHES:
+            raise _TooLarge
+        if all("enum" in each for each in branches) and _can_be_chosen(texts):
+            branches = [{"type": "string", "enum": texts}]
+        node = branches[0] if len(branches) == 1 else {"anyOf": branches}
+        return node | self._described(part, []), shape
 
-    def _of_kind(self, kind: str, facts: Facts, depth: int) -> tuple[Node, Shape]:
-        self._flat.spend()
+    def _of_kind(self, kind: str, part: _Part, depth: int) -> tuple[Node, Shape]:
         match kind:
             case "object":
-                return self._object(facts, depth)
+                return self._object(part, depth)
             case "array":
-                return self._array(facts, depth)
+                return self._array(part, depth)
             case _:
-                return self._scalar(kind, facts), Shape()
+                return self._scalar(kind, part), Shape()
 
-    def _object(self, facts: Facts, depth: int) -> tuple[Node, Shape]:
-        properties = facts.get("properties")
-        given = dict(properties) if isinstance(properties, Mapping) else {}
-        required = dict.fromkeys(names_in(facts.said))
+    def _object(self, part: _Part, depth: int) -> tuple[Node, Shape]:
+        required = dict.fromkeys(_required(part.said))
+        properties = _mapping(part.said.get("properties"))
         # A name that must be given and is not described takes anything.
-        given |= {name: {} for name in required if name not in given}
+        given = {**properties, **{name: {} for name in required if name not in properties}}
         given = {name: each for name, each in given.items() if name and each is not False}
-        hints = [_values(facts)]
+        hints = [_values(part.said)]
         if depth >= self._depth:
             hints.append(f"an object with {', '.join(given)}" if given else "")
-            given, required = {}, {}
-        if len(given) > _MOST_PROPERTIES:
-            first = [*(name for name in required if name in given), *given]
-            kept = set(dict.fromkeys(first[: max(_MOST_PROPERTIES, len(required))]))
+            given = {}
+        elif len(given) > _MOST_PROPERTIES:
+            first = sorted(given, key=lambda name: name not in required)
+            kept = {*first[: max(_MOST_PROPERTIES, len(required))]}
             hints.append(f"{len(given) - len(kept)} more properties are left out here")
             given = {name: each for name, each in given.items() if name in kept}
-        names = safe_names(given)
-        written = {name: self.node(each, depth + 1, facts.within) for name, each in given.items()}
-        node: Node = {"type": "object"} | self._described(facts, hints)
-        node["properties"] = {
-            names[name]: _renamed(each, name, names[name]) for name, (each, _) in written.items()
-        }
-        if must := [names[name] for name in required if name in names]:
+        new = safe_names(given)
+        written = {name: self._node(each, depth + 1, part.within) for name, each in given.items()}
+        node: Node = {"type": "object"} | self._described(part, hints)
+        node["properties"] = {new[name]: _renamed(its, name, new[name]) for name, (its, _) in written.items()}
+        if must := [new[name] for name in required if name in new]:
             node["required"] = must
-        inner = {names[name]: shape for name, (_, shape) in written.items()}
-        return node, Shape({new: real for real, new in names.items()}, inner)
+        inner = {new[name]: shape for name, (_, shape) in written.items()}
+        return node, Shape({safe: name for name, safe in new.items()}, inner)
 
-    def _array(self, facts: Facts, depth: int) -> tuple[Node, Shape]:
-        items = facts.get("items")
-        several = items if isinstance(items, list) else facts.get("prefixItems")
-        hints: list[str] = []
-        if isinstance(several, list) and several:
+    def _array(self, part: _Part, depth: int) -> tuple[Node, Shape]:
+        items, hints = part.said.get("items"), []
+        if several := _list(items) or _list(part.said.get("prefixItems")):
             items = {"anyOf": several[:_MOST_BRANCHES]}
             hints.append("the items stand in a fixed order")
-        inner = self._flat.flat(items, facts.within)
+        inner = self._flat(items, part.within)
         if depth >= self._depth:
-            inner = Facts({"type": next((kind for kind in kinds_of(inner) if kind != "array"), "string")})
-        if kinds_of(inner) or self._flat.choices(inner):
-            node, shape = self.node(inner, depth + 1, inner.within)
-        else:
-            node, shape = deepcopy(_ANYTHING_IN_LISTS) | self._described(inner, []), Shape()
-        bounds = self._bounded("array", facts, hints)
-        return {"type": "array"} | self._described(facts, hints) | bounds | {"items": node}, Shape(
-            items=shape
-        )
+            inner = _Part({"type": next((kind for kind in _kinds(inner.said) if kind != "array"), "string")})
+        node, shape = self._node(inner, depth + 1)
+        around = {"type": "array"} | self._described(part, hints) | _bounds("array", part.said)
+        return around | {"items": node}, Shape(inner={"": shape})
 
-    def _scalar(self, kind: str, facts: Facts) -> Node:
-        hints: list[str] = []
-        choices: list[Any] = [facts.get("const")] if "const" in facts else list_in(facts.get("enum"))
-        fitting = [each for each in choices if is_of(kind, each)]
+    def _scalar(self, kind: str, part: _Part) -> Node:
+        said, hints = part.said, list[str]()
         node: Node = {"type": kind}
-        if fitting:
-            texts = list(dict.fromkeys(fitting))
-            if kind == "string" and can_be_chosen(texts):
-                node["enum"] = [each for each in texts if each]
-            else:
-                hints.append(one_of_these(texts))
-        bounds = self._bounded(kind, facts, hints)
+        fits = {kind, "integer"} if kind == "number" else {kind}
+        fitting = list(dict.fromkeys(each for each in _values_of(said) if _kind_of(each) in fits))
+        if kind == "string" and _can_be_chosen(fitting):
+            node["enum"] = [each for each in fitting if each]
+        elif fitting:
+            hints.append(_one_of_these(fitting))
         if kind == "string":
-            told = {key: facts.get(key) for key in ("format", "pattern")}
-            hints += [f"{key}: {words}" for key, words in told.items() if isinstance(words, str)]
-        return node | self._described(facts, hints) | bounds
+            hints += [
+                f"{key}: {said[key]}" for key in ("format", "pattern") if isinstance(said.get(key), str)
+            ]
+        elif kind != "boolean":
+            hints += [f"{_TOLD[key]} {said[key]}" for key in _TOLD if _number(said.get(key)) is not None]
+        return node | self._described(part, hints) | _bounds(kind, said)
 
-    def _bounded(self, kind: str, facts: Facts, hints: list[str]) -> Node:
-        """Return the bounds that servers take; the others are hinted at."""
-        node: Node = {}
-        low, high = _BOUNDS.get(kind, ("", ""))
-        for key, up in ((low, False), (high, True)):
-            bound = number_in(facts.get(key))
-            if bound is None:
-                continue
-            if kind != "number":
-                bound = math.floor(bound) if up else math.ceil(bound)
-            if abs(bound) <= _LARGEST and (kind in ("integer", "number") or 0 <= bound <= _MOST_REPEATED):
-                node[key] = bound
-        if len(node) == 2 and node[low] > node[high]:
-            node = {}
-        if kind in ("integer", "number"):
-            told = {"exclusiveMinimum": "above", "exclusiveMaximum": "below", "multipleOf": "a multiple of"}
-            for key, words in told.items():
-                bound = number_in(facts.get(key))
-                if bound is not None:
-                    hints.append(f"{words} {bound}")
-        return node
-
-    def _one_of(self, written: Sequence[tuple[Node, Shape]], facts: Facts) -> tuple[Node, Shape]:
-        nodes = list({json.dumps(node, sort_keys=True): node for node, _ in written}.values())
-        choices = [each for node in nodes for each in (node["anyOf"] if node.keys() == {"anyOf"} else [node])]
-        shape = Shape(choices=tuple(each for _, its in written for each in (its, *its.choices)))
-        described = self._described(facts, [])
-        texts = [text for each in choices for text in each.get("enum", ())]
-        if all("enum" in each for each in choices) and can_be_chosen(texts):
-            return {"type": "string", "enum": list(dict.fromkeys(texts))} | described, shape
-        if len(choices) == 1:
-            return choices[0] | described, shape
-        if len(choices) > _MOST_BRANCHES:
-            raise TooLarge
-        return {"anyOf": choices} | described, shape
-
-    def _described(self, facts: Facts, hints: Sequence[str]) -> Node:
+    def _described(self, part: _Part, hints: Sequence[str]) -> Node:
         """Add to its description what could not be said otherwise."""
-        told = [each for each in hints if each]
-        default = facts.get("default")
-        if default is not None and default != "" and (words := shown(default)):
-            told.append(f"default: {words}")
-        if facts.again:
-            told.append("the same again, as above")
-        hint = plain_text("; ".join(told), _LONGEST_HINT)
-        words = plain_text(facts.get("description"), self._words) if self._words else ""
-        whole = " ".join(part for part in (words, f"({hint})" if hint else "") if part)
+        default = part.said.get("default")
+        told = [*hints, "" if default in (None, "") else f"default: {shown(default)}"]
+        hint = plain_text("; ".join(filter(None, told)), _LONGEST_HINT)
+        words = plain_text(part.said.get("description"), self._words) if self._words else ""
+        whole = " ".join(filter(None, (words, f"({hint})" if hint else "")))
         return {"description": whole} if whole else {}
+
+
+def _mapping(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _list(value: object) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _number(value: object) -> int | float | None:
+    """Return a number, but none so large that it is no `float`."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= sys.float_info.max:
+        return None
+    return value
+
+
+def _kind_of(value: object) -> str:
+    """Return the JSON type of a value, other than a list or an object."""
+    if isinstance(value, float) and value.is_integer():
+        return "integer"
+    return {str: "string", bool: "boolean", int: "integer", float: "number"}.get(type(value), "")
+
+
+def _required(said: Mapping[str, Any]) -> list[str]:
+    return [each for each in _list(said.get("required")) if isinstance(each, str)]
+
+
+def _values_of(said: Mapping[str, Any]) -> list[Any]:
+    return [said["const"]] if "const" in said else _list(said.get("enum"))
+
+
+def _kinds(said: Mapping[str, Any]) -> list[str]:
+    """Return the JSON types that a value may have, null aside; none where nothing is said of it."""
+    told = said.get("type")
+    names = [
+        each.casefold() for each in (told if isinstance(told, list) else [told]) if isinstance(each, str)
+    ]
+    kinds = [_ALIASES.get(each, each) for each in names]
+    if not _KINDS & {*kinds}:
+        told_by = [kind for kind, keys in _TOLD_BY.items() if keys & said.keys()]
+        kinds = [_kind_of(each) for each in _values_of(said)] or told_by[:1]
+    known = dict.fromkeys(kind for kind in kinds if kind in _KINDS)
+    return [kind for kind in known if kind != "integer" or "number" not in known]
+
+
+def _can_be_chosen(texts: Sequence[str]) -> bool:
+    """Return whether servers take these choices, and they survive as they are."""
+    whole = [each for each in texts if each]
+    return (
+        0 < len(whole) <= _MOST_CHOICES
+        and sum(map(len, whole)) <= _MOST_CHOICES * 40
+        and all(plain_text(each, _LONGEST_VALUE) == each for each in whole)
+    )
+
+
+def _one_of_these(choices: Sequence[Any]) -> str:
+    """Return the choices in words."""
+    if len(choices) == 1:
+        return f"always {shown(choices[0])}"
+    words = expected({"enum": choices[:_FEW]})
+    return f"{words} and {len(choices) - _FEW} more" if len(choices) > _FEW else words
+
+
+def _joined(part: _Part, choices: Sequence[_Part]) -> _Part:
+    """Return objects of which a value is one as one object: what only some of them want can be left out."""
+    if not choices:
+        return part
+    properties: dict[str, list[object]] = {}
+    for each in (part, *choices):
+        for name, its in _mapping(each.said.get("properties")).items():
+            properties.setdefault(name, []).append(its)
+    everywhere = set.intersection(*(set(_required(each.said)) for each in choices))
+    said = {
+        **part.said,
+        "properties": {name: {"anyOf": its} for name, its in properties.items()},
+        "required": [*_required(part.said), *(name for name in properties if name in everywhere)],
+    }
+    return _Part(said, max((part, *choices), key=lambda each: len(each.within)).within)
+
+
+def _bounds(kind: str, said: Mapping[str, Any]) -> Node:
+    """Return the bounds that servers take."""
+    node: Node = {}
+    for key, rounded in zip(_BOUNDS.get(kind, ()), (math.ceil, math.floor), strict=False):
+        if (bound := _number(said.get(key))) is not None:
+            bound = bound if kind == "number" else rounded(bound)
+            if abs(bound) <= _LARGEST if kind in ("integer", "number") else 0 <= bound <= _MOST_REPEATED:
+                node[key] = bound
+    return node if list(node.values()) == sorted(node.values()) else {}
 
 
 def _renamed(node: Node, real: str, new: str) -> Node:
     """Put the real name in the description, where it has a new one."""
     if real == new:
         return node
-    words = f"“{plain_text(real, LONGEST_VALUE)}”. {node.get('description', '')}".rstrip()
+    words = f"“{plain_text(real, _LONGEST_VALUE)}”. {node.get('description', '')}".rstrip()
     return node | {"description": words}
 
 
-def _values(facts: Facts) -> str:
-    """Return what the values of an object of any names are."""
-    values = facts.get("additionalProperties", False)
-    if not isinstance(values, Mapping):
-        return "any other names may be given" if values is True and not facts.get("properties") else ""
-    kinds = kinds_of(Facts(values))
-    words = expected({"type": kinds[0]}) if len(kinds) == 1 else ""
-    return f"each name may be given{f', with {words}' if words else ''}"
+def _values(said: Mapping[str, Any]) -> str:
+    """Return in words which names an object takes that its schema does not name."""
+    values = said.get("additionalProperties")
+    if not isinstance(values, Mapping) and (values is not True or said.get("properties")):
+        return ""
+    kinds = _kinds(_mapping(values))
+    return "each name may be given" + (f", with {expected({'type': kinds[0]})}" if len(kinds) == 1 else "")

@@ -8,7 +8,7 @@ from functools import cache
 from itertools import islice
 
 from pixi.core.llm import ToolSchema
-from pixi.text.terms import grams, language_of, normalise, pieces, stemmer, terms_of, words_of
+from pixi.text.terms import grams, language_of, normalise, pieces, stemmer, terms_of, word_list
 
 _IN_NAME, _IN_WORDS, _IN_ARGUMENTS = 2.0, 1.0, 0.5
 _ALIKE = 0.8  # weight of a word whose runs of letters are all there, in another form or a longer word
@@ -95,4 +95,4 @@ class ToolIndex:
 @cache
 def _idle_in_tools(language: str) -> frozenset[str]:
     """Return those that say nothing in a language, or in English."""
-    return words_of("stop_words", language) | words_of("stop_words", "english")
+    return word_list("stop_words", language) | word_list("stop_words", "english")

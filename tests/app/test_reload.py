@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from pixi.app import watching
 from pixi.app.reload import SettingsReloader, reloading
 from pixi.app.service import BotService
+from pixi.documents import watching
 from pixi.store.kept import ChannelConfig
 from pixi.testing import RecordingChannel
 from tests.app.scene import BOT, CHANNEL, hello, message, persona_file, reading, service_in, settings_file

@@ -24,7 +24,7 @@ from pixi.app.doctor.servers import (
     check_web_search,
     check_wikis,
 )
-from pixi.core.errors import ConfigError, PixiError, Reporter, StoreError
+from pixi.core.errors import ConfigError, PixiError, Reporter, StoreError, silent
 from pixi.core.spending import KINDS, UsageEntry, cost_of, day_of, first_of_month, next_month
 
 _SCOPES = (("each person", "person"), ("each channel", "channel"), ("each guild", "guild"))
@@ -38,9 +38,6 @@ if TYPE_CHECKING:
 
 
 Check = Callable[["Settings"], AsyncIterator[Finding]]
-
-
-def _silent(_: str) -> None: ...
 
 
 async def check_settings(settings: "Settings") -> AsyncIterator[Finding]:
@@ -129,7 +126,7 @@ def _find_personas(
     return loaded, broken, default, faults
 
 
-async def check_databases(settings: "Settings", progress: Reporter = _silent) -> AsyncIterator[Finding]:
+async def check_databases(settings: "Settings", progress: Reporter = silent) -> AsyncIterator[Finding]:
     """Return whether each database can be read. A large one is read for a moment, not to its end."""
     from pixi.app.databases import database_refs, inspect_all
 
@@ -319,7 +316,7 @@ async def _month_found(settings: "Settings") -> Finding:
 async def _used(settings: "Settings", today: int) -> UsageEntry:
     from pixi.store.opening import open_existing
 
-    store = await open_existing(settings.store.url, lambda _: None)  # its faults are told by `store`
+    store = await open_existing(settings.store.url, silent)  # its faults are told by `store`
     if store is None:
         return UsageEntry()
     try:
@@ -350,7 +347,7 @@ def _unpriced(settings: "Settings") -> list[str]:
     return list(dict.fromkeys(names))
 
 
-def checks(progress: Reporter = _silent, *, cluster: bool = False) -> tuple[Check, ...]:
+def checks(progress: Reporter = silent, *, cluster: bool = False) -> tuple[Check, ...]:
     """Give the checks in the order of the report. Each gives any number of findings, and raises nothing.
 
     Args:

@@ -14,9 +14,9 @@ from pixi.app.studio.rows import (
     is_private,
     may_read,
     private_among,
-    readable,
 )
 from pixi.core.routes import AddonRoute, Caller
+from pixi.core.untrusted import without_halves
 
 if TYPE_CHECKING:
     from pixi.app.service import BotService
@@ -202,12 +202,12 @@ def queue_routes(service: "BotService") -> Sequence[AddonRoute]:
         rows = [
             QuestionRow(
                 each.question.nonce,
-                readable(each.conversation),
-                readable(each.persona),
+                without_halves(each.conversation),
+                without_halves(each.persona),
                 None if each.conversation in hidden else author_row(each.person),
                 each.question.tool,
-                readable(each.question.does),
-                "" if each.conversation in hidden else readable(each.question.arguments),
+                without_halves(each.question.does),
+                "" if each.conversation in hidden else without_halves(each.question.arguments),
                 each.expires,
                 hidden=each.conversation in hidden,
             )

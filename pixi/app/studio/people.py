@@ -18,14 +18,13 @@ from pixi.app.studio.rows import (
     person_row,
     place_behind,
     private_among,
-    readable,
-    readable_data,
     talk_row,
     words_in,
 )
 from pixi.core.errors import PixiError
 from pixi.core.routes import AddonRoute, Caller, RouteError
 from pixi.core.spending import UsageScope, as_row, day_of, first_of_month
+from pixi.core.untrusted import data_without_halves, without_halves
 from pixi.store.kept import Known, TalkFilter
 
 if TYPE_CHECKING:
@@ -112,7 +111,7 @@ def routes(service: "BotService") -> Sequence[AddonRoute]:
 
     async def forget(caller: Caller, asked: ForgetRequest) -> ForgottenShown:
         known = await _known(service, caller)
-        names = {readable(name).strip() for name in (known.id, *known.names)}
+        names = {without_halves(name).strip() for name in (known.id, *known.names)}
         if asked.name.strip() not in names:
             raise RouteError(
                 422, "Another name", "The name is not theirs: write it as it is shown, or their id."
@@ -155,8 +154,8 @@ async def _shown(service: "BotService", known: Known) -> PersonShown:
         person_row(known),
         [talk_row(talk, private=talk.address in private, hidden=talk.address in hidden) for talk in talks],
         await store.file_bytes(known.id),
-        as_row(await store.used(today, "person", known.id), "person") | {"person": readable(known.id)},
-        as_row(month, "person") | {"person": readable(known.id)},
+        as_row(await store.used(today, "person", known.id), "person") | {"person": without_halves(known.id)},
+        as_row(month, "person") | {"person": without_halves(known.id)},
         [
             ShareRow(each.scope, each.kind, each.used, each.limit)
             for each in await service.engine.shares(UsageScope(person=known.id))
@@ -187,7 +186,7 @@ async def _export(service: "BotService", caller: Caller, person: str) -> dict[st
             {**deed, "arguments": ""} if deed["conversation"] in withheld else deed
             for deed in kept["done_for_you"]
         ]
-    shown: dict[str, Any] = readable_data(kept | {"withheld": sorted(withheld)})
+    shown: dict[str, Any] = data_without_halves(kept | {"withheld": sorted(withheld)})
     return shown
 
 
@@ -273,12 +272,12 @@ def memory_routes(service: "BotService") -> Sequence[AddonRoute]:
         rows = [
             MemoryRow(
                 each.id,
-                readable(each.persona),
-                readable(each.person),
-                readable(names[each.person]),
-                "" if each.conversation in hidden else readable(each.text),
+                without_halves(each.persona),
+                without_halves(each.person),
+                without_halves(names[each.person]),
+                "" if each.conversation in hidden else without_halves(each.text),
                 each.told,
-                readable(each.conversation),
+                without_halves(each.conversation),
                 each.guild,
                 each.audience,
                 hidden=each.conversation in hidden,

@@ -5,14 +5,14 @@ Times are seconds since the epoch. Names and texts are strangers' words.
 
 import json
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from pixi.channels.http.access import LOCAL, VISITOR
 from pixi.core.errors import PixiError
 from pixi.core.message import Author
-from pixi.core.untrusted import clipped
+from pixi.core.untrusted import clipped, without_halves
 from pixi.store.kept import Deed, Known, ListedTalk
 
 if TYPE_CHECKING:
@@ -96,21 +96,21 @@ class PersonRow(Struct):
 
 def author_row(author: Author) -> AuthorRow:
     """Return who wrote a message, for a page."""
-    return AuthorRow(readable(author.id), readable(author.name), author.is_bot)
+    return AuthorRow(without_halves(author.id), without_halves(author.name), author.is_bot)
 
 
 def talk_row(talk: ListedTalk, *, private: bool, hidden: bool, found: FoundRow | None = None) -> TalkRow:
     """Return a talk as it is listed. `hidden`: without a word that somebody wrote."""
     sums = talk.sums
     return TalkRow(
-        address=readable(talk.address),
+        address=without_halves(talk.address),
         channel=talk.address.partition(":")[0],
-        place=readable(place_of(talk)),
-        name="" if hidden else readable(talk.name),
-        persona=readable(talk.persona),
-        model=readable(talk.model),
+        place=without_halves(place_of(talk)),
+        name="" if hidden else without_halves(talk.name),
+        persona=without_halves(talk.persona),
+        model=without_halves(talk.model),
         people=[] if hidden else [author_row(each) for each in talk.people],
-        said="" if hidden else readable(clipped(" ".join(talk.said.split()), _BEGINNING)),
+        said="" if hidden else without_halves(clipped(" ".join(talk.said.split()), _BEGINNING)),
         first=talk.first,
         last=talk.last,
         messages=talk.messages,
@@ -138,9 +138,9 @@ def place_of(talk: ListedTalk) -> str:
 
 def person_row(known: Known) -> PersonRow:
     """Return a person as they are listed."""
-    names = [readable(name) for name in known.names]
+    names = [without_halves(name) for name in known.names]
     return PersonRow(
-        id=readable(known.id),
+        id=without_halves(known.id),
         name=names[0] if names else "",
         names=names,
         last=known.last or None,
@@ -154,28 +154,12 @@ def person_row(known: Known) -> PersonRow:
 
 def names_of_personas(service: "BotService") -> list[str]:
     """Return the names of the personas there are, each once."""
-    return sorted({readable(each.name) for each in service.personas.values()}, key=str.casefold)
+    return sorted({without_halves(each.name) for each in service.personas.values()}, key=str.casefold)
 
 
 def words_in(search: str) -> Sequence[str]:
     """Return the words that are looked for, casefolded."""
     return search.casefold().split()
-
-
-def readable(text: str) -> str:
-    """Return text that can be sent: half a surrogate pair is none."""
-    return text.encode("utf-8", "replace").decode()
-
-
-def readable_data(data: Any) -> Any:
-    """Return plain data whose texts can be sent."""
-    if isinstance(data, str):
-        return readable(data)
-    if isinstance(data, dict):
-        return {readable_data(key): readable_data(value) for key, value in data.items()}
-    if isinstance(data, list | tuple):
-        return [readable_data(each) for each in data]
-    return data
 
 
 def cursor_of(number: float, name: str) -> str:

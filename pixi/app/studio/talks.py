@@ -18,8 +18,6 @@ from pixi.app.studio.rows import (
     names_of_personas,
     place_behind,
     private_among,
-    readable,
-    readable_data,
     talk_row,
     words_in,
 )
@@ -29,6 +27,7 @@ from pixi.core.errors import PixiError
 from pixi.core.events import to_json
 from pixi.core.message import Message
 from pixi.core.routes import AddonRoute, Caller, RouteError
+from pixi.core.untrusted import data_without_halves, without_halves
 from pixi.store.kept import ChannelConfig, FoundWords, ListedTalk, TalkFilter, TurnRecord
 from pixi.store.statements.branches import trunk
 
@@ -309,7 +308,9 @@ def _found(found: FoundWords, turn: int, words: Sequence[str], *, secret: bool) 
     begin = max(0, at - _EXCERPT // 3)
     text = found.text[begin : begin + _EXCERPT]
     cut = f"{'…' if begin else ''}{text}{'…' if begin + _EXCERPT < len(found.text) else ''}"
-    return FoundRow(turn, None if found.author is None else readable(found.author.name), readable(cut))
+    return FoundRow(
+        turn, None if found.author is None else without_halves(found.author.name), without_halves(cut)
+    )
 
 
 # One talk.
@@ -333,7 +334,7 @@ async def _shown(
         [turn async for turn in _turns(service, chosen, said, reads=reads)],
         [_said(each) for each in waiting],
         more=len(records) > len(chosen),
-        branches=[readable(each) for each in await store.branches(address)],
+        branches=[without_halves(each) for each in await store.branches(address)],
     )
 
 
@@ -349,8 +350,8 @@ async def _turns(
         yield TurnRow(
             id=record.id,
             began=record.began,
-            persona=readable(record.persona),
-            model=readable(record.model),
+            persona=without_halves(record.persona),
+            model=without_halves(record.model),
             finish=record.finish or "",
             steps=record.steps,
             prompt_tokens=record.usage.prompt_tokens,
@@ -358,20 +359,20 @@ async def _turns(
             completion_tokens=record.usage.completion_tokens,
             cost=record.cost,
             said=[_said(each) for each in messages],
-            events=readable_data(events),
-            notes=[readable(note) for note in notes_in(record.lines)] if reads else [],
+            events=data_without_halves(events),
+            notes=[without_halves(note) for note in notes_in(record.lines)] if reads else [],
         )
 
 
 def _said(message: Message) -> SaidRow:
     return SaidRow(
-        readable(message.id),
+        without_halves(message.id),
         message.number,
         author_row(message.author),
-        readable(message.text),
+        without_halves(message.text),
         message.sent_at,
         message.addressed,
-        None if message.reply_to is None else readable(message.reply_to),
+        None if message.reply_to is None else without_halves(message.reply_to),
     )
 
 

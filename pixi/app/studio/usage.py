@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from msgspec import Meta, Struct
 
-from pixi.app.studio.rows import readable, readable_data
 from pixi.core.routes import AddonRoute, Caller
 from pixi.core.spending import DAY_SECONDS, KINDS, SCOPES, UsageEntry, as_row, day_of, every_day, next_month
+from pixi.core.untrusted import data_without_halves, without_halves
 
 if TYPE_CHECKING:
     from pixi.app.service import BotService
@@ -94,8 +94,8 @@ async def _usage(service: "BotService", asked: UsageQuery) -> UsageShown:
     return UsageShown(
         asked.by,
         [as_row(row, "day") for row in every_day(by_day, first, today)],
-        readable_data(rows),
-        {readable(person): readable(name) for person, name in (await store.names_of(people)).items()},
+        data_without_halves(rows),
+        data_without_halves(await store.names_of(people)),
         MonthShown(of_month, bill.month_dollars, next_month(today).isoformat()),
         shares,
     )
@@ -131,7 +131,7 @@ async def _shares(service: "BotService", today: int) -> list[UsedShare]:
                 continue
             most = sorted(used, key=lambda row: -row.amount(kind))[:_MOST_SHARES]
             told += [
-                UsedShare(scope, readable(str(getattr(row, scope))), kind, row.amount(kind), limit)
+                UsedShare(scope, without_halves(str(getattr(row, scope))), kind, row.amount(kind), limit)
                 for row in most
                 if getattr(row, scope) and row.amount(kind)
             ]

@@ -190,7 +190,7 @@ class Bot:
         """Log in, however long it takes until there is a connection; gives the client."""
         wait = _FIRST_WAIT
         while True:
-            shards = self._shards or (_all_of(server.shards) if server else None)
+            shards = self._shards or (Shards(tuple(range(server.shards)), server.shards) if server else None)
             client = Client(shards, self._statuses, self._pacer.wait)
             try:
                 await self._log_in(client, token, server)
@@ -334,10 +334,6 @@ def _refused(code: int, client: Client, server: DiscordServer | None) -> NoRetur
             ) from None
         case _:
             raise PixiError(f"Discord closed the connection for good (code {code}).") from None
-
-
-def _all_of(count: int) -> Shards:
-    return Shards(tuple(range(count)), count)
 
 
 async def _within(seconds: float, work: Awaitable[None], what: str) -> None:

@@ -211,7 +211,7 @@ def _told_to_wait(error: Exception) -> float | None:
     for header in ("Retry-After", "X-RateLimit-Reset-After"):
         try:
             return max(0.05, float(error.response.headers[header]))
-        except (KeyError, ValueError):
+        except (KeyError, ValueError):  # it is missing, or no number
             continue
     return 1.0
 

@@ -102,7 +102,7 @@ def _wide(start: bytes) -> str:
     for encoding in ("utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be"):
         try:
             text = codecs.getincrementaldecoder(encoding)().decode(start)
-        except ValueError:
+        except ValueError:  # it is not of this encoding
             continue
         # Read the wrong way round it is full of what nobody can print, and has hardly a space.
         spaces = len(_SPACES.findall(text))

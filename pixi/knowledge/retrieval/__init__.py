@@ -2,6 +2,5 @@
 
 from pixi.knowledge.retrieval.agent import Reader, RetrievalAgent
 from pixi.knowledge.retrieval.findings import Fact, Findings
-from pixi.knowledge.retrieval.reader import silent
 
-__all__ = ["Fact", "Findings", "Reader", "RetrievalAgent", "silent"]
+__all__ = ["Fact", "Findings", "Reader", "RetrievalAgent"]

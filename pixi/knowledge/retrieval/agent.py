@@ -11,7 +11,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from pixi.core.errors import Reporter
+from pixi.core.errors import Reporter, silent
 from pixi.core.spending import Count
 from pixi.core.untrusted import clipped, display_line
 from pixi.knowledge.entry import Entry
@@ -24,7 +24,7 @@ from pixi.knowledge.retrieval.findings import (
     quoted_from,
 )
 from pixi.knowledge.retrieval.passages import MOST_CHARACTERS, Passages, narrowed, sentences_of
-from pixi.knowledge.retrieval.reader import NO_TEXT, EntryReader, answer_unread, instruction, silent
+from pixi.knowledge.retrieval.reader import NO_TEXT, EntryReader, answer_unread, instruction
 from pixi.models.model import Model
 from pixi.text.terms import normalise
 

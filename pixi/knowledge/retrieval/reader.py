@@ -11,7 +11,7 @@ from pathlib import PurePosixPath
 from msgspec import Struct
 from msgspec.structs import replace
 
-from pixi.core.errors import ModelError, Reporter
+from pixi.core.errors import ModelError, Reporter, silent
 from pixi.core.llm import Delta, PromptProgress, Request, SystemLine, UserLine
 from pixi.core.prompt import fill
 from pixi.core.spending import Count
@@ -74,10 +74,6 @@ _QUICK_SECONDS = 15.0
 # Of the time that there is, what is kept to put the best passages together in.
 _RESERVE_SHARE, _RESERVE_SECONDS = 0.15, 10.0
 _LONGEST_NAME = 40  # characters
-
-
-def silent(line: str) -> None:
-    """Report to nobody."""
 
 
 @cache

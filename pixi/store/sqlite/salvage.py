@@ -4,14 +4,14 @@ import hashlib
 import re
 import sqlite3
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing, suppress
 from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from pixi.core.llm import AssistantLine, Line, ToolLine, UserLine
+from pixi.core.llm import AssistantLine, ToolLine, UserLine
 from pixi.store.layout import FIRST_VERSION, latest_version, names_in
 from pixi.store.sqlite.schema import Columns, make_tables, tables_of, tables_of_version
 from pixi.store.statements.rows import (
@@ -25,12 +25,13 @@ from pixi.store.statements.rows import (
 _UNREADABLE = (sqlite3.Error, UnicodeDecodeError)
 """Errors of reading a damaged file; the second where SQLite's complaint quotes what is damaged."""
 
+_PACKED = {"effects": "payload", "summaries": "summary", "commands": "argument"}
+"""Texts that are packed, by their tables."""
+
 _MADE = re.compile(r"CREATE (?:UNIQUE )?(?:TABLE|INDEX) \w+", re.IGNORECASE)
 _FARTHEST = 2**40  # rows that are leapt over at most, where nothing can be read
 
-
-Repair = tuple[str, tuple[Any, ...]]
-"""A statement, and its values."""
+Row = dict[str, Any]
 
 
 def carry_over(damaged: Path, new: sqlite3.Connection) -> dict[str, int]:
@@ -50,9 +51,9 @@ def carry_over(damaged: Path, new: sqlite3.Connection) -> dict[str, int]:
         new.execute("BEGIN IMMEDIATE")
         try:
             make_tables(new, version)
-            tables = tables_of(new)
-            for table, columns in tables.items():
-                _copy(old, new, table, columns)
+            tables, pictures = tables_of(new), set[tuple[str, str]]()
+            for table in _pictures_first(tables):
+                _copy(old, new, table, tables[table], pictures)
             _put_right(new)
             counts = {table: _count(new, table) for table in (*tables, *_copy_of_addons(old, new))}
             new.execute("COMMIT")
@@ -64,18 +65,25 @@ def carry_over(damaged: Path, new: sqlite3.Connection) -> dict[str, int]:
 
 def is_readable(db: sqlite3.Connection) -> bool:
     """Return True if no row of a store would be lost or changed by `carry_over`."""
-    tables = tables_of(db)
+    tables, pictures = tables_of(db), set[tuple[str, str]]()
     if tables != tables_of_version(latest_version()):
         return False
     factory, db.text_factory = db.text_factory, bytes
     try:
-        for table, columns in tables.items():
-            names = ", ".join(name for name, *_ in columns)
-            if any(_fitting(row, columns) is None for row in db.execute(f"SELECT {names} FROM {table}")):
-                return False
+        for table in _pictures_first(tables):
+            names = ", ".join(name for name, *_ in tables[table])
+            for row in db.execute(f"SELECT {names} FROM {table}"):
+                read = _fitting(row, tables[table])
+                if read is None or _mended(table, read, pictures) != read:
+                    return False
     finally:
         db.text_factory = factory
-    return next(_repairs(db), None) is None
+    return not _torn_turns(db)
+
+
+def _pictures_first(tables: Iterable[str]) -> list[str]:
+    """Return the tables in such an order that what shows a picture comes after it."""
+    return sorted(tables, key=lambda table: table != "pictures")
 
 
 def _version(old: sqlite3.Connection) -> int:
@@ -92,17 +100,22 @@ def _version(old: sqlite3.Connection) -> int:
     return next((version for version in versions if names[version] <= found), FIRST_VERSION)
 
 
-def _copy(old: sqlite3.Connection, new: sqlite3.Connection, table: str, columns: Columns) -> None:
+def _copy(
+    old: sqlite3.Connection,
+    new: sqlite3.Connection,
+    table: str,
+    columns: Columns,
+    pictures: set[tuple[str, str]],
+) -> None:
     names = ", ".join(name for name, *_ in columns)
     keys = [name for name, _, _ in sorted((c for c in columns if c[2]), key=lambda c: c[2])]
     (made_by,) = new.execute("SELECT sql FROM sqlite_master WHERE name = ?", (table,)).fetchone()
     found = _keyed_rows(old, table, names, keys) if "WITHOUT ROWID" in made_by else _rows(old, table, names)
     for row in found:
-        values = _fitting(row, columns)
-        if values is not None:  # what breaks a rule of the table is no row of it
-            new.execute(
-                f"INSERT OR IGNORE INTO {table} ({names}) VALUES ({', '.join('?' * len(columns))})", values
-            )
+        read = _fitting(row, columns)
+        if read is not None and (mended := _mended(table, read, pictures)) is not None:
+            marks = ", ".join("?" * len(columns))  # what breaks a rule of the table is no row of it
+            new.execute(f"INSERT OR IGNORE INTO {table} ({names}) VALUES ({marks})", [*mended.values()])
 
 
 def _copy_of_addons(old: sqlite3.Connection, new: sqlite3.Connection) -> list[str]:
@@ -128,27 +141,59 @@ def _copy_of_addons(old: sqlite3.Connection, new: sqlite3.Connection) -> list[st
                     new.execute(statement)
                     if kind == "table":
                         asked = f"SELECT name, type, pk FROM pragma_table_info('{name}')"
-                        _copy(old, new, name, new.execute(asked).fetchall())
+                        _copy(old, new, name, new.execute(asked).fetchall(), set())
                         copied.append(name)
         if len(copied) == before:
             new.execute("DELETE FROM addon_tables WHERE name = ?", (addon,))
     return copied
 
 
-def _fitting(row: Iterable[Any], columns: Columns) -> list[Any] | None:
+def _fitting(row: Iterable[Any], columns: Columns) -> Row | None:
     """Return the values of a row, its texts decoded; None if one is not of its column's type."""
-    values = []
-    for value, (_, kind, _) in zip(row, columns, strict=True):
+    values: Row = {}
+    for value, (name, kind, _) in zip(row, columns, strict=True):
         if kind == "TEXT" and isinstance(value, bytes):
             try:
-                values.append(value.decode())
+                values[name] = value.decode()
             except UnicodeDecodeError:
                 return None
         elif value is None or kind == "BLOB" or (kind != "TEXT" and isinstance(value, int | float)):
-            values.append(value)
+            values[name] = value
         else:
             return None
     return values
+
+
+def _mended(table: str, row: Row, pictures: set[tuple[str, str]]) -> Row | None:
+    """Return a row without what cannot be read of it; None if nothing is left.
+
+    That a message came stays, and that there was a line: `_torn_turns` finds it.
+
+    Args:
+        table: the row's.
+        row: the values by their columns.
+        pictures: those that are whole, by conversation and digest; filled by the rows of `pictures`.
+    """
+    if table == "pictures":
+        if not isinstance(row["data"], bytes) or hashlib.sha256(row["data"]).hexdigest() != row["digest"]:
+            return None
+        pictures.add((row["conversation"], row["digest"]))
+    elif table in ("messages", "lines"):
+        try:
+            unpack_text(row["body"])
+            (unpack_message if table == "messages" else partial(unpack_line, row["kind"]))(row["body"])
+            lost = {each for each in digests_in(row["body"]) if (row["conversation"], each) not in pictures}
+            row = {**row, "body": without_pictures(row["body"], lost) if lost else row["body"]}
+        except ValueError:
+            row = {**row, "body": None if table == "messages" else b""}
+    elif column := _PACKED.get(table):
+        words = row[column]
+        try:
+            unpack_text(words)
+        except ValueError:
+            words = words.decode(errors="replace") if isinstance(words, bytes) else str(words)
+            row = {**row, column: words.encode()}
+    return row
 
 
 def _rows(old: sqlite3.Connection, table: str, names: str) -> Iterator[tuple[Any, ...]]:
@@ -208,8 +253,7 @@ def _count(new: sqlite3.Connection, table: str) -> int:
 
 
 def _put_right(new: sqlite3.Connection) -> None:
-    for statement, values in _repairs(new):
-        new.execute(statement, values)
+    new.executemany("DELETE FROM lines WHERE turn = ?", _torn_turns(new))
     _stand_in_for_turns(new)
     new.execute("DELETE FROM effects WHERE turn NOT IN (SELECT id FROM turns)")
     new.execute("DELETE FROM commands WHERE turn NOT IN (SELECT id FROM turns)")
@@ -220,86 +264,27 @@ def _put_right(new: sqlite3.Connection) -> None:
     new.execute("UPDATE turns SET lease = 0 WHERE finish IS NULL")
 
 
-def _repairs(db: sqlite3.Connection) -> Iterator[Repair]:
-    """Yield the statements that mend the rows; each is to be carried out before the next."""
-    yield from _harmed_pictures(db)
-    yield from _harmed_messages(db)
-    yield from _harmed_lines(db)
-    yield from _harmed_words(db, "effects", "payload", "turn", "sequence")
-    yield from _harmed_words(db, "summaries", "summary", "conversation")
-    yield from _harmed_words(db, "commands", "argument", "turn", "number")
+def _torn_turns(db: sqlite3.Connection) -> list[tuple[int]]:
+    """Return the turns whose lines do not follow each other as written: none of them is kept."""
+    rows = db.execute("SELECT turn, kind, body FROM lines ORDER BY turn, position")
+    return [(turn,) for turn, lines in groupby(rows, key=lambda row: row[0]) if not _follows(lines)]
 
 
-def _harmed_pictures(db: sqlite3.Connection) -> Iterator[Repair]:
-    for place, digest, data in db.execute("SELECT rowid, digest, data FROM pictures"):
-        if not isinstance(data, bytes) or hashlib.sha256(data).hexdigest() != digest:
-            yield "DELETE FROM pictures WHERE rowid = ?", (place,)
-
-
-def _harmed_messages(db: sqlite3.Connection) -> Iterator[Repair]:
-    """Yield how to forget what a message said that cannot be read; that it came stays."""
-    for position, conversation, body in db.execute(
-        "SELECT position, conversation, body FROM messages WHERE body IS NOT NULL"
-    ):
-        mended = _mended(db, conversation, body, unpack_message)
-        if mended != body:
-            yield "UPDATE messages SET body = ? WHERE position = ?", (mended, position)
-
-
-def _harmed_lines(db: sqlite3.Connection) -> Iterator[Repair]:
-    """Yield how to mend lines; of a turn whose lines do not follow each other as written, none is kept."""
-    rows = db.execute("SELECT turn, position, conversation, kind, body FROM lines ORDER BY turn, position")
-    for turn, group in groupby(rows, key=lambda row: row[0]):
-        lines: list[Line | None] = []
-        for _, position, conversation, kind, body in group:
-            mended = _mended(db, conversation, body, partial(unpack_line, kind))
-            lines.append(None if mended is None else unpack_line(kind, mended))
-            if mended is not None and mended != body:
-                yield "UPDATE lines SET body = ? WHERE position = ?", (mended, position)
-        if not _follows(lines):
-            yield "DELETE FROM lines WHERE turn = ?", (turn,)
-
-
-def _harmed_words(db: sqlite3.Connection, table: str, column: str, *keys: str) -> Iterator[Repair]:
-    """Yield how to replace what cannot be read of a text, and keep the rest of it."""
-    where = " AND ".join(f"{key} = ?" for key in keys)
-    for words, *key in db.execute(f"SELECT {column}, {', '.join(keys)} FROM {table}"):
-        try:
-            unpack_text(words)
-        except ValueError:
-            mended = words.decode(errors="replace") if isinstance(words, bytes) else str(words)
-            yield f"UPDATE {table} SET {column} = ? WHERE {where}", (mended.encode(), *key)
-
-
-def _mended(
-    new: sqlite3.Connection, conversation: str, body: object, read: Callable[[bytes], object]
-) -> bytes | None:
-    """Return the body of a row, without pictures that are lost; None if it cannot be read."""
-    if not isinstance(body, bytes):
-        return None
-    try:
-        read(body)
-        named = digests_in(body)
-    except ValueError:
-        return None
-    kept = new.execute("SELECT digest FROM pictures WHERE conversation = ?", (conversation,)) if named else ()
-    lost = set(named) - {digest for (digest,) in kept}
-    return without_pictures(body, lost) if lost else body
-
-
-def _follows(lines: list[Line | None]) -> bool:
+def _follows(rows: Iterable[tuple[int, str, bytes]]) -> bool:
     """Return True if these are the lines of a turn: a user's first, and to each call its result."""
-    if not isinstance(lines[0], UserLine):
+    try:
+        first, *lines = (unpack_line(kind, body) for _, kind, body in rows)
+    except ValueError:
         return False
     open_calls: Counter[str] = Counter()
     for line in lines:
         if isinstance(line, ToolLine):
             open_calls[line.call_id] -= 1
-        elif line is None or any(open_calls.values()):
+        elif any(open_calls.values()):
             return False
         elif isinstance(line, AssistantLine):
             open_calls = Counter(call.id for call in line.calls)
-    return not any(open_calls.values())
+    return isinstance(first, UserLine) and not any(open_calls.values())
 
 
 def _stand_in_for_turns(new: sqlite3.Connection) -> None:

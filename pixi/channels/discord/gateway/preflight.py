@@ -182,7 +182,7 @@ class _Asking:
             if status == 200:
                 try:
                     return msgspec.json.decode(body, type=_Application)
-                except (msgspec.MsgspecError, UnicodeDecodeError):
+                except (msgspec.MsgspecError, UnicodeDecodeError):  # the other may answer
                     continue
         return None
 

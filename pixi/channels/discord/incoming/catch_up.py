@@ -60,7 +60,7 @@ class Watermarks:
         for text, message_id in written.items():
             try:
                 address = parse_address(text)
-            except PixiError:
+            except PixiError:  # nothing that Pixi wrote
                 continue
             if address.bot == bot:
                 self._marks[address.channel] = message_id

@@ -18,7 +18,7 @@ from pixi.channels.discord.slash.invocation import CommandErrors, Invocation
 from pixi.channels.discord.slash.person_commands import OwnDataCommands, PersonCommands
 from pixi.channels.discord.slash.translations import Translations
 from pixi.channels.discord.slash.why import RecordCommands
-from pixi.core.errors import ChannelError
+from pixi.core.errors import ChannelError, silent
 from pixi.settings.rules import may_talk
 
 _log = logging.getLogger("pixi.discord")
@@ -42,9 +42,6 @@ _PLAIN = ("name", "description", "type", "default_member_permissions", "required
 _PLAIN_WITHIN = ("options", "choices")
 
 
-def _nothing(_: str) -> None: ...
-
-
 class SlashCommands:
     """The slash commands of a bot. To be made once, in the loop that the client lives in.
 
@@ -63,7 +60,7 @@ class SlashCommands:
         show_as: ShowAs,
         *,
         translations: Translations | None = None,
-        on_forget: Callable[[str], None] = _nothing,
+        on_forget: Callable[[str], None] = silent,
     ) -> None:
         self._client = client
         self._backend = backend

@@ -1,4 +1,4 @@
-"""Tells when files that an operator edits have changed, however they were written and wherever they lie."""
+"""Tells when files and folders change, however they were written and wherever they lie."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping
@@ -11,10 +11,45 @@ from msgspec import Struct
 _QUIET_SECONDS = 0.2
 """Quiet time before a change is told: editors write in several steps."""
 
+_BURST_SECONDS = 1.0
+"""Longest time for which a change is held back, while others follow it."""
+
 _LOOK_SECONDS = 2.0
 """Interval of looking where the system tells nothing, as with folders of another machine."""
 
 Print = Mapping[Path, tuple[int, int, int]]
+
+
+async def bursts(
+    folders: tuple[Path, ...], *, recursive: bool = False, pause: Callable[[], float] = lambda: 0.0
+) -> AsyncGenerator[frozenset[str], None]:
+    """Yield the paths of each burst of changes; none where there was no change for a while.
+
+    Not every system tells of every change. Where folders cannot be watched, this yields once, and ends.
+
+    Args:
+        folders: those to watch.
+        recursive: whether what is deeper in them counts.
+        pause: seconds until the one time, at the least, where they cannot be watched.
+    """
+    watching = watchfiles.awatch(
+        *folders,
+        watch_filter=None,
+        debounce=int(_BURST_SECONDS * 1_000),
+        step=int(_QUIET_SECONDS * 1_000),
+        rust_timeout=int(_LOOK_SECONDS * 1_000),
+        yield_on_timeout=True,
+        recursive=recursive,
+        ignore_permission_denied=True,
+    )
+    try:
+        async with aclosing(watching):
+            async for burst in watching:
+                yield frozenset(path for _, path in burst)
+    except (OSError, RuntimeError):  # the latter is how watchfiles tells of what it did not foresee
+        # As many folders are watched as the system allows, or one of them went away just now.
+        await asyncio.sleep(max(_LOOK_SECONDS, pause()))
+        yield frozenset()
 
 
 class WatchedPaths(Struct, frozen=True):
@@ -33,32 +68,16 @@ async def changes(watched: Callable[[], WatchedPaths]) -> AsyncGenerator[None, N
     """
     known = await _settled(watched())
     yield
-    polling: bool | None = None  # as the system can
     while True:
         places = _places(watched())
-        watching = watchfiles.awatch(
-            *places,
-            watch_filter=None,
-            step=int(_QUIET_SECONDS * 1_000),
-            rust_timeout=int(_LOOK_SECONDS * 1_000),
-            yield_on_timeout=True,
-            force_polling=polling,
-            recursive=False,
-            ignore_permission_denied=True,
-        )
-        try:
-            async with aclosing(watching):
-                async for _ in watching:
-                    now = await _settled(watched())
-                    if now != known:
-                        known = now
-                        yield
-                    if _places(watched()) != places:
-                        break
-        except (OSError, RuntimeError):  # the latter is how watchfiles tells of what it did not foresee
-            # As many folders are watched as the system allows, or one of them went away just now.
-            polling = True
-            await asyncio.sleep(_LOOK_SECONDS)
+        async with aclosing(bursts(places)) as told:
+            async for _ in told:
+                now = await _settled(watched())
+                if now != known:
+                    known = now
+                    yield
+                if _places(watched()) != places:
+                    break
 
 
 def _places(watched: WatchedPaths) -> tuple[Path, ...]:
@@ -90,12 +109,12 @@ def _fingerprint(watched: WatchedPaths) -> Print:
     for path in files:
         try:
             status = path.stat()
-        except OSError:
+        except OSError:  # it is not there
             continue
         prints[path] = (status.st_mtime_ns, status.st_size, status.st_ino)
     for parent in watched.parents:  # what changes inside of a folder there is its own matter
         try:
             prints |= {path: (0, 0, 0) for path in parent.iterdir() if path.is_dir()}
-        except OSError:
+        except OSError:  # it is not there
             continue
     return prints
