@@ -100,6 +100,7 @@ class _Turn:
     attachments: Sequence[Attachment]
     reader: Reader
     keyed: KeyedRequest | None
+    instructions: str
 
 
 class Completions:
@@ -325,9 +326,10 @@ class Completions:
             Quoted(f"{TOLD}{n}", _author(each, asker), each.text.strip()[:LONGEST_TOLD])
             for n, each in enumerate(told)
         ]
-        if asked.system and self._settings.system == "note":
+        instructions = asked.system if self._settings.system == "append" and asker.may("instruct") else ""
+        if asked.system and not instructions and self._settings.system != "ignore":
             quoted.append(Quoted(TOLD_BY_APP, Author("web:app", "the app"), asked.system[:LONGEST_TOLD]))
-        return _Turn(place, message_id, found, asked.last, quoted, asked.files, reader, keyed)
+        return _Turn(place, message_id, found, asked.last, quoted, asked.files, reader, keyed, instructions)
 
     async def _say(self, turn: _Turn) -> AsyncGenerator[Sequence[Event], None]:
         """Say what is asked; yield the events of the turn, up to its end."""
@@ -349,6 +351,7 @@ class Completions:
             answers=False,
             replaces=replaces,
             keyed=turn.keyed,
+            instructions=turn.instructions,
         )
         turn.reader.asked = True
         async with aclosing(reply.events()) as events:

@@ -233,6 +233,7 @@ class Talks:
         answers: bool = True,
         replaces: Callable[[], Awaitable[Instead | None]] | None = None,
         keyed: KeyedRequest | None = None,
+        instructions: str = "",
     ) -> TalkReply:
         """Say something; returns once it is on record.
 
@@ -249,6 +250,7 @@ class Talks:
             answers: see `HttpChannel`.
             replaces: finds the messages whose place this one takes; None: there are none.
             keyed: the request, where it has a key of its own.
+            instructions: see `Message`.
 
         Raises:
             Problem: 422, the request of this key was another, or the message of this id had another text;
@@ -288,7 +290,14 @@ class Talks:
                     await self._set_aside(address, channel, instead, reply)
                 told = "\n".join(part for part in (text, carried.text) if part)
                 message = Message(
-                    message_id, address, author, told, now, images=carried.images, quoted=tuple(quoted)
+                    message_id,
+                    address,
+                    author,
+                    told,
+                    now,
+                    images=carried.images,
+                    quoted=tuple(quoted),
+                    instructions=instructions,
                 )
                 after = () if instead is None else instead.after
                 kept = store.keep_talk(Talk(address, person.id, place.persona, place.name, now, now), keyed)

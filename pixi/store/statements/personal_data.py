@@ -187,6 +187,7 @@ def _told(db: Database, conversation: str, body: bytes | None) -> dict[str, Any]
         "name": as_utf8(message.author.name),
         "text": as_utf8(message.text),
         "reply_to": message.reply_to,
+        **({"instructions": as_utf8(message.instructions)} if message.instructions else {}),
         "pictures": [{"type": image.media_type, "bytes": len(image.data)} for image in message.images],
     }
 
