@@ -249,8 +249,8 @@ async def _answer(api: Api, route: AddonRoute, request: web.Request) -> web.Stre
     # Operators are known before anything is read: nobody else learns even what a body should be.
     operator = await api.operators.who(request) if route.scope == "operate" else None
     asked: Any = None
+    check_names(request, route.request if route.method in _WITHOUT_BODY else None)
     if route.request is not None and route.method in _WITHOUT_BODY:
-        check_names(request, route.request)
         asked = queried(request, route.request)
     elif route.request is not None:
         asked = decoded(await read_body(request), route.request)
