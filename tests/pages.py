@@ -54,9 +54,10 @@ def pictures(page: str) -> list[str]:
 
 
 def anchors(page: str) -> set[str]:
-    """What a link can name in the page: its headings, as they are turned into anchors."""
-    headings = _HEADING.findall(_BLOCK.sub("", page))
-    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+    """What a link can name in the page: its marks, and its headings, as they are turned into anchors."""
+    text = _BLOCK.sub("", page)
+    named = {re.sub(r"[^\w\- ]", "", each.lower()).replace(" ", "-") for each in _HEADING.findall(text)}
+    return named | set(re.findall(r'<a id="([^"]+)"></a>', text))
 
 
 def section(page: str, heading: str) -> str:

@@ -1,5 +1,6 @@
 """docs/http.md keeps its word: its lines are run with curl against a server that runs."""
 
+import ast
 import asyncio
 import json
 import re
@@ -9,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from pixi.channels.http.access import Problem
+from pixi.channels.http.access import DOCUMENTED, Problem, anchor_of
 from tests.channels.http.served import Served, served
-from tests.pages import ROOT, blocks, read_page
+from tests.pages import ROOT, anchors, blocks, read_page
 from tests.waiting import within
 
 GUIDE = read_page(ROOT / "docs" / "http.md")
@@ -34,6 +35,22 @@ async def run(here: Served, line: str, folder: Path | None = None) -> str:
 def line(*words: str) -> str:
     (found,) = [each for each in LINES if all(word in each for word in words)]
     return found
+
+
+def test_the_page_tells_of_each_kind_of_problem() -> None:
+    made = [
+        call
+        for path in (ROOT / "pixi").rglob("*.py")
+        for call in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "Problem"
+    ]
+    titles = {str(title.value) for call in made if isinstance(title := call.args[1], ast.Constant)}
+    # A limit names what there was too much of; addons have titles of their own.
+    assert len([call for call in made if not isinstance(call.args[1], ast.Constant)]) == 2
+    marks = set(re.findall(r'<a id="([^"]+)"></a>', GUIDE))
+    assert marks == {anchor_of(title) for title in titles if title} | {"too-many-requests"}
+    assert marks <= anchors(GUIDE)
+    assert (ROOT / DOCUMENTED[1:]).is_file()
 
 
 async def test_every_line_does_as_the_page_says() -> None:

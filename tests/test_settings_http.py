@@ -72,7 +72,7 @@ def test_variables_reach_both(tmp_path: Path) -> None:
         ('[http]\naddress_header = "X: y"', "http.address_header is no name of a header; write"),
         ("[http]\nvisitors_per_address = 0", "it must be a whole number from 1 to 1,000,000."),
         ('[http]\nhosts = "x"', "[http] has no key 'hosts'; did you mean 'host'?"),
-        ('[http]\nsystem = "obey"', 'it must be one of "note", "ignore".'),
+        ('[http]\nsystem = "obey"', 'it must be one of "note", "ignore", "append".'),
     ],
 )
 def test_a_mistake_is_told_with_its_mend(tmp_path: Path, toml: str, told: str) -> None:

@@ -28,6 +28,7 @@ scopes:
   chat             talk to personas
   chat:on-behalf   talk for users of an application, by naming them in userId
   approve          say yes or no where a persona asks before it acts
+  instruct         add the system prompt of a chat program to that of a persona
   operate          see and change what an operator does
 
 examples:

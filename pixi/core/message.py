@@ -59,6 +59,7 @@ class Message(Struct, frozen=True):
             0: none yet.
         again: it comes due once more: the history holds it already, and the turn that was to answer it was
             cut. A fact of the turn to come, and no part of what the store keeps of a message.
+        instructions: what an application that is trusted adds to the persona's prompt, to answer this one.
     """
 
     id: str
@@ -73,6 +74,7 @@ class Message(Struct, frozen=True):
     quoted: tuple[Quoted, ...] = ()
     number: int = 0
     again: bool = False
+    instructions: str = ""
 
 
 Audience = Literal["one", "some", "all"]

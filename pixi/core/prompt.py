@@ -76,8 +76,9 @@ def prefix(
     person: str,
     small: bool,
     unserved: Collection[str] = (),
+    instructions: str = "",
 ) -> tuple[Line, ...]:
-    """Return the lines before the history, the same to the byte for the same persona, commands and person.
+    """Return the lines before the history, the same to the byte for the same arguments.
 
     Args:
         template: the text round the persona. A paragraph of it whose placeholder has no value is left out.
@@ -85,6 +86,7 @@ def prefix(
             their numbers.
         small: a short system line and a few examples as turns, instead of all in one system line.
         unserved: commands that it has elsewhere: their lines are taken out of the examples.
+        instructions: stand behind the persona's own prompt, as they are; a small model is not shown them.
     """
     names = {"user": prompt_name(person) or "somebody", "char": persona.name, "persona": persona.name}
     served = [Example(e.said, _without(e.reply, unserved)) for e in persona.examples]
@@ -98,7 +100,7 @@ def prefix(
         return (SystemLine(_written_out(template, values)), *_turns(persona, examples, commands))
     values = {
         "name": persona.name,
-        "prompt": fill(persona.prompt, names).strip(),
+        "prompt": f"{fill(persona.prompt, names).strip()}\n\n{instructions}".strip(),
         "commands": "\n".join(f"- {c.form} {c.told}" for c in commands),
         "silence": _SILENCE if persona.silence else "",
         "must_send": "" if persona.silence else _MUST_SEND,

@@ -26,6 +26,7 @@ from pixi.core.prompt import prefix, stamp
 from pixi.core.reading import ProsePolicy
 from pixi.core.spending import Budgets, Limits
 from pixi.core.stamps import Citation, LineFitter, Reminder
+from pixi.core.untrusted import clipped
 from pixi.engine.capabilities import NO_ABILITIES, Capabilities, ToolRoom, ToolSelector, capabilities_of
 from pixi.engine.compaction import Summarizer
 from pixi.engine.usage import UsageLedger
@@ -144,7 +145,7 @@ class PersonaSession(Struct):
     abilities: Abilities = NO_ABILITIES
     _capabilities: Capabilities | None = None
     _registered: tuple[int, int, bool, bool] = (0, 0, False, False)
-    _prefixes: dict[str, tuple[Line, ...]] = field(default_factory=dict)
+    _prefixes: dict[tuple[str, str], tuple[Line, ...]] = field(default_factory=dict)
     _selector: ToolSelector | None = None
 
     @property
@@ -226,19 +227,23 @@ class PersonaSession(Struct):
         commands = self.capabilities.help
         # In a group the prefix names nobody: it would change with each who speaks.
         person = "" if message.group else message.author.name
-        if person not in self._prefixes:
+        traits = self.role.model.traits
+        instructions = clipped(message.instructions, traits.context_tokens // 2).strip()
+        key = person, instructions
+        if key not in self._prefixes:
             if len(self._prefixes) >= _PREFIXES:
                 self._prefixes.clear()
-            small = self.role.model.traits.small
-            self._prefixes[person] = prefix(
+            small = traits.small
+            self._prefixes[key] = prefix(
                 prompt_template(small=small),
                 self.role.persona,
                 commands,
                 person=person,
                 small=small,
                 unserved=self.capabilities.unserved,
+                instructions=instructions,
             )
-        return self._prefixes[person]
+        return self._prefixes[key]
 
     def stamp(
         self,

@@ -638,7 +638,7 @@ class LiveConversation:
 
         What waits in the store then takes the place of what waits here.
         """
-        window = self._history.window(session)
+        window = self._history.window(session, message)
         if window is None:
             window, saved = await self._history.read(session, message, self._channel)
             if saved is not None:

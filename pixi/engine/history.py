@@ -23,12 +23,23 @@ class History:
             have written meanwhile, and the store begins no turn.
     """
 
-    __slots__ = ("_name", "_recovered", "_recovery", "_session", "_window", "generation", "lease", "revision")
+    __slots__ = (
+        "_instructions",
+        "_name",
+        "_recovered",
+        "_recovery",
+        "_session",
+        "_window",
+        "generation",
+        "lease",
+        "revision",
+    )
 
     def __init__(self, name: str) -> None:
         self._name = name
         self._session: PersonaSession | None = None  # for which the window, or what it is made of, was read
         self._window: Conversation | None = None
+        self._instructions = ""  # that stand before the window
         # What `recover` gave, until the window is made of it: whoever asked holds what waits in it.
         self._recovered: SavedConversation | None = None
         self._recovery = Recovery(name)
@@ -39,9 +50,10 @@ class History:
         """True if there is a window, in any session, or the turns that one is made of."""
         return self._window is not None or self._recovered is not None
 
-    def window(self, session: PersonaSession) -> Conversation | None:
-        """Return the window in this session; None where it must be read."""
-        return self._window if self._session is session else None
+    def window(self, session: PersonaSession, message: Message) -> Conversation | None:
+        """Return the window in this session, behind the prompt for a message; None where it must be read."""
+        is_same = self._session is session and self._instructions == message.instructions
+        return self._window if is_same else None
 
     async def read(
         self, session: PersonaSession, message: Message, channel: Channel | None
@@ -60,7 +72,7 @@ class History:
         saved = recovered or await self.recover(session, channel)
         self._recovered = None
         self._window = self._shown(session, message, saved)
-        self._session = session
+        self._session, self._instructions = session, message.instructions
         self.generation, self.revision = saved.generation, saved.revision
         return self._window, None if recovered else saved
 
@@ -70,7 +82,7 @@ class History:
         Raises:
             StoreError: it could not be read.
         """
-        if (known := self.window(session)) is not None:
+        if (known := self.window(session, message)) is not None:
             return known
         traits = session.role.model.traits
         saved = await session.shared.store.load(self._name, traits.context_tokens)

@@ -187,7 +187,8 @@ class HttpRules:
         silence: what a chat program gets when the persona says nothing.
         reactions: whether chat programs see reactions as a line, or not at all.
         conversation_headers: the headers in which a chat program names the talk.
-        system: whether the persona sees the system prompt of a chat program as a note, or not at all.
+        system: whether the persona sees the system prompt of a chat program as a note, or not at all, or
+            has it behind its own prompt, by keys with the scope `instruct`.
         notes: whether operators see the private notes as reasoning, by keys with the scope `operate`.
     """
 
@@ -211,7 +212,7 @@ class HttpRules:
     silence: str = "…"
     reactions: Literal["drop", "line"] = "drop"
     conversation_headers: tuple[str, ...] = ("X-OpenWebUI-Chat-Id", "X-Conversation-Id")
-    system: Literal["note", "ignore"] = "note"
+    system: Literal["note", "ignore", "append"] = "note"
     notes: Literal["hidden", "reasoning"] = "hidden"
 
 

@@ -309,6 +309,24 @@ class Talk(Struct, frozen=True):
     last: float
 
 
+class KeyedRequest(Struct, frozen=True):
+    """A request over HTTP with an idempotency key, which says something in a talk.
+
+    Attributes:
+        key: a digest of who sent the request, and of the key.
+        digest: of the whole request.
+        message: the id of what it says.
+        name: the talk's, by which its client knows it; "": it is not on record yet.
+        address: where the message stands: in the talk, or in a branch of it; "": it is not on record.
+    """
+
+    key: str
+    digest: str
+    message: str
+    name: str = ""
+    address: str = ""
+
+
 class Circle(Struct, frozen=True):
     """The people who take part in a conversation, as far as that is on record.
 

@@ -252,6 +252,21 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         # Of each addon that keeps tables of its own here: the version that they have.
         "CREATE TABLE addon_tables (name TEXT PRIMARY KEY, version INTEGER NOT NULL) WITHOUT ROWID",
     ),
+    (
+        # Requests over HTTP that came with an idempotency key: `key` is a digest of the person and the key,
+        # `digest` one of the whole request, `message` the id of what it said.
+        """CREATE TABLE requests (
+            key TEXT PRIMARY KEY,
+            digest TEXT NOT NULL,
+            person TEXT NOT NULL,
+            conversation TEXT NOT NULL,
+            message TEXT NOT NULL,
+            sent_at REAL NOT NULL
+        ) WITHOUT ROWID""",
+        "CREATE INDEX requests_of_a_person ON requests (person)",
+        "CREATE INDEX requests_of_a_conversation ON requests (conversation)",
+        "CREATE INDEX requests_by_time ON requests (sent_at)",
+    ),
 )
 """The statements that make the first version, and those that lead from each to the next.
 

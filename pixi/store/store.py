@@ -17,6 +17,7 @@ from pixi.store.kept import (
     Circle,
     CommandOutcome,
     Deed,
+    KeyedRequest,
     Mark,
     Outcome,
     Quota,
@@ -410,9 +411,14 @@ class Store:
 
     notice = _writes(usage_rows.notice)
 
-    def keep_talk(self, talk: Talk) -> Awaitable[None]:
-        """Keep a talk by its address; of one that is kept only `last` is changed, and never lowered."""
-        return self._writer.ask(lambda db: http.keep_talk(db, talk), within=(talk.address,))
+    def keep_talk(self, talk: Talk, request: KeyedRequest | None = None) -> Awaitable[None]:
+        """Keep a talk by its address; of one that is kept only `last` is changed, and never lowered.
+
+        With it the request by which something is said there at that time, where it has a key.
+        """
+        return self._writer.ask(lambda db: http.keep_talk(db, talk, request), within=(talk.address,))
+
+    request = _reads(http.request, within=())
 
     talks = _reads(http.talks)
     talk = _reads(http.talk)

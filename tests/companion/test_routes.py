@@ -50,6 +50,8 @@ async def test_only_the_same_spot_of_the_same_person_is_the_same_draft() -> None
         assert ids[0] == ids[1]
         assert len(set(ids)) == 4
         assert [draft.city for draft in await data.drafts()].count("Lanten") == 1
+        status, problem = await here.post(f"{DRAFT}?userId=8", SPOT, **key)
+        assert (status, problem["detail"]) == (400, "'userId' is no parameter here. There is: none.")
 
 
 async def test_a_key_that_came_before_with_another_spot_is_refused() -> None:

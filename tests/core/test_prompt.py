@@ -41,6 +41,27 @@ def big(persona: Persona, person: str = "Mo") -> str:
     return lines[0].text
 
 
+def test_instructions_stand_behind_the_prompt_as_they_are_and_a_small_model_has_none() -> None:
+    told = "Speak to {{user}}.\n\nBriefly."
+    for small in (False, True):
+        without, with_them = (
+            prefix(
+                prompt_template(small=small),
+                PIXI,
+                COMMANDS,
+                person="Mo",
+                small=small,
+                instructions=instructions,
+            )
+            for instructions in ("", told)
+        )
+        if small:
+            assert with_them == without
+        else:
+            (line,), (bare,) = with_them, without
+            assert line.text == bare.text.replace("You nap.", f"You nap.\n\n{told}")
+
+
 def test_fill_puts_values_in() -> None:
     assert fill("{{a}} and {{ b }}", {"a": "1", "b": "2"}) == "1 and 2"
 

@@ -389,7 +389,7 @@ async def test_what_was_to_be_written_can_be_given_up_before_it_begins() -> None
         await chat(here, 0, 30)
         talk = live(here)
         session = talk._sessions.at(here.channel.conversation)
-        window = talk._history.window(session)
+        window = talk._history._window
         assert window is not None
         assert session.shared.summarizer is not None
         session.shared.summarizer._not_before = 0.0

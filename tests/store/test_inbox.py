@@ -63,10 +63,10 @@ async def test_messages_are_numbered_in_the_order_they_came_each_conversation_by
 
 
 async def test_a_message_is_given_back_as_it_was_recorded(store: Store) -> None:
-    sent = message("1", images=(CAT,))
-    recorded = await received(store, sent)
-    assert recorded == replace(sent, number=1)
-    assert (await store.load(ROOM)).waiting == (recorded,)
+    sent = message("1", images=(CAT,)), replace(message("2"), instructions="Be brief.")
+    recorded = tuple([await received(store, each) for each in sent])
+    assert recorded == tuple(replace(each, number=n) for n, each in enumerate(sent, 1))
+    assert (await store.load(ROOM)).waiting == recorded
 
 
 async def test_numbers_go_on_after_a_reset(store: Store) -> None:

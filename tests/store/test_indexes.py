@@ -8,7 +8,7 @@ import pytest
 from pixi.core.language import Planned
 from pixi.core.llm import AssistantLine, Usage, UserLine
 from pixi.core.message import Author, Image, Message, Quoted
-from pixi.store.kept import ApiKey, ChannelConfig, SentFile, Talk
+from pixi.store.kept import ApiKey, ChannelConfig, KeyedRequest, SentFile, Talk
 from pixi.store.statements import (
     branches,
     forgetting,
@@ -23,7 +23,7 @@ from tests.begun import Watched, begun_in
 
 TABLES = (
     *("messages", "turns", "lines", "effects", "commands", "pictures", "quotes", "watermarks"),
-    *("conversations", "leases", "talks", "keys", "files"),
+    *("conversations", "leases", "talks", "keys", "files", "requests"),
 )
 
 
@@ -74,6 +74,8 @@ def everything(db: Watched) -> None:
     history.answer_to(db, room, "1")
     history.last_asked(db, room)
     http.keep_talk(db, Talk("http:1:pixi", mo.id, "pixi", "one", 1.0, 2.0))
+    http.keep_talk(db, Talk("http:1:pixi", mo.id, "pixi", "one", 1.0, 3.0), KeyedRequest("k", "d", "5"))
+    http.request(db, "k")
     http.talks(db, mo.id, "pixi", 9)
     http.talk(db, mo.id, "one", "")
     http.forget_old(db, 1.0, 9)

@@ -369,6 +369,7 @@ async def test_of_a_stranger_and_of_somebody_forgotten_nothing_is_told(store: St
             "conversations": [],
             "talks": [],
             "files": [],
+            "requests": [],
             "done_for_you": [],
             "usage": [],
             "memories": [],

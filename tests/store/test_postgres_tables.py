@@ -13,7 +13,7 @@ from pixi.core.llm import AssistantLine, Usage, UserLine
 from pixi.core.memory import Memory
 from pixi.core.message import Author, Image, Message, Quoted
 from pixi.store import layout
-from pixi.store.kept import ChannelConfig, Deed, Talk
+from pixi.store.kept import ChannelConfig, Deed, KeyedRequest, Talk
 from pixi.store.postgres import schema as postgres_schema
 from pixi.store.postgres.store import PostgresStore
 from pixi.store.sqlite import schema
@@ -219,9 +219,9 @@ async def test_nothing_of_a_forgotten_person_is_left_in_any_row(
     assert await store.end_turn(turn, lines, "stop", 1, Usage())
     await store.receive(Message("2", "room", ann, "x", 1.0, quoted=(Quoted("1", mo, "a canary"),)))
     await store.remember(Memory(0, "pixi", mo.id, "", "room", "all", "has a canary", 1.0))
-    await store.keep_talk(Talk("http:1:pixi", mo.id, "pixi", "one", 1.0, 1.0))
+    await store.keep_talk(Talk("http:1:pixi", mo.id, "pixi", "one", 1.0, 1.0), KeyedRequest("k", "d", "1"))
     assert tables_with("canary") == [
-        *("audit", "effects", "lines", "memories", "messages", "pictures", "quotes", "talks")
+        *("audit", "effects", "lines", "memories", "messages", "pictures", "quotes", "requests", "talks")
     ]
     await store.forget(mo.id)
     assert tables_with("canary") == []

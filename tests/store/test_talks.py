@@ -8,8 +8,9 @@ from msgspec.structs import replace
 
 from pixi.core.llm import AssistantLine, Usage, UserLine
 from pixi.core.message import Author, Message
-from pixi.store.kept import AnsweredMessage, ApiKey, Talk
+from pixi.store.kept import AnsweredMessage, ApiKey, KeyedRequest, Talk
 from pixi.store.opening import open_store
+from pixi.store.statements.http import DAYS_OF_A_REQUEST
 from pixi.store.store import Store
 from tests.begun import begun
 from tests.store.kinds import everywhere
@@ -91,6 +92,70 @@ async def test_many_old_talks_go_in_portions(store: Store) -> None:
     assert len(await store.talks(MO, "", 999)) == 1
     assert not await store.forget_old(25.0)
     assert await store.talks(MO, "", 999) == ()
+
+
+REQUEST = KeyedRequest("k1", "digest", "m1")
+_HIS = Author(MO, "mo")
+
+
+async def say_by_request(store: Store, request: KeyedRequest = REQUEST, talk: Talk = TALK) -> None:
+    await store.keep_talk(talk, request)
+    await store.receive(Message(request.message, talk.address, _HIS, "hi", talk.last))
+
+
+@everywhere
+async def test_a_request_leads_to_its_message_also_where_that_was_set_aside(store: Store) -> None:
+    await say_by_request(store)
+    there = replace(REQUEST, name="one", address=TALK.address)
+    assert await store.request("k1") == there
+    assert await store.request("k2") is None
+    turn = await begun(store, TALK.address, 0, "pixi", ("m1",))
+    await store.end_turn(turn, (UserLine("hi"), AssistantLine("[SEND: oh]")), "stop", 1, Usage())
+    beside = await store.rewind(TALK.address, turn)
+    again, later = replace(REQUEST, key="k2"), replace(TALK, last=21.0)
+    await say_by_request(store, again, later)  # the id is free again
+    assert await store.request("k1") == replace(there, address=beside)
+    assert await store.request("k2") == replace(there, key="k2")
+
+
+async def test_a_request_whose_message_never_came_comes_anew_and_no_other_takes_its_key(store: Store) -> None:
+    await store.keep_talk(TALK, REQUEST)
+    assert await store.request("k1") == replace(REQUEST, name="one")
+    await say_by_request(store, replace(REQUEST, digest="another", message="m9"), replace(OTHER, last=50.0))
+    assert await store.request("k1") == replace(REQUEST, name="one")
+    await say_by_request(store, REQUEST, replace(OTHER, last=60.0))
+    assert await store.request("k1") == replace(REQUEST, name="two", address=OTHER.address)
+
+
+@everywhere
+async def test_requests_are_exported_and_go_with_their_person(store: Store) -> None:
+    await say_by_request(store)
+    assert (await store.export(MO))["requests"] == [
+        {"address": TALK.address, "message": "m1", "time": "1970-01-01T00:00:20+00:00"}
+    ]
+    await store.forget(MO)
+    assert await store.request("k1") is None
+
+
+@everywhere
+async def test_requests_go_with_the_words_of_their_talk_and_when_they_are_old(store: Store) -> None:
+    await say_by_request(store)
+    await store.reset(TALK.address)
+    assert await store.request("k1") is None
+    await say_by_request(store, replace(REQUEST, message="m2"))
+    assert not await store.forget_old(25.0)
+    await store.keep_talk(TALK)
+    assert await store.request("k1") is None
+
+
+async def test_a_request_is_known_for_some_days(store: Store) -> None:
+    await say_by_request(store)
+    for days in (1, DAYS_OF_A_REQUEST - 1, DAYS_OF_A_REQUEST + 1):
+        assert await store.request("k1") is not None
+        await store.keep_talk(
+            replace(OTHER, last=20.0 + days * 86_400), replace(REQUEST, key=f"after {days}")
+        )
+    assert await store.request("k1") is None
 
 
 @everywhere

@@ -1,6 +1,7 @@
 """A file of an earlier version keeps everything, and is brought to the present one once."""
 
 import hashlib
+import re
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -45,7 +46,7 @@ async def test_it_is_upgraded_once(old: Path, monkeypatch: pytest.MonkeyPatch) -
         assert await texts(old) == ["hi"]
     with closing(sqlite3.connect(old)) as db:
         assert db.execute("SELECT mood FROM messages").fetchall() == [("good",)]
-        assert db.execute("PRAGMA user_version").fetchone() == (layout.FIRST_VERSION + 1,)
+        assert db.execute("PRAGMA user_version").fetchone() == (layout.latest_version(),)
 
 
 async def test_an_upgrade_that_is_broken_off_leaves_the_old_version(
@@ -71,7 +72,28 @@ async def test_a_file_from_before_the_first_version_is_left_as_it_is(tmp_path: P
     assert path.read_bytes() == before
 
 
+async def test_a_file_of_the_first_version_is_brought_to_the_present_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    present = layout.MIGRATIONS
+    monkeypatch.setattr(layout, "MIGRATIONS", present[:1])
+    store = await SqliteStore.open(path := tmp_path / "pixi.db")
+    await store.receive(MESSAGE)
+    await store.close()
+    monkeypatch.setattr(layout, "MIGRATIONS", present)
+    assert await texts(path) == ["hi"]
+    with closing(sqlite3.connect(path)) as db:
+        assert schema.tables_of(db) == schema.tables_of_version(layout.latest_version())
+
+
+def test_the_steps_between_versions_only_add() -> None:
+    """So that processes of the version before, which are open, go on with the tables."""
+    steps = layout.statements(schema.WORDS, since=layout.FIRST_VERSION)
+    assert all(re.match(r"CREATE (UNIQUE )?(TABLE|INDEX)|ALTER TABLE \w+ ADD", step) for step in steps)
+
+
 def test_the_statements_of_versions_that_are_in_use_are_as_they_were() -> None:
     """Files out there were made by them; what changes goes into a version of its own."""
-    made = "\n".join(layout.statements(schema.WORDS, until=11))
-    assert hashlib.sha256(made.encode()).hexdigest().startswith("07d45afc28de498a")
+    for version, digest in ((11, "07d45afc28de498a"), (12, "8c6f6aa436ebaeaf")):
+        made = "\n".join(layout.statements(schema.WORDS, until=version))
+        assert hashlib.sha256(made.encode()).hexdigest().startswith(digest)

@@ -22,6 +22,9 @@ _KINDS = {
 _CODES = {401: "invalid_api_key", 429: "rate_limit_exceeded"}
 
 
+DOCUMENTED = "/docs/http.md"
+"""The page that tells of each kind of problem, in the source of Pixi: it has no public address."""
+
 PLAIN = web.RequestKey("plain", bool)
 """True for a request whose client shows people the body of an error as it is: then it is words alone."""
 
@@ -31,12 +34,13 @@ class Problem(PixiError):
 
     Args:
         status: of HTTP, 400 or more.
-        title: the kind of problem, in a few words that are the same each time.
+        title: the kind of problem, in a few words that are the same each time; "": as the status says.
         detail: what is wrong here and what to do about it. It holds no secret and no trace of the program.
-        type: the address of a page on it; "": none.
+        type: the address of a page on it; "": where `docs/http.md` tells of the title.
         errors: for each wrong field a JSON pointer and what is wrong with it.
         headers: that the answer has besides.
         code: OpenAI's word for it; "": there is none.
+        turn: in which it went wrong; 0: in none.
     """
 
     def __init__(
@@ -49,6 +53,7 @@ class Problem(PixiError):
         errors: Sequence[Mapping[str, str]] = (),
         headers: Mapping[str, str] | None = None,
         code: str = "",
+        turn: int = 0,
     ) -> None:
         super().__init__(detail)
         self.status = status
@@ -57,16 +62,19 @@ class Problem(PixiError):
         self.type = type
         self.errors = tuple(errors)
         self.headers = dict(headers or {})
+        self.turn = turn
         self.code = code or _CODES.get(status)
 
     def body(self) -> bytes:
         """Return the problem as `application/problem+json`."""
         told: dict[str, object] = {
-            "type": self.type or "about:blank",
+            "type": self.type or (f"{DOCUMENTED}#{anchor_of(self.title)}" if self.title else "about:blank"),
             "title": self.title or HTTPStatus(self.status).phrase,
             "status": self.status,
             "detail": self.detail,
         }
+        if self.turn:
+            told["instance"] = f"/api/chat#turn-{self.turn}"
         return msgspec.json.encode(told | ({"errors": list(self.errors)} if self.errors else {}))
 
     def openai_body(self) -> bytes:
@@ -78,10 +86,16 @@ class Problem(PixiError):
         return msgspec.json.encode({"error": error})
 
 
+def anchor_of(title: str) -> str:
+    """Return the name of the place in `DOCUMENTED` that tells of a kind of problem."""
+    return title.lower().replace(" ", "-")
+
+
 SCOPES: Mapping[str, str] = {
     "chat": "talk to personas",
     "chat:on-behalf": "talk for users of an application, by naming them in userId",
     "approve": "say yes or no where a persona asks before it acts",
+    "instruct": "add the system prompt of a chat program to that of a persona",
     "operate": "see and change what an operator does",
 }
 """Scopes that a secret key may have."""

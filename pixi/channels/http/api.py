@@ -54,6 +54,7 @@ from pixi.channels.http.requests import (
     has_messages,
     json_answer,
     key_of,
+    keyed_request,
     protocol_of,
     queried,
     said_by_page,
@@ -61,7 +62,7 @@ from pixi.channels.http.requests import (
     wrong_field,
 )
 from pixi.channels.http.streams import Events, Face, Told, read_body, write_stream
-from pixi.channels.http.talks import KEYED, Instead, TalkAddress, Talks, id_with_run
+from pixi.channels.http.talks import Instead, TalkAddress, Talks, id_with_run
 from pixi.channels.http.visitors import HttpLimits, Visitors, network_of
 from pixi.core.message import words_of
 from pixi.core.persona import Persona
@@ -211,33 +212,47 @@ class Api:
             )
         if asked.replaces and not asked.conversation:
             raise wrong_field("/conversation", "Name the conversation in which that message stands.")
-        streams = _STREAM in request.headers.get("Accept", "")
-        key = key_of(request)
-        message_id = f"{KEYED}{joint_digest(principal.id, key)}" if key else uuid.uuid4().hex
-        name = asked.conversation or (joint_digest("talk", message_id) if key else uuid.uuid4().hex)
-        place = TalkAddress(principal, self._persona(principal, asked.persona), name)
+        streams, follows = _STREAM in request.headers.get("Accept", ""), _wants_no_answer(request)
+        persona = self._persona(principal, asked.persona)
+        keyed = keyed_request(request, principal.id, asked, persona)
+        message_id = keyed.message if keyed else uuid.uuid4().hex
+        name = asked.conversation or (joint_digest("talk", message_id) if keyed else uuid.uuid4().hex)
+        place = TalkAddress(principal, persona, name)
         replaces = None
         if asked.replaces:
             replaces = partial(self._talks.in_place_of, place.address, message_id, asked.replaces)
         reply = await self._talks.begin(
-            place, asked.message, message_id, (), asked.attachments, is_new=not key, replaces=replaces
+            place,
+            asked.message,
+            message_id,
+            (),
+            asked.attachments,
+            is_new=not keyed,
+            replaces=replaces,
+            keyed=keyed,
+            # Who has the answer whole can go on after a question only where they may answer it.
+            answers=streams or follows or principal.may("approve"),
         )
-        if _wants_no_answer(request):
-            mark = self._talks.channels.at(place.address).feed.mark_of(reply.place)
+        channel = self._talks.channels.at(place.address)
+        if follows:
+            mark = channel.feed.mark_of(reply.place)
             return json_answer(SaidAnswer(name, message_id, mark), status=202)
         if streams:
             face = NativeStream(tools=self._rules.show_tools, resumable=not reply.over)
             return await write_stream(
                 request, face, reply.events(resumes=True), self._told(place, are_adaptive)
             )
-        if reply.known and not reply.over:
+        if reply.known and not reply.over and not channel.is_asking:
             raise Problem(
                 409,
                 "Still being answered",
                 "The same request came before and is being answered. Ask again in a moment, or as a stream.",
                 headers={"Retry-After": "2"},
+                turn=reply.turn,
             )
-        return json_answer(await whole(reply.events(), place.name, self._told(place, are_adaptive)))
+        return json_answer(
+            await whole(reply.events(pauses=True), place.name, self._told(place, are_adaptive))
+        )
 
     async def _ui_chat(self, request: web.Request, body: bytes) -> web.StreamResponse:
         """Answer a page that talks by AI SDK. It shows people the body of an error as it is: plain words."""
@@ -256,7 +271,10 @@ class Api:
             at = f"/messages/{len(asked.messages) - 1}"
             message_id, text = said_by_page(last, ai_sdk.text_of(last), at, files)
             replaces = partial(self._replaced, place, asked, message_id, text)
-            reply = await self._talks.begin(place, text, message_id, (), files, replaces=replaces)
+            keyed = keyed_request(request, principal.id, asked, place.persona, message_id=message_id)
+            reply = await self._talks.begin(
+                place, text, message_id, (), files, replaces=replaces, keyed=keyed
+            )
             events = reply.events(pauses=pauses)
         self._talks.channels.at(place.address).protocol = protocol
         return await write_stream(
@@ -304,7 +322,10 @@ class Api:
             seen = {str(each.get("id")) for each in people[:-1]}
             turn = last_turn(asked.messages[:place_of_last])
             replaces = partial(self._branched, place, client_id, message_id, seen, turn)
-            reply = await self._talks.begin(place, text, message_id, (), files, replaces=replaces)
+            keyed = keyed_request(request, principal.id, asked, place.persona, message_id=message_id)
+            reply = await self._talks.begin(
+                place, text, message_id, (), files, replaces=replaces, keyed=keyed
+            )
             events = reply.events(pauses=True)
         tools, notes = self._rules.show_tools, self._shows_notes(principal)
         face = ag_ui.AgUiStream(asked.threadId, asked.runId, tools=tools, notes=notes)

@@ -84,9 +84,10 @@ class ChatAnswer(Struct):
         sources: what it read for that, as in the event of that name.
         conversation: the name of the talk, to go on with it.
         turn: the number of the turn; 0 where there was none.
-        finish: how it ended, as in the event `turn_end`.
+        finish: how it ended, as in the event `turn_end`; `approval`: it waits for the answer to a question.
         usage: tokens.
         error: what went wrong, for people; left out where nothing did.
+        approvals: the questions that wait, as in the event `approval`; left out where none does.
     """
 
     response: str
@@ -102,6 +103,7 @@ class ChatAnswer(Struct):
     finish: str
     usage: dict[str, int]
     error: str | UnsetType = UNSET
+    approvals: list[dict[str, Any]] | UnsetType = UNSET
 
 
 class SaidAnswer(Struct):

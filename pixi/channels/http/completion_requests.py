@@ -74,7 +74,7 @@ class CompletionBody(Struct):
 def refused(status: int, detail: str, *, param: str = "", code: str = "") -> Problem:
     """Make the problem of a request. `param`: the path to the field in which it is, e.g. `messages/0`."""
     errors = ({"pointer": f"/{param}", "detail": detail},) if param else ()
-    return Problem(status, "Refused", detail, errors=errors, code=code)
+    return Problem(status, "", detail, errors=errors, code=code)
 
 
 class ChatCompletionRequest(Struct, frozen=True):

@@ -42,20 +42,17 @@ from pixi.channels.http.reconciliation import (
     Reader,
     Transient,
 )
-from pixi.channels.http.requests import json_answer
+from pixi.channels.http.requests import json_answer, keyed_request
 from pixi.channels.http.routes import Route
 from pixi.channels.http.streams import Task, answer_by_rule, read_body, task_of, write_stream
 from pixi.channels.http.talks import Instead, TalkAddress, Talks
 from pixi.core.errors import PixiError
 from pixi.core.message import Author, Quoted
 from pixi.settings.rules import HttpRules
+from pixi.store.kept import KeyedRequest
 
 _log = logging.getLogger("pixi.http")
 
-_NOT_IN = (401, 403, 429)
-
-_TALKS_OF_A_KEY = 100
-"""Talks in which the message of a request's key is looked for, latest first."""
 _TASK_LETTERS = 20_000
 _NAME_LETTERS = 128
 _RUNNING = 1_000
@@ -100,6 +97,8 @@ class _Turn(Struct, frozen=True):
     quoted: Sequence[Quoted]
     attachments: Sequence[Attachment]
     reader: Reader
+    keyed: KeyedRequest | None
+    instructions: str
 
 
 class Completions:
@@ -146,34 +145,25 @@ class Completions:
 
     def _below(self, base: str) -> tuple[Route, ...]:
         return (
-            Route(
-                "GET",
-                f"{base}/models",
-                self.models,
-                "List personas, as models",
-                "chat",
-                response=ModelsAnswer,
-                errors=_NOT_IN,
+            Route.at(
+                f"GET {base}/models", self.models, "List personas, as models", "chat", response=ModelsAnswer
             ),
-            Route(
-                "GET",
-                f"{base}/models/{{id}}",
+            Route.at(
+                f"GET {base}/models/{{id}}",
                 self.model,
                 "See a persona, as a model",
                 "chat",
                 response=ShownModel,
-                errors=(*_NOT_IN, 404),
             ),
-            Route(
-                "POST",
-                f"{base}/chat/completions",
+            Route.at(
+                f"POST {base}/chat/completions",
                 self.complete,
                 "Say something to a persona, by OpenAI's chat completions",
                 "chat",
-                (CompletionBody,),
-                ChatCompletion,
+                request=(CompletionBody,),
+                response=ChatCompletion,
                 streams=True,
-                errors=(*_NOT_IN, 400, 404, 408, 409, 413, 415, 422, 503),
+                also=(404, 409, 503),
             ),
         )
 
@@ -306,15 +296,16 @@ class Completions:
     async def _turn(self, request: web.Request, asker: Principal, asked: ChatCompletionRequest) -> _Turn:
         """The turn that the request asks for."""
         name, complete = self._named(request, asked)
-        key = request.headers.get("Idempotency-Key", "")
         said = (f"{line.role}:{line.text}" for line in asked.told)
         files = (f"{each.id}{each.url}" for each in asked.files)
         person, persona = asker.id, asked.model
+        keyed = keyed_request(request, person, asked, name)
+        key = keyed.key if keyed else ""
         request_digest = joint_digest(person, persona, name, key, asked.last, *said, *files)
         told: tuple[ClientLine, ...] = ()
         async with self._choosing:
-            if (choice := await self._same(person, persona, request_digest, key)) is None:
-                message_id = f"idem:{joint_digest(person, persona, key or uuid.uuid4().hex)}"
+            if (choice := await self._same(person, persona, request_digest, keyed)) is None:
+                message_id = keyed.message if keyed else uuid.uuid4().hex
                 found = await self._known.find(person, persona, asked.told, name, complete=complete)
                 match found:
                     case Branch():
@@ -333,9 +324,10 @@ class Completions:
             Quoted(f"{TOLD}{n}", _author(each, asker), each.text.strip()[:LONGEST_TOLD])
             for n, each in enumerate(told)
         ]
-        if asked.system and self._settings.system == "note":
+        instructions = asked.system if self._settings.system == "append" and asker.may("instruct") else ""
+        if asked.system and not instructions and self._settings.system != "ignore":
             quoted.append(Quoted(TOLD_BY_APP, Author("web:app", "the app"), asked.system[:LONGEST_TOLD]))
-        return _Turn(place, message_id, found, asked.last, quoted, asked.files, reader)
+        return _Turn(place, message_id, found, asked.last, quoted, asked.files, reader, keyed, instructions)
 
     async def _say(self, turn: _Turn) -> AsyncGenerator[Sequence[Event], None]:
         """Say what is asked; yield the events of the turn, up to its end."""
@@ -356,13 +348,17 @@ class Completions:
             turn.attachments,
             answers=False,
             replaces=replaces,
+            keyed=turn.keyed,
+            instructions=turn.instructions,
         )
         turn.reader.asked = True
         async with aclosing(reply.events()) as events:
             async for some in events:
                 yield some
 
-    async def _same(self, person: str, persona: str, request_digest: str, key: str) -> _Choice | None:
+    async def _same(
+        self, person: str, persona: str, request_digest: str, keyed: KeyedRequest | None
+    ) -> _Choice | None:
         """Return the choice made for the request that this one repeats; None: it repeats none."""
         choice = self._under_way.get(request_digest)
         if choice and (
@@ -370,13 +366,8 @@ class Completions:
             or self._known.is_running(address_of(person, persona, choice[0].name))
         ):
             return choice
-        if not key:
-            return None
-        message_id = f"idem:{joint_digest(person, persona, key)}"
-        for kept in await self._store.talks(person, persona, _TALKS_OF_A_KEY):
-            if await self._store.answer_to(kept.address, message_id) is not None:
-                return Append(kept.name), message_id
-        return None
+        known = None if keyed is None else await self._store.request(keyed.key)
+        return None if known is None else (Append(known.name), known.message)
 
     def _note(self, request_digest: str, choice: _Choice) -> None:
         self._under_way.pop(request_digest, None)

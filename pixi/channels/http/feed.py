@@ -381,6 +381,11 @@ class HttpChannel(Channel):
         finally:
             del self._asked[question.nonce]
 
+    @property
+    def is_asking(self) -> bool:
+        """Return True while a question waits for its answer."""
+        return any(map(self.asks, (*self._asked, *self.feed.asked_elsewhere)))
+
     def asks(self, question: str) -> bool:
         """Return True while a question waits for its answer."""
         _, answer = self._asked.get(question, ("", None))

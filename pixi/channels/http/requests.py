@@ -2,14 +2,16 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
 from typing import Any, TypeVar, cast, get_args
 
 import msgspec
 from aiohttp import web
 
-from pixi.channels.http.access import MOST_CHARACTERS, Problem
+from pixi.channels.http.access import MOST_CHARACTERS, Problem, joint_digest
 from pixi.channels.http.bodies import MOST_LETTERS, Attachment, ChatQuery, ProtocolQuery
 from pixi.channels.http.feed import Protocol
+from pixi.store.kept import KeyedRequest
 
 T = TypeVar("T")
 
@@ -103,6 +105,29 @@ def queried(request: web.Request, kind: type[T]) -> T:
         ) from None
 
 
+def check_names(request: web.Request, kind: type[Any] | None) -> None:
+    """See that what stands behind `?` has names that are known.
+
+    Args:
+        request: with its parameters.
+        kind: the type that they are read into; None: there are none.
+
+    Raises:
+        Problem: 400, a name is not known; the nearest one is named.
+    """
+    known = () if kind is None else tuple(each.encode_name for each in msgspec.structs.fields(kind))
+    for name in request.query:
+        if name not in known:
+            near = get_close_matches(name, known, 1)
+            mend = f"Did you mean {near[0]}?" if near else f"There is: {', '.join(known) or 'none'}."
+            raise Problem(
+                400,
+                "A parameter is wrong",
+                f"{name[:80]!r} is no parameter here. {mend}",
+                errors=({"pointer": f"/{name[:80]}", "detail": "it is not known"},),
+            )
+
+
 def _place_of(error: msgspec.ValidationError) -> tuple[str, str]:
     """Return what is wrong, and a JSON pointer to the field; "" for the whole."""
     detail, _, path = str(error).partition(" - at `$")
@@ -118,6 +143,26 @@ def key_of(request: web.Request) -> str:
     if not key.isprintable():
         raise Problem(400, "Bad key", "Idempotency-Key holds printable characters alone.")
     return key
+
+
+def keyed_request(
+    request: web.Request, person: str, asked: object, *where: str, message_id: str = ""
+) -> KeyedRequest | None:
+    """Return what a request with a key of its own is known by; None: it has no key.
+
+    Args:
+        request: with the header.
+        person: id of who sends it.
+        asked: its body, as it was read.
+        where: what else belongs to it, such as the persona.
+        message_id: of what it says; "": it is made of the key.
+    """
+    key = key_of(request)
+    if not key:
+        return None
+    own = joint_digest(person, key)
+    digest = joint_digest(*where, msgspec.json.encode(asked, order="sorted").decode())
+    return KeyedRequest(own, digest, message_id or f"idem:{own}")
 
 
 def json_answer(value: object, status: int = 200) -> web.Response:

@@ -49,7 +49,7 @@ from pixi.channels.http.faces.ai_sdk import UiRequest
 from pixi.channels.http.faces.sse import PlainStream
 from pixi.channels.http.history import TalkHistory
 from pixi.channels.http.pictures import ShownPictures
-from pixi.channels.http.requests import decoded, json_answer, key_of, queried
+from pixi.channels.http.requests import check_names, decoded, json_answer, key_of, queried
 from pixi.channels.http.streams import kept_alive, read_body, write_stream
 from pixi.core.errors import ConfigError, OverQuota, StoreError
 from pixi.core.routes import AddonRoute, Caller, RouteError
@@ -93,6 +93,31 @@ class Route(msgspec.Struct, frozen=True):
     plain: bool = False
     local: bool = False
 
+    @classmethod
+    def at(
+        cls,
+        line: str,
+        handler: Handler,
+        summary: str,
+        scope: str = "",
+        *,
+        also: tuple[int, ...] = (),
+        **parts: Any,
+    ) -> "Route":
+        """Make a route of its method and path, with the errors that its parts bring, and `also` those."""
+        method, path = line.split(" ")
+        errors = (
+            *(_NOT_IN if scope else ()),
+            *((400,) if path.startswith(BELOW) else ()),  # a parameter that there is not
+            *((404,) if "{" in path else ()),
+            *(_BODY if "request" in parts else ()),
+            *also,
+        )
+        return cls(method, path, handler, summary, scope, errors=errors, **parts)
+
+
+BELOW = "/api/"
+"""The begin of the paths of which parameters are checked. Others take any: programs add their own."""
 
 _WITHOUT_BODY = ("GET", "DELETE")
 _SESSION = "/api/studio/session"
@@ -100,24 +125,18 @@ _NOT_IN = (401, 403, 429)
 _BODY = (400, 408, 413, 415, 422)
 
 
-def _route(
-    line: str, handler: Handler, summary: str, scope: str = "", *, also: tuple[int, ...] = (), **parts: Any
-) -> Route:
-    """Return a route by its method and path, with the errors that its parts bring, and `also` those."""
-    method, path = line.split(" ")
-    errors = (
-        *(_NOT_IN if scope else ()),
-        *((400,) if "query" in parts else ()),
-        *((404,) if "{" in path else ()),
-        *(_BODY if "request" in parts else ()),
-        *also,
-    )
-    return Route(method, path, handler, summary, scope, errors=errors, **parts)
-
-
 def routes_of(api: Api, history: TalkHistory, shown: ShownPictures) -> tuple[Route, ...]:
     """Return the table of what is below `/api`, and of the server itself."""
-    return (*_of_talks(api, history), *_of_people(api, history, shown), *_of_the_server(api))
+    table = (*_of_talks(api, history), *_of_people(api, history, shown), *_of_the_server(api))
+    return tuple(
+        replace(each, handler=partial(_checked, each)) if each.path.startswith(BELOW) else each
+        for each in table
+    )
+
+
+async def _checked(route: Route, request: web.Request) -> web.StreamResponse:
+    check_names(request, route.query)
+    return await route.handler(request)
 
 
 # fmt: off
@@ -126,67 +145,68 @@ def routes_of(api: Api, history: TalkHistory, shown: ShownPictures) -> tuple[Rou
 def _of_talks(api: Api, history: TalkHistory) -> Sequence[Route]:
     talk = "/api/chat/{id}"
     return (
-        _route("POST /api/chat", api.chat, "Say something to a persona", "chat", query=ChatQuery,
-               request=(ChatRequest, UiRequest), response=ChatAnswer, accepted=SaidAnswer, streams=True,
-               plain=True, also=(404, 409)),
-        _route("GET /api/talks", history.talks, "List one's talks", "chat", query=OwnTalksQuery,
-               response=OwnTalksAnswer),
-        _route(f"GET {talk}/stream", history.stream, "Follow a turn, or a whole talk", "chat",
-               query=StreamQuery, streams=True, empty=True),
-        _route(f"POST {talk}/stop", api.stop, "Stop a reply", "chat", query=TalkQuery, request=(StopRequest,),
-               response=StopAnswer),
-        _route(f"POST {talk}/approvals/{{aid}}", api.approve,
-               "Answer a question whether a tool may do something", "approve", query=TalkQuery,
-               request=(ApprovalRequest,), response=Done),
-        _route(f"GET {talk}/messages", history.messages, "Read what was said", "chat", query=MessagesQuery,
-               response=MessagesAnswer),
-        _route(f"GET {talk}/branches", history.branches, "List what was set aside", "chat", query=TalkQuery,
-               response=BranchesAnswer),
-        _route(f"POST {talk}/branch", history.branch, "Go back to what was set aside", "chat",
-               query=TalkQuery, request=(BranchRequest,), response=Done),
-        _route(f"POST {talk}/undo", history.undo, "Take the last words and their answer out", "chat",
-               query=TalkQuery, response=UndoAnswer),
-        _route(f"POST {talk}/reset", history.reset, "Forget what was said", "chat", query=TalkQuery,
-               response=Done),
-        _route("POST /api/agui", api.run, "Say something to a persona, by AG-UI", "chat", query=PersonaQuery,
-               request=(RunInput,), streams=True, also=(404,)),
+        Route.at("POST /api/chat", api.chat, "Say something to a persona", "chat", query=ChatQuery,
+                 request=(ChatRequest, UiRequest), response=ChatAnswer, accepted=SaidAnswer, streams=True,
+                 plain=True, also=(404, 409)),
+        Route.at("GET /api/talks", history.talks, "List one's talks", "chat", query=OwnTalksQuery,
+                 response=OwnTalksAnswer),
+        Route.at(f"GET {talk}/stream", history.stream, "Follow a turn, or a whole talk", "chat",
+                 query=StreamQuery, streams=True, empty=True),
+        Route.at(f"POST {talk}/stop", api.stop, "Stop a reply", "chat", query=TalkQuery,
+                 request=(StopRequest,), response=StopAnswer),
+        Route.at(f"POST {talk}/approvals/{{aid}}", api.approve,
+                 "Answer a question whether a tool may do something", "approve", query=TalkQuery,
+                 request=(ApprovalRequest,), response=Done),
+        Route.at(f"GET {talk}/messages", history.messages, "Read what was said", "chat", query=MessagesQuery,
+                 response=MessagesAnswer),
+        Route.at(f"GET {talk}/branches", history.branches, "List what was set aside", "chat", query=TalkQuery,
+                 response=BranchesAnswer),
+        Route.at(f"POST {talk}/branch", history.branch, "Go back to what was set aside", "chat",
+                 query=TalkQuery, request=(BranchRequest,), response=Done),
+        Route.at(f"POST {talk}/undo", history.undo, "Take the last words and their answer out", "chat",
+                 query=TalkQuery, response=UndoAnswer),
+        Route.at(f"POST {talk}/reset", history.reset, "Forget what was said", "chat",
+                 query=TalkQuery, response=Done),
+        Route.at("POST /api/agui", api.run, "Say something to a persona, by AG-UI", "chat",
+                 query=PersonaQuery, request=(RunInput,), streams=True, also=(404,)),
     )
 
 
 def _of_people(api: Api, history: TalkHistory, shown: ShownPictures) -> Sequence[Route]:
     file = "/api/files/{id}"
     return (
-        _route("GET /api/personas", api.personas, "List personas", "chat", response=PersonasAnswer),
-        _route("GET /api/pictures/{name}", shown.answer, "Get a picture that a talk showed", response=bytes,
-               also=(503,)),
-        _route("GET /api/usage", history.usage, "See what was used of what is limited", "chat",
-               query=UserQuery, response=UsageAnswer),
-        _route("GET /api/me/export", history.export, "Get all that is kept of oneself", "chat",
-               query=UserQuery),
-        _route("POST /api/me/forget", history.forget, "Have oneself forgotten", "chat", query=UserQuery,
-               request=(ForgetMeRequest,), response=Done),
-        _route("POST /api/files", api.take_file, "Send a file", "chat", query=UserQuery, request=(bytes,),
-               response=FileAnswer, also=(503,)),
-        _route(f"GET {file}", api.give_file, "Get a file back", "chat", query=UserQuery, response=bytes),
-        _route(f"DELETE {file}", api.drop_file, "Delete a file", "chat", query=UserQuery, response=Done),
-        _route("POST /api/visitors", api.visitor, "Get a visitor's token, with a publishable key", "visitors",
-               request=(VisitorRequest,), response=VisitorAnswer),
+        Route.at("GET /api/personas", api.personas, "List personas", "chat", response=PersonasAnswer),
+        Route.at("GET /api/pictures/{name}", shown.answer, "Get a picture that a talk showed", response=bytes,
+                 also=(503,)),
+        Route.at("GET /api/usage", history.usage, "See what was used of what is limited", "chat",
+                 query=UserQuery, response=UsageAnswer),
+        Route.at("GET /api/me/export", history.export, "Get all that is kept of oneself", "chat",
+                 query=UserQuery),
+        Route.at("POST /api/me/forget", history.forget, "Have oneself forgotten", "chat", query=UserQuery,
+                 request=(ForgetMeRequest,), response=Done),
+        Route.at("POST /api/files", api.take_file, "Send a file", "chat", query=UserQuery, request=(bytes,),
+                 response=FileAnswer, also=(503,)),
+        Route.at(f"GET {file}", api.give_file, "Get a file back", "chat", query=UserQuery,
+                 response=bytes),
+        Route.at(f"DELETE {file}", api.drop_file, "Delete a file", "chat", query=UserQuery, response=Done),
+        Route.at("POST /api/visitors", api.visitor, "Get a visitor's token, with a publishable key",
+                 "visitors", request=(VisitorRequest,), response=VisitorAnswer),
     )
 
 
 def _of_the_server(api: Api) -> Sequence[Route]:
     operators = api.operators
     return (
-        _route(f"POST {_SESSION}", api.enter, "Begin a session of an operator in a browser",
-               request=(SessionRequest,), response=SessionAnswer, also=_NOT_IN),
-        Route("GET", _SESSION, operators.session, "See whose session it is", "operate",
-              response=SessionAnswer, errors=(401,)),
-        _route(f"DELETE {_SESSION}", operators.leave, "End a session", "operate", response=Done),
-        _route("GET /healthz", api.health, "See whether the server answers", response=Health),
-        _route("GET /readyz", api.ready, "See whether personas can answer", response=Health, also=(503,)),
-        _route("GET /metrics", api.metrics, "Read the metrics, for Prometheus", "operate", response=bytes,
-               local=True),
-        _route("GET /openapi.json", api.description, "Read this description"),
+        Route.at(f"POST {_SESSION}", api.enter, "Begin a session of an operator in a browser",
+                 request=(SessionRequest,), response=SessionAnswer, also=_NOT_IN),
+        Route.at(f"GET {_SESSION}", operators.session, "See whose session it is", "operate",
+                 response=SessionAnswer),
+        Route.at(f"DELETE {_SESSION}", operators.leave, "End a session", "operate", response=Done),
+        Route.at("GET /healthz", api.health, "See whether the server answers", response=Health),
+        Route.at("GET /readyz", api.ready, "See whether personas can answer", response=Health, also=(503,)),
+        Route.at("GET /metrics", api.metrics, "Read the metrics, for Prometheus", "operate", response=bytes,
+                 local=True),
+        Route.at("GET /openapi.json", api.description, "Read this description"),
     )
 
 
@@ -208,17 +228,15 @@ def routes_of_addons(api: Api, added: Iterable[AddonRoute], taken: Iterable[Rout
         takes = () if each.request is None else (each.request,)
         reads = each.method in _WITHOUT_BODY
         made.append(
-            Route(
-                each.method,
-                each.path,
+            Route.at(
+                f"{each.method} {each.path}",
                 partial(_answer, api, each),
                 each.summary,
                 each.scope,
-                () if reads else takes,
-                each.response or Done,
-                errors=(*_NOT_IN, 400, 404, 409, 422) if reads else (*_NOT_IN, *_BODY, 404, 409),
-                query=each.request if reads else None,
+                also=(400, 404, 409, 422),
+                response=each.response or Done,
                 streams=each.streams,
+                **({"query": each.request} if reads else {"request": takes}),
             )
         )
     return tuple(made)
@@ -229,6 +247,7 @@ async def _answer(api: Api, route: AddonRoute, request: web.Request) -> web.Stre
     # Operators are known before anything is read: nobody else learns even what a body should be.
     operator = await api.operators.who(request) if route.scope == "operate" else None
     asked: Any = None
+    check_names(request, route.request if route.method in _WITHOUT_BODY else None)
     if route.request is not None and route.method in _WITHOUT_BODY:
         asked = queried(request, route.request)
     elif route.request is not None:
@@ -252,7 +271,7 @@ async def _answer(api: Api, route: AddonRoute, request: web.Request) -> web.Stre
             return await write_stream(request, PlainStream(), kept_alive(answer, api.closing))
         answered = await answer
     except RouteError as error:
-        raise Problem(error.status, error.title, error.detail) from error
+        raise Problem(error.status, error.title, error.detail, type="about:blank") from error
     return json_answer(Done() if route.response is None else answered)
 
 

@@ -12,6 +12,7 @@ end at once, and the turns that they showed are finished or left on record by th
 
 import asyncio
 import logging
+import re
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import cache, partial
@@ -54,6 +55,7 @@ SILENT_SECONDS = 20.0
 _KEPT_SECONDS = 630.0  # between two requests; balancers keep connections for ten minutes at most
 _SHUTDOWN_SECONDS = 3.0
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "[::1]"})
+_HOST = re.compile(r"(\[[^\]]*\]|[^:\[\]]*)(?::[0-9]{1,5})?")  # a name, and a port
 _HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
@@ -234,9 +236,8 @@ class HttpServer:
     async def _guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         """Refuse requests by a name or from a page that is not known; answer what pages ask before."""
         self._heard.add(request.protocol)
-        host = request.headers.get("Host", "").lower()
-        name = host if host.endswith("]") else host.rsplit(":", 1)[0]
-        if name not in self._hosts:
+        host = _HOST.fullmatch(request.headers.get("Host", "").lower())
+        if host is None or host[1] not in self._hosts:
             raise Problem(421, "Wrong host", "The server is not called that; see [http] allowed_hosts.")
         origin = request.headers.get("Origin")
         is_foreign = origin is not None and not is_own(origin, request.headers.get("Host", ""))
@@ -331,7 +332,7 @@ async def _in_form(request: web.Request, handler: Handler) -> web.StreamResponse
             413: "The body is too long; [http] max_body_bytes sets the limit.",
         }.get(error.status, "The request cannot be understood.")
         code = "unknown_url" if error.status == 404 else ""
-        return _told(request, Problem(error.status, error.reason or "", detail, headers=allowed, code=code))
+        return _told(request, Problem(error.status, "", detail, headers=allowed, code=code))
     except web.RequestPayloadError:
         detail = "The body is cut, or not packed as its Content-Encoding says: send it as it is."
         answer = _told(request, Problem(400, "Bad body", detail))

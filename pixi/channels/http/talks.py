@@ -1,7 +1,7 @@
 """Talks over HTTP: messages are handed over, and the turns that answer them are followed.
 
-The id of a message is also the key of the request that brought it. So the same request again finds its turn,
-under way or on record, also after a restart; it is never answered twice.
+The same request again finds its turn, under way or on record, also after a restart; it is never answered
+twice. A request is the same by its `Idempotency-Key`, or else by the id of its message.
 
 The events of a turn that is over come from the record, see `recorded`.
 """
@@ -9,8 +9,8 @@ The events of a turn that is over come from the record, see `recorded`.
 import asyncio
 import time
 from collections import Counter
-from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping, Sequence
-from contextlib import aclosing, suppress
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Generator, Mapping, Sequence
+from contextlib import AsyncExitStack, aclosing, contextmanager, suppress
 from functools import partial
 from urllib.parse import quote
 
@@ -40,11 +40,9 @@ from pixi.core.message import (
     carried_by,
     words_of,
 )
-from pixi.store.kept import AnsweredMessage, Talk
+from pixi.store.kept import AnsweredMessage, KeyedRequest, Talk
 
 _PREFIX = "http:"  # of the addresses of all talks
-
-KEYED = "idem:"  # how the ids of messages begin whose request had a key of its own
 
 KEPT_TURNS = 200
 """Turns of a talk that the history of a program is compared with."""
@@ -93,7 +91,7 @@ class TalkReply:
         turn: that answers it; 0: none has begun.
 
     Attributes:
-        message_id, known, over: see above.
+        message_id, known, over, turn: see above.
         place: the count from which on the events are followed.
     """
 
@@ -112,7 +110,7 @@ class TalkReply:
         self.over = over
         self._channel = channel
         self._recorded = recorded
-        self._turn = turn
+        self.turn = turn
         self.place = channel.feed.begin_of_turn() if known else channel.feed.count
         self._settled = False
 
@@ -142,8 +140,8 @@ class TalkReply:
                 shown: list[Form] = []
                 for form in forms:
                     if form["event"] == "turn_start" and self.message_id in form["answers"]:
-                        self._turn = form["turn"]
-                    if form["turn"] in (self._turn, 0):
+                        self.turn = form["turn"]
+                    if form["turn"] in (self.turn, 0):
                         shown.append(form)
                         if self._channel.ends(form, pauses=pauses):
                             yield shown
@@ -151,7 +149,7 @@ class TalkReply:
                 if shown:
                     yield shown
         closed = self._channel.feed.closed
-        if self._turn and not closed:
+        if self.turn and not closed:
             return  # it was put back, or taken over: what was shown stands
         recorded = None if closed else await self._recorded()
         if recorded is not None:
@@ -163,6 +161,7 @@ class TalkReply:
                 "The server stops, or another one has. What was said is on record: send the same again "
                 "later, with the same key or id; or read the messages of the conversation.",
                 headers={"Retry-After": "5"},
+                turn=self.turn,
             )
 
     async def _followed(self) -> AsyncGenerator[Sequence[Form], None]:
@@ -176,7 +175,7 @@ class TalkReply:
                         yield forms
                 return
             except FollowedTooSlowly:
-                if self._turn or feed.losses == losses:
+                if self.turn or feed.losses == losses:
                     raise
                 place = feed.first
 
@@ -218,6 +217,7 @@ class Talks:
         self._attachments = attachments
         self._talking: Counter[str] = Counter()  # talks in which a reply is waited for, by person
         self._watching: set[asyncio.Task[None]] = set()
+        self._keyed: dict[str, str] = {}  # keys of requests that are being put on record, with their digests
         self.peers = Peers(backend, self.channels, self.resume)
         backend.engine.on_forget.append(self.forget)
 
@@ -232,6 +232,8 @@ class Talks:
         is_new: bool = False,
         answers: bool = True,
         replaces: Callable[[], Awaitable[Instead | None]] | None = None,
+        keyed: KeyedRequest | None = None,
+        instructions: str = "",
     ) -> TalkReply:
         """Say something; returns once it is on record.
 
@@ -241,25 +243,33 @@ class Talks:
         Args:
             place: the talk.
             text: of the message.
-            message_id: the key of the request.
+            message_id: of the message. What came under it is not said again.
             quoted: lines that stand before it.
             attachments: files that go with it.
-            is_new: the key was made just now, so that nothing can have come under it.
+            is_new: the id was made just now, so that nothing can have come under it.
             answers: see `HttpChannel`.
             replaces: finds the messages whose place this one takes; None: there are none.
+            keyed: the request, where it has a key of its own.
+            instructions: see `Message`.
 
         Raises:
-            Problem: 422, the request of this id had another text; 404, 413, 422, a file cannot be taken; 409,
-                the message came long ago and was never answered; 429, too many replies are waited for, or a
-                visitor said too much.
+            Problem: 422, the request of this key was another, or the message of this id had another text;
+                404, 413, 422, a file cannot be taken; 409, the message came long ago and was never answered;
+                429, too many replies are waited for, or a visitor said too much.
             StoreError: the message could not be recorded.
         """
         address, person, store = place.address, place.person, self._backend.store
         channel = await self.peers.join(address)
-        async with channel.saying:
+        async with AsyncExitStack() as stack:
+            if keyed is not None:
+                stack.enter_context(self._recording(keyed))
+            await stack.enter_async_context(channel.saying)
+            if keyed is not None and (known := await self._known(keyed)) is not None:
+                return await self._again(address, known.address, known.message)
             instead = None if replaces is None else await replaces()
             if instead is None and not is_new and (answered := await store.answer_to(address, message_id)):
-                return await self._again(address, answered, text, len(attachments), message_id)
+                _check_text(answered, text)
+                return await self._again(address, address, message_id)
             self._check_turns(channel, person)
             now = time.time()
             reply = TalkReply(channel, message_id, partial(self._recorded, address, message_id))
@@ -280,10 +290,17 @@ class Talks:
                     await self._set_aside(address, channel, instead, reply)
                 told = "\n".join(part for part in (text, carried.text) if part)
                 message = Message(
-                    message_id, address, author, told, now, images=carried.images, quoted=tuple(quoted)
+                    message_id,
+                    address,
+                    author,
+                    told,
+                    now,
+                    images=carried.images,
+                    quoted=tuple(quoted),
+                    instructions=instructions,
                 )
                 after = () if instead is None else instead.after
-                kept = store.keep_talk(Talk(address, person.id, place.persona, place.name, now, now))
+                kept = store.keep_talk(Talk(address, person.id, place.persona, place.name, now, now), keyed)
                 try:
                     for each in (message, *after):  # the first goes on record together with the talk
                         await self._receive(each, channel)
@@ -296,6 +313,31 @@ class Talks:
         self._watching.add(watching)
         watching.add_done_callback(self._watching.discard)
         return reply
+
+    @contextmanager
+    def _recording(self, keyed: KeyedRequest) -> Generator[None]:
+        """Let no other request of the same key in meanwhile.
+
+        Raises:
+            Problem: 422, one is being put on record.
+        """
+        if self._keyed.setdefault(keyed.key, keyed.digest) != keyed.digest:
+            raise _used_before()
+        try:
+            yield
+        finally:
+            self._keyed.pop(keyed.key, None)
+
+    async def _known(self, keyed: KeyedRequest) -> KeyedRequest | None:
+        """Return the request as it is on record; None: what it says is not.
+
+        Raises:
+            Problem: 422, the request of this key was another.
+        """
+        known = await self._backend.store.request(keyed.key)
+        if known is not None and known.digest != keyed.digest:
+            raise _used_before()
+        return known if known is not None and known.address else None
 
     def _check_turns(self, channel: HttpChannel, person: Principal) -> None:
         """Check that one more reply may be waited for.
@@ -490,26 +532,25 @@ class Talks:
         await self.peers.close()
         await self._attachments.close()
 
-    async def _again(
-        self, address: str, answered: AnsweredMessage, text: str, files: int, message_id: str
-    ) -> TalkReply:
-        said = answered.text
-        is_another = said is not None and (
-            (text and words_of(said) != words_of(text))
-            or (message_id.startswith(KEYED) and len(carried_by(said)) != len(carried_by(text)) + files)
-        )
-        if is_another:
-            raise Problem(
-                422,
-                "Used before",
-                "This idempotency key came before with another message. Send a key of its own with each.",
-            )
-        channel, store, turn = self.channels.at(address), self._backend.store, answered.turn
+    async def _again(self, address: str, branch: str, message_id: str) -> TalkReply:
+        """Return the reply to a message that came before.
+
+        Args:
+            address: of the talk.
+            branch: where the message stands: in the talk, or in what was set aside there.
+            message_id: its id.
+
+        Raises:
+            Problem: 409, it came long ago and was never answered.
+        """
+        channel, store = self.channels.at(address), self._backend.store
+        answered = await store.answer_to(branch, message_id)
+        turn = None if answered is None else answered.turn
         at_work = not channel.feed.idle if turn is None else channel.feed.turn == turn.id
         if not at_work and (turn is None or not turn.finish):
             # An earlier process left it, or a reply that broke; or it has ended just now.
             await self._backend.resume(address, self.open_channel)
-            now = await store.answer_to(address, message_id)
+            now = await store.answer_to(branch, message_id)
             turn = None if now is None else now.turn
             if turn is None or not turn.finish:
                 raise Problem(
@@ -518,7 +559,7 @@ class Talks:
                     "This message came before, and was not answered then. Send it anew, with another key or "
                     "id.",
                 )
-        recorded = partial(self._recorded, address, message_id)
+        recorded = partial(self._recorded, branch, message_id)
         over = turn is not None and bool(turn.finish)
         return TalkReply(channel, message_id, recorded, known=True, over=over, turn=turn.id if turn else 0)
 
@@ -563,6 +604,28 @@ class Talks:
         channel.feed.waiting -= 1
         if not channel.feed.waiting:
             self._talking -= Counter({person: 1})  # nobody stays at none
+
+
+def _check_text(answered: AnsweredMessage, text: str) -> None:
+    """See that a message of the same id has the same words.
+
+    Raises:
+        Problem: 422, it has others.
+    """
+    if text and answered.text is not None and words_of(answered.text) != words_of(text):
+        raise Problem(
+            422,
+            "Used before",
+            "A message of this id came before with other words. Send an id of its own with each.",
+        )
+
+
+def _used_before() -> Problem:
+    return Problem(
+        422,
+        "Used before",
+        "This idempotency key came before with another request. Send a key of its own with each.",
+    )
 
 
 def _carried_by(message: Message) -> Attached:

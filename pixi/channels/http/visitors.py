@@ -11,7 +11,16 @@ from ipaddress import IPv6Address, ip_address, ip_network
 
 import msgspec
 
-from pixi.channels.http.access import PUBLISHABLE, VISITING, VISITOR, Principal, Problem, digest_of, wrong_key
+from pixi.channels.http.access import (
+    DOCUMENTED,
+    PUBLISHABLE,
+    VISITING,
+    VISITOR,
+    Principal,
+    Problem,
+    digest_of,
+    wrong_key,
+)
 from pixi.core.spending import Rate
 from pixi.settings.rules import HttpRules, is_own
 from pixi.store.kept import ApiKey
@@ -89,6 +98,7 @@ class RequestLimit:
                     "RateLimit-Policy": f'"{self._what}";q={self._most};w={self._seconds}',
                     "RateLimit": f'"{self._what}";r=0;t={wait}',
                 },
+                type=f"{DOCUMENTED}#too-many-requests",
             )
 
 

@@ -5,20 +5,79 @@ from collections.abc import Iterable
 from typing import Any
 
 from pixi.store.database import Database, select_many
-from pixi.store.kept import ApiKey, Circle, SentFile, Talk
-from pixi.store.statements.branches import trunk
+from pixi.store.kept import ApiKey, Circle, KeyedRequest, SentFile, Talk
+from pixi.store.statements import branches
 from pixi.store.statements.rows import unpack_message
 
 _TALK = "address, person, persona, name, began, last"
 
+_DAY = 86_400.0
+DAYS_OF_A_REQUEST = 30
+"""Days for which a request with a key is known again by that alone."""
+_OLD_AT_ONCE = 10
 
-def keep_talk(db: Database, talk: Talk) -> None:
-    """Keep a talk; of one that is kept only `last` is raised."""
+
+def keep_talk(db: Database, talk: Talk, request: KeyedRequest | None = None) -> None:
+    """Keep a talk, and the request by which something is said there now; of a talk that is kept only `last`
+    is raised.
+    """
     db.execute(
         f"INSERT INTO talks ({_TALK}) VALUES (?, ?, ?, ?, ?, ?)"
         " ON CONFLICT (address) DO UPDATE SET last = excluded.last WHERE excluded.last > talks.last",
         (talk.address, talk.person, talk.persona, talk.name, talk.began, talk.last),
     )
+    if request is not None:
+        _keep_request(db, talk, request)
+
+
+def _keep_request(db: Database, talk: Talk, request: KeyedRequest) -> None:
+    """Keep a request, and forget a few that are old. One whose message never came on record comes anew."""
+    db.execute(
+        "INSERT INTO requests (key, digest, person, conversation, message, sent_at) VALUES (?, ?, ?, ?, ?, ?)"
+        " ON CONFLICT (key) DO UPDATE SET conversation = excluded.conversation, message = excluded.message,"
+        " sent_at = excluded.sent_at WHERE requests.digest = excluded.digest",
+        (request.key, request.digest, talk.person, talk.address, request.message, talk.last),
+    )
+    db.execute(
+        "DELETE FROM requests WHERE key IN"
+        " (SELECT key FROM requests WHERE sent_at < ? ORDER BY sent_at LIMIT ?)",
+        (talk.last - DAYS_OF_A_REQUEST * _DAY, _OLD_AT_ONCE),
+    )
+
+
+def request(db: Database, key: str) -> KeyedRequest | None:
+    """Return the request of that key; None if none came, or it was forgotten."""
+    found = db.execute(
+        "SELECT digest, message, conversation, name, sent_at FROM requests"
+        " JOIN talks ON address = conversation WHERE key = ?",
+        (key,),
+    ).fetchone()
+    if found is None:
+        return None
+    digest, message, conversation, name, sent_at = found
+    # The id is free again once its turn was set aside, so that a later request may have said it as well.
+    for address in (conversation, *reversed(branches.of(db, conversation))):
+        there = db.execute(
+            "SELECT 1 FROM messages WHERE conversation = ? AND id = ? AND sent_at = ?",
+            (address, message, sent_at),
+        ).fetchone()
+        if there is not None:
+            return KeyedRequest(key, digest, message, name, address)
+    return KeyedRequest(key, digest, message, name)
+
+
+def requests_of(db: Database, person: str) -> tuple[tuple[str, str, float], ...]:
+    """Return address, id of the message and time of each request of a person with a key, in that order."""
+    found = db.execute(
+        "SELECT conversation, message, sent_at FROM requests WHERE person = ? ORDER BY sent_at, key",
+        (person,),
+    )
+    return tuple(found.fetchall())
+
+
+def forget_requests(db: Database, conversation: str) -> None:
+    """Forget the requests by which something was said in a conversation."""
+    db.execute("DELETE FROM requests WHERE conversation = ?", (conversation,))
 
 
 def talks(db: Database, person: str, persona: str, limit: int) -> tuple[Talk, ...]:
@@ -52,7 +111,9 @@ def circles(db: Database, conversations: Iterable[str]) -> dict[str, Circle]:
     """Return who takes part in each of these conversations; a branch has the person of its trunk."""
     told: dict[str, Circle] = {}
     for address in conversations:
-        owner = db.execute("SELECT person FROM talks WHERE address = ?", (trunk(address),)).fetchone()
+        owner = db.execute(
+            "SELECT person FROM talks WHERE address = ?", (branches.trunk(address),)
+        ).fetchone()
         last = db.execute(
             "SELECT body FROM messages WHERE conversation = ? AND body IS NOT NULL"
             " ORDER BY number DESC LIMIT 1",
@@ -113,17 +174,21 @@ def drop_file(db: Database, file_id: str) -> None:
 
 
 def forget(db: Database, person: str) -> None:
-    """Forget the talks and the files of a person."""
-    db.execute("DELETE FROM talks WHERE person = ?", (person,))
-    db.execute("DELETE FROM files WHERE person = ?", (person,))
+    """Forget the talks, the files and the requests of a person."""
+    for table in ("talks", "files", "requests"):
+        db.execute(f"DELETE FROM {table} WHERE person = ?", (person,))
 
 
 def forget_old(db: Database, before: float, most: int) -> int:
-    """Forget at most `most` talks in which nothing was said since a time, and as many files that were sent
-    before; return how many of those of which there were more.
+    """Forget at most `most` talks in which nothing was said since a time, and as many files and requests that
+    were sent before; return how many of those of which there were most.
     """
     counts = []
-    for table, key, time in (("talks", "address", "last"), ("files", "id", "sent_at")):
+    for table, key, time in (
+        ("talks", "address", "last"),
+        ("files", "id", "sent_at"),
+        ("requests", "key", "sent_at"),
+    ):
         asked = f"SELECT {key} FROM {table} WHERE {time} < ? ORDER BY {time} LIMIT ?"
         found = db.execute(asked, (before, most)).fetchall()
         db.executemany(f"DELETE FROM {table} WHERE {key} = ?", found)

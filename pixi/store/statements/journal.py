@@ -26,7 +26,7 @@ from pixi.store.kept import (
     SavedConversation,
     UnfinishedTurn,
 )
-from pixi.store.statements import branches, windows
+from pixi.store.statements import branches, http, windows
 from pixi.store.statements.audit import changes_of, forget_arguments
 from pixi.store.statements.leases import check_owned, revision_of, revisions_of, touch
 from pixi.store.statements.rows import (
@@ -458,6 +458,7 @@ def reset(db: Database, conversation: str) -> int:
     )
     generation = _generation(db, conversation)
     windows.drop(db, conversation)
+    http.forget_requests(db, conversation)
     _forget_words(db, conversation)
     for beside in branches.of(db, conversation):
         _forget_words(db, beside)

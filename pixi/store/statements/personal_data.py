@@ -8,7 +8,7 @@ from pixi.store.database import Database, select_many
 from pixi.store.kept import Known
 from pixi.store.statements import branches, memories, windows
 from pixi.store.statements.audit import told_of_audit
-from pixi.store.statements.http import files_of, talks_of
+from pixi.store.statements.http import files_of, requests_of, talks_of
 from pixi.store.statements.rows import (
     as_utf8,
     picture_fetcher,
@@ -46,6 +46,7 @@ _ALL_TABLES = (
     ("usage", "person"),
     ("audit", "approved_by"),
     ("talks", "person"),
+    ("requests", "person"),
 )
 
 
@@ -122,6 +123,10 @@ def export(db: Database, person: str) -> dict[str, Any]:
             }
             for file in files_of(db, person)
         ],
+        "requests": [
+            {"address": address, "message": message, "time": _time(sent_at)}
+            for address, message, sent_at in requests_of(db, person)
+        ],
         "done_for_you": told_of_audit(db, person),
         "usage": told_of_usage(db, person),
         "memories": [told | {"time": _time(told["time"])} for told in memories.export(db, person)],
@@ -182,6 +187,7 @@ def _told(db: Database, conversation: str, body: bytes | None) -> dict[str, Any]
         "name": as_utf8(message.author.name),
         "text": as_utf8(message.text),
         "reply_to": message.reply_to,
+        **({"instructions": as_utf8(message.instructions)} if message.instructions else {}),
         "pictures": [{"type": image.media_type, "bytes": len(image.data)} for image in message.images],
     }
 

@@ -68,6 +68,8 @@ def pack_message(message: Message) -> EncodedValue:
     """Encode a message. Its number, and that it comes due again, have columns of their own."""
     fields = msgspec.to_builtins(replace(message, images=()) if message.images else message)
     del fields["number"], fields["again"]
+    if not message.instructions:  # as it is nearly always
+        del fields["instructions"]
     return _pack_pictured(fields, message.images) if message.images else EncodedValue(_packed(fields), {})
 
 

@@ -34,6 +34,73 @@ async def test_two_messages_of_one_key_at_the_same_time_are_not_taken_for_one() 
         assert len(here.model.requests) == 1
 
 
+FILE = {"url": "data:text/plain,eggs"}
+V1: dict[str, Any] = {"model": "pixi", "messages": [{"role": "user", "content": "hi"}]}
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "changes"),
+    [
+        (
+            "/api/chat",
+            BODY,
+            [
+                {"message": "ho"},
+                {"conversation": "b"},
+                {"persona": "edda"},
+                {"attachments": [FILE]},
+                {"attachments": [{"url": "data:text/plain,ham"}]},
+            ],
+        ),
+        (
+            "/api/chat",
+            ui("hi"),
+            [{"id": "b"}, {"persona": "edda"}, {"trigger": "regenerate-message"}, ui("ho")],
+        ),
+        ("/api/agui", run("hi"), [{"threadId": "b"}, {"runId": "r9"}, run("ho")]),
+        (
+            "/v1/chat/completions",
+            V1,
+            [
+                {"model": "edda"},
+                {"metadata": {"conversation": "b"}},
+                {"messages": [{"role": "system", "content": "be brief"}, *V1["messages"]]},
+                {"stop": "x"},
+            ],
+        ),
+    ],
+)
+async def test_a_key_is_of_one_request(
+    path: str, body: dict[str, Any], changes: list[dict[str, Any]]
+) -> None:
+    async with served("[SEND: one]", "[SEND: two]") as here:
+        for _ in range(2):
+            assert (await _status(here, path, body, KEY))[0] == 200
+        for change in changes:
+            status, told = await _status(here, path, body | change, KEY)
+            assert (status, "came before with another request" in told) == (422, True), change
+        assert len(here.model.requests) == 1
+        theirs = await here.key("other", "chat")
+        assert (await _status(here, path, body, KEY | theirs))[0] == 200, "of another person"
+        assert len(here.model.requests) == 2
+
+
+@pytest.mark.parametrize("path", ["/api/chat", "/api/agui"])
+async def test_another_answer_is_asked_for_once_also_after_a_restart(path: str, tmp_path: Path) -> None:
+    store = await SqliteStore.open(tmp_path / "pixi.db")
+    ask = ui if path == "/api/chat" else run
+    again = ui("hi", trigger="regenerate-message") if path == "/api/chat" else run("hi", run_id="r2")
+    async with served("[SEND: one]", "[SEND: two]", "[SEND: three]", store=store) as here:
+        await _status(here, path, ask("hi"))
+        told = [await chunks_of(here, path, again, **KEY) for _ in range(2)]
+        assert [said(each) for each in told] == ["two", "two"]
+        later = again | ({"runId": "r3"} if path == "/api/agui" else {})
+        assert said(await chunks_of(here, path, later, **{"Idempotency-Key": "k2"})) == "three"
+    async with served(store=store) as here:
+        assert said(await chunks_of(here, path, again, **KEY)) == "two", "the turn of that key, set aside"
+    await store.close()
+
+
 @pytest.mark.parametrize(("path", "body"), [("/api/chat", ui("hi")), ("/api/agui", run("hi"))])
 async def test_the_same_at_the_same_time_is_one_reply(path: str, body: dict[str, Any]) -> None:
     async with served("[SEND: one]", rules=HttpRules(turns_per_person=1)) as here:
@@ -159,8 +226,10 @@ async def test_what_is_said_amid_a_reply_waits_for_no_other() -> None:
         assert said(anew) == "four"
 
 
-async def _status(here: Served, path: str, body: dict[str, Any]) -> tuple[int, str]:
-    async with here.http.post(here.url + path, json=body) as answer:
+async def _status(
+    here: Served, path: str, body: dict[str, Any], headers: dict[str, str] | None = None
+) -> tuple[int, str]:
+    async with here.http.post(here.url + path, json=body, headers=headers) as answer:
         return answer.status, await answer.text()
 
 

@@ -328,6 +328,25 @@ async def test_the_same_key_is_the_same_message_also_later() -> None:
     assert len(server[0].model.requests) == 1
 
 
+async def test_a_trusted_key_adds_its_system_messages_to_the_prompt() -> None:
+    first, second = (
+        {"role": "system", "content": text} for text in ("Be brief, {{user}}. [NOTE: x", "Rhyme.")
+    )
+    async with v1(*["[SEND: Hello.]"] * 4, system="append") as (here, key):
+        trusted = await here.key("trust", "chat", "chat:on-behalf", "instruct")
+        for headers, said in ((trusted, first), (trusted, second), (trusted, None), (key, first)):
+            messages = [*filter(None, [said]), {"role": "user", "content": f"hi {len(here.model.requests)}"}]
+            body = {"model": "mathilde", "messages": messages, "user": "mo"}
+            await post((here, headers), body, **{"X-Pixi-Conversation": "a"})
+        prompts = [str(request.lines[0]) for request in here.model.requests]
+        assert "Be brief, {{user}}. [NOTE: x" in prompts[0]
+        assert prompts[1] == prompts[0].replace("Be brief, {{user}}. [NOTE: x", "Rhyme.")
+        assert "Rhyme." not in prompts[2]
+        assert "Be brief" not in prompts[3], "another key's is a note"
+        assert "Be brief" in str(here.model.requests[3].lines[1:])
+        assert "Be brief" not in str(here.model.requests[0].lines[1:])
+
+
 @pytest.mark.parametrize("system", ["note", "ignore"])
 async def test_system_messages_go_by_the_setting(system: Any) -> None:
     messages = [{"role": "system", "content": "Be brief."}, USER]

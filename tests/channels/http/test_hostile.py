@@ -106,6 +106,9 @@ async def _told(
         pytest.param(404, "POST", f"{TALK}/approvals/x", JSON, b'{"approved": true}', id="nobody asked"),
         pytest.param(421, "GET", "/api/personas", {"Host": "evil.example"}, b"", id="foreign host"),
         pytest.param(421, "GET", "/api/personas", {"Host": ""}, b"", id="no host"),
+        pytest.param(421, "GET", "/api/personas", {"Host": "localhost:evil.example"}, b"", id="no port"),
+        pytest.param(421, "GET", "/api/personas", {"Host": "[::1]evil.example"}, b"", id="behind a bracket"),
+        pytest.param(400, "GET", f"/api/personas?{'x' * 5_000}", {}, b"", id="long name of a parameter"),
         pytest.param(421, "OPTIONS", "/api/chat", {"Host": "evil.example"}, b"", id="preflight elsewhere"),
         pytest.param(
             403, "POST", "/api/chat", {**JSON, "Origin": "https://evil.example"}, SAID, id="foreign page"

@@ -2,9 +2,11 @@
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from pixi.channels.http.access import LOCAL, address_of
 from pixi.channels.http.feed import Channels
 from pixi.core.message import Card, Field
 from pixi.core.persona import Persona
@@ -13,6 +15,7 @@ from pixi.store.sqlite import SqliteStore
 from pixi.store.writer import Writer
 from pixi.toolbox.addon import Addon
 from pixi.toolbox.context import Context
+from tests.channels.http.booking import CALLED, booking
 from tests.channels.http.served import PERSONAS, Event, Served, served
 from tests.waiting import until, within
 
@@ -245,24 +248,8 @@ async def test_a_card_comes_with_its_type_and_a_fallback() -> None:
 
 
 async def test_a_person_says_yes_over_http_and_nobody_else_can() -> None:
-    done: list[str] = []
-
-    def setup(addon: Addon) -> None:
-        @addon.tool(writes=True, approval=True)
-        async def book(context: Context, day: str) -> str:
-            """Book a table.
-
-            Args:
-                day: which one.
-            """
-            done.append(day)
-            return "booked"
-
-    from pixi.core.llm import ToolCall as Called
-
-    personas = PERSONAS | {"pixi": Persona("Pixi", "You are Pixi.", tools=("book",))}
-    called = [Called("1", "book", '{"day": "monday"}')]
-    async with served(called, "[SEND: it is booked]", addons=[setup], personas=personas) as here:
+    setup, personas, done = booking()
+    async with served(CALLED, "[SEND: it is booked]", addons=[setup], personas=personas) as here:
         theirs = await here.key("other", "chat", "approve")
         async with here.stream("/api/chat", {"message": "monday please", "conversation": "a"}) as events:
             asked = (await _up_to(events, "approval"))[-1]
@@ -275,6 +262,69 @@ async def test_a_person_says_yes_over_http_and_nobody_else_can() -> None:
         assert done == ["monday"]
         assert [event["verdict"] for event in rest if event["event"] == "approved"] == ["yes"]
         assert (await here.post(path, {"approved": True}))[0] == 404
+
+
+async def test_who_has_the_answer_whole_is_told_of_a_question_and_gets_the_rest_later() -> None:
+    setup, personas, done = booking()
+    body, key, told = (
+        {"message": "monday please", "conversation": "a"},
+        {"Idempotency-Key": "k"},
+        dict[str, Any](),
+    )
+    async with served(
+        ["[SEND: wait]", *CALLED], "[SEND: it is booked]", addons=[setup], personas=personas
+    ) as here:
+        for _ in range(2):  # also where the first answer was lost
+            status, told = await here.post("/api/chat", body, **key)
+            assert (status, told["text"], told["finish"]) == (200, "wait", "approval")
+            (asked,) = told["approvals"]
+            assert (asked["tool"], asked["arguments"]) == ("book", 'day: "monday"')
+        assert done == []
+        path = f"/api/chat/a/approvals/{told['approvals'][0]['id']}"
+        assert (await here.post(path, {"approved": True}))[0] == 200
+        await here.backend.engine.settled(address_of(LOCAL, "pixi", "a"))
+        _, told = await here.post("/api/chat", body, **key)
+        assert (told["text"], told["finish"]) == ("wait\n\nit is booked", "stop")
+        assert "approvals" not in told
+        assert done == ["monday"]
+
+
+async def test_who_has_the_answer_whole_and_may_not_say_yes_is_not_asked() -> None:
+    setup, personas, done = booking()
+    async with served(CALLED, "[SEND: I cannot]", addons=[setup], personas=personas) as here:
+        key = await here.key("shop", "chat")
+        status, told = await here.post("/api/chat", {"message": "monday please"}, **key)
+        assert (status, told["text"], told["finish"], done) == (200, "I cannot", "stop", [])
+
+
+async def test_a_parameter_that_there_is_not_is_told_with_the_right_one() -> None:
+    async with served("[SEND: hey]") as here:
+        key = await here.key("app", "chat", "chat:on-behalf")
+        status, problem = await here.get("/api/talks?userid=mo", **key)
+        assert (status, problem["title"]) == (400, "A parameter is wrong")
+        assert problem["detail"] == "'userid' is no parameter here. Did you mean userId?"
+        assert problem["errors"][0]["pointer"] == "/userid"
+        for path in ("/api/personas?x=1", "/api/chat?persona=pixi"):
+            assert (await here.post(path, {"message": "hi"}) if "chat" in path else await here.get(path))[
+                0
+            ] == 400
+        for path in ("/healthz?x=1", "/v1/models?api-version=1"):
+            assert (await here.get(path))[0] == 200, "programs add their own"
+        assert here.model.requests == []
+
+
+async def test_a_problem_names_its_kind_and_its_turn() -> None:
+    never, body = asyncio.Event(), {"message": "hi", "conversation": "a"}
+    async with served(["[SEND: one]", never]) as here:
+        asking = asyncio.create_task(here.post("/api/chat", body, **{"Idempotency-Key": "k"}))
+        await until(lambda: here.model.streaming)
+        status, problem = await here.post("/api/chat", body, **{"Idempotency-Key": "k"})
+        assert (status, problem["type"]) == (409, "/docs/http.md#still-being-answered")
+        assert problem["instance"] == "/api/chat#turn-1"
+        _, other = await here.get("/api/nothing")
+        assert (other["type"], other["title"], "instance" in other) == ("about:blank", "Not Found", False)
+        never.set()
+        await asking
 
 
 async def test_an_application_talks_for_its_users_and_they_see_their_own_alone() -> None:

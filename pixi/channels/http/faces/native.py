@@ -12,6 +12,7 @@ from pixi.channels.http.feed import Form
 PRIVATE = frozenset({"note"})
 """Events that only the persona and its operator know of."""
 OF_TOOLS = frozenset({"tool_call", "tool_result", "progress"})
+_OF_APPROVAL = ("id", "tool", "does", "arguments", "expires")
 _OF_PICTURE = ("id", "text", "link", "service", "address", "pictures")
 OF_TALK = frozenset({"said", "changed"})
 """Events of whole talks, which whoever follows one turn is not told of."""
@@ -51,7 +52,8 @@ class NativeStream:
 async def whole(
     events: AsyncGenerator[Sequence[Form], None], conversation: str, told: Callable[[Form], Mapping[str, Any]]
 ) -> ChatAnswer:
-    """Wait for all events of a reply; `told` makes of each what the client is told of it.
+    """Wait for the events of a reply, up to its end or to a question; `told` makes of each what the client
+    is told of it.
 
     Raises:
         Problem: 503, the server stops before its end.
@@ -62,6 +64,7 @@ async def whole(
     sources: list[dict[str, Any]] = []
     reactions: list[ShownReaction] = []
     errors: list[str] = []
+    asked: dict[str, dict[str, Any]] = {}  # questions that wait, by id
     turn, finish, usage = 0, "cancelled", {"prompt_tokens": 0, "cached_tokens": 0, "completion_tokens": 0}
     async for event in (told(form) async for forms in events for form in forms):
         match event["event"]:
@@ -79,7 +82,12 @@ async def whole(
                 reactions.append(ShownReaction(event["id"], event["emoji"], event["message"]))
             case "error":
                 errors.append(event["text"])
+            case "approval":
+                asked[event["id"]] = {name: event[name] for name in _OF_APPROVAL}
+            case "approved":
+                asked.pop(event["id"], None)
             case "turn_end":
+                asked.clear()
                 finish, usage = event["finish"], event["usage"]
             case _:
                 pass
@@ -96,7 +104,8 @@ async def whole(
         sources,
         conversation,
         turn,
-        finish,
+        "approval" if asked else finish,
         usage,
         errors[-1] if errors else UNSET,
+        list(asked.values()) or UNSET,
     )
