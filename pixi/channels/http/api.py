@@ -57,6 +57,7 @@ from pixi.channels.http.requests import (
     protocol_of,
     queried,
     said_by_page,
+    server_of,
     wants_adaptive,
     wrong_field,
 )
@@ -228,7 +229,7 @@ class Api:
         if streams:
             face = NativeStream(tools=self._rules.show_tools, resumable=not reply.over)
             return await write_stream(
-                request, face, reply.events(resumes=True), self._told(place, are_adaptive)
+                request, face, reply.events(resumes=True), self._told(request, place, are_adaptive)
             )
         if reply.known and not reply.over:
             raise Problem(
@@ -237,7 +238,7 @@ class Api:
                 "The same request came before and is being answered. Ask again in a moment, or as a stream.",
                 headers={"Retry-After": "2"},
             )
-        return json_answer(await whole(reply.events(), place.name, self._told(place, are_adaptive)))
+        return json_answer(await whole(reply.events(), place.name, self._told(request, place, are_adaptive)))
 
     async def _ui_chat(self, request: web.Request, body: bytes) -> web.StreamResponse:
         """Answer a page that talks by AI SDK. It shows people the body of an error as it is: plain words."""
@@ -260,7 +261,7 @@ class Api:
             events = reply.events(pauses=pauses)
         self._talks.channels.at(place.address).protocol = protocol
         return await write_stream(
-            request, self._face(protocol, principal), events, self._told(place, are_adaptive)
+            request, self._face(protocol, principal), events, self._told(request, place, are_adaptive)
         )
 
     async def _replaced(
@@ -308,7 +309,7 @@ class Api:
             events = reply.events(pauses=True)
         tools, notes = self._rules.show_tools, self._shows_notes(principal)
         face = ag_ui.AgUiStream(asked.threadId, asked.runId, tools=tools, notes=notes)
-        return await write_stream(request, face, events, self._told(place, are_adaptive=False))
+        return await write_stream(request, face, events, self._told(request, place, are_adaptive=False))
 
     async def _branched(
         self, place: TalkAddress, client_id: str, message_id: str, seen: Collection[str], last: int
@@ -357,7 +358,7 @@ class Api:
             events = feed.follow(begin, lambda: feed.idle)
         else:
             events = channel.turn_from(feed.begin_of_turn(), pauses=protocol == "ai-sdk-6")
-        return await write_stream(request, face, _at_once(events), self._told(place, are_adaptive))
+        return await write_stream(request, face, _at_once(events), self._told(request, place, are_adaptive))
 
     async def stop(self, request: web.Request) -> web.StreamResponse:
         """Stop the reply that is being written; what was delivered stands."""
@@ -385,19 +386,21 @@ class Api:
         )
         return json_answer(PersonasAnswer(self._shown(principal), self._default(principal), can))
 
-    def _told(self, place: TalkAddress, are_adaptive: bool) -> Told:
-        return partial(self.as_told, place=place, are_adaptive=are_adaptive)
+    def _told(self, request: web.Request, place: TalkAddress, are_adaptive: bool) -> Told:
+        return partial(self.as_told, place=place, are_adaptive=are_adaptive, server=server_of(request))
 
-    def as_told(self, form: Form, place: TalkAddress, are_adaptive: bool) -> Form:
-        """An event that names talk and persona as the client does, with cards in the form that it wants."""
+    def as_told(self, form: Form, place: TalkAddress, are_adaptive: bool, server: str) -> Form:
+        """An event that names talk, persona and server as the client does, with cards in the form that it
+        wants.
+        """
         match form["event"]:
             case "turn_start":
                 return form | {"conversation": place.name, "persona": place.persona}
             case "card":
-                shown = self._shown_pictures.decorated(form)
+                shown = self._shown_pictures.decorated(form, place.address)
                 return adaptive(shown) if are_adaptive else shown
             case "picture":
-                return self._shown_pictures.decorated(form)
+                return self._shown_pictures.decorated(form, place.address, server)
             case _:
                 return form
 
