@@ -166,6 +166,22 @@ async def test_a_program_in_javascript_prints_the_answer(here: Here, heading: st
     assert await output_of("node --input-type=module -", code, cwd=CLIENTS) == SPOKEN
 
 
+PRINTED = """
+mathilde.addMessage({ id: "1", role: "user", content: "Good morning" });
+await mathilde.runAgent();
+process.stdout.write(mathilde.messages.slice(1).map((each) => each.content).join("\\n\\n"));
+"""
+
+
+@with_node
+@pytest.mark.nightly
+async def test_the_agent_for_copilotkit_is_the_persona(here: Here, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PIXI_KEY", "none")
+    code = block("CopilotKit, and other clients of AG-UI", "ts").replace(SERVER, here.url)
+    agent = re.sub("^import .*@copilotkit.*$", "", code.partition("const runtime")[0], flags=re.MULTILINE)
+    assert await output_of("node --input-type=module -", agent + PRINTED, cwd=CLIENTS) == SPOKEN
+
+
 THREAD = """
 import { createRoot } from "react-dom/client";
 import { ComposerPrimitive, MessagePrimitive, ThreadPrimitive } from "@assistant-ui/react";
