@@ -232,9 +232,8 @@ def _cut(talk: KeptTalk, place: int) -> Branch | None:
     return Branch(talk.name, talk.turns[place].turn, talk.branch)
 
 
-_OWN_PICTURE = re.compile(
-    r"!\[((?:[^\]\\\n]|\\.){0,1000})\]\(https?://[^\s()]{1,300}/api/pictures/[0-9a-f]{32}\)"
-)
+# No bracket is within its words but behind a backslash, so that a text is read once however many begin in it.
+_OWN_PICTURE = re.compile(r"!\[((?:[^\[\]\\\n]|\\.)*)\]\(https?://[^\s()]{1,300}/api/pictures/[0-9a-f]{32}\)")
 
 
 def _fold(text: str) -> str:
