@@ -47,12 +47,12 @@ KEPT: Mapping[str, Kept] = {
     "ai-sdk": Kept(
         lambda: AiSdkStream(tools=True, notes=True),
         b'"messageMetadata":{"finish":',
-        (("ai_sdk.mjs", "ai5", ""), ("ai_sdk.mjs", "ai6", ""), ("ai_sdk.mjs", "ai7", "")),
+        (("ai_sdk.mjs", "ai5", ""), ("ai_sdk.mjs", "ai6", ""), ("ai_sdk.mjs", "ai", "")),
     ),
     "ai-sdk-6": Kept(
         lambda: AiSdkStream(newer=True, tools=True, notes=True),
         b'"messageMetadata":{"finish":',
-        (("ai_sdk.mjs", "ai6", ""), ("ai_sdk.mjs", "ai7", "")),
+        (("ai_sdk.mjs", "ai6", ""), ("ai_sdk.mjs", "ai", "")),
     ),
     "ag-ui": Kept(
         lambda: AgUiStream("kitchen", "run", tools=True, notes=True), b'"RUN_FINISHED"', (("ag_ui.mjs", ""),)

@@ -19,11 +19,11 @@ from tests.clients.client import Client, client, with_node
 from tests.waiting import until
 
 pytestmark = [pytest.mark.nightly, with_node]
-newer = pytest.mark.parametrize("version", ["ai6", "ai7"])
+newer = pytest.mark.parametrize("version", ["ai6", "ai"])
 DONE = ["submitted", "streaming", "ready"]
 
 
-@pytest.fixture(params=["ai5", "ai6", "ai7"])
+@pytest.fixture(params=["ai5", "ai6", "ai"])
 def version(request: pytest.FixtureRequest) -> str:
     name: str = request.param
     return name

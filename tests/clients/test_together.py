@@ -39,7 +39,7 @@ async def test_each_client_has_its_own_talk(tmp_path: Path) -> None:
         scene(tmp_path, echo) as here,
         beside_discord(here) as url,
         client("openai.mjs", url) as program,
-        client("ai_sdk.mjs", "ai7", url) as page,
+        client("ai_sdk.mjs", "ai", url) as page,
         client("ag_ui.mjs", url) as agent,
     ):
         await here.discord.ready(1)

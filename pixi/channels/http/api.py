@@ -58,6 +58,7 @@ from pixi.channels.http.requests import (
     protocol_of,
     queried,
     said_by_page,
+    server_of,
     wants_adaptive,
     wrong_field,
 )
@@ -240,7 +241,7 @@ class Api:
         if streams:
             face = NativeStream(tools=self._rules.show_tools, resumable=not reply.over)
             return await write_stream(
-                request, face, reply.events(resumes=True), self._told(place, are_adaptive)
+                request, face, reply.events(resumes=True), self._told(request, place, are_adaptive)
             )
         if reply.known and not reply.over and not channel.is_asking:
             raise Problem(
@@ -251,7 +252,7 @@ class Api:
                 turn=reply.turn,
             )
         return json_answer(
-            await whole(reply.events(pauses=True), place.name, self._told(place, are_adaptive))
+            await whole(reply.events(pauses=True), place.name, self._told(request, place, are_adaptive))
         )
 
     async def _ui_chat(self, request: web.Request, body: bytes) -> web.StreamResponse:
@@ -278,7 +279,7 @@ class Api:
             events = reply.events(pauses=pauses)
         self._talks.channels.at(place.address).protocol = protocol
         return await write_stream(
-            request, self._face(protocol, principal), events, self._told(place, are_adaptive)
+            request, self._face(protocol, principal), events, self._told(request, place, are_adaptive)
         )
 
     async def _replaced(
@@ -329,7 +330,7 @@ class Api:
             events = reply.events(pauses=True)
         tools, notes = self._rules.show_tools, self._shows_notes(principal)
         face = ag_ui.AgUiStream(asked.threadId, asked.runId, tools=tools, notes=notes)
-        return await write_stream(request, face, events, self._told(place, are_adaptive=False))
+        return await write_stream(request, face, events, self._told(request, place, are_adaptive=False))
 
     async def _branched(
         self, place: TalkAddress, client_id: str, message_id: str, seen: Collection[str], last: int
@@ -378,7 +379,7 @@ class Api:
             events = feed.follow(begin, lambda: feed.idle)
         else:
             events = channel.turn_from(feed.begin_of_turn(), pauses=protocol == "ai-sdk-6")
-        return await write_stream(request, face, _at_once(events), self._told(place, are_adaptive))
+        return await write_stream(request, face, _at_once(events), self._told(request, place, are_adaptive))
 
     async def stop(self, request: web.Request) -> web.StreamResponse:
         """Stop the reply that is being written; what was delivered stands."""
@@ -406,19 +407,21 @@ class Api:
         )
         return json_answer(PersonasAnswer(self._shown(principal), self._default(principal), can))
 
-    def _told(self, place: TalkAddress, are_adaptive: bool) -> Told:
-        return partial(self.as_told, place=place, are_adaptive=are_adaptive)
+    def _told(self, request: web.Request, place: TalkAddress, are_adaptive: bool) -> Told:
+        return partial(self.as_told, place=place, are_adaptive=are_adaptive, server=server_of(request))
 
-    def as_told(self, form: Form, place: TalkAddress, are_adaptive: bool) -> Form:
-        """An event that names talk and persona as the client does, with cards in the form that it wants."""
+    def as_told(self, form: Form, place: TalkAddress, are_adaptive: bool, server: str) -> Form:
+        """An event that names talk, persona and server as the client does, with cards in the form that it
+        wants.
+        """
         match form["event"]:
             case "turn_start":
                 return form | {"conversation": place.name, "persona": place.persona}
             case "card":
-                shown = self._shown_pictures.decorated(form)
+                shown = self._shown_pictures.decorated(form, place.address)
                 return adaptive(shown) if are_adaptive else shown
             case "picture":
-                return self._shown_pictures.decorated(form)
+                return self._shown_pictures.decorated(form, place.address, server)
             case _:
                 return form
 

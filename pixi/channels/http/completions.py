@@ -30,7 +30,9 @@ from pixi.channels.http.faces.chat_completions import (
     text_events,
     whole_answer,
 )
+from pixi.channels.http.feed import Form
 from pixi.channels.http.jwt import ForwardedUsers
+from pixi.channels.http.pictures import ShownPictures
 from pixi.channels.http.reconciliation import (
     LONGEST_TOLD,
     TOLD,
@@ -42,7 +44,7 @@ from pixi.channels.http.reconciliation import (
     Reader,
     Transient,
 )
-from pixi.channels.http.requests import json_answer, keyed_request
+from pixi.channels.http.requests import json_answer, keyed_request, server_of
 from pixi.channels.http.routes import Route
 from pixi.channels.http.streams import Task, answer_by_rule, read_body, task_of, write_stream
 from pixi.channels.http.talks import Instead, TalkAddress, Talks
@@ -107,6 +109,7 @@ class Completions:
     Args:
         talks: all over HTTP.
         backend: answers.
+        shown: gives addresses to pictures.
         identify: see `Identify`; what it raises is the server's to tell.
         settings: what to go by.
         forwarded: checks whom Open WebUI speaks for; None: it is believed without proof.
@@ -116,6 +119,7 @@ class Completions:
         self,
         talks: Talks,
         backend: Backend,
+        shown: ShownPictures,
         *,
         identify: Identify,
         settings: HttpRules,
@@ -124,6 +128,7 @@ class Completions:
         self._talks = talks
         self._backend = backend
         self._store = backend.store
+        self._shown = shown
         self._identify = identify
         self._settings = settings
         self._forwarded = forwarded
@@ -206,7 +211,11 @@ class Completions:
         )
         try:
             return await self._answer(
-                request, asked, self._say(turn), wishes, partial(self._talks.stop, turn.place.address)
+                request,
+                asked,
+                self._say(turn, server_of(request)),
+                wishes,
+                partial(self._talks.stop, turn.place.address),
             )
         finally:
             self._known.readers.discard(turn.reader)
@@ -329,8 +338,12 @@ class Completions:
             quoted.append(Quoted(TOLD_BY_APP, Author("web:app", "the app"), asked.system[:LONGEST_TOLD]))
         return _Turn(place, message_id, found, asked.last, quoted, asked.files, reader, keyed, instructions)
 
-    async def _say(self, turn: _Turn) -> AsyncGenerator[Sequence[Event], None]:
+    async def _say(self, turn: _Turn, server: str) -> AsyncGenerator[Sequence[Event], None]:
         """Say what is asked; yield the events of the turn, up to its end."""
+
+        def told(form: Form) -> Event:
+            is_picture = form["event"] == "picture"
+            return self._shown.decorated(form, turn.place.address, server) if is_picture else form
 
         cut = turn.found.turn if isinstance(turn.found, Branch) else None
 
@@ -354,7 +367,7 @@ class Completions:
         turn.reader.asked = True
         async with aclosing(reply.events()) as events:
             async for some in events:
-                yield some
+                yield [told(form) for form in some]
 
     async def _same(
         self, person: str, persona: str, request_digest: str, keyed: KeyedRequest | None

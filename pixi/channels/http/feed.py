@@ -19,8 +19,8 @@ from typing import Any, Literal
 from pixi.channels.http.access import is_of_visitor
 from pixi.core.channel import Channel, Question
 from pixi.core.errors import ChannelError, PixiError
-from pixi.core.events import Numbering, TurnEvent, TurnStarted, Verdict
-from pixi.core.message import Abilities, Picture
+from pixi.core.events import Numbering, Pictured, TurnEvent, TurnStarted, Verdict
+from pixi.core.message import Abilities, Image, Picture
 
 RING = 2_000
 """Events of one talk that are kept. A reply of 500 words has some 700."""
@@ -339,6 +339,8 @@ class HttpChannel(Channel):
         visitors: the talk is a visitor's: nothing is changed for visitors, and their yes counts for nothing.
 
     Attributes:
+        keep: called with the id of an act and the picture that it shows, which lies nowhere else; None: such
+            pictures cannot be shown.
         feed: the events.
         answers: the client that spoke last can answer questions; a program that knows talk alone cannot.
         protocol: the client spoke this one last; a client that follows and names none gets it.
@@ -355,6 +357,7 @@ class HttpChannel(Channel):
         self.protocol: Protocol = "native"
         self.saying = asyncio.Lock()
         self.joining: asyncio.Future[None] | None = None
+        self.keep: Callable[[str, Image], None] | None = None
         self._visitors = visitors
         self._asked: dict[str, tuple[str, asyncio.Future[Verdict]]] = {}  # by the nonce: whom, and the answer
 
@@ -425,9 +428,9 @@ class HttpChannel(Channel):
         """Do nothing: the event shows it.
 
         Raises:
-            ChannelError: it has no link.
+            ChannelError: it has no link, and nobody keeps it.
         """
-        if not picture.link:
+        if not picture.link and self.keep is None:
             raise ChannelError("A picture without a link cannot be shown here.")
         return None
 
@@ -437,6 +440,8 @@ class HttpChannel(Channel):
 
     def show(self, event: TurnEvent) -> None:
         """Put an event into the feed."""
+        if isinstance(event, Pictured) and self.keep and event.picture.file and not event.picture.link:
+            self.keep(event.id, event.picture.file)
         self.feed.push(event)
 
 
@@ -445,11 +450,13 @@ class Channels:
 
     Attributes:
         pass_on: called with each event that happens here, and the address of its talk; None: by nobody.
+        keep: called with the address of a talk, and as `HttpChannel.keep`; None: by nobody.
         dropped: called with the address of each channel that is dropped.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self.pass_on: Callable[[str, Form], None] | None = None
+        self.keep: Callable[[str, str, Image], None] | None = None
         self.dropped: Callable[[str], None] | None = None
         self._clock = clock
         self._open: OrderedDict[str, HttpChannel] = OrderedDict()  # the one used last is last
@@ -461,6 +468,8 @@ class Channels:
             channel = HttpChannel(visitors=is_of_visitor(address))
             if self.pass_on is not None:
                 channel.feed.pass_on = partial(self.pass_on, address)
+            if self.keep is not None:
+                channel.keep = partial(self.keep, address)
         self._open[address] = channel
         self._drop_old()
         return channel

@@ -5,8 +5,9 @@ turns could stand in one place of it, they are siblings: a page shows which one 
 another. So branches are walked alike, whichever client made them.
 """
 
-from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing
+from functools import partial
 
 from aiohttp import web
 
@@ -42,7 +43,7 @@ from pixi.channels.http.faces.native import NativeStream
 from pixi.channels.http.feed import SILENCE, Feed, Form
 from pixi.channels.http.pictures import OfMessage, ShownPictures
 from pixi.channels.http.recorded import acts_of, messages_reacted_to, sources_of
-from pixi.channels.http.requests import decoded, json_answer, queried
+from pixi.channels.http.requests import decoded, json_answer, queried, server_of
 from pixi.channels.http.streams import read_body, write_stream
 from pixi.channels.http.talks import TalkAddress, Talks
 from pixi.core.events import Pictured, Reacted, Sent, Shown, to_json
@@ -184,10 +185,13 @@ class TalkHistory:
         mark = request.headers.get("Last-Event-ID", "").strip() or asked_for.after
         begin = feed.place_of_mark(mark) if mark else feed.begin_of_turn()
         face = NativeStream(tools=self._shows_tools, talk=True)
-        return await write_stream(request, face, self._of_talk(feed, begin, place, bool(asked_for.cards)))
+        told = partial(
+            self._api.as_told, place=place, are_adaptive=bool(asked_for.cards), server=server_of(request)
+        )
+        return await write_stream(request, face, self._of_talk(feed, begin, told))
 
     async def _of_talk(
-        self, feed: Feed, begin: int | None, place: TalkAddress, are_adaptive: bool
+        self, feed: Feed, begin: int | None, told: Callable[[Form], Form]
     ) -> AsyncGenerator[list[Form], None]:
         """Yield the events of a talk, each with the place behind it; None: where to begin is not known."""
         yield [SILENCE]
@@ -197,9 +201,7 @@ class TalkHistory:
         async with aclosing(feed.follow_on(begin)) as events:
             async for numbered in events:
                 yield [
-                    form
-                    if form is SILENCE
-                    else {**self._api.as_told(form, place, are_adaptive), "place": feed.mark_of(count)}
+                    form if form is SILENCE else {**told(form), "place": feed.mark_of(count)}
                     for count, form in numbered
                 ]
 
@@ -317,14 +319,14 @@ class _Told:
                 case Sent(text, act):
                     self._answer(TalkMessage(act, "assistant", text, record.id), record, answers)
                 case Shown(card, act):
-                    form = self._shown.decorated({"id": act, **card_json(card)})
+                    form = self._shown.decorated({"id": act, **card_json(card)}, self._address)
                     told = TalkMessage(act, "assistant", "", record.id)
                     told.pictures = form.pop("pictures", {})
                     del form["id"]
                     told.cards = [adaptive(form) if self._are_adaptive else form]
                     self._answer(told, record, answers)
                 case Pictured(picture, act):
-                    form = self._shown.decorated(to_json(event))
+                    form = self._shown.decorated(to_json(event), self._address)
                     told = TalkMessage(act, "assistant", "", record.id)
                     told.picture = ShownPicture(picture.words, picture.link, picture.service)
                     told.pictures = form.get("pictures", {})

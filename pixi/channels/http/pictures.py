@@ -54,8 +54,16 @@ class OfMessage(Struct, frozen=True):
     number: int
 
 
-Source = str | Path | OfMessage
-"""The place of a picture: an address, a file of a persona's folder, or a message."""
+@dataclass(frozen=True, slots=True)
+class OfAct:
+    """A picture that lies nowhere else: of which conversation, and the id of the act that showed it."""
+
+    conversation: str
+    act: str
+
+
+Source = str | Path | OfMessage | OfAct
+"""The place of a picture: an address, a file of a persona's folder, a message, or an act."""
 
 
 class _Kept(Struct):
@@ -82,6 +90,7 @@ class ShownPictures:
         self._store = store
         self._secret = secrets.token_bytes(32)
         self._sources: LRU[str, Source] = LRU(_NAMED)
+        self._own: LRU[OfAct, Image] = LRU(_NAMED, _KEPT_BYTES, lambda image: len(image.data))
         self._kept: LRU[str, _Kept] = LRU(_NAMED, _KEPT_BYTES, lambda kept: kept.size)
         self._coming: dict[str, asyncio.Task[Image | None]] = {}
         self._fetching = asyncio.Semaphore(_AT_ONCE)
@@ -94,8 +103,24 @@ class ShownPictures:
         self._sources.put(name, source)
         return f"{_PATH}{name}"
 
-    def decorated(self, form: Form) -> Form:
-        """Return an event, or a card, with where its pictures are drawn from."""
+    def keep(self, conversation: str, act: str, image: Image) -> None:
+        """Keep a picture that an act showed and that lies nowhere else, until others need its room."""
+        self._own.put(OfAct(conversation, act), image)
+
+    def decorated(self, form: Form, conversation: str, server: str = "") -> Form:
+        """Return an event, or a card, with where its pictures are drawn from.
+
+        Args:
+            form: its JSON form.
+            conversation: in which it was shown.
+            server: the address of this server, as the client knows it.
+        """
+        if form.get("event") == "picture" and not (form["link"] or form.get("address")):
+            own = OfAct(conversation, form["id"])
+            if self._own.get(own) is None:
+                return form
+            path = self.url(own)
+            return {**form, "address": f"{server}{path}", "pictures": {"": path}}
         found = {address: self.url(address) for address in _addresses_in(form)}
         # The page of a picture at its service is no picture: what stands for it is.
         if form.get("event") == "picture" and (address := form.get("address") or form["link"]):
@@ -166,6 +191,9 @@ class ShownPictures:
     async def _file(self, source: Source) -> bytes | Path | None:
         if isinstance(source, Path):
             return source
+        if isinstance(source, OfAct):
+            image = self._own.get(source)
+            return image.data if image else None
         if isinstance(source, OfMessage):
             told = await self._store.messages_of([source.turn], pictures=True)
             for message in told.get(source.turn, ()):

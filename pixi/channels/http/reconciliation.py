@@ -1,5 +1,6 @@
 """Which talk the history of a chat program is: held against all that is kept of the person's talks."""
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import aclosing
 from itertools import dropwhile, groupby
@@ -225,8 +226,13 @@ def _cut(talk: KeptTalk, place: int) -> Branch | None:
     return Branch(talk.name, talk.turns[place].turn, talk.branch)
 
 
+# No bracket is within its words but behind a backslash, so that a text is read once however many begin in it.
+_OWN_PICTURE = re.compile(r"!\[((?:[^\[\]\\\n]|\\.)*)\]\(https?://[^\s()]{1,300}/api/pictures/[0-9a-f]{32}\)")
+
+
 def _fold(text: str) -> str:
-    return " ".join(text.strip()[:LONGEST_TOLD].split())
+    # On record, a picture that lies nowhere else is its words alone.
+    return " ".join(_OWN_PICTURE.sub(r"\1", text.strip()[:LONGEST_TOLD]).split())
 
 
 def _folded(lines: Sequence[ClientLine]) -> list[ClientLine]:

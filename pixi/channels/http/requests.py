@@ -165,6 +165,12 @@ def keyed_request(
     return KeyedRequest(own, digest, message_id or f"idem:{own}")
 
 
+def server_of(request: web.Request) -> str:
+    """The address of this server, as a client called it; a proxy before it may speak TLS in its place."""
+    is_secure = request.secure or request.headers.get("X-Forwarded-Proto", "").strip().lower() == "https"
+    return f"{'https' if is_secure else 'http'}://{request.host}"
+
+
 def json_answer(value: object, status: int = 200) -> web.Response:
     """An answer with a value as JSON."""
     return web.Response(body=msgspec.json.encode(value), status=status, content_type="application/json")

@@ -124,6 +124,7 @@ class HttpServer:
                 web=fetching,
             ),
         )
+        self._talks.channels.keep = self._shown.keep
         visitors = Visitors(backend.store.key_of)
         access = Access(
             backend.store.key_of,
@@ -147,6 +148,7 @@ class HttpServer:
         v1 = Completions(
             self._talks,
             backend,
+            self._shown,
             identify=api.who_has_a_key,
             settings=rules,
             forwarded=forwarded,

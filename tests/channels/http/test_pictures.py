@@ -1,6 +1,7 @@
 """Pictures that pages draw: from this server alone, drawn anew, and only those that were shown."""
 
 import io
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from msgspec.structs import replace
 from PIL import Image as Pillow
 
 from pixi.channels.http.pictures import ShownPictures
-from pixi.core.message import Card, Picture
+from pixi.core.message import Card, Image, Picture
 from pixi.core.persona import Persona
 from pixi.toolbox.addon import Addon
 from pixi.toolbox.context import Context
@@ -123,6 +124,51 @@ async def test_a_moving_picture_of_a_service_is_shown_by_its_file_also_after_a_r
             f"{HOST}/a.png",
             event["pictures"],
         )
+
+
+async def test_a_picture_that_lies_nowhere_else_is_shown_from_here() -> None:
+    words = "a [drawn] bowl"
+
+    def setup(addon: Addon) -> None:
+        @addon.command
+        async def spot(context: Context, name: str) -> None:
+            """show a spot"""
+            await context.picture(Picture(words, file=Image("image/png", picture("PNG", 30))))
+
+    async def is_bowl(here: Served, address: str) -> bool:
+        async with here.http.get(address) as answer:
+            return Pillow.open(io.BytesIO(await answer.read())).size == (30, 30)
+
+    personas = PERSONAS | {"pixi": Persona("Pixi", "You are Pixi.", commands=("spot",))}
+    async with served(*["[SPOT: a]"] * 4, "[SEND: ok]", addons=[setup], personas=personas) as here:
+        answer = await here.say("hi", conversation="a")
+        (shown,) = answer["pictures"]
+        assert (shown["text"], "error" in answer) == (words, False)
+        path = shown["pictures"][""]
+        assert shown["address"] == here.url + path
+        assert await is_bowl(here, here.url + path)
+        _, page = await here.get("/api/chat/a/messages")
+        assert page["messages"][1]["pictures"] == {"": path}
+        told = {
+            "id": "b",
+            "messages": [{"id": "1", "role": "user", "parts": [{"type": "text", "text": "hi"}]}],
+        }
+        async with here.http.post(f"{here.url}/api/chat", json=told) as streamed:
+            (url,) = re.findall(r'"type":"file","url":"([^"]+)"', await streamed.text())
+        assert await is_bowl(here, url)
+        run = {"threadId": "c", "runId": "r", "messages": [{"id": "2", "role": "user", "content": "hi"}]}
+        async with here.http.post(f"{here.url}/api/agui", json=run) as streamed:
+            (url,) = re.findall(r'"address":"([^"]+)"', await streamed.text())
+        assert await is_bowl(here, url)
+        said = [{"role": "user", "content": "hi"}]
+        _, chat = await here.post("/v1/chat/completions", {"model": "pixi", "messages": said})
+        reply = chat["choices"][0]["message"]
+        (url,) = re.findall(r"!\[a \\\[drawn\\\] bowl\]\((\S+)\)", reply["content"])
+        assert await is_bowl(here, url)
+        known = len(await here.backend.store.talks("web:local", "pixi", 10))
+        said += [reply, {"role": "user", "content": "more"}]
+        await here.post("/v1/chat/completions", {"model": "pixi", "messages": said})
+        assert len(await here.backend.store.talks("web:local", "pixi", 10)) == known, "the talk goes on"
 
 
 async def test_nothing_is_fetched_that_was_not_shown_or_is_no_picture() -> None:
