@@ -6,8 +6,10 @@ import sqlite3
 import subprocess
 import sys
 import threading
+import time
 from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -17,7 +19,7 @@ from pixi.core.message import Author, Image, Message
 from pixi.store.sqlite import SqliteStore, checkpoints, schema
 from pixi.store.sqlite.checkpoints import Checkpoints
 from tests.begun import begun
-from tests.waiting import until
+from tests.waiting import LIMIT, until
 
 ROOM = "terminal:pixi:mo"
 
@@ -98,6 +100,41 @@ async def test_a_log_that_is_not_carried_over_is_by_the_commits(
     for number in range(60):  # each commit appends some pages of 4 KB
         await store.receive(message(str(number)))
     assert (tmp_path / "pixi.db-wal").stat().st_size < 80 * 4200
+    await store.close()
+
+
+async def test_the_log_is_emptied_though_another_checkpoint_is_under_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That one waits for somebody who writes; SQLite does not wait for that one."""
+    path = tmp_path / "pixi.db"
+    store = await SqliteStore.open(path)
+    await store.receive(message("1", "canary"))
+    writing, waiting, looking = (
+        sqlite3.connect(path, timeout=LIMIT, isolation_level=None, check_same_thread=False) for _ in range(3)
+    )
+    writing.execute("BEGIN IMMEDIATE")
+
+    def wait_for_the_writer() -> None:
+        while waiting.execute("PRAGMA wal_checkpoint(FULL)").fetchone()[0]:
+            pass  # the connection that looks was at it
+
+    checkpoint = asyncio.create_task(asyncio.to_thread(wait_for_the_writer))
+    await until(lambda: looking.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()[0])
+
+    def sleep(seconds: float) -> None:
+        if writing.in_transaction:
+            writing.execute("COMMIT")
+        time.sleep(seconds)
+
+    monkeypatch.setattr(schema, "LOCK_SECONDS", LIMIT)
+    monkeypatch.setattr(schema, "time", SimpleNamespace(monotonic=time.monotonic, sleep=sleep))
+    await store._writer.ask(lambda db: db.sweep(), alone=True)
+    await checkpoint
+    assert not writing.in_transaction, "or the log was emptied at once"
+    assert (tmp_path / "pixi.db-wal").stat().st_size == 0
+    for connection in (writing, waiting, looking):
+        connection.close()
     await store.close()
 
 

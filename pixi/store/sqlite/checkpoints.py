@@ -43,8 +43,12 @@ class Checkpoints:
         self._commits = 0
         if self._thread is None:
             # A daemon, as the thread that commits.
-            self._thread = threading.Thread(target=self._run, name=f"log of {self._path}", daemon=True)
-            self._thread.start()
+            thread = threading.Thread(target=self._run, name=f"log of {self._path}", daemon=True)
+            try:
+                thread.start()
+            except RuntimeError:  # the system gives no more threads: the connection that commits does without
+                return
+            self._thread = thread
         if self._due.empty():
             self._due.put(True)
 

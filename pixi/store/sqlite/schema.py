@@ -202,4 +202,7 @@ def empty_wal(connection: sqlite3.Connection) -> None:
 
     Where another process reads for longer than we wait, that is left to the next time.
     """
-    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+    deadline = time.monotonic() + LOCK_SECONDS
+    # SQLite waits by itself for those who read, but not for another checkpoint.
+    while connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0] and time.monotonic() < deadline:
+        time.sleep(0.01)
