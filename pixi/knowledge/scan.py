@@ -7,6 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import aclosing
+from functools import cache
 from hashlib import blake2b
 from pathlib import Path
 
@@ -419,8 +420,12 @@ def _length(document: Document) -> int:
     return sum(len(section.text) for section in document.sections)
 
 
+@cache
 def readers_tag() -> str:
-    """Name the readers: another release of Pixi or of a library may read what this one set aside."""
+    """Name the readers: another release of Pixi or of a library may read what this one set aside.
+
+    Looked up once: that takes milliseconds, and each folder that is followed asks every second.
+    """
     from importlib.metadata import PackageNotFoundError, version
 
     told = []

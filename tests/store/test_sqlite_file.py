@@ -1,19 +1,25 @@
 """What holds for a store in a file, where it is not told by its promises."""
 
 import asyncio
+import itertools
 import sqlite3
 import subprocess
 import sys
+import threading
+import time
 from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from pixi.core.errors import ConfigError, StoreError
 from pixi.core.llm import Usage, UserLine
 from pixi.core.message import Author, Image, Message
-from pixi.store.sqlite import SqliteStore, schema
+from pixi.store.sqlite import SqliteStore, checkpoints, schema
+from pixi.store.sqlite.checkpoints import Checkpoints
 from tests.begun import begun
+from tests.waiting import LIMIT, until
 
 ROOM = "terminal:pixi:mo"
 
@@ -55,6 +61,81 @@ async def test_a_close_that_is_cancelled_still_closes(tmp_path: Path) -> None:
     await asyncio.gather(closing, return_exceptions=True)
     await store.close()
     assert not (tmp_path / "pixi.db-wal").exists()
+
+
+async def test_the_log_is_carried_over_beside_the_commits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The commits never do so. The first try fails, and is made again."""
+    monkeypatch.setattr(checkpoints, "COMMITS", 3)
+    monkeypatch.setattr(schema, "MOST_PAGES", 0)
+    tries = iter([sqlite3.OperationalError("the disk refuses")])
+    connect = Checkpoints._connect
+
+    def refused_once(self: Checkpoints) -> sqlite3.Connection:
+        for error in tries:
+            raise error
+        return connect(self)
+
+    monkeypatch.setattr(Checkpoints, "_connect", refused_once)
+    store = await SqliteStore.open(tmp_path / "pixi.db")
+    numbers = itertools.count()
+
+    async def is_in_the_file() -> bool:
+        await store.receive(message(str(next(numbers)), "canary"))
+        return b"canary" in (tmp_path / "pixi.db").read_bytes()
+
+    await until(is_in_the_file)
+    await store.close()
+    assert not (tmp_path / "pixi.db-wal").exists()
+    assert not [thread for thread in threading.enumerate() if str(tmp_path) in thread.name]
+
+
+async def test_a_log_that_is_not_carried_over_is_by_the_commits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(schema, "MOST_PAGES", 50)
+    monkeypatch.setattr(Checkpoints, "committed", lambda self: None)
+    store = await SqliteStore.open(tmp_path / "pixi.db")
+    for number in range(60):  # each commit appends some pages of 4 KB
+        await store.receive(message(str(number)))
+    assert (tmp_path / "pixi.db-wal").stat().st_size < 80 * 4200
+    await store.close()
+
+
+async def test_the_log_is_emptied_though_another_checkpoint_is_under_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That one waits for somebody who writes; SQLite does not wait for that one."""
+    path = tmp_path / "pixi.db"
+    store = await SqliteStore.open(path)
+    await store.receive(message("1", "canary"))
+    writing, waiting, looking = (
+        sqlite3.connect(path, timeout=LIMIT, isolation_level=None, check_same_thread=False) for _ in range(3)
+    )
+    writing.execute("BEGIN IMMEDIATE")
+
+    def wait_for_the_writer() -> None:
+        while waiting.execute("PRAGMA wal_checkpoint(FULL)").fetchone()[0]:
+            pass  # the connection that looks was at it
+
+    checkpoint = asyncio.create_task(asyncio.to_thread(wait_for_the_writer))
+    await until(lambda: looking.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()[0])
+
+    def sleep(seconds: float) -> None:
+        if writing.in_transaction:
+            writing.execute("COMMIT")
+        time.sleep(seconds)
+
+    monkeypatch.setattr(schema, "LOCK_SECONDS", LIMIT)
+    monkeypatch.setattr(schema, "time", SimpleNamespace(monotonic=time.monotonic, sleep=sleep))
+    await store._writer.ask(lambda db: db.sweep(), alone=True)
+    await checkpoint
+    assert not writing.in_transaction, "or the log was emptied at once"
+    assert (tmp_path / "pixi.db-wal").stat().st_size == 0
+    for connection in (writing, waiting, looking):
+        connection.close()
+    await store.close()
 
 
 async def test_the_loop_goes_on_while_the_disk_is_slow(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from pixi.core.errors import ConfigError
 from pixi.store.database import COPYING, early_version, later_version, unfinished_copy
 from pixi.store.layout import FIRST_VERSION, latest_version, names_in, statements
+from pixi.store.sqlite.checkpoints import MOST_PAGES
 from pixi.store.sqlite.faults import Damaged, is_busy, opening_error
 
 APPLICATION = 0x50495849  # "PIXI", in the file's header: tells our files from those of other programs
@@ -46,6 +47,7 @@ def connect(path: Path | None, *, unfinished: bool = False) -> sqlite3.Connectio
         _migrate(connection, name, unfinished=unfinished)
         _use_wal(connection)
         connection.execute("PRAGMA synchronous = NORMAL")
+        connection.execute(f"PRAGMA wal_autocheckpoint = {MOST_PAGES}")  # `Checkpoints` makes most of them
         connection.execute("PRAGMA foreign_keys = ON")
         connection.execute("PRAGMA secure_delete = ON")  # what a reset forgets is gone from the file too
     except (sqlite3.Error, UnicodeDecodeError) as error:
@@ -200,4 +202,7 @@ def empty_wal(connection: sqlite3.Connection) -> None:
 
     Where another process reads for longer than we wait, that is left to the next time.
     """
-    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+    deadline = time.monotonic() + LOCK_SECONDS
+    # SQLite waits by itself for those who read, but not for another checkpoint.
+    while connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0] and time.monotonic() < deadline:
+        time.sleep(0.01)

@@ -9,6 +9,7 @@ from typing import ClassVar, Self, TypeVar
 from pixi.core.errors import Reporter, StoreError
 from pixi.store.database import Within
 from pixi.store.sqlite import faults
+from pixi.store.sqlite.checkpoints import Checkpoints
 from pixi.store.sqlite.damage import identity, open_whole, suspect
 from pixi.store.sqlite.faults import is_busy, is_suspicious, store_error
 from pixi.store.sqlite.salvage import is_readable
@@ -28,6 +29,7 @@ class SqliteConnection:
         self._connection = connection
         self._path = path
         self._file = None if path is None else identity(path)
+        self._checkpoints = None if path is None else Checkpoints(path)
         self.owner = 0
         self._lock: sqlite3.Connection | None = None  # of the owner; a store in memory has no other
         # Not wrapped: a statement costs less than a call in Python does.
@@ -83,6 +85,8 @@ class SqliteConnection:
         finally:
             if self._connection.in_transaction:
                 self.execute("ROLLBACK")
+        if writes and self._checkpoints is not None:
+            self._checkpoints.committed()
         return done
 
     def complaint(self, error: Exception) -> StoreError:
@@ -120,7 +124,9 @@ class SqliteConnection:
         finally:
             if self._lock is not None and self._path is not None:
                 faults.release(self._path, self.owner, self._lock)
-            self._connection.close()
+            if self._checkpoints is not None:
+                self._checkpoints.close()
+            self._connection.close()  # the last one removes the log
 
     def _disown(self) -> None:
         self.execute("DELETE FROM owners WHERE id = ?", (self.owner,))
