@@ -29,7 +29,7 @@ Ann: hello       write as Ann; a new name makes a new person
 /reply hello     reply to the bot's last message
 /react 🥞        react to that message; /press LABEL presses one of its buttons
 /persona name=…  use a slash command of the bot; {me} manages this server
-/help, /quit     show this; leave"""
+/help, /quit     show this; leave, as Ctrl-D does"""
 
 _AS_SOMEBODY = re.compile(r"(\w[\w .'-]{0,31}):\s+(\S.*)", re.DOTALL)
 _MENTIONED = re.compile(r"<@!?(\d+)>")
@@ -338,9 +338,14 @@ async def _terminal() -> "AsyncGenerator[tuple[Lines, Reporter, bool], None]":
     async def typed(prompt: Callable[[], str]) -> "AsyncGenerator[str, None]":
         while True:
             try:
-                yield await session.prompt_async(prompt)
-            except (EOFError, KeyboardInterrupt):
+                line = await session.prompt_async(prompt)
+            except EOFError:
                 return
+            except KeyboardInterrupt:
+                if not session.default_buffer.text:
+                    return
+            else:
+                yield line
 
     def tell(text: str) -> None:
         columns = get_terminal_size().columns

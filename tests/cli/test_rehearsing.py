@@ -6,6 +6,9 @@ from pathlib import Path
 from unittest import mock
 
 import pytest
+from prompt_toolkit.application import create_app_session
+from prompt_toolkit.input import create_pipe_input
+from prompt_toolkit.output import DummyOutput
 
 from pixi.channels.discord.gateway import client
 from pixi.cli import frame, rehearsing
@@ -110,6 +113,20 @@ async def test_that_the_bot_types_is_told_once_until_it_has_written() -> None:
     rehearsal.look()
     typing = "#general · Pixi is typing …"
     assert told == [typing, "#general · Pixi › hi", typing]
+
+
+async def test_ctrl_c_clears_a_line_that_is_begun_and_leaves_at_an_empty_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("sys.stdin", mock.Mock(isatty=lambda: True))
+    with create_pipe_input() as keys, create_app_session(input=keys, output=DummyOutput()):
+        async with rehearsing._terminal() as (lines, _, by_turns):
+            assert not by_turns
+            keys.send_text("half a line\x03hi\r")
+            typed = lines(lambda: "Mo › ")
+            assert await anext(typed) == "hi"
+            keys.send_text("\x03")
+            assert [line async for line in typed] == []
 
 
 def test_no_token_is_needed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
