@@ -121,7 +121,7 @@ class Tally:
 
     Attributes:
         found: the sentence came back.
-        unread: passages came back instead, and a note that nobody has read.
+        unread: passages came back instead, and a note that no model has read them.
         characters: that came back as what the helper had named.
         beside: those of them that are not of the sentence.
         tokens: of the helper's replies, estimated.
@@ -162,7 +162,7 @@ async def _ask(case: Case, manner: Manner, tally: Tally) -> None:
     findings = await agent.query("What does it say?", case.entries)
     await agent.close()
     tally.asked += 1
-    if "nobody has read" in findings.note:
+    if "no model has read" in findings.note:
         tally.unread += 1
         return
     texts = [" ".join(fact.text.split()) for fact in findings.relevant]

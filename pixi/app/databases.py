@@ -107,7 +107,7 @@ class DatabasePool:
                 self.find(name)
             except ConfigError as error:
                 faults.extend(error.faults)
-        return faults
+        return list(dict.fromkeys(faults))
 
     def check(self, persona: Persona) -> None:
         """See that there is every database that a persona names.

@@ -5,7 +5,8 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from pixi.cli.exits import FAILED, FINE
-from pixi.core.untrusted import json_line
+from pixi.core.errors import ConfigError
+from pixi.core.untrusted import display_line, json_line, name_key
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -49,7 +50,7 @@ async def work(settings: "Settings", arguments: argparse.Namespace) -> int:
         for each in found:
             print(json_line(each.to_json()))
     elif found:
-        _print_table(found)
+        _print_table(found, _named_by_personas(settings))
     else:
         own = display_path(folders_of(settings)[0])
         print(f"There are none. Make a folder in {own}, with documents in it: it is a database.")
@@ -57,8 +58,21 @@ async def work(settings: "Settings", arguments: argparse.Namespace) -> int:
     return FAILED if arguments.check and amiss else FINE
 
 
-def _print_table(found: "Sequence[DatabaseState]") -> None:
-    """Aligned columns, and below each row what it is about and what is wrong with it."""
+def _named_by_personas(settings: "Settings") -> set[str] | None:
+    """Return the names that stand in files of personas, as keys; None if the files cannot be found."""
+    from pixi.app.personas import folders_of
+    from pixi.personas.files import LoadedPersona, list_personas
+
+    try:
+        files = list_personas(folders_of(settings))
+    except ConfigError:
+        return None
+    loaded = (each if isinstance(each, LoadedPersona) else each.loaded for each in files)
+    return {name_key(name) for each in loaded if each is not None for name in each.persona.databases}
+
+
+def _print_table(found: "Sequence[DatabaseState]", named: set[str] | None) -> None:
+    """Aligned columns, and below each row what it is about, who uses it, and what is wrong with it."""
     from rich.cells import cell_len
     from rich.console import Console
     from rich.text import Text
@@ -74,6 +88,9 @@ def _print_table(found: "Sequence[DatabaseState]") -> None:
         line.rstrip()
         console.print(line)
         _print_below(console, each)
+        if named is not None and not each.ref.shipped and name_key(each.ref.name) not in named:
+            mend = f"`databases: [{display_line(each.ref.name)}]` in its file lets a persona search here"
+            console.print(Text(f"  no persona names it: {mend}", style="yellow"))
 
 
 def _padded(cells: Sequence[str], widths: Sequence[int]) -> Iterator[str]:
@@ -96,7 +113,7 @@ def _style(place: int, each: "DatabaseState") -> str:
 def _cells(each: "DatabaseState") -> tuple[str, ...]:
     from rich.filesize import decimal
 
-    from pixi.core.untrusted import display_line, display_path
+    from pixi.core.untrusted import display_path
 
     place = "comes with Pixi" if each.ref.shipped else display_path(each.ref.folder)
     name = display_line(each.ref.name)
@@ -117,8 +134,6 @@ def _print_below(console: "Console", each: "DatabaseState") -> None:
 
 
 def _about(each: "DatabaseState") -> str:
-    from pixi.core.untrusted import display_line
-
     if not each.about:
         return "a README.md in the folder would tell the persona what is in it"
     return display_line(f"{each.title}: {each.about}", longest=200)
@@ -134,8 +149,6 @@ def passed_over(each: "DatabaseState") -> str:
 
 def _problems(each: "DatabaseState") -> Iterator[str]:
     """Return a line for each."""
-    from pixi.core.untrusted import display_line
-
     if each.trouble:
         yield display_line(each.trouble)
     for fault in each.faults[:_FAULTS]:

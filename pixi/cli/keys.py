@@ -3,7 +3,7 @@
 import argparse
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -50,7 +50,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="X,Y",
         type=_words,
         default=(),
-        help="the personas it may talk to (default: all)",
+        help="the personas it may talk to, by the names of their files or their own (default: all)",
     )
     add.add_argument("--publishable", action="store_true", help="for web pages with visitors; needs --origin")
     add.add_argument(
@@ -151,12 +151,13 @@ async def _add(settings: "Settings", arguments: argparse.Namespace) -> int:
 
     _check_kind(arguments)
     name, public = arguments.name, arguments.publishable
+    personas, missing = _files_of(arguments.personas, settings)
     secret = new_key(PUBLISHABLE if public else SECRET)
     key = ApiKey(
         name,
         digest_of(secret),
         () if public else arguments.scopes or ("chat",),
-        arguments.personas,
+        personas,
         tuple(dict.fromkeys(arguments.origin)),
         time.time(),
         signs=secrets.token_hex(32) if public else "",
@@ -172,7 +173,34 @@ async def _add(settings: "Settings", arguments: argparse.Namespace) -> int:
         return FAILED
     print(secret)
     printer.complain(f"This is the key {name!r}; it is shown only now. {_told(key)}.")
+    for fault in missing:
+        printer.complain(f"The key reaches nobody by that name: {fault}")
     return FINE
+
+
+def _files_of(names: Sequence[str], settings: "Settings") -> tuple[tuple[str, ...], list[str]]:
+    """Return the names of personas as those of their files, and what is wrong with a name that has none.
+
+    Such a name stays as it is: the file may come later.
+    """
+    from pixi.app.personas import folders_of
+    from pixi.personas.files import LoadedPersona, find_persona, list_personas
+
+    if not names:
+        return (), []
+    folders = folders_of(settings)
+    loaded = [each for each in list_personas(folders) if isinstance(each, LoadedPersona)]
+    files: list[str] = []
+    missing: list[str] = []
+    for name in names:
+        try:
+            wanted = find_persona(name, folders)
+        except ConfigError as error:
+            files.append(name)
+            missing += error.faults
+        else:
+            files.append(next((each.path.stem for each in loaded if each.persona == wanted), name))
+    return tuple(dict.fromkeys(files)), missing
 
 
 async def _list(settings: "Settings", *, as_json: bool) -> int:

@@ -9,6 +9,7 @@ from contextlib import AsyncExitStack, aclosing, asynccontextmanager, suppress
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
+from shutil import get_terminal_size
 from typing import TYPE_CHECKING
 
 from pixi.cli.exits import FINE
@@ -27,13 +28,15 @@ Ann: hello       write as Ann; a new name makes a new person
 #kitchen         go to that channel; /dm goes to a direct message with the bot
 /reply hello     reply to the bot's last message
 /react 🥞        react to that message; /press LABEL presses one of its buttons
-/persona name=…  use a slash command of the bot, with options as NAME=VALUE; {me} manages this server
-/help, /quit     show this; leave"""
+/persona name=…  use a slash command of the bot; {me} manages this server
+/help, /quit     show this; leave, as Ctrl-D does"""
 
 _AS_SOMEBODY = re.compile(r"(\w[\w .'-]{0,31}):\s+(\S.*)", re.DOTALL)
-_MENTION = re.compile(r"@(\w[\w.'-]*)")
 _MENTIONED = re.compile(r"<@!?(\d+)>")
 _TIME = re.compile(r"<t:(\d{1,10})(?::\w)?>", re.ASCII)
+# None comes: within one process its answer can come before the client notes when it asked, and the client
+# takes that for a connection that is a whole pause late.
+_HEARTBEAT_SECONDS = 80_000.0
 _QUIET_SECONDS = 0.3  # after which a reply that was posted by somebody else than the engine has come
 
 
@@ -49,6 +52,7 @@ class Rehearsal:
     def __init__(self, discord: "LoopbackDiscord", me: str, tell: Reporter) -> None:
         self._discord = discord
         self._tell = tell
+        self._me = me
         self.help = HELP.format(bot=discord.bot.name, me=me)
         self._people: dict[str, User] = {}
         self._speaker = self._person(me)
@@ -56,6 +60,8 @@ class Rehearsal:
         self._room: FakeChannel = self._guild.channel("general")
         self._known: dict[int, str] = {}  # messages that were told, as they stood
         self._reacted: set[tuple[int, str]] = set()
+        self._typings: dict[int, int] = {}  # by room: the typing signals that were looked at
+        self._typing: set[int] = set()  # rooms of which was told that the bot types, and of no message since
         self._last: FakeMessage | None = None  # of the bot
         self._begun: list[Interaction] = []  # commands and buttons that were used
 
@@ -96,6 +102,8 @@ class Rehearsal:
                 self._reacted |= {(self._last.id, each) for each in self._last.reactions}
             case "/press" if self._last is not None:
                 await self._press(self._last, rest.strip())
+            case "#":
+                raise LookupError("Name the channel: #kitchen.")
             case _ if word.startswith("#") and not rest:
                 self._room = self._channel(word[1:])
             case _ if word.startswith("/"):
@@ -115,10 +123,20 @@ class Rehearsal:
         for room in [*self._discord.world.channels.values()]:
             for message in room.messages:
                 self._look_at(room, message)
+            self._look_for_typing(room)
         for begun in self._begun:
             if begun.original is not None and not begun.deferred:
                 for message in (begun.original, *begun.followups):
                     self._look_at(begun.channel, message)
+
+    def _look_for_typing(self, room: "FakeChannel") -> None:
+        """Tell once that the bot types, until a message of it comes; nothing that a message has overtaken."""
+        fresh = room.typings[self._typings.get(room.id, 0) :]
+        self._typings[room.id] = len(room.typings)
+        written = self._last.at if self._last is not None and self._last.channel is room else 0.0
+        if room.id not in self._typing and any(each.at > written for each in fresh):
+            self._typing.add(room.id)
+            self._tell(f"{_place(room)} · {self._discord.bot.name} is typing …")
 
     def _look_at(self, room: "FakeChannel", message: "FakeMessage") -> None:
         for emoji, people in message.reactions.items():
@@ -134,6 +152,7 @@ class Rehearsal:
         if now and before != now:
             self._known[message.id] = now
             self._last = message
+            self._typing.discard(room.id)
             secret = " (only the person who asked sees this)" if message.ephemeral else ""
             edited = " (edited)" if before else ""
             self._tell(f"{_place(room)} · {message.shown} › {now}{edited}{secret}")
@@ -174,13 +193,15 @@ class Rehearsal:
     def _meant(self, text: str) -> str:
         """Return the text with names after an @ as mentions."""
 
-        def mention(found: re.Match[str]) -> str:
-            name = found[1].casefold()
-            if name == self._discord.bot.name.casefold():
-                return self._discord.bot.mention
-            return self._people[name].mention if name in self._people else found[0]
+        bot = self._discord.bot
+        known = {**self._people, bot.name.casefold(): bot}
+        names = "|".join(re.escape(name) for name in sorted(known, key=len, reverse=True))
 
-        return _MENTION.sub(mention, text)
+        def mention(found: re.Match[str]) -> str:
+            user = known.get(found[1].casefold())
+            return user.mention if user else found[0]
+
+        return re.sub(rf"@({names})(?!\w)", mention, text, flags=re.IGNORECASE)
 
     def _named(self, text: str) -> str:
         """Return the text with names in place of mentions, and times of this machine in place of marks."""
@@ -195,10 +216,18 @@ class Rehearsal:
 
     async def _slash(self, line: str) -> None:
         """Use one of the bot's commands: its name and those of subcommands, then options as `name=value`."""
-        words = shlex.split(line)
+        try:
+            words = shlex.split(line)
+        except ValueError:
+            raise LookupError("A quotation mark in that line has no second one.") from None
         named = [word for word in words if "=" not in word]
         options = dict(word.split("=", 1) for word in words if "=" in word)
-        self._answered(await self._discord.slash(self._speaker, self._room, " ".join(named), options))
+        if not named:
+            raise LookupError("Name a command behind the slash, such as /status.")
+        try:
+            self._answered(await self._discord.slash(self._speaker, self._room, " ".join(named), options))
+        except PermissionError as error:
+            raise PermissionError(f"{error} {self._me} may: {self._me}: /{line}") from None
 
     async def _press(self, message: "FakeMessage", label: str) -> None:
         known = {each.casefold(): name for each, name in message.buttons.items()}
@@ -243,6 +272,8 @@ async def rehearse(settings: "Settings", addons: Sequence[Path], me: str) -> int
                 allowed_guilds=(),
             ),
         )
+        discord.gateway.settings.heartbeat = _HEARTBEAT_SECONDS
+        tell("The bot is starting …")
         service = await stack.enter_async_context(open_service(settings, addons=addons, report=tell))
         here = asyncio.Event()
         bot = Bot(service, token=discord.token, api_url=discord.api_url, tell=lambda _: here.set())
@@ -300,14 +331,25 @@ async def _terminal() -> "AsyncGenerator[tuple[Lines, Reporter, bool], None]":
     from prompt_toolkit import PromptSession
     from prompt_toolkit.patch_stdout import patch_stdout
 
+    from pixi.channels.terminal.rows import wrapped
+
     session: PromptSession[str] = PromptSession()
 
     async def typed(prompt: Callable[[], str]) -> "AsyncGenerator[str, None]":
         while True:
             try:
-                yield await session.prompt_async(prompt)
-            except (EOFError, KeyboardInterrupt):
+                line = await session.prompt_async(prompt)
+            except EOFError:
                 return
+            except KeyboardInterrupt:
+                if not session.default_buffer.text:
+                    return
+            else:
+                yield line
+
+    def tell(text: str) -> None:
+        columns = get_terminal_size().columns
+        print("\n".join(row for line in text.split("\n") for row in wrapped(line, columns)))
 
     with patch_stdout():
-        yield typed, print, False
+        yield typed, tell, False

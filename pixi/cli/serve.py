@@ -64,10 +64,31 @@ def run(arguments: argparse.Namespace) -> int:
     def check(settings: "Settings") -> None:
         if arguments.only == "discord" and settings.discord.token is None:
             raise ConfigError(_NO_TOKEN)
+        if arguments.only != "discord":
+            _check_port(settings.http.host, settings.http.port)
 
     overrides = {**model_overrides(arguments), "http.host": arguments.host, "http.port": arguments.port}
     settings, read, as_json = settings_and_log(arguments, overrides, check, asks=True)
     return run_logged(_stay(settings, read, arguments), _log, as_json=as_json)
+
+
+def _check_port(host: str, port: int) -> None:
+    """Check early that nobody listens there: to load a model first takes long.
+
+    Raises:
+        ConfigError: another program does.
+    """
+    import errno
+    import socket
+
+    from pixi.settings.rules import cannot_listen
+
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        socket.create_server((host, port), family=family).close()
+    except (OSError, UnicodeError) as error:  # of others the server itself tells
+        if isinstance(error, OSError) and error.errno == errno.EADDRINUSE:
+            raise cannot_listen(f"serve --host {host} --port {port}", error) from None
 
 
 async def _stay(settings: "Settings", read: Callable[[], "Settings"], arguments: argparse.Namespace) -> int:

@@ -15,6 +15,7 @@ from pixi.core.errors import ConfigError
 from pixi.core.persona import PLACEHOLDERS, Persona
 from pixi.core.untrusted import display_line, display_path, name_key
 from pixi.personas.front_matter import (
+    KEYS,
     FrontMatter,
     LintError,
     LintWarning,
@@ -97,6 +98,7 @@ def _parse(text: str, path: Path, faults: list[LintError]) -> LoadedPersona:
             line, f"delete the control character U+{ord(unfit[0]):04X}, or save the file as UTF-8."
         )
     keys, body, first_line = _split(text, faults)
+    unopened = [] if keys.lines else _unopened(body, first_line)
     values = dict(keys.values)
     sections = read_sections(body, first_line)
     prompt, in_short = join(sections.prompt), join(sections.in_short)
@@ -111,6 +113,7 @@ def _parse(text: str, path: Path, faults: list[LintError]) -> LoadedPersona:
     for exchange in exchanges:
         remarks.extend(check_reply(exchange, values.get("commands")))
     remarks.extend(sections.remarks)
+    remarks.extend(unopened)
     remarks.extend(_unknown_placeholders(body, first_line))
     avatar = ""
     try:
@@ -142,6 +145,18 @@ def _split(text: str, faults: list[LintError]) -> tuple[FrontMatter, str, int]:
             faults.extend(wrong)
             return keys, "\n".join(lines[closes + 1 :]), closes + 2
     raise LintError(opens + 1, "the front matter never ends: close it with a second line `---`.")
+
+
+def _unopened(text: str, first_line: int) -> Iterator[LintWarning]:
+    """Yield a remark where keys of a front matter begin the text, without a line `---` above them."""
+    lines = [line.strip() for line in text.split("\n")]
+    first = next((index for index, line in enumerate(lines) if line), len(lines))
+    rules = [index for index in range(first, len(lines)) if lines[index] and not lines[index].strip("-—–")]
+    ruled = first in rules
+    key, colon, _ = "".join(lines[first + ruled :][:1]).partition(":")
+    if colon and key in KEYS and len(rules) > ruled:
+        mend = "write exactly `---` on this line" if ruled else "add a line `---` above this one"
+        yield LintWarning(first_line + first, f"this is no front matter, but a part of the prompt: {mend}.")
 
 
 def _unknown_placeholders(text: str, first_line: int) -> Iterator[LintWarning]:

@@ -1,5 +1,6 @@
 """An operator's rules for Discord and the HTTP server: who may talk, and which origins may ask."""
 
+import errno
 import re
 import socket
 from collections.abc import Iterable
@@ -250,7 +251,12 @@ def url_of(host: str, port: int) -> str:
 
 def cannot_listen(where: str, error: OSError | UnicodeError) -> ConfigError:
     """Make the error of a port that cannot be opened. `where`: as the operator chose it."""
-    reason = str(error.strerror).partition(" (")[0] if isinstance(error, OSError) else "no name of a host"
     if isinstance(error, socket.gaierror):
         reason = "there is no such host"
+    elif isinstance(error, UnicodeError):
+        reason = "no name of a host"
+    elif error.errno == errno.EADDRINUSE:
+        reason = "another program does, perhaps another Pixi"
+    else:  # asyncio puts the address in front
+        reason = str(error.strerror).rpartition(": ")[2]
     return ConfigError(f"{where}: cannot listen there ({reason}); choose another port or address.")

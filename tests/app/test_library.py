@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from pixi.app import find_persona, open_engine
-from pixi.app.databases import open_library
+from pixi.app.databases import DatabasePool, open_library
 from pixi.core.errors import ConfigError
 from pixi.core.persona import Persona
 from pixi.models.model import Traits
@@ -97,9 +97,14 @@ async def test_the_settings_say_which_databases_there_are(tmp_path: Path) -> Non
 
 async def test_a_folder_of_databases_that_somebody_named_must_be_there(tmp_path: Path) -> None:
     database(tmp_path, "islands")
+    named = settings(tmp_path, '[databases]\nfolder = "databasis"\n')
     with pytest.raises(ConfigError, match="databasis"):
-        async with open_library(settings(tmp_path, '[databases]\nfolder = "databasis"\n'), reads=False):
+        async with open_library(named, reads=False):
             pass
+    faults = DatabasePool(named, None, progress=print).missing(
+        Persona("Mo", "You are Mo.", databases=("islands", "pancakes"))
+    )
+    assert len(faults) == 1, "it is told once"
 
 
 async def test_the_model_that_answers_reads_unless_another_is_named(tmp_path: Path) -> None:

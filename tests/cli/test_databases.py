@@ -40,10 +40,23 @@ def test_columns_stand_below_each_other(home: Path, program: Program) -> None:
     put(home / "databases" / "zz", a_md="# one\n\ntea")
     only(home, "茶茶", "zz")
     _, out, _ = program("databases")
-    _, chinese, _, latin, _ = out.splitlines()
+    chinese, latin = (line for line in out.splitlines() if line.startswith(("茶", "zz")))
     # Two characters of two cells each, and one entry, beside two of one cell.
     assert latin.index("ready") - chinese.index("ready") == 2
     assert "README.md in the folder would tell" in out
+
+
+def test_a_folder_that_no_persona_names_is_told(home: Path, program: Program) -> None:
+    for name in ("My Letters", "notes"):
+        put(home / "databases" / name, a_md="# A\n\nbread\n")
+    put(home / "personas", owl_md="---\ndatabases: [NOTES]\nbroken: yes\n---\nYou hoot.")
+    _, out, _ = program("databases")
+    told = "  no persona names it: `databases: [My Letters]` in its file lets a persona search here\n"
+    assert out.count("no persona names it") == 1
+    assert told in out[out.index("My Letters") : out.index("notes")]
+    (home / "pixi.toml").write_text('[persona]\nfolder = "nowhere"\n')
+    code, out, _ = program("databases")
+    assert (code, "no persona names it" in out) == (0, False)
 
 
 def test_what_is_wrong_is_told_and_the_rest_is_listed(home: Path, program: Program) -> None:

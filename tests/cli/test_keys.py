@@ -68,6 +68,17 @@ def test_a_publishable_key_is_for_pages_and_has_something_to_sign_with(program: 
     assert site.signs not in str(listed)
 
 
+def test_a_key_names_personas_by_their_files(program: Program, home: Path) -> None:
+    (home / "personas").mkdir()
+    (home / "personas" / "owl.md").write_text("---\nname: The Night Owl\n---\nYou hoot.", encoding="utf-8")
+    code, _, err = program("keys", "add", "shop", "--personas", "the night owl,PIXI,nobody")
+    assert code == 0
+    assert "with owl, pixi, nobody." in err
+    assert "The key reaches nobody by that name: there is no persona `nobody` in personas" in err
+    assert err.count("reaches nobody") == 1
+    assert json.loads(program("keys", "list", "--json")[1])["personas"] == ["owl", "pixi", "nobody"]
+
+
 def test_a_revoked_key_is_listed_and_its_name_is_free(program: Program, home: Path) -> None:
     first = made(program, "shop")
     assert program("keys", "revoke", "shop") == (0, "The key 'shop' opens nothing any more.\n", "")

@@ -190,7 +190,10 @@ def test_a_port_that_is_taken_is_told_in_a_line(program: Program) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         code, out, err = program("mcp", "--http", f"127.0.0.1:{taken.getsockname()[1]}")
     assert (code, out) == (2, "")
-    assert "cannot listen there (Address already in use); choose another port or address." in err
+    assert (
+        "cannot listen there (another program does, perhaps another Pixi); choose another port or address."
+        in err
+    )
     assert err.count("\n") == 1
 
 

@@ -173,5 +173,5 @@ async def test_what_search_finds_is_not_said_to_be_absent_where_nobody_read(home
     async with ScriptedOpenAI(error(401, "no such key")) as server:
         out, _ = await query(server, "pans", "What", "makes", "pancakes", "fluffy", "and", "soft?")
     assert "Pancakes rise by baking powder." in out
-    assert "nobody has read the documents" in out
+    assert "no model has read the documents" in out
     assert "not in these documents" not in out

@@ -6,26 +6,34 @@ from pathlib import Path
 from unittest import mock
 
 import pytest
+from prompt_toolkit.application import create_app_session
+from prompt_toolkit.input import create_pipe_input
+from prompt_toolkit.output import DummyOutput
 
 from pixi.channels.discord.gateway import client
 from pixi.cli import frame, rehearsing
 from pixi.core.errors import Reporter
 from pixi.settings import Settings, load
+from pixi.testing.discord import LoopbackDiscord
 from tests.end_to_end.bot import EDDA, PERSONA
 from tests.servers.scripted_openai import ScriptedOpenAI, finish, stream
 
 TYPED = """\
 /reply too soon
-nobody is meant
+Mary Ann Smith: nobody is meant
 Ann: @Pixi hello \x1b[2J
 /reply and?
 /why
 /persona name=edda
+/
+#
+/persona name='edda
 /press nothing
 #kitchen
 mo: /help
+/persona nam=edda
 /persona name=edda
-@Ann are you here? @Pixi
+@Mary Ann Smith are you here? @pixi
 /dm
 hi
 /react 🐈
@@ -40,10 +48,14 @@ The bot has said nothing yet.
 #general · Pixi reacts 🥞 to “and?”
 #general · Pixi › hey @Ann
 │ Why Pixi said that
-Ann may not use 'persona'.
+Ann may not use 'persona'. Mo may: Mo: /persona name=edda
+Name a command behind the slash, such as /status.
+Name the channel: #kitchen.
+A quotation mark in that line has no second one.
 There is no button 'nothing'; there are none.
+There is no option 'nam'; there are name, how, home.
 #kitchen · Pixi › **Edda** speaks here from now on.
-#kitchen · Pixi reacts 🥞 to “@Ann are you here? @Pixi”
+#kitchen · Pixi reacts 🥞 to “@Mary Ann Smith are you here? @Pixi”
 direct message · Pixi reacts 🥞 to “hi”
 There is no command 'nonsense'; there are export, forget, help,
 """
@@ -80,9 +92,41 @@ async def test_a_rehearsal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         assert at >= 0, (line, shown)
     assert "only the person who asked sees this" in shown
     assert "\x1b" not in shown
+    assert max(map(len, rehearsing.HELP.format(bot="The Night Owl", me="Mo").splitlines()[1:])) < 80
     assert prompts[0] == "Mo in #general › "
     assert prompts[-1] == "Mo in direct message › "
     assert not list(tmp_path.glob("*.db"))
+
+
+async def test_that_the_bot_types_is_told_once_until_it_has_written() -> None:
+    discord, told = LoopbackDiscord(), list[str]()
+    rehearsal = rehearsing.Rehearsal(discord, "Mo", told.append)
+    await rehearsal.enter("hello")
+    (room,) = discord.world.channels.values()
+    for _ in range(2):
+        await room.start_typing(discord.bot)
+        rehearsal.look()
+    await room.start_typing(discord.bot)
+    await room.say(discord.bot, "hi")
+    rehearsal.look()
+    await room.start_typing(discord.bot)
+    rehearsal.look()
+    typing = "#general · Pixi is typing …"
+    assert told == [typing, "#general · Pixi › hi", typing]
+
+
+async def test_ctrl_c_clears_a_line_that_is_begun_and_leaves_at_an_empty_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("sys.stdin", mock.Mock(isatty=lambda: True))
+    with create_pipe_input() as keys, create_app_session(input=keys, output=DummyOutput()):
+        async with rehearsing._terminal() as (lines, _, by_turns):
+            assert not by_turns
+            keys.send_text("half a line\x03hi\r")
+            typed = lines(lambda: "Mo › ")
+            assert await anext(typed) == "hi"
+            keys.send_text("\x03")
+            assert [line async for line in typed] == []
 
 
 def test_no_token_is_needed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

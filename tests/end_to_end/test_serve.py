@@ -4,6 +4,7 @@ import asyncio
 import json
 import re
 import signal
+import socket
 import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -14,6 +15,7 @@ from typing import Any
 import aiohttp
 import pytest
 
+from pixi.cli import frame
 from tests.end_to_end.bot import scene
 from tests.end_to_end.program import Piped, piped
 from tests.servers.scripted_openai import ScriptedOpenAI, finish, stream
@@ -140,13 +142,15 @@ async def test_others_are_let_in_by_a_key_alone(tmp_path: Path) -> None:
     assert "pixi-persona keys add" in ended.err
 
 
-@pytest.mark.nightly
-async def test_a_port_that_is_taken_is_told(tmp_path: Path) -> None:
-    async with ScriptedOpenAI(HEY) as model:
-        words = ("--model", "scripted", "--base-url", model.base_url)
-        async with serving(tmp_path, *words) as (_, url):
-            taken = url.rpartition(":")[2]
-            async with piped(tmp_path, "serve", "--port", taken, *words) as program:
-                ended = await program.end()
-    assert ended.code == 2
-    assert f"--port {taken}: cannot listen there" in ended.err
+def test_a_port_that_is_taken_is_told_before_anything_is_loaded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        assert (
+            frame.run(["serve", "--port", port, "--model", "m", "--base-url", "http://127.0.0.1:9/v1"]) == 2
+        )
+    told = f"--port {port}: cannot listen there (another program does, perhaps another Pixi); choose another"
+    assert told in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []

@@ -186,6 +186,24 @@ def test_unknown_placeholders_are_told_and_stay(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("text", "line", "mend"),
+    [
+        ("\nname: Mo\nabout: a dog\n---\nYou dig.", 2, "add a line `---` above this one."),
+        ("----\nname: Mo\n----\nYou dig.", 1, "write exactly `---` on this line."),
+        ("—\nlikes: [bones]\n---\nYou dig.", 1, "write exactly `---` on this line."),
+        ("name: Mo\n\nYou dig.", 0, ""),
+        ("Mood: good\n\n---\nYou dig.", 0, ""),
+        ("----\n\nYou dig.\n----", 0, ""),
+        ("---\n---\nname: Mo", 0, ""),
+    ],
+)
+def test_keys_without_their_first_rule_are_told(text: str, line: int, mend: str) -> None:
+    remarks = parse_persona(text, Path("mo.md")).remarks
+    told = f"this is no front matter, but a part of the prompt: {mend}"
+    assert [(remark.line, remark.text) for remark in remarks] == ([(line, told)] if line else [])
+
+
 def test_remarks_come_in_the_order_of_the_file() -> None:
     text = "{{a}}\n## Exampels\n{{b}}\n## Examples\n> hi\n[SEDN: a]\n> hi\n{{c}}\n"
     remarks = parse_persona(text, Path("mo.md")).remarks

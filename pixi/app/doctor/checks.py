@@ -86,7 +86,11 @@ async def check_personas(settings: "Settings") -> AsyncIterator[Finding]:
         yield Finding(False, "personas", fault)
     if default is not None:
         names = ", ".join(each.persona.name for each in loaded)
-        more = f"; {remarks} remarks, see `pixi-persona personas`" if remarks else ""
+        more = (
+            f"; {remarks} {'remark' if remarks == 1 else 'remarks'}, see `pixi-persona personas`"
+            if remarks
+            else ""
+        )
         tiny = f"; {on_bundled(default, SMOLLM2.languages)}" if settings.model.name == "local" else ""
         yield Finding(True, "personas", f"{names}; {default.name} answers by default{more}{tiny}")
 

@@ -210,7 +210,7 @@ def told_model(model: Model, persona: Persona, others: Sequence[str] = ()) -> st
     kind = without or "a model that is offered tools and told the whole persona"
     return (
         f"{printable_line(model.name)}: {printable_line(kind)}. It holds {traits.context_tokens:,} tokens.\n"
-        f"/brain lists other models; /model NAME takes one by its name{named}. To keep it, set `name`\n"
+        f"/brain lists other models; /model NAME takes one by its name{named}. To keep it, set `name` "
         "under [model] in pixi.toml. `pixi-persona models` lists models to download."
     )
 

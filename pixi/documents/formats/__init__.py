@@ -53,7 +53,10 @@ def read_documents(original: Original, tell: Reporter) -> Iterable[Document]:
     suffix = files.FETCHED if fetched else files.suffix_of(original.name)
     if not suffix:
         raise SetAside(f"is of no kind that can be read; those are {', '.join(sorted(files.SUFFIXES))}")
-    return _reader(*_READER_OF[suffix])(original, tell)
+    reader = _READER_OF[suffix]
+    if original.size == 0 and reader[0] == "office":
+        raise SetAside("is empty: 0 bytes; save it anew")
+    return _reader(*reader)(original, tell)
 
 
 @cache

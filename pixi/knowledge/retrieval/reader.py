@@ -42,10 +42,10 @@ from pixi.models.model import Model
 MOST_FACTS = 10
 """Sentences that are given back."""
 
-NEAREST = "the passages nearest to the question: nobody has read the documents for it"
+NEAREST = "the passages nearest to the question: no model has read the documents for it"
 FAR = (
-    "nobody has read the documents for the question, and no passage is plainly on it: these are the nearest, "
-    "and there may be more"
+    "no model has read the documents for the question, and no passage is plainly on it: these are the "
+    "nearest, and there may be more"
 )
 NO_TEXT = "there is no text to read"
 CUT_OFF = "reading was cut off, as the time was up"

@@ -235,7 +235,9 @@ def _option(known: list[Json], name: str) -> Json:
     for option in known:
         if option["name"] == name:
             return option
-    raise LookupError(f"There is no option {name!r}; there are {[one['name'] for one in known]}.")
+    raise LookupError(
+        f"There is no option {name!r}; there are {', '.join(one['name'] for one in known) or 'none'}."
+    )
 
 
 def _value(value: OptionValue, option: Json, channel: FakeChannel, resolved: Json) -> object:
