@@ -153,6 +153,16 @@ class Store:
             return self._writer.ask(first, alone=True)
         return self._writer.ask(lease, within=(conversation,))
 
+    async def become_owner(self) -> int:
+        """Return the number under which this store owns conversations; it is taken if there is none yet."""
+
+        def own(db: Connection) -> int:
+            db.become_owner()
+            self._is_owner = True
+            return db.owner
+
+        return await self._writer.ask(own, alone=True)
+
     release = _writes(leases.release, of_first=True)
     owned_elsewhere = _reads(leases.owned_elsewhere, of_first=True)
 
@@ -362,6 +372,7 @@ class Store:
 
     turn_behind = _reads(history.turn_behind)
     turns = _reads(history.turns)
+    ended_after = _reads(history.ended_after)
     look_back = _reads(history.look_back)
     answer_to = _reads(history.answer_to)
     messages_of = _reads(history.messages_of)
