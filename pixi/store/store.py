@@ -106,10 +106,22 @@ class Store:
     revise = _writes(inbox.revise, of_first=True)
     withdraw = _writes(inbox.withdraw, of_first=True)
 
-    async def only_hear(self, conversation: str, message_ids: Iterable[str]) -> None:
-        """Mark messages that wait, or whose turn is under way, as overheard: nobody answers them."""
+    async def only_hear(
+        self, conversation: str, message_ids: Iterable[str], *, lease: int | None = None
+    ) -> None:
+        """Mark messages that wait, or whose turn is under way, as overheard: nobody answers them.
+
+        `StoreOutdated`, and nothing is marked, if the conversation is not owned by that lease any more; None:
+        whoever asks need not own it.
+        """
         ids = tuple(message_ids)
-        await self._writer.ask(lambda db: inbox.only_hear(db, conversation, ids), within=(conversation,))
+
+        def hear(db: Connection) -> None:
+            if lease is not None:
+                leases.check_lease(db, conversation, lease)
+            inbox.only_hear(db, conversation, ids)
+
+        await self._writer.ask(hear, within=(conversation,))
 
     message_id = _reads(inbox.message_id, of_first=True)
     unanswered = _reads(inbox.unanswered, within=())
