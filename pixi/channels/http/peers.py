@@ -95,6 +95,12 @@ class _LostWords(Struct, tag="lost words"):
     talk: str
 
 
+class _Fails(Struct, tag="fails"):
+    """A server of models does not answer."""
+
+    place: str
+
+
 class _Events(Struct, tag="events"):
     """What happened in a talk; `so_far`: it is the turn under way from its beginning."""
 
@@ -131,7 +137,9 @@ class _Result(Struct, tag="told"):
     done: bool
 
 
-_Message = _Hello | _Here | _Bye | _Follow | _Leave | _LostWords | _Events | _Stop | _Answer | _Result
+_Message = (
+    _Hello | _Here | _Bye | _Follow | _Leave | _LostWords | _Fails | _Events | _Stop | _Answer | _Result
+)
 
 _decode = msgspec.json.Decoder(_Message).decode
 
@@ -156,12 +164,16 @@ class Peers:
         backend: answers here.
         channels: the talks that are open here.
         resume: takes up what another server left when it ended.
+
+    Attributes:
+        suspect: is told which server of models fails another server.
     """
 
     def __init__(self, backend: Backend, channels: Channels, resume: Callable[[], Awaitable[None]]) -> None:
         self._backend = backend
         self._channels = channels
         self._resume = resume
+        self.suspect: Callable[[str], None] = lambda _: None
         self._write: Callable[[bytes], None] = lambda _: None
         self._now = time.time
         self._closed = False
@@ -310,6 +322,11 @@ class Peers:
             channel = self._channels.known(address)
             self._send(_Events(address, [form], "native" if channel is None else channel.protocol))
 
+    def tell_failing(self, place: str) -> None:
+        """Tell the others that a server of models does not answer."""
+        if self._others:
+            self._send(_Fails(place))
+
     def lost_words(self, address: str) -> None:
         """Tell the followers of a talk that words of it were forgotten, once no turn here says them any more.
 
@@ -383,6 +400,8 @@ class Peers:
             case _LostWords(talk):
                 if (channel := self._channels.known(talk)) is not None:
                     channel.feed.forget()
+            case _Fails(place):
+                self.suspect(place)
             case _Events():
                 self._take(other, message)
             case _Result(ask, done):

@@ -13,10 +13,12 @@ from pixi.app.cluster import notify_bus, shared_rates
 from pixi.app.cluster.notify_bus import NotifyBus, connected
 from pixi.app.cluster.queue import Signal, open_queue
 from pixi.app.cluster.shared_rates import TABLE
+from pixi.app.service import BotService
 from pixi.channels.http import peers
 from pixi.channels.http.access import LOCAL, address_of
 from pixi.cli.serve import serve_http
 from pixi.engine.conversation import LiveConversation
+from pixi.models.breaker import Breakers
 from pixi.store.opening import open_store
 from tests.app.scene import service_in, settings_file
 from tests.channels.http.booking import CALLED, booking
@@ -296,15 +298,20 @@ async def test_the_same_request_elsewhere_follows_the_turn_under_way(url: str) -
 
 
 async def test_the_program_connects_its_server_with_the_others(
-    url: str, tmp_path: Path, postgres: Postgres
+    url: str, tmp_path: Path, postgres: Postgres, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def one_word(seen: Seen) -> Reply:
         return stream("[SEND: hey]", finish())
+
+    services: list[BotService] = []
+    told = asyncio.Event()
+    monkeypatch.setattr(Breakers, "suspect", lambda breakers, place: told.set())
 
     @asynccontextmanager
     async def program() -> AsyncGenerator[str, None]:
         async with AsyncExitStack() as last, service_in(tmp_path) as service, AsyncExitStack() as stack:
             address, _ = await serve_http(service, service.settings, stack, last)
+            services.append(service)
             yield address
 
     async with ScriptedOpenAI(choose=one_word) as model:
@@ -323,6 +330,8 @@ async def test_the_program_connects_its_server_with_the_others(
                         return following.done()
 
                 await until(is_seen)
+            services[0].breakers.opened("a.example")
+            await until(told.is_set)
     assert "send" in names(await following)
     counted = postgres.run_in(url.partition("schema=")[2], f"SELECT cardinality(uses) FROM {TABLE}")
     assert counted, "requests are counted over both"

@@ -72,6 +72,19 @@ async def test_who_is_known_already_is_told_nothing_again() -> None:
     assert [each["type"] for each in said] == ["follow"]
 
 
+async def test_a_server_of_models_that_fails_is_told_of_where_others_are() -> None:
+    here, _, said = connected()
+    failing = list[str]()
+    here.suspect = failing.append
+    here.tell_failing("a.example")
+    assert said == []
+    here.heard("b", b'{"type":"here"}')
+    here.tell_failing("a.example")
+    assert said[-1] == {"type": "fails", "place": "a.example"}
+    here.heard("b", json.dumps(said[-1]).encode())
+    assert failing == ["a.example"]
+
+
 async def test_what_did_not_reach_the_others_is_told_anew() -> None:
     here, _, said = connected()
     here.heard("b", b'{"type":"here"}')
