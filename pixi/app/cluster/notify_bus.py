@@ -48,6 +48,7 @@ MOST_BYTES = 8_000_000
 """That may wait to be sent. With more, as the database is away, all is dropped, and the others know of it."""
 
 _READY_SECONDS = 10.0
+_ECHO_SECONDS = 5.0  # until what is said is heard here: the database is there, but slow
 _AGAIN_SECONDS = 1.0  # until a database that is away is tried again
 _BYE_SECONDS = 2.0  # in which the others are told of the end
 _KIND = "serve"
@@ -247,7 +248,7 @@ class NotifyBus:
         self._echo.clear()
         self._echoes = self._number
         self._peers.beat()
-        async with asyncio.timeout(LOOK_SECONDS):
+        async with asyncio.timeout(_ECHO_SECONDS):
             await self._echo.wait()  # by now, all that others said before was heard
         found = await self._run(_THERE, (self._address.label.split(" ")[2], _KIND))
         there = dict(found)
@@ -255,9 +256,7 @@ class NotifyBus:
             silent = self._looks - self._heard.setdefault(name, self._looks)
             if name not in there and silent:
                 self._leave(name)
-            elif silent >= STILL_LOOKS and there.get(
-                name
-            ):  # older versions have no number, and are not heard
+            elif silent >= STILL_LOOKS and there.get(name):  # servers of older versions give no number
                 _log.warning("another server stands still; what it has goes on elsewhere")
                 await self._run(_CUT_OFF, (name, owner_key(self._address, int(there[name]))))
                 self._leave(name, 0.0)

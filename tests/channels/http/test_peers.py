@@ -352,6 +352,7 @@ async def test_a_server_that_stands_still_is_cut_off_and_one_that_says_something
 
     monkeypatch.setattr(bus, "_run", query)
     monkeypatch.setattr(here, "beat", beat)
+    monkeypatch.setattr(notify_bus, "_ECHO_SECONDS", 0.01)
     monkeypatch.setattr(notify_bus, "LOOK_SECONDS", 0.01)
     for name in ("0a0a0a0a", "0b0b0b0b", "0c0c0c0c"):
         bus._hear(f'{name} 1 11 {{"type":"hello"}}')
