@@ -163,6 +163,8 @@ async def serve_http(
         bus = await last.enter_async_context(connected(server.peers, settings.store.url))
         service.engine.tools.rates.shared = bus.rates.use
         server.limits.share(bus.rates.use)
+        server.peers.suspect = service.breakers.suspect
+        service.breakers.opened = server.peers.tell_failing
     url = await stack.enter_async_context(server.serving(http.host, http.port))
     stack.push_async_callback(service.engine.drain, _DRAIN_SECONDS)
     resuming = asyncio.create_task(server.resume())

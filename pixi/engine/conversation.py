@@ -156,7 +156,7 @@ class LiveConversation:
             while recorded is not None and message.id in self._overtaken:
                 recorded = await self._brought_up_to_date(recorded, self._overtaken.pop(message.id))
             self._told_full = self._told_full and self._is_full
-            if recorded is not None and self._is_too_much(recorded):
+            if recorded is not None and self._is_too_much(recorded) and await self._is_still_full():
                 recorded = await self._turned_away(recorded, channel)
         except asyncio.CancelledError:
             self._history.forget()  # it may be on record: the next turn looks
@@ -244,6 +244,16 @@ class LiveConversation:
     def _is_too_much(self, recorded: Message) -> bool:
         full = recorded.addressed and self._is_full
         return full and not self._resting and not self._holds(recorded.id)
+
+    async def _is_still_full(self) -> bool:
+        """Look what waits: another process may have answered much of it while this one stood still.
+
+        Raises:
+            StoreError: it could not be read.
+        """
+        waiting = {message.id for message in await self._shared.store.waiting(self._name)}
+        self._inbox.remove(*(name for name in self._inbox.ids if name not in waiting))
+        return self._is_full
 
     async def _turned_away(self, recorded: Message, channel: Channel) -> Message | None:
         """A message over the limit is only overheard. None for the first, whose author gets a word."""

@@ -30,7 +30,7 @@ from msgspec.structs import replace
 from pixi.core import language
 from pixi.core.channel import Channel
 from pixi.core.errors import ChannelError, ChannelForgot, ChannelLost
-from pixi.core.events import Failed, Pictured, Reacted, Sent
+from pixi.core.events import Failed, Pictured, Reacted, Sent, TalkChanged
 from pixi.core.language import NOTE, SEND
 from pixi.core.life import Life, LifeEvent, LifeState, unanswered
 from pixi.core.llm import AssistantLine, Line, ToolCall, ToolLine, Usage
@@ -134,6 +134,8 @@ class _LeftTurn:
         await self._store.end_turn(
             self._turn.id, lines, "cancelled", 0, Usage(), again=again if lines else (), lease=self._lease
         )
+        if self._channel is not None:  # whoever looks on may not have seen what its process did last
+            self._channel.show(TalkChanged())
         if given_up and not excused:
             self._tell()
 

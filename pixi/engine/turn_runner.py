@@ -132,7 +132,7 @@ class TurnRunner:
             self.inbox.add(self._waiting.take(self._room))
             over = None if self._refusal else await self._used_up(channel)
             if over is not None and self._session.shared.ledger.was_told(over, self._payer(channel)):
-                await self._only_hear()
+                await self._only_hear(lease)
                 self._nothing_left()
                 return TurnEnded("limit", self._steps, self._usage)
             attempt = await self._begin(window, channel, generation, revision, lease, over=over)
@@ -351,13 +351,17 @@ class TurnRunner:
     def _payer(self, channel: Channel) -> UsageScope:
         return payer_of(self.inbox.answered, channel)
 
-    async def _only_hear(self) -> None:
-        """Answer nobody: their messages wait as if they were merely overheard."""
+    async def _only_hear(self, lease: int) -> None:
+        """Answer nobody: their messages wait as if they were merely overheard.
+
+        Raises:
+            StoreOutdated: another process has the conversation by now, and may answer them.
+        """
         ids = tuple(message.id for message in self.inbox.messages if message.addressed)
         if ids:  # else they were withdrawn meanwhile
             conversation = self.inbox.answered.conversation
+            await self._session.shared.store.only_hear(conversation, ids, lease=lease)
             self.inbox.overhear()
-            await self._session.shared.store.only_hear(conversation, ids)
 
     async def _begin(
         self,
@@ -402,7 +406,7 @@ class TurnRunner:
         refusal = self._refusal
         if over is not None and not (refusal := await ledger.told(over, self._payer(channel))):
             await self._call_off(begun.turn)
-            await self._only_hear()
+            await self._only_hear(lease)
             return None
         self.life.yields = not any(message.again for message in heard.messages)
         self._attempt = self._attempt_at(begun.turn, window, channel, reminders, refusal)

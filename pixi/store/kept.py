@@ -25,6 +25,10 @@ Mark = Literal["written", "stopped"]
 are on record. `stopped`: somebody stopped it, and what it planned is dropped."""
 
 
+MOST_ENDED = 16
+"""Turns of one conversation that `Store.ended_after` tells of."""
+
+
 class Begun(Struct, frozen=True):
     """A turn that was put on record, and the ids of the messages that it answers, as they were asked for."""
 

@@ -107,10 +107,22 @@ class Store:
     revise = _writes(inbox.revise, of_first=True)
     withdraw = _writes(inbox.withdraw, of_first=True)
 
-    async def only_hear(self, conversation: str, message_ids: Iterable[str]) -> None:
-        """Mark messages that wait, or whose turn is under way, as overheard: nobody answers them."""
+    async def only_hear(
+        self, conversation: str, message_ids: Iterable[str], *, lease: int | None = None
+    ) -> None:
+        """Mark messages that wait, or whose turn is under way, as overheard: nobody answers them.
+
+        `StoreOutdated`, and nothing is marked, if the conversation is not owned by that lease any more; None:
+        whoever asks need not own it.
+        """
         ids = tuple(message_ids)
-        await self._writer.ask(lambda db: inbox.only_hear(db, conversation, ids), within=(conversation,))
+
+        def hear(db: Connection) -> None:
+            if lease is not None:
+                leases.check_lease(db, conversation, lease)
+            inbox.only_hear(db, conversation, ids)
+
+        await self._writer.ask(hear, within=(conversation,))
 
     message_id = _reads(inbox.message_id, of_first=True)
     unanswered = _reads(inbox.unanswered, within=())
@@ -153,6 +165,16 @@ class Store:
         if not self._is_owner:
             return self._writer.ask(first, alone=True)
         return self._writer.ask(lease, within=(conversation,))
+
+    async def become_owner(self) -> int:
+        """Return the number under which this store owns conversations; it is taken if there is none yet."""
+
+        def own(db: Connection) -> int:
+            db.become_owner()
+            self._is_owner = True
+            return db.owner
+
+        return await self._writer.ask(own, alone=True)
 
     release = _writes(leases.release, of_first=True)
     owned_elsewhere = _reads(leases.owned_elsewhere, of_first=True)
@@ -363,6 +385,7 @@ class Store:
 
     turn_behind = _reads(history.turn_behind)
     turns = _reads(history.turns)
+    ended_after = _reads(history.ended_after)
     look_back = _reads(history.look_back)
     answer_to = _reads(history.answer_to)
     messages_of = _reads(history.messages_of)

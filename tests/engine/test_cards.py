@@ -9,7 +9,7 @@ from PIL import Image as Pillow
 
 from pixi.core.channel import Channel
 from pixi.core.errors import ChannelError
-from pixi.core.events import Failed, Sent, Shown, ToolAnswered
+from pixi.core.events import Failed, Sent, Shown, TalkChanged, ToolAnswered
 from pixi.core.llm import AssistantLine, ToolCall, ToolLine
 from pixi.core.message import Card, Field, Image, card_on_record
 from pixi.core.persona import Persona
@@ -180,7 +180,7 @@ async def test_after_a_crash_no_card_is_posted_again(done: bool, tmp_path: Path)
     async with scene(ScriptedModel(), persona=CHEF, addons=[kitchen], store=store, channel=channel) as here:
         await here.engine.resume("test:", 0.0, opened)
         assert channel.cards == []
-        assert channel.events == []
+        assert channel.events == [TalkChanged()]
         acts = (await store.turns(channel.conversation, 1))[-1].effects
         assert [act.outcome for act in acts] == ["done", "done" if done else "unknown"]
         told = "I showed them a card: Pancakes"

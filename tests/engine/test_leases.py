@@ -434,6 +434,22 @@ async def test_one_message_too_many_that_another_process_answered_is_told_nothin
     await second.close()
 
 
+async def test_what_another_process_answered_fills_no_place_among_those_that_wait(tmp_path: Path) -> None:
+    first, second = await SlowToOwn.open(tmp_path / "pixi.db"), await SqliteStore.open(tmp_path / "pixi.db")
+    first.asked, first.go_on = asyncio.Event(), asyncio.Event()
+    async with two([first, second], ScriptedModel("[SEND: b]"), ScriptedModel("[SEND: a]")) as (here, there):
+        here.engine.settings.waiting_messages = 1
+        await say(here, "one")
+        await first.asked.wait()
+        await there.engine.resume("test:", 0.0, opener(there))
+        await say(here, "two")
+        first.go_on.set()
+        await here.engine.settled()
+        assert here.channel.sent == ["a", "b"]
+    await first.close()
+    await second.close()
+
+
 class Full(SqliteStore):
     """A store whose disk is full when the first turn ends."""
 

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from pixi.core.channel import Channel
 from pixi.core.errors import ChannelElsewhere, ChannelError, ChannelForgot, ChannelLost, StoreError
-from pixi.core.events import Reacted, Sent
+from pixi.core.events import Reacted, Sent, TalkChanged
 from pixi.core.language import Planned
 from pixi.core.llm import AssistantLine, ToolLine, Usage, UserLine
 from pixi.core.message import Author, Message
@@ -98,7 +98,7 @@ async def test_what_was_posted_and_not_recorded_is_found_and_not_posted_again(st
         posted = await here.channel.send("b", nonce=nonce_of(turn, 2, said.id))
         await resume(here)
         assert here.channel.sent == ["b"]
-        assert here.channel.events == []
+        assert here.channel.events == [TalkChanged()]
         acts = await effects_of(store)
         assert [(act.outcome, act.platform_id) for act in acts] == [("done", "sent:1"), ("done", posted)]
         lines = (await store.load(CONVERSATION)).lines
@@ -113,7 +113,7 @@ async def test_what_was_not_posted_is_posted_now_under_its_old_nonce(store: Sqli
         (post,) = here.channel.posts
         assert (post.text, post.nonce, post.answers) == ("a", nonce_of(turn, 1, said.id), said.id)
         assert here.channel.reactions == [(said.id, "🥞")]
-        assert here.channel.events == [Sent("a"), Reacted("🥞", message=said.id)]
+        assert here.channel.events == [Sent("a"), Reacted("🥞", message=said.id), TalkChanged()]
         assert [act.outcome for act in await effects_of(store)] == ["done", "done"]
         saved = await store.load(CONVERSATION)
         assert saved.lines[1:] == (AssistantLine("[SEND: a]\n[REACT: 🥞]"),)
@@ -656,7 +656,7 @@ async def test_a_word_that_was_said_before_the_process_ended_is_not_said_again(s
         await here.channel.send("brb, ink spilled", nonce=nonce_of(turn, 65_535, said.id))
         await resume(here)
         assert here.channel.sent == ["brb, ink spilled"]
-        assert here.kinds() == []
+        assert here.kinds() == ["TalkChanged"]
         assert (await store.load(CONVERSATION)).unfinished == ()
 
 

@@ -191,7 +191,7 @@ def tell(report: Report, folder: Path) -> None:
     """Print what was wrong, what was said of it in the rooms and asked of the model, and the log."""
     found = [
         (what, each)
-        for what in ("lost", "half", "twice", "untrue", "unknown")
+        for what in ("lost", "half", "twice", "untrue", "unheard", "unknown")
         for each in getattr(report, what)
     ]
     for what, each in found[:20]:

@@ -120,7 +120,7 @@ class HttpTalk:
             if not await self._is_taken(name, response):
                 return False
             told = await response.json()
-            if not told["turn"]:
+            if not told["turn"] and told["finish"] != "error":  # which is told, and the talk is read
                 self._report.unheard.append(f"{name}: answered with nothing, as {told['finish']!r}")
             answer.texts |= {(told["turn"], each["id"]): each["text"] for each in told["messages"]}
             answer.whole.add(told["turn"])
@@ -212,8 +212,11 @@ class HttpTalk:
         place = ""
         while True:
             server = self._chance.choice(self._servers)
+            await asyncio.sleep(_PAUSE)
             with suppress(*_AWAY):
-                if not place and (place := await self.read(server)):
+                if not place:
+                    if not (place := await self.read(server)):
+                        continue
                     self._seen = self._shown
                 params = {"follow": "talk", "after": place}
                 path = self._path(server, "/stream")
@@ -225,7 +228,6 @@ class HttpTalk:
                         if event["event"] == "send":
                             self._seen[event["id"]] = event["text"]
                     place = ""
-            await asyncio.sleep(_PAUSE)
 
     @property
     def _shown(self) -> dict[str, str]:

@@ -145,7 +145,9 @@ class Report:
     @property
     def clean(self) -> bool:
         """Whether everything held."""
-        return not (self.lost or self.half or self.twice or self.untrue or self.unknown or self.stuck)
+        return not (
+            self.lost or self.half or self.twice or self.untrue or self.unheard or self.unknown or self.stuck
+        )
 
     def judge(self, name: str, posts: Iterable[str], *, excused: bool) -> None:
         """Enter what became of a question; `excused`: where it was not answered in full, a notice tells."""

@@ -1,5 +1,6 @@
 """Facts about people: a few kept of each, replaced by what says the same, gone when they are forgotten."""
 
+import asyncio
 import hashlib
 import sqlite3
 from contextlib import closing
@@ -69,6 +70,14 @@ async def test_what_says_the_same_takes_the_place_of_the_older(store: Store) -> 
     assert before == (old,)
     assert await texts(store) == ["likes tea", "is alergic to peanuts!"]
     assert new.id != old.id
+
+
+async def test_what_two_processes_remember_at_once_is_kept_once(url: str, store: Store) -> None:
+    other = await open_store(url)
+    facts = [fact("likes tea", told=float(n)) for n in range(8)]
+    await asyncio.gather(*([store, other][n % 2].remember(each) for n, each in enumerate(facts)))
+    assert await texts(store) == ["likes tea"]
+    await other.close()
 
 
 async def test_not_where_it_was_told_to_another_circle(store: Store) -> None:

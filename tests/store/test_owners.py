@@ -204,6 +204,20 @@ async def test_freeing_looks_again_whether_something_was_seen(store: Store, outc
     assert (freed, [one.id for one in saved.waiting]) == ((outcome == "refused"), ["1"] if freed else [])
 
 
+async def test_who_owned_it_once_keeps_no_message_from_an_answer(store: Store, other: Store) -> None:
+    await store.receive(message())
+    former = await store.lease(ROOM)
+    lease = former
+    for owner in (other, store):
+        lease = await owner.lease(ROOM)
+        with pytest.raises(StoreOutdated):
+            await store.only_hear(ROOM, ["1"], lease=former)
+    assert (await store.load(ROOM)).waiting[0].addressed
+    await store.only_hear(ROOM, ["1"], lease=lease)
+    assert not (await store.load(ROOM)).waiting[0].addressed
+    await other.close()
+
+
 # Messages that come due again.
 
 

@@ -7,6 +7,12 @@ process. So whoever misses one, e.g. as a connection was lost, knows of it, and 
 
 Both connections of a process carry its name (`application_name`), so that the server knows who is there, and
 a process that dies is missed within a second or two. One that ends says so, as the last it does.
+
+A process that stands still keeps its connections, and with them all that it owns. So each says every second
+that it is there. Who says nothing for some looks, in which others heard themselves, loses its connections: it
+then owns nothing, as if it had died. If it goes on later, it connects anew, and the leases of the store keep
+it from writing in the turns that others have taken up. Nobody's clock counts, and while the database is away
+nobody is judged.
 """
 
 import asyncio
@@ -14,7 +20,7 @@ import logging
 import re
 import secrets
 import time
-from collections.abc import AsyncGenerator, Iterator, Sequence
+from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -27,6 +33,7 @@ from pixi.app.cluster.shared_rates import SharedRates
 from pixi.channels.http.peers import Peers
 from pixi.core.errors import StoreError
 from pixi.store.postgres.address import Address, read_address, store_error
+from pixi.store.postgres.session import owner_key
 
 _log = logging.getLogger("pixi.http")
 
@@ -35,10 +42,13 @@ PAUSE_SECONDS = 0.005
 """Between two transactions with messages: it bounds how many there are, whatever is written."""
 LOOK_SECONDS = 1.0
 """Between two looks who is there, while others are."""
+STILL_LOOKS = 4
+"""Who was not heard in so many looks on end, the present one among them, stands still: for 3 to 4 seconds."""
 MOST_BYTES = 8_000_000
 """That may wait to be sent. With more, as the database is away, all is dropped, and the others know of it."""
 
 _READY_SECONDS = 10.0
+_ECHO_SECONDS = 5.0  # until what is said is heard here: the database is there, but slow
 _AGAIN_SECONDS = 1.0  # until a database that is away is tried again
 _BYE_SECONDS = 2.0  # in which the others are told of the end
 _KIND = "serve"
@@ -51,9 +61,18 @@ _PART = re.compile(
 )
 _CLOCK = "SELECT extract(epoch FROM clock_timestamp())::float"
 _THERE = """
-SELECT DISTINCT split_part(application_name, ' ', 5) FROM pg_stat_activity
+SELECT split_part(application_name, ' ', 5), max(split_part(application_name, ' ', 6)) FROM pg_stat_activity
 WHERE datname = current_database()
-AND split_part(application_name, ' ', 3) = %s AND split_part(application_name, ' ', 4) = %s
+AND split_part(application_name, ' ', 3) = %s AND split_part(application_name, ' ', 4) = %s GROUP BY 1
+"""
+_CUT_OFF = """
+SELECT pg_terminate_backend(pid, 1000) FROM pg_stat_activity
+WHERE datname = current_database() AND split_part(application_name, ' ', 5) = %s
+UNION ALL
+SELECT pg_terminate_backend(pid, 1000) FROM pg_locks
+WHERE locktype = 'advisory' AND granted AND objsubid = 1
+AND classid::bigint << 32 | objid::bigint = %s
+AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
 """
 
 
@@ -71,22 +90,27 @@ class NotifyBus:
     Args:
         address: of the store.
         peers: of the server, which hears the others.
+        owner: the number under which the server owns talks.
 
     Attributes:
         rates: counted over all servers.
     """
 
-    def __init__(self, address: Address, peers: Peers) -> None:
+    def __init__(self, address: Address, peers: Peers, owner: int = 0) -> None:
         self._address = address
         self._peers = peers
         self._name = secrets.token_hex(4)
+        self._owner = owner
         self._channel = f"pixi_serve_{crc32(address.schema.encode()):08x}"
         self._waiting: list[bytes] = []
         self._size = 0  # in bytes, of what waits
         self._more = asyncio.Event()
         self._number = 0  # of the next part
         self._senders: dict[str, _Sender] = {}
-        self._heard: set[str] = set()  # other processes, since it was looked last who is gone
+        self._looks = 0  # how often it was looked who is there
+        self._heard: dict[str, int] = {}  # the look since which another process was heard last
+        self._echo = asyncio.Event()  # this process heard what it said since the present look began
+        self._echoes = 0  # the first part that is such an echo
         self._is_empty = asyncio.Event()  # nothing is left to be sent
         self._session: AsyncConnection[Any] | None = None  # by which is sent and looked
         self._asking = asyncio.Lock()
@@ -139,10 +163,15 @@ class NotifyBus:
 
     def _hear(self, payload: str) -> None:
         given = _PART.fullmatch(payload)
-        if given is None or given["name"] == self._name:
+        if given is None:
             return
-        self._heard.add(given["name"])
-        sender, number = self._senders.setdefault(given["name"], _Sender()), int(given["number"])
+        number = int(given["number"])
+        if given["name"] == self._name:
+            if number >= self._echoes:
+                self._echo.set()
+            return
+        self._heard[given["name"]] = self._looks
+        sender = self._senders.setdefault(given["name"], _Sender())
         begins = given["begins"] == "1"
         if number < sender.next:  # it came before: the connection was lost behind it
             return
@@ -194,26 +223,51 @@ class NotifyBus:
             start = end
 
     async def look(self) -> None:
-        """Look who is gone, until cancelled."""
+        """Look who is gone, and who stands still, until cancelled."""
         while True:
             await asyncio.sleep(LOOK_SECONDS)
             # Whoever comes or says something while the database is asked is not gone: after an outage, all
             # connect anew at that moment, and say what they follow but once.
             known = set(self._peers.others)
-            self._heard.clear()
-            if not known:
-                continue
+            self._looks += 1
             try:
-                found = await self._run(_THERE, (self._address.label.split(" ")[2], _KIND))
-            except DatabaseError:
-                continue
-            there = {name for (name,) in found}
-            for name in known - there - self._heard:
-                self._senders.pop(name, None)
-                self._peers.gone(name)
+                if known:
+                    await self._look_for(known)
+                if min((self._heard.get(name, 0) for name in known), default=self._looks) >= self._looks - 1:
+                    await self._peers.find_missed()
+            except (DatabaseError, StoreError, TimeoutError):  # nobody is judged by what was not heard now
+                self._heard = dict.fromkeys(self._heard, self._looks)
+
+    async def _look_for(self, known: Iterable[str]) -> None:
+        """See which of these are gone, and end for others those that stand still.
+
+        Raises:
+            DatabaseError: it does not answer.
+            TimeoutError: what is said is not heard, here at least.
+        """
+        self._echo.clear()
+        self._echoes = self._number
+        self._peers.beat()
+        async with asyncio.timeout(_ECHO_SECONDS):
+            await self._echo.wait()  # by now, all that others said before was heard
+        found = await self._run(_THERE, (self._address.label.split(" ")[2], _KIND))
+        there = dict(found)
+        for name in known:
+            silent = self._looks - self._heard.setdefault(name, self._looks)
+            if name not in there and silent:
+                self._leave(name)
+            elif silent >= STILL_LOOKS and there.get(name):  # servers of older versions give no number
+                _log.warning("another server stands still; what it has goes on elsewhere")
+                await self._run(_CUT_OFF, (name, owner_key(self._address, int(there[name]))))
+                self._leave(name, 0.0)
+
+    def _leave(self, name: str, after: float | None = None) -> None:
+        self._senders.pop(name, None)
+        self._heard.pop(name, None)
+        self._peers.gone(name, after)
 
     async def _connected(self) -> AsyncConnection[Any]:
-        label = f"{self._address.label} {_KIND} {self._name}"
+        label = f"{self._address.label} {_KIND} {self._name} {self._owner or ''}".rstrip()
         session = await AsyncConnection.connect(
             self._address.conninfo, autocommit=True, client_encoding="UTF8", application_name=label
         )
@@ -256,7 +310,7 @@ async def connected(peers: Peers, url: str) -> AsyncGenerator[NotifyBus, None]:
     Raises:
         StoreError: the database does not answer.
     """
-    bus = NotifyBus(read_address(url), peers)
+    bus = NotifyBus(read_address(url), peers, await peers.own())
     peers.connect(bus.send, bus.now)
     ready = asyncio.Event()
     tasks = [asyncio.create_task(work) for work in (bus.listen(ready), bus.pass_on(), bus.look())]

@@ -371,7 +371,7 @@ class Api:
                 after = feed.place_after(turn, seq)
         spoken = channel.protocol if after is None else "native"
         are_adaptive, protocol = wants_adaptive(request), protocol_of(request, spoken)
-        if feed.idle and (after is None or after == feed.count):
+        if feed.idle and (after is None or not feed.ends_after(after)):
             return web.Response(status=204)
         face = self._face(protocol, place.person)
         if protocol == "native":

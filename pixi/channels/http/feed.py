@@ -10,7 +10,7 @@ import asyncio
 import re
 import secrets
 import time
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from contextlib import aclosing
 from functools import partial
@@ -21,6 +21,7 @@ from pixi.core.channel import Channel, Question
 from pixi.core.errors import ChannelError, PixiError
 from pixi.core.events import Numbering, Pictured, TurnEvent, TurnStarted, Verdict
 from pixi.core.message import Abilities, Image, Picture
+from pixi.store.kept import MOST_ENDED
 
 RING = 2_000
 """Events of one talk that are kept. A reply of 500 words has some 700."""
@@ -70,6 +71,7 @@ class Feed:
         turn_elsewhere: the number of the turn that another server takes; 0: none does.
         asked_elsewhere: ids of the questions of that turn that wait for an answer.
         ended: the number of the turn that ended last.
+        heard: the turns whose ends came here, the latest.
         losses: how often `lose` was called.
         waiting: how many requests wait for the answer to their message.
         followers: how many follow just now.
@@ -90,6 +92,7 @@ class Feed:
         "count",
         "ended",
         "followers",
+        "heard",
         "losses",
         "pass_on",
         "turn_elsewhere",
@@ -105,6 +108,7 @@ class Feed:
         self.turn_elsewhere = 0
         self.asked_elsewhere: set[str] = set()
         self.ended = 0
+        self.heard: deque[int] = deque(maxlen=MOST_ENDED)
         self.losses = 0
         self._name = secrets.token_hex(4)  # counts of another feed mean nothing here
         self.used = time.monotonic()
@@ -190,6 +194,7 @@ class Feed:
             self._leave_out_pieces()
         elif event == "turn_end":
             self.ended = max(self.ended, form["turn"])  # 0: it ended before it began
+            self.heard.append(form["turn"])
 
     def _leave_out_pieces(self) -> None:
         pieces, self._pieces, self._grows = self._pieces, [], ""
@@ -220,6 +225,11 @@ class Feed:
                 return after if after <= later else None
             later = place
         return None
+
+    def ends_after(self, place: int) -> bool:
+        """Return True if the end of a turn is kept after a count."""
+        later = self._ring[max(0, place - self.first) :]
+        return any(form is not None and form["event"] == "turn_end" for form in later)
 
     def mark_of(self, place: int) -> str:
         """Return a name for a count, by which a follower finds the place again in this feed alone."""

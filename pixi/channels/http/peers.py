@@ -14,6 +14,12 @@ Where messages between servers are missed, or a server ends amid a turn, the fol
 that events were dropped. What was said is in the store in any case, and the conversations that were left are
 taken up by those that are there. No message is needed for a talk to be answered, once and in order.
 
+Nor is one needed to see that. While it is not sure that all others know what is followed here, and for some
+seconds after that, the record is asked which turns have ended, see `find_missed`.
+
+Each server says every second that it is there. So one that stands still is known by its silence, and what it
+owned goes on elsewhere.
+
 A server that stands still may hear a request long after whoever made it was told that nothing came of it. So
 a request says until when it holds, by the clock of the database, and a later one is refused.
 
@@ -28,6 +34,7 @@ import secrets
 import time
 from collections.abc import Awaitable, Callable, Collection
 from contextlib import aclosing, suppress
+from itertools import islice
 
 import msgspec
 from msgspec import Struct
@@ -50,6 +57,11 @@ BACK_SECONDS = 2.0
 """In which a server whose connections alone were lost is there again."""
 
 _LATE_SECONDS = 2.0  # that events may come after the store has what they tell
+
+_LOOKS_IN_DOUBT = 4
+"""After so many looks in which all others were heard, each of them knows what was followed before."""
+
+_MOST_TALKS = 200  # that are looked for in the record at a time
 
 
 class _Hello(Struct, tag="hello"):
@@ -81,6 +93,12 @@ class _LostWords(Struct, tag="lost words"):
     """Words of this talk were forgotten, and what its turns here said until now is to be dropped."""
 
     talk: str
+
+
+class _Fails(Struct, tag="fails"):
+    """A server of models does not answer."""
+
+    place: str
 
 
 class _Events(Struct, tag="events"):
@@ -119,7 +137,9 @@ class _Result(Struct, tag="told"):
     done: bool
 
 
-_Message = _Hello | _Here | _Bye | _Follow | _Leave | _LostWords | _Events | _Stop | _Answer | _Result
+_Message = (
+    _Hello | _Here | _Bye | _Follow | _Leave | _LostWords | _Fails | _Events | _Stop | _Answer | _Result
+)
 
 _decode = msgspec.json.Decoder(_Message).decode
 
@@ -144,12 +164,16 @@ class Peers:
         backend: answers here.
         channels: the talks that are open here.
         resume: takes up what another server left when it ended.
+
+    Attributes:
+        suspect: is told which server of models fails another server.
     """
 
     def __init__(self, backend: Backend, channels: Channels, resume: Callable[[], Awaitable[None]]) -> None:
         self._backend = backend
         self._channels = channels
         self._resume = resume
+        self.suspect: Callable[[str], None] = lambda _: None
         self._write: Callable[[bytes], None] = lambda _: None
         self._now = time.time
         self._closed = False
@@ -158,6 +182,8 @@ class Peers:
         self._followed_by: dict[str, set[str]] = {}  # by the address of a talk
         self._turns_of: dict[str, str] = {}  # which server takes the turn that is followed here, by address
         self._asked: dict[str, _Request] = {}
+        # Talks of which turns may be missed: for how many looks yet, and the last turn that surely was not.
+        self._doubted: dict[str, tuple[int, int]] = {}
         self._beside: set[asyncio.Task[None]] = set()
 
     @property
@@ -195,6 +221,11 @@ class Peers:
         return channel
 
     async def _follow(self, address: str) -> None:
+        with suppress(StoreError):  # then the talk is read once more, later
+            feed = self._channels.at(address).feed
+            ended = await self._backend.store.ended_after({address: feed.ended})
+            feed.ended = max((feed.ended, *ended[address]))
+        self._doubt(address)
         asked = self._others - self._silent
         if asked and await self._is_elsewhere(address):
             await self._ask(lambda ask, _: _Follow([address], ask), asked, JOIN_SECONDS)
@@ -291,6 +322,11 @@ class Peers:
             channel = self._channels.known(address)
             self._send(_Events(address, [form], "native" if channel is None else channel.protocol))
 
+    def tell_failing(self, place: str) -> None:
+        """Tell the others that a server of models does not answer."""
+        if self._others:
+            self._send(_Fails(place))
+
     def lost_words(self, address: str) -> None:
         """Tell the followers of a talk that words of it were forgotten, once no turn here says them any more.
 
@@ -301,6 +337,7 @@ class Peers:
 
     def _dropped(self, address: str) -> None:
         self._turns_of.pop(address, None)
+        self._doubted.pop(address, None)
         if self._others:
             self._send(_Leave(address))
 
@@ -312,9 +349,22 @@ class Peers:
                 channel.joining = asyncio.get_running_loop().create_future()
                 channel.joining.set_result(None)
         if talks:
+            self._doubt(*(address for address, _ in talks))
             self._send(_Follow([address for address, _ in talks]))
 
+    async def own(self) -> int:
+        """Return the number under which this server owns talks.
+
+        Raises:
+            StoreError: the store gives none.
+        """
+        return await self._backend.store.become_owner()
+
     # What others tell.
+
+    def beat(self) -> None:
+        """Tell the others that this server lives."""
+        self._send(_Here())
 
     def hello(self) -> None:
         """Tell the others that this server hears them from now on."""
@@ -350,6 +400,8 @@ class Peers:
             case _LostWords(talk):
                 if (channel := self._channels.known(talk)) is not None:
                     channel.feed.forget()
+            case _Fails(place):
+                self.suspect(place)
             case _Events():
                 self._take(other, message)
             case _Result(ask, done):
@@ -454,12 +506,17 @@ class Peers:
         if not self._closed:
             self._do_beside(self._backend.engine.forgotten(person))
 
-    def gone(self, other: str) -> None:
-        """Note that a server has ended, and take up what it left, unless it comes back soon."""
+    def gone(self, other: str, after: float | None = None) -> None:
+        """Note that a server has ended, and take up what it left, unless it comes back soon.
+
+        Args:
+            other: its name.
+            after: how soon, in seconds; by default `BACK_SECONDS`.
+        """
         if self._closed:
             return
         self._forget(other)
-        self._do_beside(self._take_up(other, BACK_SECONDS))
+        self._do_beside(self._take_up(other, BACK_SECONDS if after is None else after))
 
     async def _take_up(self, other: str, after: float = 0.0) -> None:
         await asyncio.sleep(after)
@@ -485,3 +542,33 @@ class Peers:
                 channel.feed.lose()
         if lost:
             self._send(_Follow(lost))  # another may go on with them by now
+        self._doubt(*(address for address, _ in self._channels.items()))  # not all it said may have come
+
+    def _doubt(self, *addresses: str) -> None:
+        """Note that turns of talks may end from now on of which nobody tells here."""
+        for address in addresses:
+            if (channel := self._channels.known(address)) is not None:
+                _, known = self._doubted.get(address, (0, channel.feed.ended))
+                self._doubted[address] = (_LOOKS_IN_DOUBT, known)
+
+    async def find_missed(self) -> None:
+        """Have those talks read anew in which turns ended that may have been missed here.
+
+        A turn counts that ended before all others knew that the talk is followed; from then on, its events
+        come. To be called each second in which all others were heard.
+
+        Raises:
+            StoreError: the record could not be read.
+        """
+        self._doubted = {talk: (looks - 1, known) for talk, (looks, known) in self._doubted.items()}
+        over = {talk: known for talk, (looks, known) in self._doubted.items() if looks <= 0}
+        if not over:
+            return
+        ended = await self._backend.store.ended_after(dict(islice(over.items(), _MOST_TALKS)))
+        for talk, turns in ended.items():
+            if self._doubted.get(talk, (1, 0))[0] > 0:
+                continue  # it was dropped, or is doubted anew
+            del self._doubted[talk]
+            channel = self._channels.known(talk)
+            if channel is not None and not set(turns) <= set(channel.feed.heard):
+                channel.feed.take(CHANGED)

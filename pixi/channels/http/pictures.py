@@ -54,8 +54,7 @@ class OfMessage(Struct, frozen=True):
     number: int
 
 
-@dataclass(frozen=True, slots=True)
-class OfAct:
+class OfAct(Struct, frozen=True):
     """A picture that lies nowhere else: of which conversation, and the id of the act that showed it."""
 
     conversation: str

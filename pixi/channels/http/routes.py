@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 from aiohttp import web
 from aiohttp.typedefs import Handler
+from msgspec.structs import replace
 
 from pixi.channels.http.access import LOCAL, Problem
 from pixi.channels.http.api import Api

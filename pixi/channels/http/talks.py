@@ -44,6 +44,9 @@ from pixi.store.kept import AnsweredMessage, KeyedRequest, Talk
 
 _PREFIX = "http:"  # of the addresses of all talks
 
+_SEEN = frozenset({"text", "send", "card", "picture", "react", "error"})
+"""Events of an answer that people see."""
+
 KEPT_TURNS = 200
 """Turns of a talk that the history of a program is compared with."""
 
@@ -113,6 +116,7 @@ class TalkReply:
         self.turn = turn
         self.place = channel.feed.begin_of_turn() if known else channel.feed.count
         self._settled = False
+        self._seen = False  # something of the answer
 
     async def events(
         self, *, pauses: bool = False, resumes: bool = False
@@ -142,6 +146,10 @@ class TalkReply:
                     if form["event"] == "turn_start" and self.message_id in form["answers"]:
                         self.turn = form["turn"]
                     if form["turn"] in (self.turn, 0):
+                        if await self._is_put_off(form):
+                            self.turn = 0
+                            continue
+                        self._seen = self._seen or form["event"] in _SEEN
                         shown.append(form)
                         if self._channel.ends(form, pauses=pauses):
                             yield shown
@@ -155,14 +163,13 @@ class TalkReply:
         if recorded is not None:
             yield recorded
         elif not resumes:
-            raise Problem(
-                503,
-                "Not now",
-                "The server stops, or another one has. What was said is on record: send the same again "
-                "later, with the same key or id; or read the messages of the conversation.",
-                headers={"Retry-After": "5"},
-                turn=self.turn,
-            )
+            raise _not_now(self.turn)
+
+    async def _is_put_off(self, form: Form) -> bool:
+        """Return True for the end of a turn of which nothing was seen, where the message is still to be
+        answered: the server stops, or another one has taken the talk."""
+        is_empty = form["event"] == "turn_end" and form["finish"] == "cancelled" and not self._seen
+        return is_empty and await self._recorded() is None
 
     async def _followed(self) -> AsyncGenerator[Sequence[Form], None]:
         """Yield the events of the talk. Those of other servers are not missed before the turn began."""
@@ -548,11 +555,15 @@ class Talks:
         turn = None if answered is None else answered.turn
         at_work = not channel.feed.idle if turn is None else channel.feed.turn == turn.id
         if not at_work and (turn is None or not turn.finish):
-            # An earlier process left it, or a reply that broke; or it has ended just now.
+            # An earlier process left it, or a reply that broke; or it ended just now, or is being taken up.
             await self._backend.resume(address, self.open_channel)
+            await self._backend.engine.settled(address)
             now = await store.answer_to(branch, message_id)
             turn = None if now is None else now.turn
-            if turn is None or not turn.finish:
+            is_answered = turn is not None and bool(turn.finish)
+            if not is_answered and await store.owned_elsewhere(address):
+                raise _not_now()
+            if not is_answered:
                 raise Problem(
                     409,
                     "Not answered",
@@ -625,6 +636,18 @@ def _used_before() -> Problem:
         422,
         "Used before",
         "This idempotency key came before with another request. Send a key of its own with each.",
+    )
+
+
+def _not_now(turn: int = 0) -> Problem:
+    """Return what tells a client that its message is not answered yet."""
+    return Problem(
+        503,
+        "Not now",
+        "The server stops, or another one has. What was said is on record: send the same again "
+        "later, with the same key or id; or read the messages of the conversation.",
+        headers={"Retry-After": "5"},
+        turn=turn,
     )
 
 

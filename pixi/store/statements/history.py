@@ -1,12 +1,12 @@
 """Turns that have ended: what is told of them later, and how they were asked."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from pixi.core.conversation import PastTurn
 from pixi.core.llm import Usage
 from pixi.core.message import Message
 from pixi.store.database import Database, select_many
-from pixi.store.kept import Alternative, AnsweredMessage, LookedBack, Tally, TurnRecord
+from pixi.store.kept import MOST_ENDED, Alternative, AnsweredMessage, LookedBack, Tally, TurnRecord
 from pixi.store.statements import branches, windows
 from pixi.store.statements.inbox import under
 from pixi.store.statements.journal import effects_of
@@ -49,6 +49,15 @@ def turns(db: Database, conversation: str, limit: int, before: int | None = None
         (conversation, _LAST if before is None else before, max(0, limit)),
     ).fetchall()
     return tuple(record_of(db, turn) for (turn,) in reversed(found))
+
+
+def ended_after(db: Database, last: Mapping[str, int]) -> dict[str, tuple[int, ...]]:
+    """Return the latest turns that have ended in conversations, after the one that is given for each."""
+    asked = (
+        f"SELECT id FROM turns WHERE conversation = ? AND finish IS NOT NULL AND id > ? AND {_ANSWERED}"
+        f" ORDER BY id DESC LIMIT {MOST_ENDED}"
+    )
+    return {pair[0]: tuple(turn for (turn,) in db.execute(asked, pair)) for pair in last.items()}
 
 
 def answer_to(db: Database, conversation: str, message_id: str) -> AnsweredMessage | None:

@@ -80,6 +80,17 @@ def check_owned(db: Connection, held: Iterable[tuple[int, int | None]]) -> None:
             raise StoreOutdated(f"Another process has owned the conversation of turn {turn} meanwhile.")
 
 
+def check_lease(db: Connection, conversation: str, lease: int) -> None:
+    """Check that this store owns a conversation by the lease of that number.
+
+    Raises:
+        StoreOutdated: it does not, or no more.
+    """
+    asked = "SELECT owner, number FROM leases WHERE conversation = ?"
+    if db.execute(asked, (conversation,)).fetchone() != (db.owner, lease):
+        raise StoreOutdated(f"Another process has owned the conversation {conversation!r} meanwhile.")
+
+
 def _is_at_work(db: Connection, conversation: str) -> bool:
     """Return True if the owner of a conversation has a turn under way there, be it one that it recovers."""
     found = db.execute("SELECT 1 FROM turns WHERE conversation = ? AND finish IS NULL", (conversation,))

@@ -13,10 +13,12 @@ from pixi.app.cluster import notify_bus, shared_rates
 from pixi.app.cluster.notify_bus import NotifyBus, connected
 from pixi.app.cluster.queue import Signal, open_queue
 from pixi.app.cluster.shared_rates import TABLE
+from pixi.app.service import BotService
 from pixi.channels.http import peers
 from pixi.channels.http.access import LOCAL, address_of
 from pixi.cli.serve import serve_http
 from pixi.engine.conversation import LiveConversation
+from pixi.models.breaker import Breakers
 from pixi.store.opening import open_store
 from tests.app.scene import service_in, settings_file
 from tests.channels.http.booking import CALLED, booking
@@ -44,6 +46,7 @@ def url(postgres: Postgres) -> Iterator[str]:
 def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """No server is given up on a slow machine."""
     monkeypatch.setattr(peers, "ASK_SECONDS", LIMIT)
+    monkeypatch.setattr(notify_bus, "STILL_LOOKS", 1_000_000)
     monkeypatch.setattr(shared_rates, "_ANSWER_SECONDS", LIMIT)
 
 
@@ -295,15 +298,20 @@ async def test_the_same_request_elsewhere_follows_the_turn_under_way(url: str) -
 
 
 async def test_the_program_connects_its_server_with_the_others(
-    url: str, tmp_path: Path, postgres: Postgres
+    url: str, tmp_path: Path, postgres: Postgres, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def one_word(seen: Seen) -> Reply:
         return stream("[SEND: hey]", finish())
+
+    services: list[BotService] = []
+    told = asyncio.Event()
+    monkeypatch.setattr(Breakers, "suspect", lambda breakers, place: told.set())
 
     @asynccontextmanager
     async def program() -> AsyncGenerator[str, None]:
         async with AsyncExitStack() as last, service_in(tmp_path) as service, AsyncExitStack() as stack:
             address, _ = await serve_http(service, service.settings, stack, last)
+            services.append(service)
             yield address
 
     async with ScriptedOpenAI(choose=one_word) as model:
@@ -322,6 +330,8 @@ async def test_the_program_connects_its_server_with_the_others(
                         return following.done()
 
                 await until(is_seen)
+            services[0].breakers.opened("a.example")
+            await until(told.is_set)
     assert "send" in names(await following)
     counted = postgres.run_in(url.partition("schema=")[2], f"SELECT cardinality(uses) FROM {TABLE}")
     assert counted, "requests are counted over both"
@@ -355,6 +365,40 @@ async def test_a_server_that_ends_amid_a_turn_is_missed_and_another_goes_on(
                 return [each["text"] for each in page["messages"]] == ["hi", "one", "two"]
 
             await until(told)
+
+
+async def test_a_server_that_stands_still_keeps_no_talk_and_writes_nothing_more_when_it_goes_on(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It keeps its connections and says nothing; what it owns is free as soon as others know that."""
+    monkeypatch.setattr(notify_bus, "LOOK_SECONDS", 0.05)
+    goes_on = asyncio.Event()
+    reply = ["[SEND: one]\n[SEND: t", goes_on, "hree]\n[SEND: four]"]
+    async with two(url, reply, there=("[SEND: two]",)) as (first, second):
+        await heard(first, "hi")
+        async with second.stream(ALL) as events:
+            await up_to(events, "send")
+            lease = await second.backend.store.lease("elsewhere")
+            with monkeypatch.context() as still:
+                still.setattr(peers, "BACK_SECONDS", 10 * LIMIT)
+                still.setattr(first.peers, "beat", lambda: None)
+                still.setattr(notify_bus, "STILL_LOOKS", 4)
+                assert names(await up_to(events, "error")) == ["error"]
+                await until(lambda: second.model.requests)
+
+        async def texts() -> list[str]:
+            _, page = await second.get(f"{TALK}/messages")
+            return [each["text"] for each in page["messages"]]
+
+        async def answered() -> bool:
+            return await texts() == ["hi", "one", "two"]
+
+        await until(answered)
+        goes_on.set()
+        await until(lambda: not first.backend.engine.busy)
+        assert await answered(), await texts()
+        assert await second.backend.store.lease("elsewhere") == lease, "the one that looked kept all"
+        await until(lambda: first.peers.others and second.peers.others)
 
 
 async def test_what_a_server_leaves_that_is_told_to_end_is_taken_up_at_once(

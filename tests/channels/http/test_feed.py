@@ -238,3 +238,14 @@ async def test_nobody_goes_on_in_a_feed_that_has_missed_something() -> None:
     assert feed.place_of_mark(mark) is None
     assert feed.place_after(1, 0) is None
     assert (feed.turn, feed.begin_of_turn()) == (0, feed.count)
+
+
+def test_the_end_of_a_turn_is_looked_for_behind_a_place() -> None:
+    feed = Feed()
+    feed.push(TurnStarted(1, "c", "pixi", ("m",)))
+    middle = feed.count
+    feed.push(TurnEnded("stop", 1))
+    assert feed.ends_after(0)
+    assert feed.ends_after(middle)
+    feed.push(TalkChanged())
+    assert not feed.ends_after(middle + 1), "what is no end ends no reply: nobody is to wait for one there"

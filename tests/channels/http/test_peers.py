@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, cast
@@ -15,7 +15,7 @@ from pixi.channels.http import peers
 from pixi.channels.http.access import LOCAL, address_of
 from pixi.channels.http.backend import Backend
 from pixi.channels.http.faces.native import NativeStream
-from pixi.channels.http.feed import Channels
+from pixi.channels.http.feed import CHANGED, Channels
 from pixi.channels.http.peers import Peers
 from pixi.core.errors import StoreError
 from pixi.engine.conversation import LiveConversation
@@ -54,6 +54,12 @@ class Elsewhere:
     async def owned_elsewhere(self, conversation: str) -> bool:
         return True
 
+    async def ended_after(self, last: Mapping[str, int]) -> dict[str, tuple[int, ...]]:
+        return {talk: tuple(turn for turn in self.ended if turn > known) for talk, known in last.items()}
+
+    def __init__(self, *ended: int) -> None:
+        self.ended = ended
+
 
 ELSEWHERE = cast(Backend, Elsewhere())
 TURN = b'{"type":"events","talk":"http:local:pixi:a","forms":[{"event":"turn_start","turn":7,"seq":0}]}'
@@ -64,6 +70,19 @@ async def test_who_is_known_already_is_told_nothing_again() -> None:
     here.heard("b", b'{"type":"here"}')
     here.heard("b", b'{"type":"here"}')
     assert [each["type"] for each in said] == ["follow"]
+
+
+async def test_a_server_of_models_that_fails_is_told_of_where_others_are() -> None:
+    here, _, said = connected()
+    failing = list[str]()
+    here.suspect = failing.append
+    here.tell_failing("a.example")
+    assert said == []
+    here.heard("b", b'{"type":"here"}')
+    here.tell_failing("a.example")
+    assert said[-1] == {"type": "fails", "place": "a.example"}
+    here.heard("b", json.dumps(said[-1]).encode())
+    assert failing == ["a.example"]
 
 
 async def test_what_did_not_reach_the_others_is_told_anew() -> None:
@@ -221,7 +240,7 @@ async def test_who_is_forgotten_elsewhere_is_in_no_memory_here(tmp_path: Path) -
         first.peers.forgot(LOCAL)
         await until(lambda: told)
         assert told == [(LOCAL, (address,))]
-        assert not first.backend.engine.busy
+        await until(lambda: not first.backend.engine.busy)
         assert (feed._ring, feed.place_of_mark(place)) == ([], None)
 
 
@@ -291,7 +310,7 @@ async def test_a_server_that_says_something_while_it_is_looked_for_is_not_gone(
     looked: list[bool] = []
     go_on = asyncio.Event()
 
-    async def query(*given: object) -> list[tuple[str]]:
+    async def query(*given: object) -> list[tuple[str, str]]:
         if not looked:  # it was away when the database looked, and then connected
             bus._hear('0a0a0a0a 7 11 {"type":"hello"}\n{"type":"follow","talks":["http:local:pixi:a"]}')
         else:
@@ -299,8 +318,9 @@ async def test_a_server_that_says_something_while_it_is_looked_for_is_not_gone(
         looked.append(True)
         return []
 
-    monkeypatch.setattr(notify_bus, "LOOK_SECONDS", 0.0)
     monkeypatch.setattr(bus, "_run", query)
+    monkeypatch.setattr(here, "beat", lambda: bus._hear(f"{bus._name} {bus._number} 11 "))
+    monkeypatch.setattr(notify_bus, "LOOK_SECONDS", 0.01)
     bus._hear('0a0a0a0a 6 11 {"type":"hello"}')
     looking = asyncio.create_task(bus.look())
     await until(lambda: looked)
@@ -310,3 +330,83 @@ async def test_a_server_that_says_something_while_it_is_looked_for_is_not_gone(
     await until(lambda: not here.others)  # the next time it is
     looking.cancel()
     await here.close()
+
+
+async def test_a_server_that_stands_still_is_cut_off_and_one_that_says_something_is_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Looks are counted in which this server heard itself: none while the database is away."""
+    here, _, _ = connected()
+    bus = NotifyBus(Address("", "", "public", "", "pixi 1 mark"), here)
+    cut_off = list[tuple[int, object]]()
+
+    async def query(statement: str, values: tuple[object, ...]) -> list[tuple[object, ...]]:
+        if statement == notify_bus._CUT_OFF:
+            cut_off.append((bus._looks, values[0]))
+        return [("0a0a0a0a", "7"), ("0b0b0b0b", "8"), ("0c0c0c0c", "")]
+
+    def beat() -> None:
+        if bus._looks != 3:  # then the database is away
+            bus._hear(f"{bus._name} {bus._number} 11 ")
+        bus._hear(f'0b0b0b0b {bus._looks + 1} 11 {{"type":"here"}}')
+
+    monkeypatch.setattr(bus, "_run", query)
+    monkeypatch.setattr(here, "beat", beat)
+    monkeypatch.setattr(notify_bus, "_ECHO_SECONDS", 0.01)
+    monkeypatch.setattr(notify_bus, "LOOK_SECONDS", 0.01)
+    for name in ("0a0a0a0a", "0b0b0b0b", "0c0c0c0c"):
+        bus._hear(f'{name} 1 11 {{"type":"hello"}}')
+    looking = asyncio.create_task(bus.look())
+    await until(lambda: cut_off and bus._looks > cut_off[0][0] + notify_bus.STILL_LOOKS)
+    looking.cancel()
+    assert cut_off == [(3 + notify_bus.STILL_LOOKS, "0a0a0a0a")]
+    assert here.others == {"0b0b0b0b", "0c0c0c0c"}, "one of an older version says nothing, and is left alone"
+    await here.close()
+
+
+@pytest.mark.parametrize(
+    ("heard", "ended", "changed"),
+    [((), (), 0), ((), (7,), 1), ((7,), (7,), 0), ((8,), (7, 8), 1), ((7, 8), (7, 8), 0)],
+)
+async def test_a_turn_that_ended_while_others_may_not_have_known_who_follows_is_looked_for(
+    heard: tuple[int, ...], ended: tuple[int, ...], changed: int
+) -> None:
+    record = Elsewhere()
+    here, channels, _ = connected(cast(Backend, record))
+    here.heard("b", b'{"type":"here"}')
+    feed = channels.at(TALK).feed
+    for turn in heard:
+        for event in ("turn_start", "turn_end"):
+            form = {"event": event, "turn": turn, "seq": 0}
+            here.heard("b", json.dumps({"type": "events", "talk": TALK, "forms": [form]}).encode())
+    record.ended = ended
+    for _ in range(peers._LOOKS_IN_DOUBT - 1):
+        await here.find_missed()
+    assert CHANGED not in feed._ring, "what another server says last may still be on its way"
+    for _ in range(3):
+        await here.find_missed()
+    assert feed._ring.count(CHANGED) == changed
+    record.ended = (*ended, 9)
+    for _ in range(2 * peers._LOOKS_IN_DOUBT):
+        await here.find_missed()
+    assert feed._ring.count(CHANGED) == changed, "by then they know, and their events come"
+    here.gone("b", 600.0)
+    await asyncio.sleep(0)
+    for _ in range(peers._LOOKS_IN_DOUBT):
+        await here.find_missed()
+    assert feed._ring.count(CHANGED) == changed + 1, "what it said last may not have come"
+    await here.close()
+
+
+async def test_a_talk_that_is_opened_counts_what_ended_after_that(tmp_path: Path) -> None:
+    async with two(tmp_path, "[SEND: one]", "[SEND: two]") as (first, second):
+        await first.say("hi", conversation="a")
+        feed = (await second.peers.join(address_of(LOCAL, "pixi", "a"))).feed
+        for _ in range(peers._LOOKS_IN_DOUBT):
+            await second.peers.find_missed()
+        assert CHANGED not in feed._ring
+        second.peers._follow_all()
+        await first.say("again", conversation="a")  # whose events the second is not told
+        for _ in range(peers._LOOKS_IN_DOUBT):
+            await second.peers.find_missed()
+        assert CHANGED in feed._ring

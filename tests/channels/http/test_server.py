@@ -446,6 +446,15 @@ async def test_open_streams_end_when_the_server_stops() -> None:
     assert [event["event"] for event in told] == ["turn_start"]  # it did not end: another process goes on
 
 
+async def test_a_message_that_a_server_puts_off_as_it_stops_is_not_answered_with_nothing() -> None:
+    async with served([asyncio.Event(), "[SEND: one]"]) as here:
+        asking = asyncio.create_task(here.post("/api/chat", {"message": "hi", "conversation": "a"}))
+        await until(lambda: here.model.streaming)
+        await here.backend.engine.drain(0.0)
+    status, problem = await asking
+    assert (status, problem["title"]) == (503, "Not now"), problem
+
+
 async def _up_to(events: object, name: str) -> list[Event]:
     seen: list[Event] = []
     async for event in events:  # type: ignore[attr-defined]
