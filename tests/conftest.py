@@ -10,6 +10,8 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import cache
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -120,7 +122,7 @@ _HOUSES = (
     "tests/companion/",
     "tests/page/",
 )
-_LARGEST = ("tests/test_architecture", "tests/channels/http/test_slow_readers")
+_LARGEST = ("tests/channels/http/test_slow_readers",)
 _TOGETHER = {
     "SDKs": (
         *("tests/models/", "tests/servers/test_scripted_formats", "tests/app/test_doors"),
@@ -137,6 +139,7 @@ _TOGETHER = {
             "tests/app/test_monitoring",
         ),
     ),
+    "architecture": ("tests/test_architecture",),  # the whole package is read once
 }
 """What imports the same large packages, or leaves as much memory behind, is run by one process each."""
 
@@ -179,6 +182,17 @@ def _one_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
     here = tmp_path_factory.getbasetemp()
     shared = here.parent if "PYTEST_XDIST_WORKER" in os.environ else here
     os.environ["XDG_CACHE_HOME"] = str(Path(shared) / "cache")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _packages_read_once() -> Iterator[None]:
+    """Look into all installed packages for addons once, and not for each bot: that takes it 12 ms."""
+    from pixi.addons import loading
+
+    find = cache(lambda path, group: entry_points(group=group))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(loading, "entry_points", lambda *, group: find(tuple(sys.path), group))
+        yield
 
 
 @pytest.fixture(scope="session")
