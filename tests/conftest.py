@@ -185,13 +185,29 @@ def _one_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _packages_read_once() -> Iterator[None]:
-    """Look into all installed packages for addons once, and not for each bot: that takes it 12 ms."""
+def _starts_made_quick() -> Iterator[None]:
+    """Do once what each bot does at its start, and what takes it most: hundreds are started.
+
+    They look for addons in all installed packages, and make schemas of the same tools.
+    """
     from pixi.addons import loading
+    from pixi.toolbox import schema, tools
 
     find = cache(lambda path, group: entry_points(group=group))
+    made: dict[tuple[str, ...], schema.Signature] = {}
+
+    def signature_of(function: schema.ToolFunction) -> schema.Signature:
+        if not function.__module__.startswith("pixi."):  # a test's own, of which there may be several
+            return schema.signature_of(function)
+        read = ("__module__", "__qualname__", "__doc__", "__annotations__", "__defaults__", "__kwdefaults__")
+        key = tuple(repr(getattr(function, name)) for name in read)
+        if key not in made:
+            made[key] = schema.signature_of(function)
+        return made[key]
+
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(loading, "entry_points", lambda *, group: find(tuple(sys.path), group))
+        patch.setattr(tools, "signature_of", signature_of)
         yield
 
 
