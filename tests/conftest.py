@@ -10,6 +10,8 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import cache
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -32,7 +34,7 @@ _UNHURRIED = settings(
 settings.register_profile("quick", _UNHURRIED, max_examples=40, derandomize=True)
 # By hand each run has other examples; a change that CI judges has always the same, and is not judged by luck.
 settings.register_profile(
-    "nightly", _UNHURRIED, max_examples=600, print_blob=True, derandomize="CI" in os.environ
+    "nightly", _UNHURRIED, max_examples=400, print_blob=True, derandomize="CI" in os.environ
 )
 settings.load_profile("quick")  # `--hypothesis-profile` chooses another
 
@@ -120,7 +122,7 @@ _HOUSES = (
     "tests/companion/",
     "tests/page/",
 )
-_LARGEST = ("tests/test_architecture", "tests/channels/http/test_slow_readers")
+_LARGEST = ("tests/channels/http/test_slow_readers",)
 _TOGETHER = {
     "SDKs": (
         *("tests/models/", "tests/servers/test_scripted_formats", "tests/app/test_doors"),
@@ -137,6 +139,7 @@ _TOGETHER = {
             "tests/app/test_monitoring",
         ),
     ),
+    "architecture": ("tests/test_architecture",),  # the whole package is read once
 }
 """What imports the same large packages, or leaves as much memory behind, is run by one process each."""
 
@@ -179,6 +182,33 @@ def _one_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
     here = tmp_path_factory.getbasetemp()
     shared = here.parent if "PYTEST_XDIST_WORKER" in os.environ else here
     os.environ["XDG_CACHE_HOME"] = str(Path(shared) / "cache")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _starts_made_quick() -> Iterator[None]:
+    """Do once what each bot does at its start, and what takes it most: hundreds are started.
+
+    They look for addons in all installed packages, and make schemas of the same tools.
+    """
+    from pixi.addons import loading
+    from pixi.toolbox import schema, tools
+
+    find = cache(lambda path, group: entry_points(group=group))
+    made: dict[tuple[str, ...], schema.Signature] = {}
+
+    def signature_of(function: schema.ToolFunction) -> schema.Signature:
+        if not function.__module__.startswith("pixi."):  # a test's own, of which there may be several
+            return schema.signature_of(function)
+        read = ("__module__", "__qualname__", "__doc__", "__annotations__", "__defaults__", "__kwdefaults__")
+        key = tuple(repr(getattr(function, name)) for name in read)
+        if key not in made:
+            made[key] = schema.signature_of(function)
+        return made[key]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(loading, "entry_points", lambda *, group: find(tuple(sys.path), group))
+        patch.setattr(tools, "signature_of", signature_of)
+        yield
 
 
 @pytest.fixture(scope="session")

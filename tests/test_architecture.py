@@ -99,10 +99,11 @@ class Module:
 
     def read(self, tree: ast.Module) -> None:
         for node in ast.walk(tree):
-            self.broad_excepts += _broad(node)
             line = getattr(node, "lineno", 0)
-            if what := _impure(node):
+            if self.room == "core" and (what := _impure(node)):
                 self.impure.append((what, line))
+            if isinstance(node, ast.ExceptHandler | ast.Call):
+                self.broad_excepts += _broad(node)
             match node:
                 case ast.Import(names=names):
                     self.imports += [(name.name, line) for name in names]

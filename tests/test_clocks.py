@@ -11,7 +11,6 @@ an expression with a reading in it, or a call of a function of the same file tha
 
 import ast
 import asyncio
-import re
 import time
 from collections.abc import Iterator
 from functools import cache
@@ -66,16 +65,17 @@ LIMITS = {"asyncio.timeout": 0, "asyncio.wait_for": 1}
 SHORT = 30.0
 
 _NAMES = [*CLOCKS, *LIMITS]
-_WORDS = re.compile(
-    "|".join(
-        {"from time import", *map(re.escape, _NAMES), *(f"\\b{n.rpartition('.')[2]}\\(" for n in _NAMES)}
-    )
+_WORDS = {"from time import", *_NAMES, *(f"{name.rpartition('.')[2]}(" for name in _NAMES)}
+_STATEMENTS = (
+    *(ast.Assert, ast.Return, ast.Call),
+    *(ast.Assign, ast.AnnAssign, ast.AugAssign, ast.NamedExpr),
 )
+"""What a scope is looked through for."""
 
 
 def faults(source: str) -> Iterator[tuple[int, str]]:
     """Yield the line and the fault of each assertion on a clock and of each short limit."""
-    if not _WORDS.search(source):
+    if not any(word in source for word in _WORDS):
         return
     tree = ast.parse(source)
     held = {id(child) for node in _all(tree) if _holds_clock(node) for child in ast.walk(node)}
@@ -142,12 +142,12 @@ def _loops(tree: ast.AST) -> Iterator[str]:
 
 @cache
 def _within(scope: ast.AST) -> list[ast.AST]:
-    """The nodes of a function with what is defined in it; of a module, those outside its functions."""
+    """The statements of a function with what is defined in it; of a module, those outside its functions."""
     found: list[ast.AST] = [scope]
     for node in found:  # grows while it is read
         if not isinstance(scope, ast.Module) or not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             found.extend(ast.iter_child_nodes(node))
-    return found
+    return [node for node in found if isinstance(node, _STATEMENTS)]
 
 
 @cache

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from unittest import mock
 
@@ -17,48 +18,39 @@ from pixi.settings import Settings, load
 from pixi.testing.discord import LoopbackDiscord
 from tests.end_to_end.bot import EDDA, PERSONA
 from tests.servers.scripted_openai import ScriptedOpenAI, finish, stream
+from tests.waiting import until
 
-TYPED = """\
-/reply too soon
-Mary Ann Smith: nobody is meant
-Ann: @Pixi hello \x1b[2J
-/reply and?
-/why
-/persona name=edda
-/
-#
-/persona name='edda
-/press nothing
-#kitchen
-mo: /help
-/persona nam=edda
-/persona name=edda
-@Mary Ann Smith are you here? @pixi
-/dm
-hi
-/react 🐈
-/nonsense
-/quit
-never
-"""
-SAID = """\
-The bot has said nothing yet.
-#general · Pixi reacts 🥞 to “@Pixi hello [2J”
-#general · Pixi › hey @Ann
-#general · Pixi reacts 🥞 to “and?”
-#general · Pixi › hey @Ann
-│ Why Pixi said that
-Ann may not use 'persona'. Mo may: Mo: /persona name=edda
-Name a command behind the slash, such as /status.
-Name the channel: #kitchen.
-A quotation mark in that line has no second one.
-There is no button 'nothing'; there are none.
-There is no option 'nam'; there are name, how, home.
-#kitchen · Pixi › **Edda** speaks here from now on.
-#kitchen · Pixi reacts 🥞 to “@Mary Ann Smith are you here? @Pixi”
-direct message · Pixi reacts 🥞 to “hi”
-There is no command 'nonsense'; there are export, forget, help,
-"""
+SCRIPT: tuple[tuple[str, ...], ...] = (
+    ("/reply too soon", "The bot has said nothing yet."),
+    ("Mary Ann Smith: nobody is meant",),
+    (
+        "Ann: @Pixi hello \x1b[2J",
+        "#general · Pixi reacts 🥞 to “@Pixi hello [2J”",
+        "#general · Pixi › hey @Ann",
+    ),
+    ("/reply and?", "#general · Pixi reacts 🥞 to “and?”", "#general · Pixi › hey @Ann"),
+    ("/why", "│ Why Pixi said that"),
+    ("/persona name=edda", "Ann may not use 'persona'. Mo may: Mo: /persona name=edda"),
+    ("/", "Name a command behind the slash, such as /status."),
+    ("#", "Name the channel: #kitchen."),
+    ("/persona name='edda", "A quotation mark in that line has no second one."),
+    ("/press nothing", "There is no button 'nothing'; there are none."),
+    ("#kitchen",),
+    ("mo: /help",),
+    ("/persona nam=edda", "There is no option 'nam'; there are name, how, home."),
+    ("/persona name=edda", "#kitchen · Pixi › **Edda** speaks here from now on."),
+    (
+        "@Mary Ann Smith are you here? @pixi",
+        "#kitchen · Pixi reacts 🥞 to “@Mary Ann Smith are you here? @Pixi”",
+    ),
+    ("/dm",),
+    ("hi", "direct message · Pixi reacts 🥞 to “hi”"),
+    ("/react 🐈",),
+    ("/nonsense", "There is no command 'nonsense'; there are export, forget, help,"),
+    ("/quit",),
+    ("never",),
+)
+"""Lines that are typed, each with what is told before the next one is typed."""
 
 
 async def test_a_rehearsal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -67,12 +59,18 @@ async def test_a_rehearsal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         (tmp_path / "personas" / f"{name}.md").write_text(text, encoding="utf-8")
     told: list[str] = []
 
+    def behind(line: str, at: int) -> int:
+        return "\n".join(told).find(line, at) + 1
+
     @asynccontextmanager
     async def terminal() -> AsyncGenerator[tuple[rehearsing.Lines, Reporter, bool], None]:
         async def lines(prompt: Callable[[], str]) -> AsyncGenerator[str, None]:
-            for line in TYPED.splitlines():
+            at = 0
+            for line, *answers in SCRIPT:
                 prompts.append(prompt())
                 yield line
+                for each in answers:
+                    at = await until(partial(behind, each, at), each)
 
         yield lines, told.append, True
 
@@ -86,10 +84,6 @@ async def test_a_rehearsal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         with mock.patch.multiple(client, _LAST_GUILD=0.02, _BETWEEN_SESSIONS=0.0):
             assert await rehearsing.rehearse(settings, (), "Mo") == 0
     shown = "\n".join(told)
-    at = 0
-    for line in SAID.splitlines():
-        at = shown.find(line, at)
-        assert at >= 0, (line, shown)
     assert "only the person who asked sees this" in shown
     assert "\x1b" not in shown
     assert max(map(len, rehearsing.HELP.format(bot="The Night Owl", me="Mo").splitlines()[1:])) < 80

@@ -7,8 +7,6 @@ from tests.conformance.replies import Case, load_cases
 
 CASES = load_cases()
 
-every_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name.replace("::", ":"))
-
 
 def test_the_table_is_large_and_its_names_are_its_own() -> None:
     names = [case.name for case in CASES]
@@ -16,20 +14,15 @@ def test_the_table_is_large_and_its_names_are_its_own() -> None:
     assert len(names) >= 240
 
 
-@every_case
-def test_whole(case: Case) -> None:
-    reading = read([case.reply], case.names, case.people)
-    check_shape(reading.events)
-    expected = [row for row in comparable(case.expect) if case.with_prose or row[0] != "prose"]
-    assert outcomes(reading.events, with_prose=case.with_prose) == expected
-    if case.ended is not None:
-        assert reading.ended is case.ended
-
-
-@every_case
-def test_however_it_is_cut(case: Case) -> None:
-    """Cut in two anywhere, and one character at a time."""
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name.replace("::", ":"))
+def test_it_is_read_alike_however_it_is_cut(case: Case) -> None:
+    """Whole, cut in two anywhere, and one character at a time."""
     whole = read([case.reply], case.names, case.people)
+    check_shape(whole.events)
+    outcome = [row for row in comparable(case.expect) if case.with_prose or row[0] != "prose"]
+    assert outcomes(whole.events, with_prose=case.with_prose) == outcome
+    if case.ended is not None:
+        assert whole.ended is case.ended
     expected = merged(whole.events)
     for place in range(len(case.reply) + 1):
         pieces = pieces_at(case.reply, [place])

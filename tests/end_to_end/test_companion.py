@@ -52,7 +52,7 @@ def call(tool: str, **arguments: object) -> list[Call]:
     return [(tool, json.dumps(arguments))]
 
 
-@pytest.mark.parametrize("form", ["native", "text"])
+@pytest.mark.parametrize("form", ["native", pytest.param("text", marks=pytest.mark.nightly)])
 async def test_find_list_submit_share_approve_find(tmp_path: Path, form: Literal["native", "text"]) -> None:
     (tmp_path / "pixi.toml").write_text(SETTINGS.format(tools="auto" if form == "native" else "text"))
     assert (await ran(tmp_path, b"", "companion", "load", "sample")).out == "Loaded 40 spots and 61 tricks.\n"

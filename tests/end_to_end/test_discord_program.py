@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from pixi.testing.discord import FakeChannel, LoopbackDiscord, User
-from tests.end_to_end.program import SECONDS, Piped, on_terminal, piped
+from tests.end_to_end.program import SECONDS, Piped, on_terminal, piped, ran
 from tests.servers.scripted_openai import Reply, ScriptedOpenAI, Seen, finish, stream, usage
 from tests.waiting import within
 
@@ -191,8 +191,7 @@ async def test_on_a_terminal_the_log_is_for_people(scene: Scene) -> None:
 
 async def test_without_a_token_it_says_where_to_get_one(scene: Scene) -> None:
     scene.environ.clear()
-    async with piped(scene.home, "discord") as program:
-        ended = await program.end()
+    ended = await ran(scene.home, b"", "discord")
     assert ended.code == 2
     first, second = ended.err.splitlines()
     assert first == (
@@ -201,6 +200,7 @@ async def test_without_a_token_it_says_where_to_get_one(scene: Scene) -> None:
     assert "https://discord.com/developers/applications" in second
 
 
+@pytest.mark.nightly
 async def test_a_wrong_token_is_one_line(scene: Scene) -> None:
     scene.environ["DISCORD_TOKEN"] = "canary-of-a-token"
     async with running(scene) as bot:
@@ -214,7 +214,7 @@ async def test_a_wrong_token_is_one_line(scene: Scene) -> None:
     ("words", "told"),
     [
         (["--shards", "4"], "'4' names no shards: write FIRST-LAST/ALL"),
-        (["--persona", "pixie"], "there is no persona `pixie`"),
+        pytest.param(["--persona", "pixie"], "there is no persona `pixie`", marks=pytest.mark.nightly),
         pytest.param(["--model", "gone.gguf"], "gone.gguf", marks=pytest.mark.nightly),
     ],
 )

@@ -5,6 +5,8 @@ import shlex
 import sys
 from pathlib import Path
 
+import pytest
+
 from pixi.app import open_engine
 from pixi.core.events import ToolAnswered
 from pixi.core.persona import Persona
@@ -63,6 +65,7 @@ async def test_in_a_pipe_with_one_that_is_dead_beside(tmp_path: Path) -> None:
     await eventually(lambda: not any(map(alive, started(notes))))
 
 
+@pytest.mark.nightly
 async def test_nothing_is_left_when_the_program_is_ended(tmp_path: Path) -> None:
     notes = tmp_path / "notes"
     args = json.dumps(["-I", "-S", str(ROGUE), "with-child", str(notes)])

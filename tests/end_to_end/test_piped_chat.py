@@ -174,7 +174,7 @@ async def test_an_output_that_is_full_ends_it_with_a_line(tmp_path: Path) -> Non
     assert ended == Ended(1, "", "pixi-persona: No space left on device.\n")
 
 
-@pytest.mark.parametrize("closed", ["2>&-", "<&- >&- 2>&-"])
+@pytest.mark.parametrize("closed", ["<&- >&- 2>&-", pytest.param("2>&-", marks=pytest.mark.nightly)])
 async def test_closed_streams_are_no_fault(tmp_path: Path, closed: str) -> None:
     launch = f"import os\nos.execvp('sh', ['sh', '-c', '{{}} {closed}'.format(os.environ['COMMAND'])])"
     async with ScriptedOpenAI(HELLO) as server:

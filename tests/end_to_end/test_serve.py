@@ -55,6 +55,7 @@ async def test_it_talks_until_it_is_told_to_end(tmp_path: Path) -> None:
         assert "Traceback" not in ended.err
 
 
+@pytest.mark.nightly
 async def test_discord_is_beside_it_and_each_has_a_talk_of_its_own(tmp_path: Path) -> None:
     async with scene(tmp_path, "[SEND: one]", "[SEND: two]") as here:
         settings = f'[discord]\napi_url = "{here.discord.api_url}"\n[store]\nurl = "sqlite:///pixi.db"\n'

@@ -6,18 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.end_to_end.program import chat, on_terminal, piped
+from pixi.app import command_integrations
+from tests.end_to_end.program import chat, on_terminal
 from tests.servers.scripted_gifs import KEY, gif_services, moving
 from tests.servers.scripted_openai import ScriptedOpenAI, finish, stream
 
 REPLY = stream("[GIF: excited cat]\n[SEND: me]", finish())
-AT_A_SERVICE = """
-import sys
-from pixi.app import command_integrations
-command_integrations.BASES["klipy"] = {base!r}
-from pixi.cli import main
-sys.exit(main())
-"""
 
 
 def words(home: Path, server: ScriptedOpenAI, **settings: str) -> tuple[str, ...]:
@@ -35,12 +29,13 @@ async def test_on_a_pipe_a_picture_is_a_line(tmp_path: Path) -> None:
     assert (ended.code, ended.out) == (0, "[picture: excited cat]\nme\n")
 
 
-async def test_as_json_a_picture_is_an_event_and_its_command_another(tmp_path: Path) -> None:
+async def test_as_json_a_picture_is_an_event_and_its_command_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async with gif_services() as services, ScriptedOpenAI(REPLY) as server:
         given = words(tmp_path, server, engine="klipy", api_key=KEY)
-        launch = AT_A_SERVICE.format(base=services.base)
-        async with piped(tmp_path, "chat", "--json", *given, launch=launch) as program:
-            ended = await program.end(b"hi\n")
+        monkeypatch.setitem(command_integrations.BASES, "klipy", services.base)
+        ended = await chat(tmp_path, "hi\n", "--json", *given)
     events = [json.loads(line) for line in ended.out.splitlines()]
     assert [event["event"] for event in events] == ["turn_start", "picture", "command", "send", "turn_end"]
     picture, command = events[1:3]
@@ -51,6 +46,7 @@ async def test_as_json_a_picture_is_an_event_and_its_command_another(tmp_path: P
     assert KEY not in ended.out + ended.err
 
 
+@pytest.mark.nightly
 @pytest.mark.skipif(sys.platform == "win32", reason="needs a terminal as POSIX has it")
 async def test_who_sits_at_the_terminal_sees_it_drawn(tmp_path: Path) -> None:
     async with (

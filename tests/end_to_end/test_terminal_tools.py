@@ -95,7 +95,10 @@ async def test_through_a_pipe_nobody_says_yes(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs a terminal as POSIX has it")
-@pytest.mark.parametrize(("keys", "told"), [("y" + ENTER, "allowed"), (CTRL_C, "not allowed")])
+@pytest.mark.parametrize(
+    ("keys", "told"),
+    [("y" + ENTER, "allowed"), pytest.param(CTRL_C, "not allowed", marks=pytest.mark.nightly)],
+)
 async def test_who_sits_at_the_terminal_is_asked_in_place(tmp_path: Path, keys: str, told: str) -> None:
     async with (
         ScriptedOpenAI(EMAIL, DONE) as server,
@@ -114,6 +117,7 @@ async def test_who_sits_at_the_terminal_is_asked_in_place(tmp_path: Path, keys: 
         assert (tmp_path / "outbox").exists() == (told == "allowed")
 
 
+@pytest.mark.nightly
 @pytest.mark.skipif(sys.platform == "win32", reason="needs a terminal as POSIX has it")
 async def test_a_card_stands_in_a_frame(tmp_path: Path) -> None:
     async with (

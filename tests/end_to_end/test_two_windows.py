@@ -137,6 +137,7 @@ async def test_a_reply_is_cut_where_its_talk_is_taken_over_and_goes_on_there(tmp
             assert "beta" not in first.text
 
 
+@pytest.mark.nightly
 async def test_a_pipe_goes_on_at_once_beside_a_window_that_waits_for_its_person(tmp_path: Path) -> None:
     async with (
         ScriptedOpenAI(says("alpha"), says("beta"), says("gamma")) as server,

@@ -102,22 +102,15 @@ def commands_in(text: str, names: Sequence[str], finished: Finished) -> list[Com
     return ends
 
 
+@pytest.mark.nightly
 async def test_it_is_what_it_says(model: LocalModel) -> None:
     assert model.name.startswith("SmolLM2-135M")
     assert describe(model.traits) == "135M: short prompt, no tools"
     assert model.traits.context_tokens == 1024
 
 
-@pytest.mark.parametrize(
-    "said",
-    [
-        "hi",
-        *(
-            pytest.param(each, marks=pytest.mark.nightly)
-            for each in ("[SEND: [[ ]", "tell me a very long story!", "😀 你好")
-        ),
-    ],
-)
+@pytest.mark.nightly
+@pytest.mark.parametrize("said", ["hi", "[SEND: [[ ]", "tell me a very long story!", "😀 你好"])
 async def test_every_reply_is_complete_commands(model: LocalModel, said: str) -> None:
     text, finished = await reply_to(model, said, (NOTE, REACT, SEND))
     ends = commands_in(text, ("note", "react", "send"), finished)
@@ -130,16 +123,9 @@ async def test_every_reply_is_complete_commands(model: LocalModel, said: str) ->
     assert text == written or (full != ends and text.startswith(written))
 
 
-@pytest.mark.parametrize(
-    ("said", "silence"),
-    [
-        ("hi", True),
-        *(
-            pytest.param(*each, marks=pytest.mark.nightly)
-            for each in [("hi", False), ("show me some code", True), ("show me some code", False)]
-        ),
-    ],
-)
+@pytest.mark.nightly
+@pytest.mark.parametrize("silence", [True, False])
+@pytest.mark.parametrize("said", ["hi", "show me some code"])
 async def test_the_large_grammar_is_taken_and_read_too(model: LocalModel, said: str, silence: bool) -> None:
     text, finished = await reply_to(model, said, (SEND, NOTE, REACT), small=False, silence=silence)
     ends = commands_in(text, ("note", "react", "send"), finished)

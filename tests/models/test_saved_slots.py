@@ -51,6 +51,7 @@ async def opened() -> LocalModel:
     return await LocalModel.open(context_tokens=512, max_tokens=8)
 
 
+@pytest.mark.nightly
 @with_model
 async def test_what_was_read_is_not_read_again_by_the_next_process(folder: Path) -> None:
     slots = SavedSlots("a store")

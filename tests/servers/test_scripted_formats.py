@@ -6,9 +6,6 @@ from typing import Any
 
 import pydantic
 import pytest
-from openai.types import responses as openai_responses
-from openai.types.chat.completion_create_params import CompletionCreateParamsStreaming
-from openai.types.responses.response_create_params import ResponseCreateParamsStreaming
 
 from pixi.core.llm import AssistantLine, Request, SystemLine, ToolCall, ToolLine, ToolSchema, UserLine
 from pixi.core.message import Image
@@ -71,6 +68,8 @@ def by_type(classes: Iterable[object]) -> dict[str, type[pydantic.BaseModel]]:
 
 
 def test_responses() -> None:
+    from openai.types import responses as openai_responses  # large, and of this file alone
+
     made = scripted_responses
     known = by_type(each for name, each in vars(openai_responses).items() if name.endswith("Event"))
     replies = (
@@ -110,6 +109,9 @@ def thoughts_before(call: ToolCall) -> list[Json]:
 
 @pytest.mark.parametrize("asked", REQUESTS)
 def test_what_openai_is_asked(asked: Request) -> None:
+    from openai.types.chat.completion_create_params import CompletionCreateParamsStreaming
+    from openai.types.responses.response_create_params import ResponseCreateParamsStreaming
+
     taken(encoded(chat_fields(asked, STYLE)), CompletionCreateParamsStreaming)
     assert thoughts_before(CALLS[0])
     taken(encoded(response_fields(asked, STYLE, thoughts=thoughts_before)), ResponseCreateParamsStreaming)

@@ -192,6 +192,7 @@ def turn(db: Watched, number: int, window: Bounds | None = None) -> int:
 def test_the_thousandth_turn_costs_what_the_fiftieth_did_warm_and_cold(db: Watched) -> None:
     """At each fiftieth turn what is older than fifty turns is cut, and a summary is written of it."""
     warm, cold, folded = [], [], []
+    first, last = range(1, 101), range(950, 1_050)
 
     def fold(bounds: Bounds) -> None:
         begun = windows.begin_fold(db, ROOM, 0, bounds.first_turn)
@@ -201,10 +202,11 @@ def test_the_thousandth_turn_costs_what_the_fiftieth_did_warm_and_cold(db: Watch
     for number in range(1, 1_050):
         cut = Bounds(8_192, first_turn=number - 50) if number % 50 == 0 and number > 50 else None
         warm.append(steps(db, partial(turn, db, number, cut)))
-        cold.append(steps(db, partial(journal.load, db, ROOM, 8_192)))
+        if number in first or number in last:
+            cold.append(steps(db, partial(journal.load, db, ROOM, 8_192)))
         if cut:
             folded.append(steps(db, partial(fold, cut)))
-    assert len(journal.load(db, ROOM, 8_192).turns) == len(range(950, 1_050))
+    assert len(journal.load(db, ROOM, 8_192).turns) == len(last)
     assert len(journal.load(db, ROOM).turns) == 1_049
     assert max(warm[-100:]) <= max(warm[:100]) * 1.1
     assert max(cold[-100:]) <= max(cold[:100]) * 1.1

@@ -1,5 +1,6 @@
 """Databases on a page: what was read and what was set aside, and what a model finds in them."""
 
+import asyncio
 import json
 import re
 from collections.abc import AsyncGenerator
@@ -38,7 +39,10 @@ async def studio(tmp_path: Path) -> AsyncGenerator[Studio, None]:
 
         async def read() -> bool:
             told = await it.get("databases")
-            return all(each["finished"] for each in told["databases"])
+            if all(each["finished"] for each in told["databases"]):
+                return True
+            await asyncio.sleep(0.05)  # to ask is work, and the documents are read beside it
+            return False
 
         await until(read)
         yield it

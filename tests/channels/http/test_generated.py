@@ -11,7 +11,7 @@ from tests.channels.http.served import served
 
 pytestmark = pytest.mark.nightly
 
-WORDS = "run --max-examples 40 --seed 7 --no-color"
+WORDS = "run --max-examples 24 --seed 7 --no-color"
 ONE_TALK = '[parameters]\n"path.id" = "kitchen"\n'
 CONFIG = """
 [generation]
