@@ -40,7 +40,8 @@ _LARGEST = 2**53  # servers that make a grammar of a schema stumble over larger 
 _MOST_REPEATED = 1_000  # the same, of lengths
 _INDEX = re.compile(r"[0-9]{1,6}")
 
-_ALIASES = {"str": "string", "int": "integer", "float": "number", "bool": "boolean", "dict": "object"}
+_ALIASES = {"str": "string", "text": "string", "int": "integer", "float": "number", "double": "number"}
+_ALIASES |= {"bool": "boolean", "dict": "object", "map": "object", "list": "array"}
 _SCALARS = ("string", "integer", "number", "boolean")
 _KINDS = {*_SCALARS, "object", "array"}
 _TOLD_BY = {
@@ -220,6 +221,9 @@ class _Writer:
         front, *names = reference.split("/")
         place: object = self._root if front == "#" else None
         for each in names:
+            self._spend(1)
+            if not place:
+                break
             name = unquote(each).replace("~1", "/").replace("~0", "~")
             if isinstance(place, list):
                 place = place[int(name)] if _INDEX.fullmatch(name) and int(name) < len(place) else None
@@ -299,7 +303,7 @@ class _Writer:
         inner = self._flat(items, part.within)
         if depth >= self._depth:
             inner = _Part({"type": next((kind for kind in _kinds(inner.said) if kind != "array"), "string")})
-        node, shape = self._node(inner, depth + 1)
+        node, shape = self._node(inner, depth + 1) if inner.said else ({"anyOf": _IN_LISTS}, Shape())
         around = {"type": "array"} | self._described(part, hints) | _bounds("array", part.said)
         return around | {"items": node}, Shape(inner={"": shape})
 
@@ -323,7 +327,9 @@ class _Writer:
     def _described(self, part: _Part, hints: Sequence[str]) -> Node:
         """Add to its description what could not be said otherwise."""
         default = part.said.get("default")
-        told = [*hints, "" if default in (None, "") else f"default: {shown(default)}"]
+        written = "" if default in (None, "") else shown(default)
+        # A model would repeat a default that is cut.
+        told = [*hints, f"default: {written}" if written and not written.endswith("…") else ""]
         hint = plain_text("; ".join(filter(None, told)), _LONGEST_HINT)
         words = plain_text(part.said.get("description"), self._words) if self._words else ""
         whole = " ".join(filter(None, (words, f"({hint})" if hint else "")))
@@ -346,10 +352,11 @@ def _number(value: object) -> int | float | None:
 
 
 def _kind_of(value: object) -> str:
-    """Return the JSON type of a value, other than a list or an object."""
+    """Return the JSON type of a value; "" for null."""
     if isinstance(value, float) and value.is_integer():
         return "integer"
-    return {str: "string", bool: "boolean", int: "integer", float: "number"}.get(type(value), "")
+    kinds = {str: "string", bool: "boolean", int: "integer", float: "number", dict: "object", list: "array"}
+    return kinds.get(type(value), "")
 
 
 def _required(said: Mapping[str, Any]) -> list[str]:
@@ -399,10 +406,12 @@ def _joined(part: _Part, choices: Sequence[_Part]) -> _Part:
     properties: dict[str, list[object]] = {}
     for each in (part, *choices):
         for name, its in _mapping(each.said.get("properties")).items():
-            properties.setdefault(name, []).append(its)
+            if its is not False:
+                properties.setdefault(name, []).append(its)
     everywhere = set.intersection(*(set(_required(each.said)) for each in choices))
+    described = (each.said for each in choices if "description" in each.said)
     said = {
-        **part.said,
+        **({"description": next(described, {}).get("description")} | part.said),
         "properties": {name: {"anyOf": its} for name, its in properties.items()},
         "required": [*_required(part.said), *(name for name in properties if name in everywhere)],
     }

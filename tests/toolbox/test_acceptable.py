@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pixi.toolbox import foreign_schema
 from pixi.toolbox.foreign_schema import UnusableSchema, accepted
 from tests.steps import steps_of
 from tests.toolbox.narrow import faults_of
@@ -117,6 +118,9 @@ def test_what_is_no_object_is_refused_and_says_why(schema: object, why: str) -> 
                 "items": {"type": "number"},
             },
         ),
+        ({"type": "string", "default": "a" * 200}, {"type": "string"}),
+        ({"type": "double"}, {"type": "number"}),
+        ({"enum": [{"a": 1}]}, {"type": "object", "properties": {}}),
         ({"allOf": [{"type": "string"}, {"maxLength": 4}]}, {"type": "string", "maxLength": 4}),
         ({"type": "string", "x-vendor": 1, "examples": ["a"], "title": "X"}, {"type": "string"}),
     ],
@@ -129,6 +133,12 @@ def test_what_some_servers_refuse_is_said_otherwise(schema: object, becomes: dic
 def test_a_value_of_which_nothing_is_said_may_be_anything(anything: object) -> None:
     kinds = [each["type"] for each in argument(anything)["anyOf"]]
     assert kinds == ["string", "number", "boolean", "object", "array"]
+
+
+@pytest.mark.parametrize("kind", ["array", "list"])
+def test_a_list_of_anything_holds_no_lists(kind: str) -> None:
+    items = argument({"type": kind})["items"]
+    assert [each["type"] for each in items["anyOf"]] == ["string", "number", "boolean", "object"]
 
 
 def test_a_property_that_nothing_fits_is_left_out() -> None:
@@ -147,13 +157,18 @@ def test_a_choice_of_objects_at_the_top_becomes_one_object() -> None:
                 "properties": {"kind": {"const": "file"}, "path": {"type": "string"}},
                 "required": ["kind", "path"],
             },
-            {"properties": {"kind": {"const": "web"}, "url": {"type": "string"}}, "required": ["kind"]},
+            {
+                "description": "where from",
+                "properties": {"kind": {"const": "web"}, "url": {"type": "string"}, "body": False},
+                "required": ["kind"],
+            },
             {"type": "null"},
         ],
         "properties": {"quiet": {"type": "boolean"}},
     }
     assert written(schema) == {
         "type": "object",
+        "description": "where from",
         "properties": {
             "quiet": {"type": "boolean"},
             "kind": {"type": "string", "enum": ["file", "web"]},
@@ -194,6 +209,18 @@ def test_a_reference_in_a_circle_or_to_nowhere_ends(reference: str) -> None:
         "$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"allOf": [{"$ref": "#/$defs/a"}]}},
     }
     written(schema)
+
+
+def test_a_long_reference_to_nowhere_is_left_where_it_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    walked: list[str] = []
+
+    def unquoted(name: str) -> str:
+        walked.append(name)
+        return name
+
+    monkeypatch.setattr(foreign_schema, "unquote", unquoted)
+    written({"properties": {"x": {"$ref": "#/properties/y" + "/z" * 10_000}}})
+    assert len(walked) <= 2 * 2  # it is written twice at the most, and leads nowhere at the second name
 
 
 # What is too much.
