@@ -166,16 +166,6 @@ class Store:
             return self._writer.ask(first, alone=True)
         return self._writer.ask(lease, within=(conversation,))
 
-    async def become_owner(self) -> int:
-        """Return the number under which this store owns conversations; it is taken if there is none yet."""
-
-        def own(db: Connection) -> int:
-            db.become_owner()
-            self._is_owner = True
-            return db.owner
-
-        return await self._writer.ask(own, alone=True)
-
     release = _writes(leases.release, of_first=True)
     owned_elsewhere = _reads(leases.owned_elsewhere, of_first=True)
 

@@ -120,7 +120,7 @@ class HttpTalk:
             if not await self._is_taken(name, response):
                 return False
             told = await response.json()
-            if not told["turn"] and told["finish"] != "error":  # which is told, and the talk is read
+            if not told["turn"] and not told.get("error"):  # with words, it is told, and the talk is read
                 self._report.unheard.append(f"{name}: answered with nothing, as {told['finish']!r}")
             answer.texts |= {(told["turn"], each["id"]): each["text"] for each in told["messages"]}
             answer.whole.add(told["turn"])

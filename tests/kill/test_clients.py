@@ -1,7 +1,7 @@
 """What a person saw over HTTP is compared with what stands in the talk."""
 
 import random
-from unittest.mock import Mock
+from unittest.mock import AsyncMock, MagicMock, Mock
 
 import pytest
 
@@ -33,3 +33,24 @@ def test_an_answer_is_what_stands_in_the_talk(
     talk.compare()
     assert report.untrue == [f"kitchen: {fault}" for fault in found]
     assert report.clean == (not found)
+
+
+@pytest.mark.parametrize(
+    ("answer", "unheard"),
+    [
+        ({"turn": 0, "finish": "stop"}, ["q1: answered with nothing, as 'stop'"]),
+        ({"turn": 0, "finish": "error"}, ["q1: answered with nothing, as 'error'"]),
+        ({"turn": 0, "finish": "error", "error": "The model does not answer."}, []),
+        ({"turn": 1, "finish": "error"}, []),
+    ],
+)
+async def test_an_answer_with_nothing_is_excused_by_the_words_of_an_error(
+    answer: dict[str, object], unheard: list[str]
+) -> None:
+    report, response = Report(), AsyncMock(status=200)
+    response.json.return_value = answer | {"messages": []}
+    http = MagicMock()
+    http.post.return_value.__aenter__.return_value = response
+    talk = HttpTalk("kitchen", ["http://here"], http, random.Random(1), report)
+    assert await talk._whole("q1", "q1 plain", Answer())
+    assert report.unheard == unheard

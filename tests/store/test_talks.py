@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from pixi.core.llm import AssistantLine, Usage, UserLine
 from pixi.core.message import Author, Message
-from pixi.store.kept import AnsweredMessage, ApiKey, KeyedRequest, Talk
+from pixi.store.kept import MOST_ENDED, AnsweredMessage, ApiKey, KeyedRequest, Talk
 from pixi.store.opening import open_store
 from pixi.store.statements.http import DAYS_OF_A_REQUEST
 from pixi.store.store import Store
@@ -219,6 +219,19 @@ async def test_a_message_leads_to_the_turn_that_answers_it(store: Store) -> None
     assert ended is not None
     assert ended.text == "hi 1"
     assert (ended.turn,) == await store.turns(ROOM, 9)
+
+
+@everywhere
+async def test_the_latest_turns_that_ended_are_told_for_each_talk(store: Store) -> None:
+    turns = list[int]()
+    for n in map(str, range(MOST_ENDED + 2)):
+        await said(store, n)
+        turns.append(await begun(store, ROOM, 0, "pixi", (n,)))
+        if n != str(MOST_ENDED + 1):
+            await store.end_turn(turns[-1], (UserLine("> hi"),), "stop", 1, Usage())
+    ended = await store.ended_after({ROOM: 0, OTHER.address: 0})
+    assert ended == {ROOM: tuple(reversed(turns[1:-1])), OTHER.address: ()}
+    assert await store.ended_after({ROOM: turns[-3]}) == {ROOM: (turns[-2],)}
 
 
 async def test_of_a_message_that_comes_due_again_the_later_turn_is_told(store: Store) -> None:

@@ -8,11 +8,8 @@ process. So whoever misses one, e.g. as a connection was lost, knows of it, and 
 Both connections of a process carry its name (`application_name`), so that the server knows who is there, and
 a process that dies is missed within a second or two. One that ends says so, as the last it does.
 
-A process that stands still keeps its connections, and with them all that it owns. So each says every second
-that it is there. Who says nothing for some looks, in which others heard themselves, loses its connections: it
-then owns nothing, as if it had died. If it goes on later, it connects anew, and the leases of the store keep
-it from writing in the turns that others have taken up. Nobody's clock counts, and while the database is away
-nobody is judged.
+Each says every second that it is there. So the others know when it has heard what they said before, or that
+it stands still. Nobody's clock counts, and while the database is away nobody is judged.
 """
 
 import asyncio
@@ -33,7 +30,6 @@ from pixi.app.cluster.shared_rates import SharedRates
 from pixi.channels.http.peers import Peers
 from pixi.core.errors import StoreError
 from pixi.store.postgres.address import Address, read_address, store_error
-from pixi.store.postgres.session import owner_key
 
 _log = logging.getLogger("pixi.http")
 
@@ -43,7 +39,7 @@ PAUSE_SECONDS = 0.005
 LOOK_SECONDS = 1.0
 """Between two looks who is there, while others are."""
 STILL_LOOKS = 4
-"""Who was not heard in so many looks on end, the present one among them, stands still: for 3 to 4 seconds."""
+"""Nobody waits for a process that was not heard in so many looks on end, the present one among them."""
 MOST_BYTES = 8_000_000
 """That may wait to be sent. With more, as the database is away, all is dropped, and the others know of it."""
 
@@ -61,18 +57,9 @@ _PART = re.compile(
 )
 _CLOCK = "SELECT extract(epoch FROM clock_timestamp())::float"
 _THERE = """
-SELECT split_part(application_name, ' ', 5), max(split_part(application_name, ' ', 6)) FROM pg_stat_activity
+SELECT DISTINCT split_part(application_name, ' ', 5) FROM pg_stat_activity
 WHERE datname = current_database()
-AND split_part(application_name, ' ', 3) = %s AND split_part(application_name, ' ', 4) = %s GROUP BY 1
-"""
-_CUT_OFF = """
-SELECT pg_terminate_backend(pid, 1000) FROM pg_stat_activity
-WHERE datname = current_database() AND split_part(application_name, ' ', 5) = %s
-UNION ALL
-SELECT pg_terminate_backend(pid, 1000) FROM pg_locks
-WHERE locktype = 'advisory' AND granted AND objsubid = 1
-AND classid::bigint << 32 | objid::bigint = %s
-AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+AND split_part(application_name, ' ', 3) = %s AND split_part(application_name, ' ', 4) = %s
 """
 
 
@@ -90,17 +77,15 @@ class NotifyBus:
     Args:
         address: of the store.
         peers: of the server, which hears the others.
-        owner: the number under which the server owns talks.
 
     Attributes:
         rates: counted over all servers.
     """
 
-    def __init__(self, address: Address, peers: Peers, owner: int = 0) -> None:
+    def __init__(self, address: Address, peers: Peers) -> None:
         self._address = address
         self._peers = peers
         self._name = secrets.token_hex(4)
-        self._owner = owner
         self._channel = f"pixi_serve_{crc32(address.schema.encode()):08x}"
         self._waiting: list[bytes] = []
         self._size = 0  # in bytes, of what waits
@@ -170,6 +155,8 @@ class NotifyBus:
             if number >= self._echoes:
                 self._echo.set()
             return
+        if self._silence_of(given["name"]) >= STILL_LOOKS:  # it may have said less than it did meanwhile
+            self._peers.doubt_all()
         self._heard[given["name"]] = self._looks
         sender = self._senders.setdefault(given["name"], _Sender())
         begins = given["begins"] == "1"
@@ -223,7 +210,7 @@ class NotifyBus:
             start = end
 
     async def look(self) -> None:
-        """Look who is gone, and who stands still, until cancelled."""
+        """Look who is gone, and whether all others were heard, until cancelled."""
         while True:
             await asyncio.sleep(LOOK_SECONDS)
             # Whoever comes or says something while the database is asked is not gone: after an outage, all
@@ -233,13 +220,17 @@ class NotifyBus:
             try:
                 if known:
                     await self._look_for(known)
-                if min((self._heard.get(name, 0) for name in known), default=self._looks) >= self._looks - 1:
+                if not any(1 < self._silence_of(name) < STILL_LOOKS for name in known):
                     await self._peers.find_missed()
             except (DatabaseError, StoreError, TimeoutError):  # nobody is judged by what was not heard now
                 self._heard = dict.fromkeys(self._heard, self._looks)
 
+    def _silence_of(self, name: str) -> int:
+        """Return in how many looks on end another process was not heard."""
+        return self._looks - self._heard.setdefault(name, self._looks)
+
     async def _look_for(self, known: Iterable[str]) -> None:
-        """See which of these are gone, and end for others those that stand still.
+        """See which of these are gone.
 
         Raises:
             DatabaseError: it does not answer.
@@ -251,23 +242,15 @@ class NotifyBus:
         async with asyncio.timeout(_ECHO_SECONDS):
             await self._echo.wait()  # by now, all that others said before was heard
         found = await self._run(_THERE, (self._address.label.split(" ")[2], _KIND))
-        there = dict(found)
+        there = {name for (name,) in found}
         for name in known:
-            silent = self._looks - self._heard.setdefault(name, self._looks)
-            if name not in there and silent:
-                self._leave(name)
-            elif silent >= STILL_LOOKS and there.get(name):  # servers of older versions give no number
-                _log.warning("another server stands still; what it has goes on elsewhere")
-                await self._run(_CUT_OFF, (name, owner_key(self._address, int(there[name]))))
-                self._leave(name, 0.0)
-
-    def _leave(self, name: str, after: float | None = None) -> None:
-        self._senders.pop(name, None)
-        self._heard.pop(name, None)
-        self._peers.gone(name, after)
+            if name not in there and self._silence_of(name):
+                self._senders.pop(name, None)
+                self._heard.pop(name, None)
+                self._peers.gone(name)
 
     async def _connected(self) -> AsyncConnection[Any]:
-        label = f"{self._address.label} {_KIND} {self._name} {self._owner or ''}".rstrip()
+        label = f"{self._address.label} {_KIND} {self._name}"
         session = await AsyncConnection.connect(
             self._address.conninfo, autocommit=True, client_encoding="UTF8", application_name=label
         )
@@ -310,7 +293,7 @@ async def connected(peers: Peers, url: str) -> AsyncGenerator[NotifyBus, None]:
     Raises:
         StoreError: the database does not answer.
     """
-    bus = NotifyBus(read_address(url), peers, await peers.own())
+    bus = NotifyBus(read_address(url), peers)
     peers.connect(bus.send, bus.now)
     ready = asyncio.Event()
     tasks = [asyncio.create_task(work) for work in (bus.listen(ready), bus.pass_on(), bus.look())]

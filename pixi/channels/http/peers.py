@@ -17,9 +17,6 @@ taken up by those that are there. No message is needed for a talk to be answered
 Nor is one needed to see that. While it is not sure that all others know what is followed here, and for some
 seconds after that, the record is asked which turns have ended, see `find_missed`.
 
-Each server says every second that it is there. So one that stands still is known by its silence, and what it
-owned goes on elsewhere.
-
 A server that stands still may hear a request long after whoever made it was told that nothing came of it. So
 a request says until when it holds, by the clock of the database, and a later one is refused.
 
@@ -32,9 +29,10 @@ import logging
 import math
 import secrets
 import time
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Coroutine
 from contextlib import aclosing, suppress
 from itertools import islice
+from typing import Any
 
 import msgspec
 from msgspec import Struct
@@ -352,14 +350,6 @@ class Peers:
             self._doubt(*(address for address, _ in talks))
             self._send(_Follow([address for address, _ in talks]))
 
-    async def own(self) -> int:
-        """Return the number under which this server owns talks.
-
-        Raises:
-            StoreError: the store gives none.
-        """
-        return await self._backend.store.become_owner()
-
     # What others tell.
 
     def beat(self) -> None:
@@ -466,7 +456,7 @@ class Peers:
                 done = channel is not None and channel.answer(question, person, verdict)
         self._send(_Result(message.ask, done))
 
-    def _do_beside(self, work: Awaitable[None]) -> asyncio.Task[None]:
+    def _do_beside(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         async def done() -> None:
             try:
                 await work
@@ -476,6 +466,7 @@ class Peers:
         task = asyncio.get_running_loop().create_task(done())
         self._beside.add(task)
         task.add_done_callback(self._beside.discard)
+        task.add_done_callback(lambda _: work.close())  # the task may be cancelled before it begins
         return task
 
     # What is missed, and who is gone.
@@ -506,17 +497,12 @@ class Peers:
         if not self._closed:
             self._do_beside(self._backend.engine.forgotten(person))
 
-    def gone(self, other: str, after: float | None = None) -> None:
-        """Note that a server has ended, and take up what it left, unless it comes back soon.
-
-        Args:
-            other: its name.
-            after: how soon, in seconds; by default `BACK_SECONDS`.
-        """
+    def gone(self, other: str) -> None:
+        """Note that a server has ended, and take up what it left, unless it comes back soon."""
         if self._closed:
             return
         self._forget(other)
-        self._do_beside(self._take_up(other, BACK_SECONDS if after is None else after))
+        self._do_beside(self._take_up(other, BACK_SECONDS))
 
     async def _take_up(self, other: str, after: float = 0.0) -> None:
         await asyncio.sleep(after)
@@ -542,7 +528,11 @@ class Peers:
                 channel.feed.lose()
         if lost:
             self._send(_Follow(lost))  # another may go on with them by now
-        self._doubt(*(address for address, _ in self._channels.items()))  # not all it said may have come
+        self.doubt_all()  # not all it said may have come
+
+    def doubt_all(self) -> None:
+        """Note that turns of any talk that is open here may end from now on of which nobody tells here."""
+        self._doubt(*(address for address, _ in self._channels.items()))
 
     def _doubt(self, *addresses: str) -> None:
         """Note that turns of talks may end from now on of which nobody tells here."""
@@ -555,7 +545,7 @@ class Peers:
         """Have those talks read anew in which turns ended that may have been missed here.
 
         A turn counts that ended before all others knew that the talk is followed; from then on, its events
-        come. To be called each second in which all others were heard.
+        come. To be called each second in which all others were heard but those that stand still.
 
         Raises:
             StoreError: the record could not be read.
@@ -571,4 +561,5 @@ class Peers:
             del self._doubted[talk]
             channel = self._channels.known(talk)
             if channel is not None and not set(turns) <= set(channel.feed.heard):
+                channel.feed.heard.extend(reversed(turns))  # which is told once
                 channel.feed.take(CHANGED)

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pixi.core.conversation import PastTurn
 from pixi.core.llm import Usage
 from pixi.core.message import Message
-from pixi.store.database import Database, select_many
+from pixi.store.database import Database, portions, select_many
 from pixi.store.kept import MOST_ENDED, Alternative, AnsweredMessage, LookedBack, Tally, TurnRecord
 from pixi.store.statements import branches, windows
 from pixi.store.statements.inbox import under
@@ -53,11 +53,17 @@ def turns(db: Database, conversation: str, limit: int, before: int | None = None
 
 def ended_after(db: Database, last: Mapping[str, int]) -> dict[str, tuple[int, ...]]:
     """Return the latest turns that have ended in conversations, after the one that is given for each."""
-    asked = (
-        f"SELECT id FROM turns WHERE conversation = ? AND finish IS NOT NULL AND id > ? AND {_ANSWERED}"
-        f" ORDER BY id DESC LIMIT {MOST_ENDED}"
+    latest = (
+        "SELECT * FROM (SELECT conversation, id FROM turns"
+        f" WHERE conversation = ? AND id > ? AND finish IS NOT NULL AND {_ANSWERED}"
+        f" ORDER BY id DESC LIMIT {MOST_ENDED}) AS latest"
     )
-    return {pair[0]: tuple(turn for (turn,) in db.execute(asked, pair)) for pair in last.items()}
+    ended = {conversation: list[int]() for conversation in last}
+    for some in portions(list(last.items())):
+        found = db.execute(" UNION ALL ".join([latest] * len(some)), [each for pair in some for each in pair])
+        for conversation, turn in found.fetchall():
+            ended[conversation].append(turn)
+    return {conversation: tuple(turns) for conversation, turns in ended.items()}
 
 
 def answer_to(db: Database, conversation: str, message_id: str) -> AnsweredMessage | None:

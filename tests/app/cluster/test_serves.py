@@ -46,7 +46,6 @@ def url(postgres: Postgres) -> Iterator[str]:
 def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """No server is given up on a slow machine."""
     monkeypatch.setattr(peers, "ASK_SECONDS", LIMIT)
-    monkeypatch.setattr(notify_bus, "STILL_LOOKS", 1_000_000)
     monkeypatch.setattr(shared_rates, "_ANSWER_SECONDS", LIMIT)
 
 
@@ -367,40 +366,6 @@ async def test_a_server_that_ends_amid_a_turn_is_missed_and_another_goes_on(
             await until(told)
 
 
-async def test_a_server_that_stands_still_keeps_no_talk_and_writes_nothing_more_when_it_goes_on(
-    url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It keeps its connections and says nothing; what it owns is free as soon as others know that."""
-    monkeypatch.setattr(notify_bus, "LOOK_SECONDS", 0.05)
-    goes_on = asyncio.Event()
-    reply = ["[SEND: one]\n[SEND: t", goes_on, "hree]\n[SEND: four]"]
-    async with two(url, reply, there=("[SEND: two]",)) as (first, second):
-        await heard(first, "hi")
-        async with second.stream(ALL) as events:
-            await up_to(events, "send")
-            lease = await second.backend.store.lease("elsewhere")
-            with monkeypatch.context() as still:
-                still.setattr(peers, "BACK_SECONDS", 10 * LIMIT)
-                still.setattr(first.peers, "beat", lambda: None)
-                still.setattr(notify_bus, "STILL_LOOKS", 4)
-                assert names(await up_to(events, "error")) == ["error"]
-                await until(lambda: second.model.requests)
-
-        async def texts() -> list[str]:
-            _, page = await second.get(f"{TALK}/messages")
-            return [each["text"] for each in page["messages"]]
-
-        async def answered() -> bool:
-            return await texts() == ["hi", "one", "two"]
-
-        await until(answered)
-        goes_on.set()
-        await until(lambda: not first.backend.engine.busy)
-        assert await answered(), await texts()
-        assert await second.backend.store.lease("elsewhere") == lease, "the one that looked kept all"
-        await until(lambda: first.peers.others and second.peers.others)
-
-
 async def test_what_a_server_leaves_that_is_told_to_end_is_taken_up_at_once(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -483,10 +448,7 @@ async def test_a_message_between_servers_that_is_lost_is_noticed(
                 while (await anext(events))["event"] not in ("error", "changed"):
                     pass
 
-        async def back() -> bool:
-            return bool((await second.get(f"{TALK}/messages"))[1]["underWay"])
-
-        await until(back)
+        await until(lambda: second.peers._channels.at(ADDRESS).feed.turn)
         async with second.stream(ALL) as events:
             end.set()
             seen = await up_to(events, "turn_end")
@@ -504,10 +466,7 @@ async def test_who_missed_what_another_server_told_reads_anew_and_goes_on(
             postgres.run(CUT)
             assert names(await up_to(events, "error")) == ["error"]
 
-        async def back() -> bool:
-            return bool((await second.get(f"{TALK}/messages"))[1]["underWay"])
-
-        await until(back)
+        await until(lambda: second.peers._channels.at(ADDRESS).feed.turn)
         _, page = await second.get(f"{TALK}/messages")
         async with second.stream(f"{ALL}&after={page['place']}") as events:
             go_on.set()

@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
+from inspect import CORO_CLOSED, getcoroutinestate
 from pathlib import Path
 from typing import Any, cast
 
@@ -310,7 +311,7 @@ async def test_a_server_that_says_something_while_it_is_looked_for_is_not_gone(
     looked: list[bool] = []
     go_on = asyncio.Event()
 
-    async def query(*given: object) -> list[tuple[str, str]]:
+    async def query(*given: object) -> list[tuple[str]]:
         if not looked:  # it was away when the database looked, and then connected
             bus._hear('0a0a0a0a 7 11 {"type":"hello"}\n{"type":"follow","talks":["http:local:pixi:a"]}')
         else:
@@ -332,36 +333,51 @@ async def test_a_server_that_says_something_while_it_is_looked_for_is_not_gone(
     await here.close()
 
 
-async def test_a_server_that_stands_still_is_cut_off_and_one_that_says_something_is_not(
+async def test_a_server_that_stands_still_keeps_nobody_from_looking_for_what_was_missed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Looks are counted in which this server heard itself: none while the database is away."""
-    here, _, _ = connected()
+    """Nor does an older version, which does not say that it is there. Once it is heard, all is in doubt."""
+    record = Elsewhere()
+    here, channels, _ = connected(cast(Backend, record))
     bus = NotifyBus(Address("", "", "public", "", "pixi 1 mark"), here)
-    cut_off = list[tuple[int, object]]()
+    looked = list[int]()
 
-    async def query(statement: str, values: tuple[object, ...]) -> list[tuple[object, ...]]:
-        if statement == notify_bus._CUT_OFF:
-            cut_off.append((bus._looks, values[0]))
-        return [("0a0a0a0a", "7"), ("0b0b0b0b", "8"), ("0c0c0c0c", "")]
+    async def query(*given: object) -> list[tuple[str]]:
+        return [("0a0a0a0a",), ("0b0b0b0b",)]
 
     def beat() -> None:
-        if bus._looks != 3:  # then the database is away
-            bus._hear(f"{bus._name} {bus._number} 11 ")
+        bus._hear(f"{bus._name} {bus._number} 11 ")
         bus._hear(f'0b0b0b0b {bus._looks + 1} 11 {{"type":"here"}}')
+
+    async def find_missed() -> None:
+        looked.append(bus._looks)
+        await Peers.find_missed(here)
 
     monkeypatch.setattr(bus, "_run", query)
     monkeypatch.setattr(here, "beat", beat)
-    monkeypatch.setattr(notify_bus, "_ECHO_SECONDS", 0.01)
-    monkeypatch.setattr(notify_bus, "LOOK_SECONDS", 0.01)
-    for name in ("0a0a0a0a", "0b0b0b0b", "0c0c0c0c"):
-        bus._hear(f'{name} 1 11 {{"type":"hello"}}')
+    monkeypatch.setattr(here, "find_missed", find_missed)
+    monkeypatch.setattr(notify_bus, "LOOK_SECONDS", 0.0)
+    bus._hear('0a0a0a0a 1 11 {"type":"hello"}')
+    bus._hear('0b0b0b0b 1 11 {"type":"hello"}')
+    feed = channels.at(TALK).feed
     looking = asyncio.create_task(bus.look())
-    await until(lambda: cut_off and bus._looks > cut_off[0][0] + notify_bus.STILL_LOOKS)
+    await until(lambda: looked and looked[-1] > notify_bus.STILL_LOOKS + peers._LOOKS_IN_DOUBT)
+    assert looked[:2] == [1, notify_bus.STILL_LOOKS], "it may be late"
+    assert here.others == {"0a0a0a0a", "0b0b0b0b"}
+    record.ended = (7,)
+    assert CHANGED not in feed._ring
+    bus._hear('0a0a0a0a 2 11 {"type":"here"}')
+    await until(lambda: CHANGED in feed._ring)
     looking.cancel()
-    assert cut_off == [(3 + notify_bus.STILL_LOOKS, "0a0a0a0a")]
-    assert here.others == {"0b0b0b0b", "0c0c0c0c"}, "one of an older version says nothing, and is left alone"
     await here.close()
+
+
+async def test_work_that_is_cancelled_before_it_begins_is_closed() -> None:
+    here, _, _ = connected()
+    work = here._take_up("b")
+    here._do_beside(work)
+    await here.close()
+    assert getcoroutinestate(work) == CORO_CLOSED
 
 
 @pytest.mark.parametrize(
@@ -390,11 +406,15 @@ async def test_a_turn_that_ended_while_others_may_not_have_known_who_follows_is_
     for _ in range(2 * peers._LOOKS_IN_DOUBT):
         await here.find_missed()
     assert feed._ring.count(CHANGED) == changed, "by then they know, and their events come"
-    here.gone("b", 600.0)
+    here.gone("b")
     await asyncio.sleep(0)
     for _ in range(peers._LOOKS_IN_DOUBT):
         await here.find_missed()
     assert feed._ring.count(CHANGED) == changed + 1, "what it said last may not have come"
+    here.doubt_all()
+    for _ in range(peers._LOOKS_IN_DOUBT):
+        await here.find_missed()
+    assert feed._ring.count(CHANGED) == changed + 1, "that is told once"
     await here.close()
 
 
