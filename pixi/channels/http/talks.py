@@ -473,9 +473,8 @@ class Talks:
     def forget(self, person: str, conversations: Sequence[str]) -> None:
         """Drop what is held of talks that lost words."""
         for address in conversations:
-            if (channel := self.channels.known(address)) is not None:
-                channel.feed.forget()
-                self.peers.lost_words(address)
+            self.channels.forget(address)
+            self.peers.lost_words(address)
 
     def changed(self, address: str) -> None:
         """Tell the followers of a talk that its history has changed."""
