@@ -1,7 +1,7 @@
 """A mapping that keeps what was used last."""
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Generic, TypeVar
 
 K = TypeVar("K")
@@ -28,6 +28,9 @@ class LRU(Generic[K, V]):
 
     def __len__(self) -> int:
         return len(self._kept)
+
+    def __iter__(self) -> Iterator[K]:
+        return iter(list(self._kept))
 
     def get(self, key: K) -> V | None:
         """Return a value, which counts as its use; None: there is none."""

@@ -103,6 +103,50 @@ async def test_a_log_that_is_not_carried_over_is_by_the_commits(
     await store.close()
 
 
+def test_the_log_is_waited_for_no_longer_than_a_lock(monkeypatch: pytest.MonkeyPatch) -> None:
+    now, timeout, waits = 0.0, schema.LOCK_SECONDS, list[float]()
+
+    class Busy:
+        """A connection whose checkpoints are always in the way of others, and wait three seconds at most."""
+
+        def execute(self, statement: str) -> "Busy":
+            nonlocal now, timeout
+            if statement.startswith("PRAGMA busy_timeout = "):
+                timeout = int(statement.rpartition(" ")[2]) / 1000
+            else:
+                waits.append(timeout)
+                now += min(timeout, 3.0)
+            return self
+
+        def fetchone(self) -> tuple[int]:
+            return (1,)
+
+    monkeypatch.setattr(schema, "time", SimpleNamespace(monotonic=lambda: now, sleep=lambda seconds: None))
+    assert not schema.empty_wal(Busy())  # type: ignore[arg-type]
+    assert waits == [schema.LOCK_SECONDS, schema.LOCK_SECONDS - 3]
+    assert timeout == schema.LOCK_SECONDS, "as before"
+
+
+async def test_the_operator_is_told_of_deleted_words_that_stay_in_the_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(schema, "LOCK_SECONDS", 0.01)
+    path = tmp_path / "pixi.db"
+    store = await SqliteStore.open(path)
+    await store.receive(message("1", "canary"))
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN")
+        other.execute("SELECT * FROM messages").fetchall()
+        await store.forget("1")
+        await store._writer.ask(lambda db: db.sweep(), alone=True)
+    (told,) = {record.getMessage() for record in caplog.records}
+    assert str(path) in told
+    caplog.clear()
+    await store._writer.ask(lambda db: db.sweep(), alone=True)
+    assert (caplog.records, path.with_name("pixi.db-wal").stat().st_size) == ([], 0)
+    await store.close()
+
+
 async def test_the_log_is_emptied_though_another_checkpoint_is_under_way(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -22,8 +22,8 @@ _KINDS = {
 _CODES = {401: "invalid_api_key", 429: "rate_limit_exceeded"}
 
 
-DOCUMENTED = "/docs/http.md"
-"""The page that tells of each kind of problem, in the source of Pixi: it has no public address."""
+KINDS = "tag:pixi,2026:"
+"""The begin of the types of problems: names, which lead to no page (RFC 4151)."""
 
 PLAIN = web.RequestKey("plain", bool)
 """True for a request whose client shows people the body of an error as it is: then it is words alone."""
@@ -36,7 +36,7 @@ class Problem(PixiError):
         status: of HTTP, 400 or more.
         title: the kind of problem, in a few words that are the same each time; "": as the status says.
         detail: what is wrong here and what to do about it. It holds no secret and no trace of the program.
-        type: the address of a page on it; "": where `docs/http.md` tells of the title.
+        type: what programs know the kind by; "": a name that is made of the title.
         errors: for each wrong field a JSON pointer and what is wrong with it.
         headers: that the answer has besides.
         code: OpenAI's word for it; "": there is none.
@@ -68,7 +68,7 @@ class Problem(PixiError):
     def body(self) -> bytes:
         """Return the problem as `application/problem+json`."""
         told: dict[str, object] = {
-            "type": self.type or (f"{DOCUMENTED}#{anchor_of(self.title)}" if self.title else "about:blank"),
+            "type": self.type or (type_of(self.title) if self.title else "about:blank"),
             "title": self.title or HTTPStatus(self.status).phrase,
             "status": self.status,
             "detail": self.detail,
@@ -86,9 +86,9 @@ class Problem(PixiError):
         return msgspec.json.encode({"error": error})
 
 
-def anchor_of(title: str) -> str:
-    """Return the name of the place in `DOCUMENTED` that tells of a kind of problem."""
-    return title.lower().replace(" ", "-")
+def type_of(title: str) -> str:
+    """Return the type of a kind of problem; `docs/http.md` tells of each."""
+    return KINDS + title.lower().replace(" ", "-")
 
 
 SCOPES: Mapping[str, str] = {

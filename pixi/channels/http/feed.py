@@ -461,12 +461,14 @@ class Channels:
     Attributes:
         pass_on: called with each event that happens here, and the address of its talk; None: by nobody.
         keep: called with the address of a talk, and as `HttpChannel.keep`; None: by nobody.
+        forgotten: called with the address of each talk that lost words; None: by nobody.
         dropped: called with the address of each channel that is dropped.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self.pass_on: Callable[[str, Form], None] | None = None
         self.keep: Callable[[str, str, Image], None] | None = None
+        self.forgotten: Callable[[str], None] | None = None
         self.dropped: Callable[[str], None] | None = None
         self._clock = clock
         self._open: OrderedDict[str, HttpChannel] = OrderedDict()  # the one used last is last
@@ -487,6 +489,13 @@ class Channels:
     def known(self, address: str) -> HttpChannel | None:
         """Return the channel of a talk in which something happened lately."""
         return self._open.get(address)
+
+    def forget(self, address: str) -> None:
+        """Drop what is held of a talk that lost words."""
+        if self.forgotten is not None:
+            self.forgotten(address)
+        if (channel := self.known(address)) is not None:
+            channel.feed.forget()
 
     def items(self) -> list[tuple[str, HttpChannel]]:
         """Return the channels with the addresses of their talks."""

@@ -388,8 +388,7 @@ class Peers:
             case _Leave(talk):
                 self._left(other, talk)
             case _LostWords(talk):
-                if (channel := self._channels.known(talk)) is not None:
-                    channel.feed.forget()
+                self._channels.forget(talk)
             case _Fails(place):
                 self.suspect(place)
             case _Events():

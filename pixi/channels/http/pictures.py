@@ -97,14 +97,20 @@ class ShownPictures:
 
     def url(self, source: Source) -> str:
         """Return the address here of a picture that is shown; the same for the same one."""
-        told = repr(source).encode("utf-8", "backslashreplace")
-        name = hashlib.blake2b(told, key=self._secret, digest_size=16).hexdigest()
+        name = self._name_of(source)
         self._sources.put(name, source)
         return f"{_PATH}{name}"
 
     def keep(self, conversation: str, act: str, image: Image) -> None:
         """Keep a picture that an act showed and that lies nowhere else, until others need its room."""
         self._own.put(OfAct(conversation, act), image)
+
+    def forget(self, conversation: str) -> None:
+        """Drop the pictures of a conversation that lost words, as far as they lie nowhere else."""
+        for act in self._own:
+            if act.conversation == conversation:
+                self._own.drop(act)
+                self._kept.drop(self._name_of(act))
 
     def decorated(self, form: Form, conversation: str, server: str = "") -> Form:
         """Return an event, or a card, with where its pictures are drawn from.
@@ -150,12 +156,16 @@ class ShownPictures:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
+    def _name_of(self, source: Source) -> str:
+        told = repr(source).encode("utf-8", "backslashreplace")
+        return hashlib.blake2b(told, key=self._secret, digest_size=16).hexdigest()
+
     async def _image(self, name: str) -> Image | None:
         source, kept = self._sources.get(name), self._kept.get(name)
         if source is None:
             return None
         if kept is not None and kept.until > time.monotonic():
-            if isinstance(source, OfMessage) and kept.image and await self._file(source) is None:
+            if isinstance(source, OfMessage | OfAct) and kept.image and await self._file(source) is None:
                 self._keep(name, None)  # it was forgotten meanwhile
                 return None
             return kept.image

@@ -166,8 +166,12 @@ def keyed_request(
 
 
 def server_of(request: web.Request) -> str:
-    """The address of this server, as a client called it; a proxy before it may speak TLS in its place."""
-    is_secure = request.secure or request.headers.get("X-Forwarded-Proto", "").strip().lower() == "https"
+    """The address of this server, as a client called it; a proxy before it may speak TLS in its place.
+
+    Of several proxies, each adds its own; the first is the one that the client reached.
+    """
+    forwarded, _, _ = request.headers.get("X-Forwarded-Proto", "").partition(",")
+    is_secure = request.secure or forwarded.strip().lower() == "https"
     return f"{'https' if is_secure else 'http'}://{request.host}"
 
 

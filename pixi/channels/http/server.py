@@ -125,6 +125,7 @@ class HttpServer:
             ),
         )
         self._talks.channels.keep = self._shown.keep
+        self._talks.channels.forgotten = self._shown.forget
         visitors = Visitors(backend.store.key_of)
         access = Access(
             backend.store.key_of,

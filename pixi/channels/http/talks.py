@@ -32,6 +32,7 @@ from pixi.core.events import (
     TalkChanged,
     Verdict,
 )
+from pixi.core.language import NOTE
 from pixi.core.message import (
     Attached,
     Author,
@@ -46,6 +47,9 @@ _PREFIX = "http:"  # of the addresses of all talks
 
 _SEEN = frozenset({"text", "send", "card", "picture", "react", "error"})
 """Events of an answer that people see."""
+
+_BEFORE = frozenset({"turn_start", "reading", "started", "note"})
+"""Events behind which a turn may begin anew, in the same answer to the client."""
 
 KEPT_TURNS = 200
 """Turns of a talk that the history of a program is compared with."""
@@ -117,6 +121,7 @@ class TalkReply:
         self.place = channel.feed.begin_of_turn() if known else channel.feed.count
         self._settled = False
         self._seen = False  # something of the answer
+        self._begun = False  # something of the turn was passed on behind which it cannot begin anew
 
     async def events(
         self, *, pauses: bool = False, resumes: bool = False
@@ -132,7 +137,7 @@ class TalkReply:
 
         Raises:
             Problem: 503, the server stops before the end of the turn, which the next server finishes; or
-                another server has left it unfinished.
+                another server has left it unfinished, or begins it anew after something was passed on.
             StoreError: the record could not be read.
             FollowedTooSlowly: events of the turn were dropped.
         """
@@ -147,9 +152,13 @@ class TalkReply:
                         self.turn = form["turn"]
                     if form["turn"] in (self.turn, 0):
                         if await self._is_put_off(form):
+                            if self._begun and not resumes:
+                                raise _not_now(self.turn)
                             self.turn = 0
                             continue
-                        self._seen = self._seen or form["event"] in _SEEN
+                        if form.get("name") != NOTE:
+                            self._seen = self._seen or form["event"] in _SEEN
+                            self._begun = self._begun or (form["turn"] > 0 and form["event"] not in _BEFORE)
                         shown.append(form)
                         if self._channel.ends(form, pauses=pauses):
                             yield shown
@@ -473,9 +482,8 @@ class Talks:
     def forget(self, person: str, conversations: Sequence[str]) -> None:
         """Drop what is held of talks that lost words."""
         for address in conversations:
-            if (channel := self.channels.known(address)) is not None:
-                channel.feed.forget()
-                self.peers.lost_words(address)
+            self.channels.forget(address)
+            self.peers.lost_words(address)
 
     def changed(self, address: str) -> None:
         """Tell the followers of a talk that its history has changed."""

@@ -12,13 +12,13 @@ from ipaddress import IPv6Address, ip_address, ip_network
 import msgspec
 
 from pixi.channels.http.access import (
-    DOCUMENTED,
     PUBLISHABLE,
     VISITING,
     VISITOR,
     Principal,
     Problem,
     digest_of,
+    type_of,
     wrong_key,
 )
 from pixi.core.spending import Rate
@@ -98,7 +98,7 @@ class RequestLimit:
                     "RateLimit-Policy": f'"{self._what}";q={self._most};w={self._seconds}',
                     "RateLimit": f'"{self._what}";r=0;t={wait}',
                 },
-                type=f"{DOCUMENTED}#too-many-requests",
+                type=type_of("Too many requests"),
             )
 
 

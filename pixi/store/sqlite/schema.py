@@ -1,6 +1,7 @@
 """The tables, their versions, and opening a file that holds them."""
 
 import errno
+import math
 import os
 import sqlite3
 import stat
@@ -197,12 +198,22 @@ def _use_wal(connection: sqlite3.Connection) -> None:
             return
 
 
-def empty_wal(connection: sqlite3.Connection) -> None:
+def empty_wal(connection: sqlite3.Connection) -> bool:
     """Carry the log over into the file, so that what was deleted is in neither. In no transaction.
 
-    Where another process reads for longer than we wait, that is left to the next time.
+    Returns:
+        Whether that was done. Where another process reads for longer than we wait, that is left to the next
+        time.
     """
     deadline = time.monotonic() + LOCK_SECONDS
-    # SQLite waits by itself for those who read, but not for another checkpoint.
-    while connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0] and time.monotonic() < deadline:
-        time.sleep(0.01)
+    try:
+        # SQLite waits by itself for those who read, but not for another checkpoint.
+        while connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                return False
+            connection.execute(f"PRAGMA busy_timeout = {math.ceil(left * 1000)}")
+            time.sleep(0.01)
+    finally:
+        connection.execute(f"PRAGMA busy_timeout = {math.ceil(LOCK_SECONDS * 1000)}")
+    return True

@@ -1,5 +1,6 @@
 """The store in an SQLite file, which is the default."""
 
+import logging
 import sqlite3
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -18,6 +19,8 @@ from pixi.store.store import Store
 from pixi.store.writer import Writer
 
 T = TypeVar("T")
+
+_log = logging.getLogger("pixi.store")
 
 
 class SqliteConnection:
@@ -101,7 +104,12 @@ class SqliteConnection:
 
     def sweep(self) -> None:
         """See `Connection.sweep`."""
-        empty_wal(self._connection)
+        if not empty_wal(self._connection):
+            _log.warning(
+                "another process reads the store %s for long: what was deleted stays in its log until"
+                " the next time",
+                self._path,
+            )
 
     def check(self) -> None:
         """See `Connection.check`."""

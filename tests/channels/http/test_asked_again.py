@@ -1,6 +1,7 @@
 """The same request more than once: at the same time, after a restart, and after what was left unanswered."""
 
 import asyncio
+import json
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -8,9 +9,21 @@ from typing import Any
 import pytest
 
 from pixi.channels.http import feed
-from pixi.channels.http.access import LOCAL, Principal
+from pixi.channels.http.access import LOCAL, Principal, Problem
+from pixi.channels.http.faces.ai_sdk import AiSdkStream
 from pixi.channels.http.talks import Instead, TalkAddress, TalkReply
-from pixi.core.events import Reacted, TurnEnded, TurnStarted
+from pixi.core.events import (
+    Grew,
+    Opened,
+    Reacted,
+    Sent,
+    ToolCalled,
+    TurnEnded,
+    TurnEvent,
+    TurnStarted,
+)
+from pixi.core.language import NOTE
+from pixi.core.llm import PromptProgress
 from pixi.settings.rules import HttpRules
 from pixi.store.sqlite import SqliteStore
 from tests.channels.http.served import Served, served
@@ -194,6 +207,54 @@ async def test_an_answer_that_has_not_begun_misses_nothing_of_what_was_dropped_b
         channel.show(TurnEnded("stop", 1))
         told = [*await coming, *[form async for forms in events for form in forms]]
     assert [form["event"] for form in told] == ["turn_start", "turn_end"]
+
+
+def put_off(channel: feed.HttpChannel, *before: TurnEvent) -> None:
+    """Show a turn that ends before anything of an answer was seen, and the one that takes its place."""
+    for turn, events in (
+        (1, (*before, TurnEnded("cancelled", 1))),
+        (2, (Sent("hey", "2.0"), TurnEnded("stop", 1))),
+    ):
+        channel.show(TurnStarted(turn, "http:a:pixi", "pixi", ("m",)))
+        for event in events:
+            channel.show(event)
+
+
+@pytest.mark.parametrize(
+    "before", [(), (PromptProgress(1, 2, None),), (Opened(NOTE, id="1.0"), Grew(NOTE, "hm", "1.0"))]
+)
+async def test_a_turn_that_is_put_off_goes_on_in_the_next(before: tuple[TurnEvent, ...]) -> None:
+    channel = feed.HttpChannel()
+    reply = TalkReply(channel, "m", not_yet)
+    put_off(channel, *before)
+    async with within("the end"):
+        told = [form async for forms in reply.events() for form in forms]
+    assert [form["turn"] for form in told if form["event"] == "turn_end"] == [2]
+    face = AiSdkStream()
+    start, *rest = [
+        chunk
+        for form in told
+        for line in face.feed(form | {"conversation": "a"}).decode().splitlines()
+        if line.startswith("data: {") and "transient" not in (chunk := json.loads(line[6:]))
+    ]
+    assert (start["type"], start["messageId"]) == ("start", "turn-2")
+    assert "start" not in [chunk["type"] for chunk in rest]
+
+
+async def test_a_turn_that_is_put_off_once_something_was_shown_is_to_be_asked_for_again() -> None:
+    called = ToolCalled("c1", "look", {})
+    channel = feed.HttpChannel()
+    reply = TalkReply(channel, "m", not_yet)
+    put_off(channel, called)
+    with pytest.raises(Problem, match="send the same again"):
+        async with within("the end"):
+            _ = [form async for forms in reply.events() for form in forms]
+    channel = feed.HttpChannel()
+    reply = TalkReply(channel, "m", not_yet)
+    put_off(channel, called)
+    async with within("the end"):  # our own clients know of a beginning anew
+        told = [form["event"] async for forms in reply.events(resumes=True) for form in forms]
+    assert told == ["turn_start", "tool_call", "turn_start", "send", "turn_end"]
 
 
 @pytest.mark.parametrize("path", ["/api/chat", "/api/agui"])

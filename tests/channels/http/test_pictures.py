@@ -171,6 +171,28 @@ async def test_a_picture_that_lies_nowhere_else_is_shown_from_here() -> None:
         assert len(await here.backend.store.talks("web:local", "pixi", 10)) == known, "the talk goes on"
 
 
+@pytest.mark.parametrize(("path", "body"), [("/api/chat/a/reset", {}), ("/api/me/forget", {"really": True})])
+async def test_a_picture_that_lies_nowhere_else_is_forgotten_with_the_talk(
+    path: str, body: dict[str, Any]
+) -> None:
+    def setup(addon: Addon) -> None:
+        @addon.command
+        async def spot(context: Context, name: str) -> None:
+            """show a spot"""
+            await context.picture(Picture("a bowl", file=Image("image/png", picture("PNG", 30))))
+
+    personas = PERSONAS | {"pixi": Persona("Pixi", "You are Pixi.", commands=("spot",))}
+    async with served("[SPOT: a]", "[SPOT: a]", addons=[setup], personas=personas) as here:
+        drawn, never_drawn = [
+            (await here.say(text, conversation="a"))["pictures"][0]["pictures"][""] for text in ("hi", "more")
+        ]
+        assert (await fetched(here, drawn))[0] == 200
+        assert (await here.post(path, body))[0] == 200
+        assert [(await fetched(here, each))[0] for each in (drawn, never_drawn)] == [404, 404]
+        assert list(here.server._shown._own) == []
+        assert all(kept.image is None for kept in here.server._shown._kept._kept.values())
+
+
 async def test_nothing_is_fetched_that_was_not_shown_or_is_no_picture() -> None:
     inside = ["https://10.0.0.1/x.png", "https://localhost/x.png"]
     cards = (

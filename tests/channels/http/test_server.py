@@ -5,9 +5,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from aiohttp.test_utils import make_mocked_request
 
 from pixi.channels.http.access import LOCAL, address_of
 from pixi.channels.http.feed import Channels
+from pixi.channels.http.requests import server_of
 from pixi.core.message import Card, Field
 from pixi.core.persona import Persona
 from pixi.settings.rules import HttpRules
@@ -319,7 +321,7 @@ async def test_a_problem_names_its_kind_and_its_turn() -> None:
         asking = asyncio.create_task(here.post("/api/chat", body, **{"Idempotency-Key": "k"}))
         await until(lambda: here.model.streaming)
         status, problem = await here.post("/api/chat", body, **{"Idempotency-Key": "k"})
-        assert (status, problem["type"]) == (409, "/docs/http.md#still-being-answered")
+        assert (status, problem["type"]) == (409, "tag:pixi,2026:still-being-answered")
         assert problem["instance"] == "/api/chat#turn-1"
         _, other = await here.get("/api/nothing")
         assert (other["type"], other["title"], "instance" in other) == ("about:blank", "Not Found", False)
@@ -481,3 +483,13 @@ async def test_what_goes_before_the_model_is_asked_of_the_store_together(
         monkeypatch.undo()
     # The talk with its message; the lease with the window; the turn.
     assert rounds[:3] == [2, 2, 1]
+
+
+@pytest.mark.parametrize(
+    ("forwarded", "scheme"), [("https, http", "https"), ("HTTPS", "https"), ("http, https", "http")]
+)
+def test_of_several_proxies_the_one_that_the_client_reached_tells_the_scheme(
+    forwarded: str, scheme: str
+) -> None:
+    request = make_mocked_request("GET", "/", {"Host": "bot.example", "X-Forwarded-Proto": forwarded})
+    assert server_of(request) == f"{scheme}://bot.example"

@@ -89,6 +89,9 @@ class AiSdkStream:
             }
         elif kind == "error":
             self._problem = event["text"]
+        if kind == "reading":  # passing, and no part of the message, whose id may still change
+            data = {name: event[name] for name in ("done", "total", "seconds")}
+            return frame({"type": "data-reading", "data": data, "transient": True})
         chunks = self._chunks(event)
         written = self._written(chunks) if chunks else b""
         return written + self._end(event["finish"], event["usage"]) if kind == "turn_end" else written
@@ -122,9 +125,6 @@ class AiSdkStream:
                     }
                     for each in event["sources"]
                 ]
-            case "reading":
-                data = {name: event[name] for name in ("done", "total", "seconds")}
-                chunks.append({"type": "data-reading", "data": data, "transient": True})
             case "approval":
                 chunks += self._question(event)
             case "approved":
