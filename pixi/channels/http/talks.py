@@ -268,7 +268,7 @@ class Talks:
         channel = await self.peers.join(address)
         async with channel.saying:
             if keyed is not None and (known := await self._known(keyed)) is not None:
-                return await self._again(address, known.address, known.message)
+                return await self._said_before(place, known)
             instead = None if replaces is None else await replaces()
             if instead is None and not is_new and (answered := await store.answer_to(address, message_id)):
                 if keyed is None or answered.text is not None:
@@ -298,7 +298,7 @@ class Talks:
                     claimed = await self._claimed(talk, replace(keyed, message=message_id))
                     if claimed.address:
                         waiting.close()
-                        return await self._again(address, claimed.address, claimed.message)
+                        return await self._said_before(place, claimed)
                     message_id, now = claimed.message, claimed.sent_at
                 reply = TalkReply(channel, message_id, partial(self._recorded, address, message_id))
                 if instead is not None:
@@ -349,6 +349,14 @@ class Talks:
         if there is None or there.digest != keyed.digest:
             raise _used_before()
         return there
+
+    async def _said_before(self, place: TalkAddress, known: KeyedRequest) -> TalkReply:
+        """Return the reply to a request that is on record, maybe in another talk: a program names none, and
+        two servers began one each.
+        """
+        address = replace(place, name=known.name).address
+        await self.peers.join(address)
+        return await self._again(address, known.address, known.message)
 
     def _check_turns(self, channel: HttpChannel, person: Principal) -> None:
         """Check that one more reply may be waited for. One that waits for a verdict is not written meanwhile.

@@ -15,6 +15,7 @@ from pixi.core.errors import StoreError
 from pixi.core.events import Reacted, TurnEnded, TurnStarted
 from pixi.core.message import Message
 from pixi.settings.rules import HttpRules
+from pixi.store.kept import KeyedRequest
 from pixi.store.sqlite import SqliteStore
 from tests.channels.http.served import Served, served
 from tests.channels.http.test_pages import chunks_of, run, said, ui
@@ -90,6 +91,20 @@ async def test_a_request_that_another_server_answered_meanwhile_gets_that_answer
         assert [(status, told["text"]) for status, told in answers] == [(200, "two")] * 3
         assert not other.server._talks._talking
     await store.close()
+
+
+async def test_a_request_for_which_another_server_began_a_talk_of_another_name_is_followed_there() -> None:
+    go_on = asyncio.Event()
+    async with served(["[SEND: one]", go_on]) as here:
+        talks, keyed = here.server._talks, KeyedRequest("k", "digest", "m1")
+        places = [TalkAddress(Principal(LOCAL, "you"), "pixi", name) for name in ("a", "b")]
+        async with within("the answers"):
+            replies = [await talks.begin(place, "hi", "m1", keyed=keyed) for place in places]
+            go_on.set()
+            for reply in replies:
+                told = [form["event"] async for forms in reply.events() for form in forms]
+                assert (told.count("send"), told[-1]) == (1, "turn_end")
+        assert len(here.model.requests) == 1
 
 
 async def test_a_request_that_is_refused_leaves_its_key_free(monkeypatch: pytest.MonkeyPatch) -> None:
