@@ -322,6 +322,7 @@ class KeyedRequest(Struct, frozen=True):
         message: the id of what it says.
         name: the talk's, by which its client knows it; "": it is not on record yet.
         address: where the message stands: in the talk, or in a branch of it; "": it is not on record.
+        sent_at: when the message was said, or is to have been said, in seconds since the epoch.
     """
 
     key: str
@@ -329,6 +330,7 @@ class KeyedRequest(Struct, frozen=True):
     message: str
     name: str = ""
     address: str = ""
+    sent_at: float = 0.0
 
 
 class Circle(Struct, frozen=True):

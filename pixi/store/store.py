@@ -424,10 +424,11 @@ class Store:
 
     notice = _writes(usage_rows.notice)
 
-    def keep_talk(self, talk: Talk, request: KeyedRequest | None = None) -> Awaitable[None]:
+    def keep_talk(self, talk: Talk, request: KeyedRequest | None = None) -> Awaitable[KeyedRequest | None]:
         """Keep a talk by its address; of one that is kept only `last` is changed, and never lowered.
 
-        With it the request by which something is said there at that time, where it has a key.
+        With it the request by which something is said there at that time, where it has a key. If one of that
+        key is there already, that one is returned; if it has another digest, nothing is kept.
         """
         return self._writer.ask(lambda db: http.keep_talk(db, talk, request), within=(talk.address,))
 

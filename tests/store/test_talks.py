@@ -99,14 +99,16 @@ _HIS = Author(MO, "mo")
 
 
 async def say_by_request(store: Store, request: KeyedRequest = REQUEST, talk: Talk = TALK) -> None:
-    await store.keep_talk(talk, request)
-    await store.receive(Message(request.message, talk.address, _HIS, "hi", talk.last))
+    there = await store.keep_talk(talk, request)
+    assert there is not None
+    if there.digest == request.digest:
+        await store.receive(Message(there.message, talk.address, _HIS, "hi", there.sent_at))
 
 
 @everywhere
 async def test_a_request_leads_to_its_message_also_where_that_was_set_aside(store: Store) -> None:
     await say_by_request(store)
-    there = replace(REQUEST, name="one", address=TALK.address)
+    there = replace(REQUEST, name="one", address=TALK.address, sent_at=TALK.last)
     assert await store.request("k1") == there
     assert await store.request("k2") is None
     turn = await begun(store, TALK.address, 0, "pixi", ("m1",))
@@ -115,16 +117,30 @@ async def test_a_request_leads_to_its_message_also_where_that_was_set_aside(stor
     again, later = replace(REQUEST, key="k2"), replace(TALK, last=21.0)
     await say_by_request(store, again, later)  # the id is free again
     assert await store.request("k1") == replace(there, address=beside)
-    assert await store.request("k2") == replace(there, key="k2")
+    assert await store.request("k2") == replace(there, key="k2", sent_at=21.0)
 
 
+@everywhere
 async def test_a_request_whose_message_never_came_comes_anew_and_no_other_takes_its_key(store: Store) -> None:
     await store.keep_talk(TALK, REQUEST)
-    assert await store.request("k1") == replace(REQUEST, name="one")
+    claimed = replace(REQUEST, name="one", sent_at=TALK.last)
+    assert await store.request("k1") == claimed
     await say_by_request(store, replace(REQUEST, digest="another", message="m9"), replace(OTHER, last=50.0))
-    assert await store.request("k1") == replace(REQUEST, name="one")
-    await say_by_request(store, REQUEST, replace(OTHER, last=60.0))
-    assert await store.request("k1") == replace(REQUEST, name="two", address=OTHER.address)
+    assert await store.request("k1") == claimed
+    assert await store.talk(MO, "two") is None
+    await say_by_request(store, REQUEST, replace(OTHER, last=90.0))
+    assert await store.request("k1") == replace(claimed, name="two", address=OTHER.address, sent_at=90.0)
+
+
+@everywhere
+async def test_a_request_that_two_servers_take_keeps_its_first_time(store: Store) -> None:
+    later, again = replace(TALK, last=21.0), replace(REQUEST, message="m2")
+    claims = [await store.keep_talk(TALK, REQUEST), await store.keep_talk(later, again)]
+    assert claims == [replace(REQUEST, name="one", sent_at=TALK.last)] * 2
+    await say_by_request(store)
+    there = replace(REQUEST, name="one", address=TALK.address, sent_at=TALK.last)
+    assert await store.request("k1") == there
+    assert await store.keep_talk(later, again) == there
 
 
 @everywhere

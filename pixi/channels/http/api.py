@@ -237,13 +237,14 @@ class Api:
         channel = self._talks.channels.at(place.address)
         if follows:
             mark = channel.feed.mark_of(reply.place)
-            return json_answer(SaidAnswer(name, message_id, mark), status=202)
+            return json_answer(SaidAnswer(name, reply.message_id, mark), status=202)
         if streams:
             face = NativeStream(tools=self._rules.show_tools, resumable=not reply.over)
             return await write_stream(
                 request, face, reply.events(resumes=True), self._told(request, place, are_adaptive)
             )
-        if reply.known and not reply.over and not channel.is_asking:
+        is_asking = channel.is_asking and channel.feed.turn == reply.turn
+        if reply.known and not reply.over and not is_asking:
             raise Problem(
                 409,
                 "Still being answered",

@@ -8,9 +8,9 @@ The events of a turn that is over come from the record, see `recorded`.
 
 import asyncio
 import time
-from collections import Counter
-from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Generator, Mapping, Sequence
-from contextlib import AsyncExitStack, aclosing, contextmanager, suppress
+import uuid
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping, Sequence
+from contextlib import ExitStack, aclosing, suppress
 from functools import partial
 from urllib.parse import quote
 
@@ -231,9 +231,8 @@ class Talks:
         self._turns_per_person = turns_per_person
         self._limits = limits
         self._attachments = attachments
-        self._talking: Counter[str] = Counter()  # talks in which a reply is waited for, by person
+        self._talking: dict[str, set[HttpChannel]] = {}  # where replies are waited for, by person
         self._watching: set[asyncio.Task[None]] = set()
-        self._keyed: dict[str, str] = {}  # keys of requests that are being put on record, with their digests
         self.peers = Peers(backend, self.channels, self.resume)
         backend.engine.on_forget.append(self.forget)
 
@@ -276,23 +275,23 @@ class Talks:
         """
         address, person, store = place.address, place.person, self._backend.store
         channel = await self.peers.join(address)
-        async with AsyncExitStack() as stack:
-            if keyed is not None:
-                stack.enter_context(self._recording(keyed))
-            await stack.enter_async_context(channel.saying)
+        async with channel.saying:
             if keyed is not None and (known := await self._known(keyed)) is not None:
-                return await self._again(address, known.address, known.message)
+                return await self._said_before(place, known)
             instead = None if replaces is None else await replaces()
             if instead is None and not is_new and (answered := await store.answer_to(address, message_id)):
-                _check_text(answered, text)
-                return await self._again(address, address, message_id)
+                if keyed is None or answered.text is not None:
+                    _check_text(answered, text)
+                    return await self._again(address, address, message_id)
+                # It was forgotten, and its key with it: this request is another one.
+                message_id = id_with_run(_client_id(message_id), uuid.uuid4().hex)
             self._check_turns(channel, person)
             now = time.time()
-            reply = TalkReply(channel, message_id, partial(self._recorded, address, message_id))
             author = Author(person.id, person.name)
-            self._talking[person.id] += not channel.feed.waiting
-            channel.feed.waiting += 1
-            try:
+            with ExitStack() as waiting:
+                self._talking.setdefault(person.id, set()).add(channel)
+                channel.feed.waiting += 1
+                waiting.callback(self._done, channel, person.id)
                 await self._limits.message(person)
                 channel.answers = answers
                 carried = Attached()
@@ -302,6 +301,15 @@ class Talks:
                 elif instead is not None and instead.message is not None:
                     carried = _carried_by(instead.message)
                     text = text or words_of(instead.message.text)
+                talk = Talk(address, person.id, place.persona, place.name, now, now)
+                if keyed is not None:
+                    # Before anything is set aside: another server may have taken the key meanwhile.
+                    claimed = await self._claimed(talk, replace(keyed, message=message_id))
+                    if claimed.address:
+                        waiting.close()
+                        return await self._said_before(place, claimed)
+                    message_id, now = claimed.message, claimed.sent_at
+                reply = TalkReply(channel, message_id, partial(self._recorded, address, message_id))
                 if instead is not None:
                     await self._set_aside(address, channel, instead, reply)
                 told = "\n".join(part for part in (text, carried.text) if part)
@@ -316,33 +324,18 @@ class Talks:
                     instructions=instructions,
                 )
                 after = () if instead is None else instead.after
-                kept = store.keep_talk(Talk(address, person.id, place.persona, place.name, now, now), keyed)
+                kept = store.keep_talk(talk) if keyed is None else None
                 try:
                     for each in (message, *after):  # the first goes on record together with the talk
                         await self._receive(each, channel)
                 finally:
-                    await kept
-            except BaseException:
-                self._done(channel, person.id)
-                raise
+                    if kept is not None:
+                        await kept
+                waiting.pop_all()
         watching = asyncio.create_task(self._watch(address, channel, person.id, reply))
         self._watching.add(watching)
         watching.add_done_callback(self._watching.discard)
         return reply
-
-    @contextmanager
-    def _recording(self, keyed: KeyedRequest) -> Generator[None]:
-        """Let no other request of the same key in meanwhile.
-
-        Raises:
-            Problem: 422, one is being put on record.
-        """
-        if self._keyed.setdefault(keyed.key, keyed.digest) != keyed.digest:
-            raise _used_before()
-        try:
-            yield
-        finally:
-            self._keyed.pop(keyed.key, None)
 
     async def _known(self, keyed: KeyedRequest) -> KeyedRequest | None:
         """Return the request as it is on record; None: what it says is not.
@@ -355,14 +348,34 @@ class Talks:
             raise _used_before()
         return known if known is not None and known.address else None
 
+    async def _claimed(self, talk: Talk, keyed: KeyedRequest) -> KeyedRequest:
+        """Put a request on record, and return the one of its key that is there.
+
+        Raises:
+            Problem: 422, the request of this key was another.
+        """
+        there = await self._backend.store.keep_talk(talk, keyed)
+        if there is None or there.digest != keyed.digest:
+            raise _used_before()
+        return there
+
+    async def _said_before(self, place: TalkAddress, known: KeyedRequest) -> TalkReply:
+        """Return the reply to a request that is on record, maybe in another talk: a program names none, and
+        two servers began one each.
+        """
+        address = replace(place, name=known.name).address
+        await self.peers.join(address)
+        return await self._again(address, known.address, known.message)
+
     def _check_turns(self, channel: HttpChannel, person: Principal) -> None:
-        """Check that one more reply may be waited for.
+        """Check that one more reply may be waited for. One that waits for a verdict is not written meanwhile.
 
         Raises:
             Problem: 429, too many are.
         """
+        written = sum(not each.is_asking for each in self._talking.get(person.id, ()))
         # A talk has one turn at a time, whatever is said amid it.
-        if not channel.feed.waiting and self._talking[person.id] >= self._turns_per_person:
+        if not channel.feed.waiting and written >= self._turns_per_person:
             raise Problem(
                 429,
                 "Too many replies",
@@ -622,7 +635,9 @@ class Talks:
     def _done(self, channel: HttpChannel, person: str) -> None:
         channel.feed.waiting -= 1
         if not channel.feed.waiting:
-            self._talking -= Counter({person: 1})  # nobody stays at none
+            self._talking[person].discard(channel)
+            if not self._talking[person]:
+                del self._talking[person]
 
 
 def _check_text(answered: AnsweredMessage, text: str) -> None:
@@ -671,4 +686,9 @@ def id_with_run(client_id: str, run: str) -> str:
 
 def _client_ids(message_id: str) -> set[str]:
     """Return the ids that the client may have given a message, see `id_with_run`."""
-    return {message_id, message_id.rpartition("#")[0] or message_id}
+    return {message_id, _client_id(message_id)}
+
+
+def _client_id(message_id: str) -> str:
+    """Return the id of a message without the run, see `id_with_run`."""
+    return message_id.rpartition("#")[0] or message_id

@@ -4,6 +4,8 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
+from msgspec.structs import replace
+
 from pixi.store.database import Database, select_many
 from pixi.store.kept import ApiKey, Circle, KeyedRequest, SentFile, Talk
 from pixi.store.statements import branches
@@ -15,34 +17,57 @@ _DAY = 86_400.0
 DAYS_OF_A_REQUEST = 30
 """Days for which a request with a key is known again by that alone."""
 _OLD_AT_ONCE = 10
+_UNDER_WAY = 60.0  # seconds within which a message is on record, or will never be
 
 
-def keep_talk(db: Database, talk: Talk, request: KeyedRequest | None = None) -> None:
+def keep_talk(db: Database, talk: Talk, request: KeyedRequest | None = None) -> KeyedRequest | None:
     """Keep a talk, and the request by which something is said there now; of a talk that is kept only `last`
     is raised.
+
+    Returns:
+        The request of that key as it is on record: its message and time are those of the first that came.
+        If its digest is another one, nothing is kept.
     """
+    if request is not None and (digest := _keep_request(db, talk, request)) != request.digest:
+        return KeyedRequest(request.key, digest, "")
     db.execute(
         f"INSERT INTO talks ({_TALK}) VALUES (?, ?, ?, ?, ?, ?)"
         " ON CONFLICT (address) DO UPDATE SET last = excluded.last WHERE excluded.last > talks.last",
         (talk.address, talk.person, talk.persona, talk.name, talk.began, talk.last),
     )
-    if request is not None:
-        _keep_request(db, talk, request)
+    return None if request is None else _taken_over(db, talk, request.key)
 
 
-def _keep_request(db: Database, talk: Talk, request: KeyedRequest) -> None:
-    """Keep a request, and forget a few that are old. One whose message never came on record comes anew."""
-    db.execute(
+def _keep_request(db: Database, talk: Talk, request: KeyedRequest) -> str:
+    """Keep a request, unless there is one of its key, and forget a few that are old; return the digest of the
+    one that is there now.
+    """
+    (digest,) = db.execute(
         "INSERT INTO requests (key, digest, person, conversation, message, sent_at) VALUES (?, ?, ?, ?, ?, ?)"
-        " ON CONFLICT (key) DO UPDATE SET conversation = excluded.conversation, message = excluded.message,"
-        " sent_at = excluded.sent_at WHERE requests.digest = excluded.digest",
+        " ON CONFLICT (key) DO UPDATE SET digest = requests.digest RETURNING digest",
         (request.key, request.digest, talk.person, talk.address, request.message, talk.last),
-    )
+    ).fetchone()
     db.execute(
         "DELETE FROM requests WHERE key IN"
         " (SELECT key FROM requests WHERE sent_at < ? ORDER BY sent_at LIMIT ?)",
         (talk.last - DAYS_OF_A_REQUEST * _DAY, _OLD_AT_ONCE),
     )
+    return str(digest)
+
+
+def _taken_over(db: Database, talk: Talk, key: str) -> KeyedRequest | None:
+    """Return the request of that key; one whose message never came on record is said in this talk.
+
+    Its message keeps its time for a minute: another server may just be saying it.
+    """
+    there = request(db, key)
+    if there is not None and not there.address and there.sent_at != talk.last:
+        sent_at = there.sent_at if there.sent_at > talk.last - _UNDER_WAY else talk.last
+        db.execute(
+            "UPDATE requests SET conversation = ?, sent_at = ? WHERE key = ?", (talk.address, sent_at, key)
+        )
+        there = replace(there, name=talk.name, sent_at=sent_at)
+    return there
 
 
 def request(db: Database, key: str) -> KeyedRequest | None:
@@ -62,8 +87,8 @@ def request(db: Database, key: str) -> KeyedRequest | None:
             (address, message, sent_at),
         ).fetchone()
         if there is not None:
-            return KeyedRequest(key, digest, message, name, address)
-    return KeyedRequest(key, digest, message, name)
+            return KeyedRequest(key, digest, message, name, address, sent_at)
+    return KeyedRequest(key, digest, message, name, sent_at=sent_at)
 
 
 def requests_of(db: Database, person: str) -> tuple[tuple[str, str, float], ...]:

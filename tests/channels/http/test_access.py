@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from pixi.channels.http.access import (
-    SCOPES,
     Access,
     Principal,
     Problem,
@@ -59,7 +58,7 @@ async def refusal(headers: Mapping[str, str], remote: str | None = AWAY, user: s
 
 async def test_a_key_lets_in_with_its_scopes_and_personas() -> None:
     who = await access().identify(sent(SECRET), AWAY)
-    assert who == Principal("web:shop", "shop", "shop", frozenset(SCOPES), frozenset({"pixi"}))
+    assert who == Principal("web:shop", "shop", "shop", frozenset(SHOP.scopes), frozenset({"pixi"}))
     assert (who.knows("pixi"), who.knows("rex")) == (True, False)
     assert (await access().identify(sent(PLAIN), AWAY)).knows("rex")
 

@@ -12,6 +12,8 @@ from pixi.channels.http import feed
 from pixi.channels.http.access import LOCAL, Principal, Problem
 from pixi.channels.http.faces.ai_sdk import AiSdkStream
 from pixi.channels.http.talks import Instead, TalkAddress, TalkReply
+from pixi.core.channel import Channel
+from pixi.core.errors import StoreError
 from pixi.core.events import (
     Grew,
     Opened,
@@ -24,7 +26,9 @@ from pixi.core.events import (
 )
 from pixi.core.language import NOTE
 from pixi.core.llm import PromptProgress
+from pixi.core.message import Message
 from pixi.settings.rules import HttpRules
+from pixi.store.kept import KeyedRequest
 from pixi.store.sqlite import SqliteStore
 from tests.channels.http.served import Served, served
 from tests.channels.http.test_pages import chunks_of, run, said, ui
@@ -45,6 +49,112 @@ async def test_two_messages_of_one_key_at_the_same_time_are_not_taken_for_one() 
         told = await asyncio.gather(*asked)
         assert sorted(status for status, _ in told) == [200, 422]
         assert len(here.model.requests) == 1
+
+
+class Held:
+    """The first that says something waits before the server takes anything."""
+
+    def __init__(self, here: Served, monkeypatch: pytest.MonkeyPatch, refused: Problem | None = None) -> None:
+        self.reached, self.goes_on = asyncio.Event(), asyncio.Event()
+        self._passed, self._refused = here.server._talks._limits.message, refused
+        monkeypatch.setattr(here.server._talks._limits, "message", self._message)
+
+    async def _message(self, person: Principal) -> None:
+        if not self.reached.is_set():
+            self.reached.set()
+            await self.goes_on.wait()
+            if self._refused is not None:
+                raise self._refused
+        await self._passed(person)
+
+
+async def test_a_key_that_another_talk_took_meanwhile_is_refused_before_anything_is_changed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with served("[SEND: one]", "[SEND: two]") as here:
+        await here.say("tea?", conversation="a")
+        _, before = await here.get("/api/chat/a/messages")
+        held = Held(here, monkeypatch)
+        changed = BODY | {"replaces": before["messages"][0]["id"]}
+        first = asyncio.create_task(here.post("/api/chat", changed, **KEY))
+        async with within("the first"):
+            await held.reached.wait()
+        assert (await here.post("/api/chat", {"message": "hi", "conversation": "b"}, **KEY))[0] == 200
+        held.goes_on.set()
+        status, problem = await first
+        assert (status, problem["title"]) == (422, "Used before")
+        assert (await here.get("/api/chat/a/messages"))[1] == before
+
+
+async def test_a_request_that_another_server_answered_meanwhile_gets_that_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = await SqliteStore.open(tmp_path / "pixi.db")
+    async with served("[SEND: one]", "[SEND: two]", store=store) as one, served(store=store) as other:
+        await one.say("tea?", conversation="a")
+        _, told = await one.get("/api/chat/a/messages")
+        changed = BODY | {"replaces": told["messages"][0]["id"]}
+        held = Held(other, monkeypatch)
+        second = asyncio.create_task(other.post("/api/chat", changed, **KEY))
+        async with within("the second"):
+            await held.reached.wait()
+        answers = [await one.post("/api/chat", changed, **KEY)]
+        held.goes_on.set()
+        answers += [await second, await one.post("/api/chat", changed, **KEY)]
+        assert [(status, told["text"]) for status, told in answers] == [(200, "two")] * 3
+        assert not other.server._talks._talking
+    await store.close()
+
+
+async def test_a_request_for_which_another_server_began_a_talk_of_another_name_is_followed_there() -> None:
+    go_on = asyncio.Event()
+    async with served(["[SEND: one]", go_on]) as here:
+        talks, keyed = here.server._talks, KeyedRequest("k", "digest", "m1")
+        places = [TalkAddress(Principal(LOCAL, "you"), "pixi", name) for name in ("a", "b")]
+        async with within("the answers"):
+            replies = [await talks.begin(place, "hi", "m1", keyed=keyed) for place in places]
+            go_on.set()
+            for reply in replies:
+                told = [form["event"] async for forms in reply.events() for form in forms]
+                assert (told.count("send"), told[-1]) == (1, "turn_end")
+        assert len(here.model.requests) == 1
+
+
+async def test_a_request_that_is_refused_leaves_its_key_free(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with served("[SEND: one]") as here:
+        held = Held(here, monkeypatch, Problem(429, "Too much", "You said too much."))
+        held.goes_on.set()
+        assert (await here.post("/api/chat", BODY, **KEY))[0] == 429
+        assert (await here.post("/api/chat", BODY | {"message": "ho"}, **KEY))[0] == 200
+
+
+async def test_a_request_of_which_the_key_alone_came_on_record_is_said_when_it_comes_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with served("[SEND: one]") as here:
+
+        async def broken(message: Message, channel: Channel) -> None:
+            raise StoreError("The disk is full.")
+
+        with monkeypatch.context() as failing:
+            failing.setattr(here.backend, "receive", broken)
+            assert (await here.post("/api/chat", BODY, **KEY))[0] == 503
+        assert (await here.post("/api/chat", BODY | {"message": "ho"}, **KEY))[0] == 422
+        for _ in range(2):
+            assert (await here.post("/api/chat", BODY, **KEY))[1]["text"] == "one"
+        assert len(here.model.requests) == 1
+
+
+@pytest.mark.parametrize("how", ["/api/chat/a/reset", "/api/me/forget"])
+async def test_a_key_of_which_the_words_were_forgotten_is_free_again(how: str) -> None:
+    async with served("[SEND: one]", "[SEND: two]", "[SEND: three]") as here:
+        await here.post("/api/chat", BODY, **KEY)
+        for text, answer in (("ho", "two"), ("hi", "three")):
+            assert (await here.post(how, {"really": True} if "me" in how else {}))[0] == 200
+            for _ in range(2):
+                status, told = await here.post("/api/chat", BODY | {"message": text}, **KEY)
+                assert (status, told["text"]) == (200, answer)
+        assert (await here.post("/api/chat", BODY, **KEY, Prefer="respond-async"))[0] == 202
 
 
 FILE = {"url": "data:text/plain,eggs"}

@@ -291,6 +291,25 @@ async def test_who_has_the_answer_whole_is_told_of_a_question_and_gets_the_rest_
         assert done == ["monday"]
 
 
+async def test_a_question_holds_up_no_other_talk_and_a_message_behind_it_is_not_waited_for_twice() -> None:
+    setup, personas, _ = booking()
+    rules = HttpRules(turns_per_person=1)
+    replies = (CALLED, "[SEND: tea]", "[SEND: booked]", "[SEND: and tea]")
+    async with served(*replies, addons=[setup], personas=personas, rules=rules) as here:
+        asked = await here.say("monday please", conversation="a")
+        assert asked["finish"] == "approval"
+        assert (await here.say("tea?", conversation="b"))["text"] == "tea"
+        body, key = {"message": "and tea", "conversation": "a"}, {"Idempotency-Key": "k"}
+        assert (await here.post("/api/chat", body, **key, Prefer="respond-async"))[0] == 202
+        async with within("the refusal"):
+            status, problem = await here.post("/api/chat", body, **key)
+        assert (status, problem["title"]) == (409, "Still being answered")
+        await here.post(f"/api/chat/a/approvals/{asked['approvals'][0]['id']}", {"approved": True})
+        await here.backend.engine.settled(address_of(LOCAL, "pixi", "a"))
+        assert (await here.post("/api/chat", body, **key))[0] == 200
+        assert not here.server._talks._talking
+
+
 async def test_who_has_the_answer_whole_and_may_not_say_yes_is_not_asked() -> None:
     setup, personas, done = booking()
     async with served(CALLED, "[SEND: I cannot]", addons=[setup], personas=personas) as here:
