@@ -199,7 +199,8 @@ def _starts_made_quick() -> Iterator[None]:
     def signature_of(function: schema.ToolFunction) -> schema.Signature:
         if not function.__module__.startswith("pixi."):  # a test's own, of which there may be several
             return schema.signature_of(function)
-        read = ("__module__", "__qualname__", "__doc__", "__annotations__", "__defaults__", "__kwdefaults__")
+        names = ("__module__", "__name__", "__qualname__")  # a closure's `__name__` may have been set
+        read = (*names, "__doc__", "__annotations__", "__defaults__", "__kwdefaults__")
         key = tuple(repr(getattr(function, name)) for name in read)
         if key not in made:
             made[key] = schema.signature_of(function)

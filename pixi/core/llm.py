@@ -77,6 +77,10 @@ class UserLine(Struct, frozen=True, eq=False):
     images: tuple[Image, ...] = ()
     spans: tuple[Span, ...] = ()
 
+    def __repr__(self) -> str:
+        """Return the line as a log may show it: without the ids of people in its spans."""
+        return f"UserLine(text={self.text!r}, images={self.images!r})"
+
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, UserLine):
             return NotImplemented

@@ -48,8 +48,8 @@ async def changes(folder: Path, pause: Callable[[], float]) -> AsyncGenerator[fr
                     yield frozenset()
                     last = time.monotonic()
                 if identity(folder) != known:  # another folder stands in its place
-                    yield frozenset()
                     break
+        yield frozenset()
 
 
 def _within(folder: Path, path: str) -> str:

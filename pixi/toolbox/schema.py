@@ -69,6 +69,10 @@ def signature_of(function: ToolFunction) -> Signature:
         schema = model.model_json_schema()
     except (pydantic.errors.PydanticUserError, TypeError) as error:
         reason = str(error).partition("\n")[0]
+        if isinstance(error, pydantic.errors.PydanticSchemaGenerationError):
+            # Its advice is for classes of pydantic.
+            unknown = reason.partition(". Set ")[0].rpartition(" schema for ")[2]
+            reason = f"{unknown}; write a dataclass in its place."
         raise ConfigError(f"tool {name!r}: a type hint that JSON cannot carry: {reason}") from None
     described = schema.get("properties", {})
     nullable = frozenset(parameter for parameter, its in described.items() if _takes_null(its))

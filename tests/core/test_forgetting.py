@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from pixi.core.llm import UserLine, shortened
+from pixi.core.llm import Span, UserLine, shortened
 from pixi.core.memory import PersonMatcher, tells_of
 from pixi.core.message import Author, Image, Message, Quoted
 from pixi.core.stamps import stamp, without
@@ -230,3 +230,7 @@ def test_of_a_small_models_line_the_pictures_are_of_those_whose_words_it_has() -
     only_a_picture = [said(MO, "", ONE), said(ANN, "hi", TWO)]
     left = without(stamp(only_a_picture, local_time=NOON, small=True, group=True), MO.id)
     assert left == stamp(only_a_picture[1:], local_time=NOON, small=True, group=True)
+
+
+def test_a_line_in_a_log_shows_no_ids_of_its_spans() -> None:
+    assert repr(UserLine("hi", spans=(Span(2, "words", ("11",)),))) == "UserLine(text='hi', images=())"

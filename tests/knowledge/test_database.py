@@ -9,11 +9,12 @@ import sqlite3
 import threading
 import time
 from collections.abc import AsyncIterator, Awaitable
-from contextlib import closing
+from contextlib import aclosing, closing
 from pathlib import Path
 from typing import Protocol
 
 import pytest
+import watchfiles
 
 from pixi.core.errors import ConfigError
 from pixi.knowledge import scan, sync
@@ -24,6 +25,7 @@ from pixi.knowledge.evidence import Excerpt
 from pixi.knowledge.index import Index
 from pixi.knowledge.query import IndexDamaged
 from tests.documents.at_hand import ReadersAtHand
+from tests.held_clock import HeldClock
 from tests.waiting import until
 
 
@@ -566,6 +568,21 @@ async def test_a_file_that_cannot_be_opened_is_tried_again(
         return await found(database, "buttermilk") == ["a.md"] and not database.faults
 
     await until(is_found)
+
+
+async def test_after_a_watch_that_failed_the_whole_folder_is_looked_at(
+    folder: Path, clock: HeldClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def cannot(*_: object, **__: object) -> AsyncIterator[None]:
+        raise OSError(28, "No space left on device")
+        yield
+
+    monkeypatch.setattr(watchfiles, "awatch", cannot)
+    pauses = iter([1.0])
+    began = clock.time()
+    async with aclosing(sync.changes(folder, lambda: next(pauses, 60.0))) as told:  # meanwhile it grows
+        assert await anext(told) == frozenset()
+        assert clock.time() == began + 2.0
 
 
 async def test_a_file_that_vanishes_under_the_reader_is_no_fault(

@@ -21,6 +21,7 @@ from tests.begun import begun_in
 from tests.store.test_tables import BOOKS
 
 ROOM, MO = "discord:1:7:pixi", Author("11", "mo")
+DEEP = pytest.param(b'{"more":' + b"[" * 100_000, id="deep")
 CAT, DOG = Image("image/png", b"cat"), Image("image/png", b"dog")
 
 
@@ -81,7 +82,7 @@ def test_a_picture_that_is_another_one_is_taken_out_of_all_that_shows_it(
         assert journal.load(other, ROOM).lines[0] == UserLine("> words 1")
 
 
-@pytest.mark.parametrize("body", [b"{", b'{"text": 5}', b"[]", b"\xff", "text", 7])
+@pytest.mark.parametrize("body", [b"{", b'{"text": 5}', b"[]", DEEP, b"\xff", "text", 7])
 def test_a_message_that_cannot_be_read_came_all_the_same(
     path: Path, new: sqlite3.Connection, body: object
 ) -> None:
@@ -99,6 +100,8 @@ def test_a_message_that_cannot_be_read_came_all_the_same(
         "UPDATE lines SET kind = 'verse' WHERE turn = 2 AND kind = 'tool'",
         "UPDATE lines SET body = 7 WHERE turn = 2 AND kind = 'tool'",
         "UPDATE lines SET body = X'7B' WHERE turn = 2 AND kind = 'assistant'",
+        "UPDATE lines SET body = CAST(replace(hex(zeroblob(50000)), '0', '[') AS BLOB)"
+        " WHERE turn = 2 AND kind = 'assistant'",
         "DELETE FROM lines WHERE turn = 2 AND kind = 'user'",
         "DELETE FROM lines WHERE turn = 2 AND kind = 'tool'",
         "DELETE FROM lines WHERE position = (SELECT max(position) - 1 FROM lines WHERE turn = 2)",

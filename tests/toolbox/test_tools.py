@@ -6,7 +6,9 @@ import pytest
 from pydantic import BaseModel, Field
 
 from pixi.core.errors import ConfigError, ToolError
+from pixi.core.message import Card
 from pixi.toolbox.context import Context
+from pixi.toolbox.schema import ToolFunction
 from pixi.toolbox.tools import Toolbox, tool_from
 
 NOBODY: Any = None
@@ -57,6 +59,10 @@ async def unknown(context: Context, a: "Nowhere") -> None:  # type: ignore[name-
 
 async def unjsonable(context: Context, a: Context) -> None:
     """a hint that JSON cannot carry"""
+
+
+async def structured(context: Context, a: list[Card]) -> None:
+    """a hint of one of Pixi's own values"""
 
 
 async def alone() -> None:
@@ -124,7 +130,8 @@ async def test_any_name_will_do() -> None:
         (unhinted, "parameter 'a' needs a type hint"),
         (starred, "name each one"),
         (unknown, "'Nowhere', which is not known"),
-        (unjsonable, "JSON cannot carry"),
+        (unjsonable, "JSON cannot carry: .*Context'>; write a dataclass in its place"),
+        (structured, "JSON cannot carry: .*Card'>; write a dataclass in its place"),
         (alone, "first parameter is the context"),
     ],
 )
@@ -141,6 +148,17 @@ def test_names_are_taken_once() -> None:
     assert [tool.timeout for tool in toolbox] == [3]
     assert len(toolbox) == 1
     assert toolbox.get("sun") is None
+
+
+def test_tools_of_one_closure_keep_their_own_names() -> None:
+    def named(name: str) -> ToolFunction:
+        async def search(context: Context) -> None:
+            """search"""
+
+        search.__module__, search.__name__ = "pixi.anything", name
+        return search
+
+    assert [tool_from(named(name)).name for name in ("tea", "cakes")] == ["tea", "cakes"]
 
 
 async def knowing(context: Context) -> None:

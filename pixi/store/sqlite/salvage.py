@@ -184,7 +184,7 @@ def _mended(table: str, row: Row, pictures: set[tuple[str, str]]) -> Row | None:
             (unpack_message if table == "messages" else partial(unpack_line, row["kind"]))(row["body"])
             lost = {each for each in digests_in(row["body"]) if (row["conversation"], each) not in pictures}
             row = {**row, "body": without_pictures(row["body"], lost) if lost else row["body"]}
-        except ValueError:
+        except (ValueError, RecursionError):  # the latter: nested deeper than can be read
             row = {**row, "body": None if table == "messages" else b""}
     elif column := _PACKED.get(table):
         words = row[column]
@@ -274,7 +274,7 @@ def _follows(rows: Iterable[tuple[int, str, bytes]]) -> bool:
     """Return True if these are the lines of a turn: a user's first, and to each call its result."""
     try:
         first, *lines = (unpack_line(kind, body) for _, kind, body in rows)
-    except ValueError:
+    except (ValueError, RecursionError):
         return False
     open_calls: Counter[str] = Counter()
     for line in lines:
