@@ -409,9 +409,10 @@ def _joined(part: _Part, choices: Sequence[_Part]) -> _Part:
             if its is not False:
                 properties.setdefault(name, []).append(its)
     everywhere = set.intersection(*(set(_required(each.said)) for each in choices))
-    described = (each.said for each in choices if "description" in each.said)
+    texts = (each.said["description"] for each in choices if "description" in each.said)
     said = {
-        **({"description": next(described, {}).get("description")} | part.said),
+        "description": next(texts, None),
+        **part.said,
         "properties": {name: {"anyOf": its} for name, its in properties.items()},
         "required": [*_required(part.said), *(name for name in properties if name in everywhere)],
     }
