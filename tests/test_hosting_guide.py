@@ -5,7 +5,6 @@ import configparser
 import re
 import shutil
 import subprocess
-import sys
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -107,15 +106,14 @@ def test_the_unit_starts_what_there_is_and_knows_its_exit_codes() -> None:
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="there is no systemd")
 def test_systemd_takes_the_unit(tmp_path: Path) -> None:
     for name in ("pixi.service", "pixi-worker@.service"):
-        unit = re.sub(
-            r"^ExecStart=\S+", f"ExecStart={sys.executable}", read("pixi.service"), flags=re.MULTILINE
-        )
+        unit = re.sub(r"^ExecStart=\S+", "ExecStart=/bin/sh", read("pixi.service"), flags=re.MULTILINE)
         (tmp_path / name).write_text(unit, encoding="utf-8")
         path = str(tmp_path / name.replace("@", "@1"))
         told = subprocess.run(
             ["systemd-analyze", "verify", path], capture_output=True, text=True, check=False
         )
-        assert (told.returncode, told.stderr) == (0, "")
+        ours = [line for line in told.stderr.splitlines() if line.startswith("pixi") or tmp_path.name in line]
+        assert (told.returncode, ours) == (0, [])
 
 
 def test_the_parts_of_a_cluster_are_subcommands_and_get_what_they_need(tmp_path: Path) -> None:
