@@ -7,6 +7,7 @@ import asyncio
 import json
 import os
 import re
+import shlex
 import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -135,7 +136,7 @@ async def test_llm_lists_personas_and_talks_to_them(here: Here, tmp_path: Path) 
     listing, once, chat = block("llm", "").replace(SERVER, here.url).splitlines()
 
     async def run(line: str, typed: str = "") -> str:
-        command = re.sub("^llm", f"{sys.executable} -m llm", line)
+        command = f"{shlex.quote(sys.executable)} -m {line}"
         return await output_of(command, typed, env=environment)
 
     assert "mathilde" in await run(listing)

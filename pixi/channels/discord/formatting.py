@@ -114,7 +114,10 @@ def without_misleading_markup(text: str, *, hosts: bool) -> str:
     before: set[str] = set()  # marks, any of which may pair with one inside a block or span that comes after
 
     def linked(match: re.Match[str]) -> str:
-        return _with_host(match) if hosts else match[0]
+        written = _with_host(match) if hosts else match[0]
+        if written.startswith(f"]{_UNSEEN}"):
+            before.add("`")  # an address before a link that is broken goes on over backticks
+        return written
 
     def shown(match: re.Match[str]) -> str:
         piece = match[0]

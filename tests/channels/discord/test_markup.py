@@ -138,6 +138,7 @@ async def test_where_the_operator_wants_no_hosts_links_are_as_they_were(scene: S
     ).map("".join)
 )
 @example(f"({EVIL})[a]({EVIL})")
+@example(f"({EVIL})](`<-#`")
 def test_twice_is_once_and_nothing_is_lost(text: str) -> None:
     once = told(text)
     assert told(once) == once
