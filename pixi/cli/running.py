@@ -107,7 +107,7 @@ def close_to_others() -> None:
 
 @contextmanager
 def interruptible() -> Iterator[None]:
-    """Raise `KeyboardInterrupt` at Ctrl-C until the block is left: for work that is done without a loop."""
+    """Raise `KeyboardInterrupt` at Ctrl-C until the block is left: for work outside `run_async`."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         yield

@@ -287,20 +287,13 @@ class Talks:
                 message_id = id_with_run(_client_id(message_id), uuid.uuid4().hex)
             self._check_turns(channel, person)
             now = time.time()
-            author = Author(person.id, person.name)
             with ExitStack() as waiting:
                 self._talking.setdefault(person.id, set()).add(channel)
                 channel.feed.waiting += 1
                 waiting.callback(self._done, channel, person.id)
                 await self._limits.message(person)
                 channel.answers = answers
-                carried = Attached()
-                if attachments:
-                    sees = self._backend.sees(address)
-                    carried = await self._attachments.read(attachments, person.id, sees=sees)
-                elif instead is not None and instead.message is not None:
-                    carried = _carried_by(instead.message)
-                    text = text or words_of(instead.message.text)
+                text, carried = await self._carried(place, text, attachments, instead)
                 talk = Talk(address, person.id, place.persona, place.name, now, now)
                 if keyed is not None:
                     # Before anything is set aside: another server may have taken the key meanwhile.
@@ -313,29 +306,41 @@ class Talks:
                 if instead is not None:
                     await self._set_aside(address, channel, instead, reply)
                 told = "\n".join(part for part in (text, carried.text) if part)
-                message = Message(
-                    message_id,
-                    address,
-                    author,
-                    told,
-                    now,
-                    images=carried.images,
-                    quoted=tuple(quoted),
-                    instructions=instructions,
-                )
+                who = Author(person.id, person.name)
+                message = Message(message_id, address, who, told, now, images=carried.images)
+                message = replace(message, quoted=tuple(quoted), instructions=instructions)
                 after = () if instead is None else instead.after
-                kept = store.keep_talk(talk) if keyed is None else None
-                try:
-                    for each in (message, *after):  # the first goes on record together with the talk
-                        await self._receive(each, channel)
-                finally:
-                    if kept is not None:
-                        await kept
+                await self._record((message, *after), channel, talk if keyed is None else None)
                 waiting.pop_all()
         watching = asyncio.create_task(self._watch(address, channel, person.id, reply))
         self._watching.add(watching)
         watching.add_done_callback(self._watching.discard)
         return reply
+
+    async def _carried(
+        self, place: TalkAddress, text: str, attachments: Sequence[Attachment], instead: Instead | None
+    ) -> tuple[str, Attached]:
+        """Return the words and the files of a message: its own, else those of the message that it replaces.
+
+        Raises:
+            Problem: 404, 413, 422, a file cannot be taken.
+        """
+        if attachments:
+            sees = self._backend.sees(place.address)
+            return text, await self._attachments.read(attachments, place.person.id, sees=sees)
+        if instead is not None and instead.message is not None:
+            return text or words_of(instead.message.text), _carried_by(instead.message)
+        return text, Attached()
+
+    async def _record(self, messages: Sequence[Message], channel: HttpChannel, talk: Talk | None) -> None:
+        """Put messages on record, the first of them together with the talk; None: that is kept already."""
+        kept = None if talk is None else self._backend.store.keep_talk(talk)
+        try:
+            for each in messages:
+                await self._receive(each, channel)
+        finally:
+            if kept is not None:
+                await kept
 
     async def _known(self, keyed: KeyedRequest) -> KeyedRequest | None:
         """Return the request as it is on record; None: what it says is not.
