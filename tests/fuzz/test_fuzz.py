@@ -1,11 +1,12 @@
 """A short run of the fuzzer, and that it would find and shrink what is wrong."""
 
 import random
-from itertools import islice
+from itertools import combinations, islice, pairwise, product
 
 import pytest
 
 from pixi.core.language import CommandStream
+from tests.conformance.reading import merged, read
 from tests.fuzz.__main__ import odd_inputs, search
 from tests.fuzz.laws import Input, broken_law
 from tests.fuzz.mutation import LONGEST
@@ -21,6 +22,30 @@ def test_some_hundred_replies_break_no_law() -> None:
 def test_a_long_reply_that_a_command_on_a_new_line_ends_breaks_no_law(unit: str) -> None:
     subject = Input("[SEND: `" + unit * 800 + "\n\n[SEND: ok]")
     assert broken_law(subject) is None
+
+
+def test_a_blank_behind_a_closing_tag_is_ornament_however_it_arrives() -> None:
+    assert broken_law(Input("[/SEND] [SEND:a", (7, 14))) is None
+
+
+FRAGMENTS = (
+    *("[SEND:", "[/SEND]", "[SEND]", "[", "]", "\\", ":", "`", "*", "- ", " ", "\n", "a", "```\n"),
+    *("<think>", "</think>", "<|im_end|>", '<tool-call tool="x">', "</tool-call>"),
+)
+
+
+@pytest.mark.parametrize("length", [1, 2, 3, pytest.param(4, marks=pytest.mark.nightly)])
+def test_every_short_reply_reads_the_same_wherever_it_is_cut(length: int) -> None:
+    """All sequences of so many fragments: at each of their borders, at two of them, at each character."""
+    pairs = [(0, *cuts, length) for cuts in combinations(range(1, length), 2)]
+    borders = [*((0, at, length) for at in range(1, length)), *pairs, range(length + 1)]
+    for parts in product(FRAGMENTS, repeat=length):
+        reply = "".join(parts)
+        whole = merged(read([reply]).events)
+        for places in borders:
+            pieces = ["".join(parts[start:end]) for start, end in pairwise(places)]
+            assert merged(read(pieces).events) == whole, pieces
+        assert merged(read(reply).events) == whole, reply
 
 
 @pytest.mark.nightly

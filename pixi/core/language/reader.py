@@ -170,7 +170,7 @@ class CommandStream:
         if not colon:
             opening, _, said = unread.partition("：")
         usual = self._usual.get(opening)
-        if usual is None or (self._line_start and unread[0] == " "):
+        if usual is None or (self._prose_at_line_start and unread[0] == " "):
             return None
         said = said.lstrip(" ")
         stop = _meaning(said)
