@@ -22,6 +22,7 @@ NAMES = (
     "start",
     "discord",
     "hops",
+    "house",
     "crowd",
     "store",
     "parts",

@@ -17,6 +17,7 @@ from benchmarks import (
     discord,
     flow,
     hops,
+    house,
     latency,
     long_talk,
     parser,
@@ -77,6 +78,19 @@ def test_client() -> None:
 def test_hops() -> None:
     (figure,) = hops.run(quick=True)
     assert _has_value(figure)
+
+
+@pytest.mark.nightly
+def test_house() -> None:
+    figures = house.run(quick=True)
+    assert len(figures) == 4
+    assert all(map(_has_value, figures))
+
+
+def test_lines_of_code_are_neither_comments_nor_docstrings() -> None:
+    source = '"""A file."""\n# why\nmany = [  # of them\n    1,\n]\ndef f():\n    """Say\n    more."""\n'
+    assert house.lines_of_code(source) == 4
+    assert list(house.functions(source)) == [3]
 
 
 @pytest.mark.nightly
