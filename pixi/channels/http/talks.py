@@ -41,7 +41,7 @@ from pixi.core.message import (
     carried_by,
     words_of,
 )
-from pixi.store.kept import AnsweredMessage, KeyedRequest, Talk
+from pixi.store.kept import AnsweredMessage, KeyedRequest, Talk, TurnRecord
 
 _PREFIX = "http:"  # of the addresses of all talks
 
@@ -581,24 +581,33 @@ class Talks:
         turn = None if answered is None else answered.turn
         at_work = not channel.feed.idle if turn is None else channel.feed.turn == turn.id
         if not at_work and (turn is None or not turn.finish):
-            # An earlier process left it, or a reply that broke; or it ended just now, or is being taken up.
-            await self._backend.resume(address, self.open_channel)
-            await self._backend.engine.settled(address)
-            now = await store.answer_to(branch, message_id)
-            turn = None if now is None else now.turn
-            is_answered = turn is not None and bool(turn.finish)
-            if not is_answered and await store.owned_elsewhere(address):
-                raise _not_now()
-            if not is_answered:
-                raise Problem(
-                    409,
-                    "Not answered",
-                    "This message came before, and was not answered then. Send it anew, with another key or "
-                    "id.",
-                )
+            turn = await self._taken_up(address, branch, message_id)
         recorded = partial(self._recorded, branch, message_id)
         over = turn is not None and bool(turn.finish)
         return TalkReply(channel, message_id, recorded, known=True, over=over, turn=turn.id if turn else 0)
+
+    async def _taken_up(self, address: str, branch: str, message_id: str) -> TurnRecord:
+        """Return the turn that answers a message, once what other processes left half-done is finished.
+
+        Raises:
+            Problem: 409, 503.
+        """
+        store = self._backend.store
+        for _ in range(2):  # the process that had the talk may have put it off amid the first look
+            await self._backend.resume(address, self.open_channel)
+            await self._backend.engine.settled(address)
+            # The owner is looked up first: what it answers before it lets go is on record then.
+            owned = await store.owned_elsewhere(address)
+            answered = await store.answer_to(branch, message_id)
+            if answered is not None and answered.turn is not None and answered.turn.finish:
+                return answered.turn
+            if owned:
+                raise _not_now()
+        raise Problem(
+            409,
+            "Not answered",
+            "This message came before, and was not answered then. Send it anew, with another key or id.",
+        )
 
     async def _recorded(self, address: str, message_id: str) -> Sequence[Form] | None:
         """Return the events of the turn that answers a message, from the record; None: it has not ended.

@@ -12,7 +12,7 @@ from pixi.channels.http import feed
 from pixi.channels.http.access import LOCAL, Principal, Problem
 from pixi.channels.http.faces.ai_sdk import AiSdkStream
 from pixi.channels.http.talks import Instead, TalkAddress, TalkReply
-from pixi.core.channel import Channel
+from pixi.core.channel import Channel, OpenChannel
 from pixi.core.errors import StoreError
 from pixi.core.events import (
     Grew,
@@ -267,15 +267,20 @@ async def test_what_an_earlier_process_left_is_answered_where_it_is_asked_for(tm
     await store.close()
 
 
-async def test_what_will_not_be_answered_is_told_and_not_waited_for(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    never = asyncio.Event()
-    store = await SqliteStore.open(tmp_path / "pixi.db")
-    async with served([never], store=store) as here:
+async def _with_a_message_left(folder: Path) -> SqliteStore:
+    """Return the store of a server that ended before it answered."""
+    store = await SqliteStore.open(folder / "pixi.db")
+    async with served([asyncio.Event()], store=store) as here:
         asking = asyncio.create_task(here.post("/api/chat", BODY, **KEY))
         await until(lambda: here.model.streaming)
     await asking
+    return store
+
+
+async def test_what_will_not_be_answered_is_told_and_not_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = await _with_a_message_left(tmp_path)
     async with served("[SEND: one]", store=store) as here:
 
         async def too_old(prefix: str, open_channel: object) -> None:
@@ -285,6 +290,48 @@ async def test_what_will_not_be_answered_is_told_and_not_waited_for(
         for accepted in ("application/json", "text/event-stream"):
             status, problem = await here.post("/api/chat", BODY, **KEY, Accept=accepted)
             assert (status, problem["title"]) == (409, "Not answered")
+    await store.close()
+
+
+async def test_what_another_server_answers_between_two_looks_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = await _with_a_message_left(tmp_path)
+    async with served("[SEND: one]", store=store) as here:
+        resume, owned_elsewhere = here.backend.resume, store.owned_elsewhere
+        looks = 0
+
+        async def of_another(prefix: str, open_channel: OpenChannel) -> None:
+            """Leave the talk to its owner."""
+
+        async def answered_meanwhile(address: str) -> bool:
+            nonlocal looks
+            looks += 1
+            owned = await owned_elsewhere(address)
+            await resume(address, here.server._talks.open_channel)
+            await here.backend.engine.settled(address)
+            return owned
+
+        monkeypatch.setattr(here.backend, "resume", of_another)
+        monkeypatch.setattr(store, "owned_elsewhere", answered_meanwhile)
+        status, answer = await here.post("/api/chat", BODY, **KEY)
+        assert (status, answer["text"], looks) == (200, "one", 1)
+    await store.close()
+
+
+async def test_what_is_put_off_between_two_looks_is_taken_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = await _with_a_message_left(tmp_path)
+    async with served("[SEND: one]", store=store) as here:
+        resume = here.backend.resume
+
+        async def of_another(prefix: str, open_channel: OpenChannel) -> None:
+            monkeypatch.setattr(here.backend, "resume", resume)
+
+        monkeypatch.setattr(here.backend, "resume", of_another)
+        status, answer = await here.post("/api/chat", BODY, **KEY)
+        assert (status, answer["text"]) == (200, "one")
     await store.close()
 
 
