@@ -320,7 +320,8 @@ async def test_a_server_that_says_something_while_it_is_looked_for_is_not_gone(
     assert here.others == {"0a0a0a0a"}
     assert here.is_followed(TALK)
     go_on.set()
-    await until(lambda: not here.others)  # the next time it is
+    await until(lambda: not here.others)  # it is, once it was missing in two looks
+    assert len(looked) >= 3
     looking.cancel()
     await here.close()
 
