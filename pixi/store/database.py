@@ -1,6 +1,7 @@
 """The database as the store's statements see it, file or server; and statements for many rows."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Protocol, TypeVar
 
 from pixi.core.errors import ConfigError, StoreError
@@ -114,6 +115,16 @@ class Connection(Database, Protocol):
     def close(self) -> None:
         """Close the connection."""
         ...
+
+
+@contextmanager
+def on_error(undo: Callable[[], object]) -> Iterator[None]:
+    """Call `undo` if the block fails: what it made half is closed."""
+    try:
+        yield
+    except BaseException:
+        undo()
+        raise
 
 
 def later_version(name: str, version: int, known: int) -> ConfigError:

@@ -150,10 +150,9 @@ class McpTalks:
                 raise
             opened.set_exception(error)
             opened.exception()  # whoever waited may have gone
-        except BaseException:
+        finally:
             if not opened.done():
                 opened.cancel()
-            raise
 
 
 OpenUsage = Callable[[], AbstractAsyncContextManager[Count]]

@@ -7,7 +7,7 @@ import psycopg
 
 from pixi.core.errors import ConfigError
 from pixi.store.copying import Table, Values, size_of
-from pixi.store.database import older_version
+from pixi.store.database import older_version, on_error
 from pixi.store.layout import latest_version
 from pixi.store.postgres.address import opening_error, read_address
 from pixi.store.postgres.session import migrate, open_session, version_of
@@ -57,22 +57,19 @@ class PostgresSide:
         session = open_session(address)
         latest = latest_version()
         try:
-            if is_target:
-                migrate(session, address, unfinished=True)
-            else:
-                session.execute("SET default_transaction_read_only TO on")
-                version = version_of(session, address)
-                if not version:
-                    raise ConfigError(f"There is no store {address}: nothing was kept there yet.")
-                if version != latest:
-                    raise older_version(str(address), version, latest)
-            return cls(PostgresConnection(session, address), str(address))
+            with on_error(session.close):
+                if is_target:
+                    migrate(session, address, unfinished=True)
+                else:
+                    session.execute("SET default_transaction_read_only TO on")
+                    version = version_of(session, address)
+                    if not version:
+                        raise ConfigError(f"There is no store {address}: nothing was kept there yet.")
+                    if version != latest:
+                        raise older_version(str(address), version, latest)
+                return cls(PostgresConnection(session, address), str(address))
         except psycopg.Error as error:
-            session.close()
             raise opening_error(error, address) from None
-        except BaseException:
-            session.close()
-            raise
 
     def tables(self) -> dict[str, Table]:
         """See `StoreSide.tables`."""

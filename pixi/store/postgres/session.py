@@ -15,7 +15,7 @@ from psycopg.types.numeric import Int8Dumper
 from psycopg.types.string import StrDumperUnknown
 
 from pixi.core.errors import ConfigError
-from pixi.store.database import COPYING, early_version, later_version, unfinished_copy
+from pixi.store.database import COPYING, early_version, later_version, on_error, unfinished_copy
 from pixi.store.layout import FIRST_VERSION, latest_version, statements
 from pixi.store.postgres.address import Address, is_not_ready, opening_error
 from pixi.store.postgres.schema import OWN_TABLES, TABLES, WORDS, without_nul
@@ -107,7 +107,7 @@ def connect(address: Address) -> Session:
         psycopg.Error: it cannot be done.
     """
     session = Session.connect(address.conninfo, autocommit=True)
-    try:
+    with on_error(session.close):
         session.adapters.register_dumper(str, _Text)
         # All whole numbers alike, so that a statement is prepared once, whatever their size.
         session.adapters.register_dumper(int, Int8Dumper)
@@ -119,9 +119,6 @@ def connect(address: Address) -> Session:
                 " SET default_transaction_isolation TO 'read committed'"
             ).format(Identifier(address.schema), int(LOCK_SECONDS * 1000), int(IDLE_SECONDS * 1000))
         )
-    except BaseException:
-        session.close()
-        raise
     return session
 
 

@@ -31,7 +31,7 @@ from uuid import uuid4
 import psycopg
 
 from pixi.core.errors import StoreError
-from pixi.store.database import Within
+from pixi.store.database import Within, on_error
 from pixi.store.postgres.address import (
     Address,
     is_deadlock,
@@ -105,15 +105,12 @@ class PostgresConnection:
         """
         session = open_session(address)
         try:
-            migrate(session, address)
-            session.execute("DELETE FROM writers WHERE seen < now() - interval '7 days'")
-            return cls(session, address)
+            with on_error(session.close):
+                migrate(session, address)
+                session.execute("DELETE FROM writers WHERE seen < now() - interval '7 days'")
+                return cls(session, address)
         except psycopg.Error as error:
-            session.close()
             raise opening_error(error, address) from None
-        except BaseException:
-            session.close()
-            raise
 
     def execute(self, statement: str, values: Sequence[Any] = ()) -> psycopg.Cursor[Any]:
         """See `Database.execute`."""
@@ -263,14 +260,11 @@ class PostgresConnection:
 
     def _connect(self) -> None:
         session = connect(self._address)
-        try:
+        with on_error(session.close):
             end_session(session, self._process)
             if self.owner:  # its lock went with the connection; whoever saw that may own what it owned
                 hold_owner(session, self._address, self.owner)
             self._process = process_of(session)
-        except BaseException:
-            session.close()
-            raise
         self._session.close()
         self._session = session
 

@@ -8,7 +8,7 @@ from typing import ClassVar, Self
 
 from pixi.core.errors import ConfigError
 from pixi.store.copying import Table, Values
-from pixi.store.database import older_version
+from pixi.store.database import older_version, on_error
 from pixi.store.layout import latest_version
 from pixi.store.sqlite import schema
 from pixi.store.sqlite.damage import is_suspected
@@ -41,13 +41,10 @@ class SqliteSide:
         read_only = f"{path.absolute().as_uri()}?mode=ro"
         try:
             connection = sqlite3.connect(read_only, schema.LOCK_SECONDS, isolation_level=None, uri=True)
-            try:
+            with on_error(connection.close):
                 version = schema.version_of(connection, str(path))
                 if version != latest:
                     raise older_version(str(path), version, latest)
-            except BaseException:
-                connection.close()
-                raise
         except (sqlite3.Error, UnicodeDecodeError) as error:
             raise opening_error(error, str(path)) from None
         return cls(connection, path)

@@ -11,6 +11,7 @@ from datetime import datetime
 from pathlib import Path
 
 from pixi.core.errors import ConfigError, Reporter
+from pixi.store.database import on_error
 from pixi.store.layout import latest_version, names_in
 from pixi.store.sqlite import faults, schema
 from pixi.store.sqlite.faults import Damaged, opening_error
@@ -100,19 +101,16 @@ def _looked_at(path: Path) -> sqlite3.Connection:
     met, crashed = is_suspected(path), _has_log(path)
     connection = connect(path)
     try:
-        if met:
-            whole = connection.execute("PRAGMA integrity_check(1)").fetchone() == ("ok",)
-            whole = whole and is_readable(connection) and _is_writable(connection)
-        else:
-            whole = not crashed or _seems_whole(connection, LOOK_SECONDS)
-        if not whole:
-            raise Damaged(f"The store {path} is damaged.")
+        with on_error(connection.close):
+            if met:
+                whole = connection.execute("PRAGMA integrity_check(1)").fetchone() == ("ok",)
+                whole = whole and is_readable(connection) and _is_writable(connection)
+            else:
+                whole = not crashed or _seems_whole(connection, LOOK_SECONDS)
+            if not whole:
+                raise Damaged(f"The store {path} is damaged.")
     except (sqlite3.Error, UnicodeDecodeError) as error:
-        connection.close()
         raise opening_error(error, str(path)) from None
-    except BaseException:
-        connection.close()
-        raise
     _beside(path, "-suspect").unlink(missing_ok=True)
     return connection
 
