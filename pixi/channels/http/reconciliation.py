@@ -168,6 +168,10 @@ def reconcile_named(
     if found := _found(theirs, ours, named=True):
         return found
     stands, lines = ours[0]
+    # A program that dropped what is old may have no more than our last answer.
+    answer = " ".join(filter(None, (_fold(line.text) for line in told)))
+    if not theirs and answer and lines and answer == lines[-1].text:
+        return Append(stands.name)
     is_anew = not theirs or (stands.whole and _missing(theirs, lines) is not None)
     if complete and is_anew and stands.turns and not any(turn.stays for turn in stands.turns):
         return Branch(stands.name, stands.turns[0].turn, told=tuple(told) if theirs else ())

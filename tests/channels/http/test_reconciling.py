@@ -91,6 +91,14 @@ def test_a_named_talk_is_never_left(told: tuple[ClientLine, ...], complete: bool
     assert reconcile_named(told, [TEA], complete=complete) == found
 
 
+def test_a_program_that_dropped_all_but_the_last_answer_goes_on_with_the_talk_that_it_names() -> None:
+    rain = talk("rain", "rain?", "Yes.", "much?", "A little.")
+    last = ClientLine("assistant", "A  little.")
+    assert reconcile_named((last,), [rain], complete=True) == Append("rain")
+    assert reconcile_named((GREETING,), [rain], complete=True) == Branch("rain", 1)
+    assert reconcile((last,), [rain]) == Begin(), "without a name it could be any talk's"
+
+
 def test_a_turn_that_is_being_written_counts_with_what_it_has_said() -> None:
     written = KeptTalk("tea", (*TEA.turns[:1], KeptTurn(2, "tea?", "Yes. With")))
     for stopped in ("Yes. W", "Yes.", ""):
