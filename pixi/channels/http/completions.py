@@ -63,6 +63,8 @@ _OPEN_WEBUI = "X-OpenWebUI-"
 _FROM_OPEN_WEBUI = _OPEN_WEBUI.lower()
 _NO_NAMES = ("", "new", "null", "undefined")
 """Words that programs put into their header where a talk has no name yet."""
+_SUMMED_UP = "[CONVERSATION SUMMARY]"
+"""Begins Open WebUI's summary of messages that it sends no more, among its instructions."""
 
 Event = Mapping[str, Any]
 
@@ -305,7 +307,7 @@ class Completions:
             raise refused(
                 400, "The conversation's name must be 1 to 128 printable characters.", param="conversation"
             )
-        return name, not own
+        return name, not own and _SUMMED_UP not in asked.system
 
     async def _turn(self, request: web.Request, asker: Principal, asked: ChatCompletionRequest) -> _Turn:
         """The turn that the request asks for."""

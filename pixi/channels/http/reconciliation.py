@@ -149,7 +149,7 @@ def reconcile(told: Sequence[ClientLine], talks: Sequence[KeptTalk], *, silence:
         silence: what a program was given where nothing was said.
     """
     theirs = _folded(told)
-    return _found(theirs, _with_lines(talks, silence)) or _new(told, theirs)
+    return _found_also_reworded(theirs, _with_lines(talks, silence), silence) or _new(told, theirs)
 
 
 def reconcile_named(
@@ -165,7 +165,7 @@ def reconcile_named(
         silence: what a program was given where nothing was said.
     """
     theirs, ours = _folded(told), _with_lines(ways, silence)
-    if found := _found(theirs, ours, named=True):
+    if found := _found_also_reworded(theirs, ours, silence, named=True):
         return found
     stands, lines = ours[0]
     # A program that dropped what is old may have no more than our last answer.
@@ -211,6 +211,48 @@ def _found(
     return None
 
 
+def _found_also_reworded(
+    theirs: list[ClientLine], ours: Sequence[_WithLines], silence: str, *, named: bool = False
+) -> Append | Branch | None:
+    """Find the talk as `_found` does; else as a program has it that drops its own words, see `_reworded`."""
+    if found := _found(theirs, ours, named=named):
+        return found
+    turns = {id(turn): turn for talk, lines in ours if lines[:1] == theirs[:1] for turn in talk.turns}
+    lines_of = {each: _lines(turn, silence) for each, turn in turns.items()}
+    other = [_reworded(theirs, talk, lines_of) for talk, lines in ours if lines[:1] == theirs[:1]]
+    return _found(theirs, _with_lines([talk for talk in other if talk], silence), named=named)
+
+
+def _reworded(
+    theirs: Sequence[ClientLine], talk: KeptTalk, lines_of: Mapping[int, Sequence[ClientLine]]
+) -> KeptTalk | None:
+    """Return a talk with turns made one whose answer the program has in place of the one before.
+
+    A program may ask for another answer in words of its own ("More concise") behind the answer that there
+    is, and then keep the new one alone. None: the talk has no such turns.
+
+    Args:
+        theirs: lines of the program, folded.
+        talk: begins as theirs.
+        lines_of: of its turns, by their `id()`.
+    """
+    ours = [lines_of[id(turn)] for turn in talk.turns]
+    turns: list[KeptTurn] = []
+    at, place = 0, 0  # lines of theirs that the turns have; the next of our turns
+    while place < len(ours):
+        turn, first, at = talk.turns[place], place, at + len(ours[place])
+        if at <= len(theirs) and not _same(theirs[at - 1], ours[place][-1]):
+            later = range(place + 1, len(ours))
+            place = next((each for each in later if ours[each][-1] == theirs[at - 1]), place)
+            if place == first:
+                return None
+            stays = any(each.stays for each in talk.turns[first : place + 1])
+            turn = replace(turn, answered=talk.turns[place].answered, stays=stays)
+        turns.append(turn)
+        place += 1
+    return replace(talk, turns=tuple(turns)) if len(turns) < len(ours) else None
+
+
 def _new(told: Sequence[ClientLine], theirs: list[ClientLine]) -> Begin | Transient:
     """Begin a talk with what a program told; `theirs`: the same, folded."""
     return Transient(tuple(told)) if theirs else Begin()
@@ -234,7 +276,17 @@ def _cut(talk: KeptTalk, place: int) -> Branch | None:
 _OWN_PICTURE = re.compile(r"!\[((?:[^\[\]\\\n]|\\.)*)\]\(https?://[^\s()]{1,300}/api/pictures/[0-9a-f]{32}\)")
 
 
+# What Open WebUI writes before a person's words: passages of documents, in the last message alone; names of
+# files.
+_ADDED = re.compile(
+    r"\A\s*(?:### Task:\s*Respond to the user query.*</context>\s*)?"
+    r"(?:<attached_files>.*?</attached_files>)?",
+    re.DOTALL,
+)
+
+
 def _fold(text: str) -> str:
+    text = _ADDED.sub("", text)
     # On record, a picture that lies nowhere else is its words alone.
     return " ".join(_OWN_PICTURE.sub(r"\1", text.strip()[:LONGEST_TOLD]).split())
 
@@ -346,7 +398,7 @@ class KnownTalks:
             stands, lines = ways[0]
             if stands.whole and theirs == lines:
                 break  # none of others can be nearer
-        return _found(theirs, ours) or _new(told, theirs)
+        return _found_also_reworded(theirs, ours, silence) or _new(told, theirs)
 
     def is_running(self, address: str) -> bool:
         """Return True if a turn is under way in a talk, or a message waits for one."""

@@ -33,6 +33,7 @@ _TEMPLATES: tuple[tuple[Task, tuple[str, ...]], ...] = (
     ("queries", (r"### Task:", r"\bqueries\b", r"<chat_history>")),
     ("image_prompt", (r"### Task:", r"prompt for \w+ image generation", r"<chat_history>")),  # it says "am"
     ("summary", (r"### Task:\s*Summarize the conversation history", r"### Messages Being Compacted:")),
+    ("other", (r"\AReview the completed conversation turn", r"Existing memories:", r"\boperations\b")),
     ("autocomplete", (r"### Task:", r"autocompletion", r"<(?:chat_history|text)>")),
     ("emoji", (r"reflect the speaker.s likely facial expression", r"fitting emoji")),
     # LibreChat.

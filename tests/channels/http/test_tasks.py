@@ -58,6 +58,10 @@ COMPACTION = (
     "### Previous Summary:\n\n\n### Messages Being Compacted:\nUSER: where do the geese go?\n\n"
     "### Recent Messages Kept In Context:\nUSER: and the ducks?"
 )
+MEMORIES = (
+    "Review the completed conversation turn and decide whether long-term memory should change.\n\nRules:\n"
+    '- Return only JSON in this shape:\n  {"operations":[]}\n\nExisting memories:\n\nConversation:\n'
+)
 DOCUMENTS = (
     "### Task:\nRespond to the user query using the provided context, incorporating inline citations in the "
     "format [id].\n<context>Generate a concise title, tags <content>x</content></context>\nhi"
@@ -82,6 +86,7 @@ LIBRE_JSON = (
         ({}, NOTE, False, "title"),
         ({}, IMAGE, False, "image_prompt"),
         ({}, AUTOCOMPLETE, False, "autocomplete"),
+        ({}, MEMORIES, False, "other"),
         ({}, COMPACTION, False, "summary"),
         ({"X-OpenWebUI-Task": "context_compaction"}, "hi", False, "summary"),
         ({}, EMOJI, False, "emoji"),
