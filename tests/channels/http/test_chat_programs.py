@@ -114,7 +114,11 @@ async def test_a_chat_of_open_webui_with_documents_goes_on_and_is_answered_again
 @NAMED
 async def test_a_picture_of_open_webui_stays_in_the_chat(headers: dict[str, str]) -> None:
     picture = {"type": "image_url", "image_url": {"url": PICTURE}}
-    asked = [{"type": "text", "text": BUOY}, {"type": "text", "text": "what is in the picture?"}, picture]
+    asked: _Content = [
+        {"type": "text", "text": BUOY},
+        {"type": "text", "text": "what is in the picture?"},
+        picture,
+    ]
     async with v1(*replies(3)) as server:
         chat = Program(server, headers, tools=[TOOL])
         await chat.say(asked)
