@@ -61,7 +61,8 @@ LONGEST_TOLD = 4_000
 # answer, also where it is empty. But an answer that failed is empty too, and would be the begin of each talk
 # with the same first words: no talk is cut off behind an empty one, unless the program names the talk. A
 # greeting that the program put above the first words of a person counts for nothing. Of a line of thousands
-# of letters only the begin is compared: we keep no more of a told one.
+# of letters only the begin is compared: we keep no more of a told one. A program may ask for another answer
+# in words of its own, and keep that answer alone: where nothing else is found, such turns are made one.
 #
 # What is not nice: two talks that were the same so far cannot be told apart, and the latest is taken; and
 # the end of a talk may be the begin of another, and then it is a branch. A named talk has neither trouble.
@@ -286,7 +287,7 @@ _ADDED = re.compile(
 
 
 def _fold(text: str) -> str:
-    text = _ADDED.sub("", text)
+    text = _ADDED.sub("", text, count=1)
     # On record, a picture that lies nowhere else is its words alone.
     return " ".join(_OWN_PICTURE.sub(r"\1", text.strip()[:LONGEST_TOLD]).split())
 
