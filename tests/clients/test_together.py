@@ -1,57 +1,27 @@
 """Real clients of three protocols talk to one program at once, beside Discord, and each has its own talk."""
 
 import asyncio
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.clients.client import client, with_node
-from tests.end_to_end.bot import Scene, scene
-from tests.end_to_end.test_serve import serving
-from tests.servers.scripted_openai import Seen
+from tests.end_to_end.bot import scene
+from tests.end_to_end.test_serve import beside_discord, echo, on_discord
 
 pytestmark = [pytest.mark.nightly, with_node]
 TURNS = 4
 
 
-def echo(seen: Seen) -> str:
-    """Say how many messages of whom the model is shown."""
-    shown = str(seen.json()["messages"][1:])
-    return "".join(f"[SEND: {who} {shown.count(who + '-says')}]" for who in "wxyz" if f"{who}-says" in shown)
-
-
-@asynccontextmanager
-async def beside_discord(here: Scene) -> AsyncGenerator[str, None]:
-    """`pixi-persona serve` with Discord beside it; gives its address."""
-    settings = f'[discord]\napi_url = "{here.discord.api_url}"\n[store]\nurl = "sqlite:///pixi.db"\n'
-    (here.folder / "pixi.toml").write_text(settings)
-    words = ("--model", "scripted", "--base-url", here.model.base_url)
-    async with serving(here.folder, *words, DISCORD_TOKEN=here.discord.token) as (_, url):
-        yield url
-
-
 async def test_each_client_has_its_own_talk(tmp_path: Path) -> None:
     async with (
         scene(tmp_path, echo) as here,
-        beside_discord(here) as url,
+        beside_discord(here) as (_, url),
         client("openai.mjs", url) as program,
         client("ai_sdk.mjs", "ai", url) as page,
         client("ag_ui.mjs", url) as agent,
     ):
-        await here.discord.ready(1)
-
-        async def on_discord() -> list[str]:
-            for n in range(TURNS):
-                await here.ask("w-says")
-                await here.discord.wait_for(partial(posted, n + 1))
-            return here.posts()
-
-        def posted(count: int) -> bool:
-            return len(here.posts()) == count
 
         async def by_openai() -> list[str]:
             said: list[dict[str, str]] = []
@@ -76,5 +46,5 @@ async def test_each_client_has_its_own_talk(tmp_path: Path) -> None:
                 told = await agent.do("settle", thread="b")
             return [each["content"] for each in told["messages"][1::2]]
 
-        answers = await asyncio.gather(on_discord(), by_openai(), by_ai_sdk(), by_ag_ui())
+        answers = await asyncio.gather(on_discord(here, TURNS), by_openai(), by_ai_sdk(), by_ag_ui())
     assert list(answers) == [[f"{who} {n}" for n in range(1, TURNS + 1)] for who in "wxyz"]

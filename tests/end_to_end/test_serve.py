@@ -16,9 +16,9 @@ import aiohttp
 import pytest
 
 from pixi.cli import frame
-from tests.end_to_end.bot import scene
+from tests.end_to_end.bot import Scene, scene
 from tests.end_to_end.program import Piped, piped
-from tests.servers.scripted_openai import ScriptedOpenAI, finish, stream
+from tests.servers.scripted_openai import ScriptedOpenAI, Seen, finish, stream
 from tests.waiting import within
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
@@ -40,6 +40,35 @@ async def serving(home: Path, *words: str, **environ: str) -> AsyncGenerator[tup
         yield program, found[1]
 
 
+@asynccontextmanager
+async def beside_discord(here: Scene) -> AsyncGenerator[tuple[Piped, str], None]:
+    """The program with Discord beside it, and its address."""
+    settings = f'[discord]\napi_url = "{here.discord.api_url}"\n[store]\nurl = "sqlite:///pixi.db"\n'
+    (here.folder / "pixi.toml").write_text(settings)
+    words = ("--model", "scripted", "--base-url", here.model.base_url)
+    async with serving(here.folder, *words, DISCORD_TOKEN=here.discord.token) as running:
+        await here.discord.ready(1)
+        yield running
+
+
+def echo(seen: Seen) -> str:
+    """Say how many messages of whom the model is shown."""
+    shown = str(seen.json()["messages"][1:])
+    return "".join(f"[SEND: {who} {shown.count(who + '-says')}]" for who in "wxyz" if f"{who}-says" in shown)
+
+
+async def on_discord(here: Scene, turns: int) -> list[str]:
+    """Talk on Discord; gives what the bot said."""
+
+    def posted(count: int) -> bool:
+        return len(here.posts()) == count
+
+    for count in range(1, turns + 1):
+        await here.ask("w-says")
+        await here.discord.wait_for(partial(posted, count))
+    return here.posts()
+
+
 async def test_it_talks_until_it_is_told_to_end(tmp_path: Path) -> None:
     async with ScriptedOpenAI(HEY) as model:
         words = ("--only", "http", "--model", "scripted", "--base-url", model.base_url)
@@ -57,82 +86,66 @@ async def test_it_talks_until_it_is_told_to_end(tmp_path: Path) -> None:
 
 @pytest.mark.nightly
 async def test_discord_is_beside_it_and_each_has_a_talk_of_its_own(tmp_path: Path) -> None:
-    async with scene(tmp_path, "[SEND: one]", "[SEND: two]") as here:
-        settings = f'[discord]\napi_url = "{here.discord.api_url}"\n[store]\nurl = "sqlite:///pixi.db"\n'
-        (tmp_path / "pixi.toml").write_text(settings)
-        words = ("--model", "scripted", "--base-url", here.model.base_url)
-        beside = serving(tmp_path, *words, DISCORD_TOKEN=here.discord.token)
-        async with beside as (program, url), aiohttp.ClientSession() as http:
-            await here.discord.ready(1)
-            await here.ask("from discord")
-            await here.said("one")
-            async with http.post(f"{url}/api/chat", json={"message": "from the web"}) as answer:
-                assert (await answer.json())["text"] == "two"
-            assert "from discord" in str(here.model.requests[0].json()["messages"])
-            assert "from discord" not in str(here.model.requests[1].json()["messages"])
-            async with http.get(f"{url}/metrics") as answer:
-                told = (await answer.text()).splitlines()
-            assert 'pixi_turns_total{finish="stop",model="scripted"} 2.0' in told
-            assert any(re.match(r'pixi_discord_requests_total\{status="200"\} \d', line) for line in told)
-            program.process.send_signal(signal.SIGTERM)
-            assert (await program.end()).code == 0
+    async with (
+        scene(tmp_path, "[SEND: one]", "[SEND: two]") as here,
+        beside_discord(here) as (program, url),
+        aiohttp.ClientSession() as http,
+    ):
+        await here.ask("from discord")
+        await here.said("one")
+        async with http.post(f"{url}/api/chat", json={"message": "from the web"}) as answer:
+            assert (await answer.json())["text"] == "two"
+        assert "from discord" in str(here.model.requests[0].json()["messages"])
+        assert "from discord" not in str(here.model.requests[1].json()["messages"])
+        async with http.get(f"{url}/metrics") as answer:
+            told = (await answer.text()).splitlines()
+        assert 'pixi_turns_total{finish="stop",model="scripted"} 2.0' in told
+        assert any(re.match(r'pixi_discord_requests_total\{status="200"\} \d', line) for line in told)
+        program.process.send_signal(signal.SIGTERM)
+        assert (await program.end()).code == 0
 
 
 async def test_three_programs_at_once_beside_discord_have_each_its_own_talk(tmp_path: Path) -> None:
     from openai import AsyncOpenAI  # large, and of this test alone
 
-    replies = [f"[SEND: crumpet {n}]" for n in range(8)]
-    async with scene(tmp_path, *replies) as here:
-        settings = f'[discord]\napi_url = "{here.discord.api_url}"\n[store]\nurl = "sqlite:///pixi.db"\n'
-        (tmp_path / "pixi.toml").write_text(settings)
-        words = ("--model", "scripted", "--base-url", here.model.base_url)
-        beside = serving(tmp_path, *words, DISCORD_TOKEN=here.discord.token)
-        async with beside as (program, url), aiohttp.ClientSession() as http:
-            await here.discord.ready(1)
+    turns = range(2)
+    async with (
+        scene(tmp_path, echo) as here,
+        beside_discord(here) as (program, url),
+        AsyncOpenAI(base_url=f"{url}/v1", api_key="none", max_retries=0) as client,
+        aiohttp.ClientSession(headers={"Accept": "text/event-stream"}) as http,
+    ):
 
-            async def by_openai() -> None:
-                said: list[Any] = []
-                async with AsyncOpenAI(base_url=f"{url}/v1", api_key="none", max_retries=0) as client:
-                    for text in ("openai-first", "openai-second"):
-                        said.append({"role": "user", "content": text})
-                        answer = await client.chat.completions.create(model="pixi", messages=said)
-                        said.append({"role": "assistant", "content": answer.choices[0].message.content})
+        async def by_openai() -> list[str]:
+            said: list[Any] = []
+            for _ in turns:
+                said.append({"role": "user", "content": "x-says"})
+                answer = await client.chat.completions.create(model="pixi", messages=said)
+                said.append({"role": "assistant", "content": answer.choices[0].message.content})
+            return [each["content"] for each in said[1::2]]
 
-            async def by_ai_sdk() -> None:
-                for text in ("useChat-first", "useChat-second"):
-                    parts = [{"type": "text", "text": text}]
-                    body = {"id": "a", "messages": [{"id": text, "role": "user", "parts": parts}]}
-                    async with http.post(f"{url}/api/chat", json=body) as answer:
-                        assert (await answer.text()).endswith("data: [DONE]\n\n")
+        async def streamed(body: dict[str, Any]) -> list[dict[str, Any]]:
+            async with http.post(f"{url}/api/chat", json=body) as answer:
+                lines = (await answer.text()).splitlines()
+            return [json.loads(line[6:]) for line in lines if line.startswith("data: {")]
 
-            async def by_ag_ui() -> None:
-                for text in ("agui-first", "agui-second"):
-                    body = {
-                        "threadId": "b",
-                        "runId": text,
-                        "messages": [{"id": text, "role": "user", "content": text}],
-                    }
-                    async with http.post(f"{url}/api/agui", json=body) as answer:
-                        assert "RUN_FINISHED" in await answer.text()
+        async def by_ai_sdk() -> list[str]:
+            said: list[str] = []
+            for n in turns:
+                parts = [{"type": "text", "text": "y-says"}]
+                body = {"id": "a", "messages": [{"id": f"u{n}", "role": "user", "parts": parts}]}
+                told = await streamed(body)
+                said.append("".join(each["delta"] for each in told if each["type"] == "text-delta"))
+            return said
 
-            def posted(count: int) -> bool:
-                return len(here.posts()) == count
+        async def by_events() -> list[str]:
+            told = [await streamed({"message": "z-says", "conversation": "b"}) for _ in turns]
+            return [each["text"] for events in told for each in events if each["event"] == "send"]
 
-            async def on_discord() -> None:
-                for count, text in enumerate(("discord-first", "discord-second"), 1):
-                    await here.ask(text)
-                    await here.discord.wait_for(partial(posted, count))
-
-            await asyncio.gather(by_openai(), by_ai_sdk(), by_ag_ui(), on_discord())
-            program.process.send_signal(signal.SIGTERM)
-            assert (await program.end()).code == 0
-        names = ("openai", "useChat", "agui", "discord")
-        shown = [str(request.json()["messages"]) for request in here.model.requests]
-        assert len(shown) == len(replies)
-        for text in shown:
-            own = [name for name in names if f"{name}-first" in text]
-            assert len(own) == 1, text
-            assert ("crumpet" in text) == (f"{own[0]}-second" in text)
+        answers = await asyncio.gather(on_discord(here, len(turns)), by_openai(), by_ai_sdk(), by_events())
+        program.process.send_signal(signal.SIGTERM)
+        assert (await program.end()).code == 0
+    assert list(answers) == [[f"{who} {n + 1}" for n in turns] for who in "wxyz"]
 
 
 async def test_others_are_let_in_by_a_key_alone(tmp_path: Path) -> None:

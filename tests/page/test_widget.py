@@ -20,7 +20,7 @@ from tests.servers.scripted_openai import Until, finish, stream
 from tests.waiting import until
 
 PUBLIC = "pixi_pk_" + "w" * 40
-MOST_BYTES = 25_000
+MOST_BYTES = 25_200
 """Of all that the widget loads, packed."""
 
 pytestmark = [needs_chromium, pytest.mark.nightly]
@@ -224,7 +224,7 @@ async def test_a_card_is_drawn_and_nobody_else_is_asked_for_its_picture(tmp_path
     persona = "---\nname: Kit\ncommands: [send, spot]\n---\n\nYou are Kit.\n"
     made = shop(tmp_path, "[SPOT: <b>Bowl</b>]", personas={"kit": persona}, addons=(addon,))
     async with made as (here, site), visiting(here, site) as page:
-        site.body = site.body.replace("data-key", 'data-persona="kit" data-key')
+        site.body = site.body.replace("data-key", 'data-persona="Kit" data-key')
         await page.reload()
         await page.get_by_role("button", name="Open the chat").click()
         await say(page, "where?")
@@ -304,6 +304,18 @@ async def test_a_page_that_the_key_was_not_made_for_is_told_so_in_the_console(tm
         said = (await told.value).text
         assert f"keys add NAME --publishable --origin {site.origin}" in said
         await expect(page.get_by_role("status")).to_contain_text("not available here")
+
+
+async def test_a_page_without_a_key_shows_nothing_and_the_console_says_why(tmp_path: Path) -> None:
+    async with shop(tmp_path) as (here, site), browsing(here.url, site.origin) as (context, _):
+        for element in ("", "<pixi-chat open></pixi-chat>"):
+            site.body = f'<script type="module" src="{{pixi}}/widget.js"></script>{element}'
+            page = await context.new_page()
+            async with page.expect_console_message(_is_ours) as told:
+                await page.goto(site.origin)
+            assert "no key (data-key)" in (await told.value).text
+            assert f"--origin {site.origin}" in (await told.value).text
+            await expect(page.get_by_role("button")).to_have_count(0)
 
 
 def _is_ours(message: ConsoleMessage) -> bool:

@@ -3,7 +3,7 @@
 import hashlib
 import re
 import secrets
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from http import HTTPStatus
 from ipaddress import ip_address
 from typing import Any
@@ -12,6 +12,8 @@ import msgspec
 from aiohttp import web
 
 from pixi.core.errors import PixiError
+from pixi.core.persona import Persona
+from pixi.core.untrusted import name_key
 from pixi.store.kept import ApiKey
 
 _KINDS = {
@@ -190,6 +192,23 @@ class Principal(msgspec.Struct, frozen=True):
         """
         if scope not in self.scopes:
             raise _no_scope(scope)
+
+
+def persona_named(name: str, personas: Mapping[str, Persona], allowed: Collection[str]) -> str:
+    """Return the name of the file of a persona; "" if no persona is meant, or several are.
+
+    Args:
+        name: of the file, or the persona's own, in which case and blanks do not count.
+        personas: all there are, by the names of their files.
+        allowed: names of the files of those that the caller may talk to; empty: all.
+    """
+    known = {file: each for file, each in personas.items() if not allowed or file in allowed}
+    if name in known or len(name) > MOST_CHARACTERS:  # so long, nobody's; and slow to compare
+        return name if name in known else ""
+    wanted = name_key(name)
+    found = [file for file in known if name_key(file) == wanted]
+    found = found or [file for file, each in known.items() if name_key(each.name) == wanted]
+    return found[0] if len(found) == 1 else ""
 
 
 def new_key(kind: str = SECRET) -> str:

@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from aiohttp import web
+from msgspec import UnsetType
 from msgspec.structs import replace
 
 from pixi.channels.http.access import (
@@ -20,6 +21,7 @@ from pixi.channels.http.access import (
     address_of,
     bearer_of,
     joint_digest,
+    persona_named,
 )
 from pixi.channels.http.attachments import MOST, attachments_in
 from pixi.channels.http.backend import Backend
@@ -510,8 +512,14 @@ class Api:
         known = (name for name in self._backend.personas if principal.knows(name))
         return usual if principal.knows(usual) else next(known, usual)
 
+    def file_of(self, name: str | UnsetType | None, principal: Principal) -> str:
+        """Return the name of the file of the persona that a client names, "" where it names none; a name that
+        no persona has is given back.
+        """
+        return (persona_named(name, self._backend.personas, principal.personas) or name) if name else ""
+
     def _persona(self, principal: Principal, name: str | None) -> str:
-        wanted = name or self._default(principal)
+        wanted = self.file_of(name, principal) or self._default(principal)
         if wanted not in self._backend.personas or not principal.knows(wanted):
             known = ", ".join(each for each in self._backend.personas if principal.knows(each)) or "none"
             raise Problem(404, "No such persona", f"There is no persona of that name. There is: {known}.")
@@ -526,7 +534,7 @@ class Api:
         query = queried(request, TalkQuery)
         principal = await self.who(request, query.userId or "")
         name = request.match_info["id"]
-        kept = await self._backend.store.talk(principal.id, name, query.persona or "")
+        kept = await self._backend.store.talk(principal.id, name, self.file_of(query.persona, principal))
         if kept is None or not principal.knows(kept.persona):
             raise Problem(404, "No such conversation", "You have no conversation of that name.")
         return TalkAddress(principal, kept.persona, name)

@@ -34,7 +34,7 @@ class ChatRequest(Struct, forbid_unknown_fields=True):
     Attributes:
         message: what is said; may be empty where there are attachments.
         conversation: the name of the talk, of the caller's choosing; without one, a new talk begins.
-        persona: who is to answer, by the name of its file; without one, the default persona.
+        persona: who is to answer, by the name of its file or its own; without one, the default persona.
         userId: the user of an application for whom this is sent; needs a key with `chat:on-behalf`.
         userName: what that user is called.
         attachments: files that go with it.

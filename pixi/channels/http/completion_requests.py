@@ -48,7 +48,7 @@ class CompletionBody(Struct):
     """A request of OpenAI's chat completions. Fields that are not known here are passed over.
 
     Attributes:
-        model: the persona that answers, by the name of its file.
+        model: the persona that answers, by the name of its file or its own.
         messages: the talk as the program has it; the last one of a user is answered.
         stream: whether the answer comes as it is written.
         stop: texts before which the answer ends; the first 16 count.

@@ -12,8 +12,9 @@ from urllib.parse import unquote
 
 from aiohttp import web
 from msgspec import Struct
+from msgspec.structs import replace
 
-from pixi.channels.http.access import Principal, Problem, address_of, joint_digest
+from pixi.channels.http.access import Principal, Problem, address_of, joint_digest, persona_named
 from pixi.channels.http.backend import Backend
 from pixi.channels.http.bodies import Attachment
 from pixi.channels.http.completion_requests import (
@@ -62,6 +63,8 @@ _OPEN_WEBUI = "X-OpenWebUI-"
 _FROM_OPEN_WEBUI = _OPEN_WEBUI.lower()
 _NO_NAMES = ("", "new", "null", "undefined")
 """Words that programs put into their header where a talk has no name yet."""
+_SUMMED_UP = "[CONVERSATION SUMMARY]"
+"""Begins Open WebUI's summary of messages that it sends no more, among its instructions."""
 
 Event = Mapping[str, Any]
 
@@ -179,20 +182,17 @@ class Completions:
     async def model(self, request: web.Request) -> web.Response:
         """Tell of one persona."""
         asker = await self._identify(request, "", "")
-        for each in self._models(asker):
-            if each.id == request.match_info["id"]:
-                return json_answer(each)
-        raise self._no_model(request.match_info["id"], asker)
+        stem = self._stem(request.match_info["id"], asker)
+        return json_answer(ShownModel(stem, self._backend.personas[stem].name))
 
     async def complete(self, request: web.Request) -> web.StreamResponse:
         """Answer a chat, streamed or whole; or a background task of the program."""
         asked = read_request(await read_body(request))
         asker = await self._who(request, asked)
-        if asked.model not in {each.id for each in self._models(asker)}:
-            raise self._no_model(asked.model, asker)
+        asked = replace(asked, model=self._stem(asked.model, asker))
         if task := task_of(request.headers, asked.last, as_json=asked.json):
             events = _at_once(text_events(await self._task(task, asked)))
-            return await self._answer(request, asked, events, CompletionOptions())
+            return await self._answer(request, asked, events, CompletionOptions(silence=""))
         if asked.json:
             raise refused(
                 400,
@@ -249,10 +249,17 @@ class Completions:
             if asker.knows(stem)
         ]
 
-    def _no_model(self, name: str, asker: Principal) -> Problem:
+    def _stem(self, name: str, asker: Principal) -> str:
+        """Return the name of a persona's file, by that name or the persona's own.
+
+        Raises:
+            Problem: 404, there is no such persona for whoever asks.
+        """
+        if stem := persona_named(name, self._backend.personas, asker.personas):
+            return stem
         known = ", ".join(each.id for each in self._models(asker)) or "none"
         detail = f"There is no persona {name[:80]!r} here. There is: {known}."
-        return refused(404, detail, param="model", code="model_not_found")
+        raise refused(404, detail, param="model", code="model_not_found")
 
     async def _who(self, request: web.Request, asked: ChatCompletionRequest) -> Principal:
         """Return the user that the program names if its key may name one, else the key's owner."""
@@ -300,7 +307,7 @@ class Completions:
             raise refused(
                 400, "The conversation's name must be 1 to 128 printable characters.", param="conversation"
             )
-        return name, not own
+        return name, not own and _SUMMED_UP not in asked.system
 
     async def _turn(self, request: web.Request, asker: Principal, asked: ChatCompletionRequest) -> _Turn:
         """The turn that the request asks for."""

@@ -163,7 +163,8 @@ class TalkHistory:
         """List the talks of the caller."""
         asked_for = queried(request, OwnTalksQuery)
         person = await self._api.who(request, asked_for.userId or "")
-        found = await self._store.talks(person.id, asked_for.persona or "", asked_for.limit)
+        persona = self._api.file_of(asked_for.persona, person)
+        found = await self._store.talks(person.id, persona, asked_for.limit)
         listed: list[OwnTalk] = []
         for talk in found:
             if person.knows(talk.persona):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from aiohttp import web
 
-from pixi.channels.http.access import PLAIN, Problem
+from pixi.channels.http.access import PLAIN, Problem, persona_named
 from pixi.channels.http.backend import Backend
 from pixi.channels.http.visitors import Visitors
 
@@ -202,7 +202,6 @@ class Embeds:
         if request.headers.get("Sec-Fetch-Dest", _FRAMES[0]) not in _FRAMES:
             raise Problem(403, "Only in a frame", "This page stands in frames of others; see docs/widget.md.")
         key = await self._visitors.found(request.query.get("key", ""))
-        persona = request.match_info["persona"]
-        if persona not in self._backend.personas or (key.personas and persona not in key.personas):
+        if not persona_named(request.match_info["persona"], self._backend.personas, key.personas):
             raise Problem(404, "No such persona", "There is no persona of that name for this key.")
         return self._pages.document(request, "talk/embed.html", key.origins)

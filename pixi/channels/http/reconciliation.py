@@ -61,7 +61,8 @@ LONGEST_TOLD = 4_000
 # answer, also where it is empty. But an answer that failed is empty too, and would be the begin of each talk
 # with the same first words: no talk is cut off behind an empty one, unless the program names the talk. A
 # greeting that the program put above the first words of a person counts for nothing. Of a line of thousands
-# of letters only the begin is compared: we keep no more of a told one.
+# of letters only the begin is compared: we keep no more of a told one. A program may ask for another answer
+# in words of its own, and keep that answer alone: where nothing else is found, such turns are made one.
 #
 # What is not nice: two talks that were the same so far cannot be told apart, and the latest is taken; and
 # the end of a talk may be the begin of another, and then it is a branch. A named talk has neither trouble.
@@ -149,7 +150,7 @@ def reconcile(told: Sequence[ClientLine], talks: Sequence[KeptTalk], *, silence:
         silence: what a program was given where nothing was said.
     """
     theirs = _folded(told)
-    return _found(theirs, _with_lines(talks, silence)) or _new(told, theirs)
+    return _found_also_reworded(theirs, _with_lines(talks, silence), silence) or _new(told, theirs)
 
 
 def reconcile_named(
@@ -165,9 +166,13 @@ def reconcile_named(
         silence: what a program was given where nothing was said.
     """
     theirs, ours = _folded(told), _with_lines(ways, silence)
-    if found := _found(theirs, ours, named=True):
+    if found := _found_also_reworded(theirs, ours, silence, named=True):
         return found
     stands, lines = ours[0]
+    # A program that dropped what is old may have no more than our last answer.
+    answer = " ".join(filter(None, (_fold(line.text) for line in told)))
+    if not theirs and answer and lines and answer == lines[-1].text:
+        return Append(stands.name)
     is_anew = not theirs or (stands.whole and _missing(theirs, lines) is not None)
     if complete and is_anew and stands.turns and not any(turn.stays for turn in stands.turns):
         return Branch(stands.name, stands.turns[0].turn, told=tuple(told) if theirs else ())
@@ -207,6 +212,48 @@ def _found(
     return None
 
 
+def _found_also_reworded(
+    theirs: list[ClientLine], ours: Sequence[_WithLines], silence: str, *, named: bool = False
+) -> Append | Branch | None:
+    """Find the talk as `_found` does; else as a program has it that drops its own words, see `_reworded`."""
+    if found := _found(theirs, ours, named=named):
+        return found
+    turns = {id(turn): turn for talk, lines in ours if lines[:1] == theirs[:1] for turn in talk.turns}
+    lines_of = {each: _lines(turn, silence) for each, turn in turns.items()}
+    other = [_reworded(theirs, talk, lines_of) for talk, lines in ours if lines[:1] == theirs[:1]]
+    return _found(theirs, _with_lines([talk for talk in other if talk], silence), named=named)
+
+
+def _reworded(
+    theirs: Sequence[ClientLine], talk: KeptTalk, lines_of: Mapping[int, Sequence[ClientLine]]
+) -> KeptTalk | None:
+    """Return a talk with turns made one whose answer the program has in place of the one before.
+
+    A program may ask for another answer in words of its own ("More concise") behind the answer that there
+    is, and then keep the new one alone. None: the talk has no such turns.
+
+    Args:
+        theirs: lines of the program, folded.
+        talk: begins as theirs.
+        lines_of: of its turns, by their `id()`.
+    """
+    ours = [lines_of[id(turn)] for turn in talk.turns]
+    turns: list[KeptTurn] = []
+    at, place = 0, 0  # lines of theirs that the turns have; the next of our turns
+    while place < len(ours):
+        turn, first, at = talk.turns[place], place, at + len(ours[place])
+        if at <= len(theirs) and not _same(theirs[at - 1], ours[place][-1]):
+            later = range(place + 1, len(ours))
+            place = next((each for each in later if ours[each][-1] == theirs[at - 1]), place)
+            if place == first:
+                return None
+            stays = any(each.stays for each in talk.turns[first : place + 1])
+            turn = replace(turn, answered=talk.turns[place].answered, stays=stays)
+        turns.append(turn)
+        place += 1
+    return replace(talk, turns=tuple(turns)) if len(turns) < len(ours) else None
+
+
 def _new(told: Sequence[ClientLine], theirs: list[ClientLine]) -> Begin | Transient:
     """Begin a talk with what a program told; `theirs`: the same, folded."""
     return Transient(tuple(told)) if theirs else Begin()
@@ -230,7 +277,17 @@ def _cut(talk: KeptTalk, place: int) -> Branch | None:
 _OWN_PICTURE = re.compile(r"!\[((?:[^\[\]\\\n]|\\.)*)\]\(https?://[^\s()]{1,300}/api/pictures/[0-9a-f]{32}\)")
 
 
+# What Open WebUI writes before a person's words: passages of documents, in the last message alone; names of
+# files.
+_ADDED = re.compile(
+    r"\A\s*(?:### Task:\s*Respond to the user query.*</context>\s*)?"
+    r"(?:<attached_files>.*?</attached_files>)?",
+    re.DOTALL,
+)
+
+
 def _fold(text: str) -> str:
+    text = _ADDED.sub("", text, count=1)
     # On record, a picture that lies nowhere else is its words alone.
     return " ".join(_OWN_PICTURE.sub(r"\1", text.strip()[:LONGEST_TOLD]).split())
 
@@ -342,7 +399,7 @@ class KnownTalks:
             stands, lines = ways[0]
             if stands.whole and theirs == lines:
                 break  # none of others can be nearer
-        return _found(theirs, ours) or _new(told, theirs)
+        return _found_also_reworded(theirs, ours, silence) or _new(told, theirs)
 
     def is_running(self, address: str) -> bool:
         """Return True if a turn is under way in a talk, or a message waits for one."""

@@ -16,7 +16,9 @@ from pixi.channels.http.access import Problem
 from pixi.channels.http.feed import KEEP_ALIVE_SECONDS, SILENCE
 from pixi.core.errors import PixiError
 
-Task = Literal["title", "tags", "follow_ups", "queries", "emoji", "autocomplete", "image_prompt", "other"]
+Task = Literal[
+    "title", "tags", "follow_ups", "queries", "emoji", "autocomplete", "image_prompt", "summary", "other"
+]
 
 TASK_HEADERS = ("X-OpenWebUI-Task", "X-Pixi-Task")
 """Sent with what the program is at, e.g. `title_generation`; empty for a message of a person."""
@@ -30,6 +32,8 @@ _TEMPLATES: tuple[tuple[Task, tuple[str, ...]], ...] = (
     ("follow_ups", (r"### Task:", r"follow[-_ ]?ups?\b", r"<chat_history>")),
     ("queries", (r"### Task:", r"\bqueries\b", r"<chat_history>")),
     ("image_prompt", (r"### Task:", r"prompt for \w+ image generation", r"<chat_history>")),  # it says "am"
+    ("summary", (r"### Task:\s*Summarize the conversation history", r"### Messages Being Compacted:")),
+    ("other", (r"\AReview the completed conversation turn", r"Existing memories:", r"\boperations\b")),
     ("autocomplete", (r"### Task:", r"autocompletion", r"<(?:chat_history|text)>")),
     ("emoji", (r"reflect the speaker.s likely facial expression", r"fitting emoji")),
     # LibreChat.
@@ -46,6 +50,7 @@ _NAMES: tuple[tuple[str, Task], ...] = (
     ("emoji", "emoji"),
     ("autocomplet", "autocomplete"),
     ("image", "image_prompt"),
+    ("compact", "summary"),
 )
 _SEARCHED = 60_000
 """Characters of a message that are looked at: a template's own words stand at its two ends."""
@@ -104,6 +109,8 @@ def answer_by_rule(task: Task, last: str, *, as_json: bool = False) -> str:
             return json.dumps({"prompt": _title(last)}, ensure_ascii=False)
         case "emoji":
             return "💬"
+        case "summary":
+            return ""  # the program has a rule of its own
         case "other":
             return "{}"
 

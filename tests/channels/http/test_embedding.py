@@ -31,6 +31,7 @@ async def test_it_is_not_served_without_a_key_or_a_frame_or_for_another_persona(
         secret = (await here.key("app", "chat"))["Authorization"].removeprefix("Bearer ")
         for path, frame, expected in (
             (f"/embed/edda?key={public}", "iframe", 200),
+            (f"/embed/Edda?key={public}", "iframe", 200),
             (f"/embed/edda?key={public}", "document", 403),
             (f"/embed/pixi?key={public}", "iframe", 404),
             (f"/embed/nobody?key={public}", "iframe", 404),

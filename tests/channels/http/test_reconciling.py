@@ -91,6 +91,29 @@ def test_a_named_talk_is_never_left(told: tuple[ClientLine, ...], complete: bool
     assert reconcile_named(told, [TEA], complete=complete) == found
 
 
+def test_a_program_that_dropped_all_but_the_last_answer_goes_on_with_the_talk_that_it_names() -> None:
+    rain = talk("rain", "rain?", "Yes.", "much?", "A little.")
+    last = ClientLine("assistant", "A  little.")
+    assert reconcile_named((last,), [rain], complete=True) == Append("rain")
+    assert reconcile_named((GREETING,), [rain], complete=True) == Branch("rain", 1)
+    assert reconcile((last,), [rain]) == Begin(), "without a name it could be any talk's"
+
+
+def test_a_program_may_keep_a_shorter_answer_and_drop_the_words_with_which_it_asked_for_it() -> None:
+    asked = ("hi", "Hello!", "tea?", "Yes, with milk.", "More Concise", "Yes.", "now?", "Soon.")
+    tea = talk("tea", *asked)
+    theirs = lines("hi", "Hello!", "tea?", "Yes.", "now?", "Soon.")
+    assert reconcile(theirs, [tea]) == reconcile_named(theirs, [tea], complete=True) == Append("tea")
+    assert (
+        reconcile(theirs[:4], [tea]) == reconcile_named(theirs[:4], [tea], complete=True) == Branch("tea", 4)
+    )
+    assert reconcile(theirs[:2], [tea]) == Branch("tea", 2)
+    twice = talk("tea", *asked[:6], "More Concise", "Y.", *asked[6:])
+    assert reconcile(lines("hi", "Hello!", "tea?", "Y."), [twice]) == Branch("tea", 5)
+    other = lines("hi", "Hello!", "tea?", "No.")
+    assert reconcile(other, [tea]) == Transient(other)
+
+
 def test_a_turn_that_is_being_written_counts_with_what_it_has_said() -> None:
     written = KeptTalk("tea", (*TEA.turns[:1], KeptTurn(2, "tea?", "Yes. With")))
     for stopped in ("Yes. W", "Yes.", ""):

@@ -77,6 +77,29 @@ async def test_each_persona_answers_for_itself() -> None:
         assert "edda" in problem["detail"]
 
 
+async def test_a_persona_goes_by_its_own_name_too() -> None:
+    twins = {**PERSONAS, "moss": Persona("Mo", "You are Moss."), "moth": Persona("mo", "You are Moth.")}
+    async with served("[SEND: flour]", "[SEND: salt]", "[SEND: oats]", personas=twins) as here:
+        told = await here.say("hi", persona=" EDDA ", conversation="a")
+        assert told["text"] == "flour"
+        assert "You are Edda" in str(here.model.requests[0].lines[0])
+        _, kept = await here.get("/api/chat/a/messages?persona=Edda")
+        assert (kept["persona"], len(kept["messages"])) == ("edda", 2)
+        _, own = await here.get("/api/talks?persona=Edda")
+        assert [each["conversation"] for each in own["talks"]] == ["a"]
+        said = [{"role": "user", "content": "hi"}]
+        _, answer = await here.post("/v1/chat/completions", {"model": "Edda", "messages": said})
+        assert (answer["model"], answer["choices"][0]["message"]["content"]) == ("edda", "salt")
+        assert (await here.get("/v1/models/Edda"))[1]["id"] == "edda"
+        for name in ("Mo", "x" * 200_000):  # two have that name; nobody has
+            said_to = {"model": name, "messages": said}
+            assert (await here.post("/v1/chat/completions", said_to))[0] == 404
+        assert (await here.post("/api/chat", {"message": "hi", "persona": "Mo"}))[0] == 404
+        assert (await here.say("hi", persona="Moss"))["text"] == "oats"
+        of_moth = await here.key("app", "chat", personas=("moth",))  # knows one of that name
+        assert (await here.get("/v1/models/Mo", **of_moth))[1]["id"] == "moth"
+
+
 async def test_who_loses_the_connection_goes_on_where_they_were() -> None:
     go_on = asyncio.Event()
     async with served(["[SEND: one]", go_on, "[SEND: two]"]) as here:

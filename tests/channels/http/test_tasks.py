@@ -53,6 +53,15 @@ EMOJI = (
     "emotions from the message and reflect their facial expression using fitting, diverse emojis (e.g., 😊)."
     "\n\nMessage: ```geese!```"
 )
+COMPACTION = (
+    "### Task:\nSummarize the conversation history that will be compacted out of the active chat context.\n\n"
+    "### Previous Summary:\n\n\n### Messages Being Compacted:\nUSER: where do the geese go?\n\n"
+    "### Recent Messages Kept In Context:\nUSER: and the ducks?"
+)
+MEMORIES = (
+    "Review the completed conversation turn and decide whether long-term memory should change.\n\nRules:\n"
+    '- Return only JSON in this shape:\n  {"operations":[]}\n\nExisting memories:\n\nConversation:\n'
+)
 DOCUMENTS = (
     "### Task:\nRespond to the user query using the provided context, incorporating inline citations in the "
     "format [id].\n<context>Generate a concise title, tags <content>x</content></context>\nhi"
@@ -77,6 +86,9 @@ LIBRE_JSON = (
         ({}, NOTE, False, "title"),
         ({}, IMAGE, False, "image_prompt"),
         ({}, AUTOCOMPLETE, False, "autocomplete"),
+        ({}, MEMORIES, False, "other"),
+        ({}, COMPACTION, False, "summary"),
+        ({"X-OpenWebUI-Task": "context_compaction"}, "hi", False, "summary"),
         ({}, EMOJI, False, "emoji"),
         ({}, "What is a fitting emoji for my goose?", False, None),
         ({}, LIBRE, False, "title"),
@@ -114,3 +126,4 @@ def test_other_tasks_are_answered_in_their_forms() -> None:
     assert json.loads(answer_by_rule("image_prompt", IMAGE)) == {"prompt": "where do the geese go in winter?"}
     assert json.loads(answer_by_rule("autocomplete", AUTOCOMPLETE)) == {"text": ""}
     assert answer_by_rule("emoji", EMOJI) == "💬"
+    assert answer_by_rule("summary", COMPACTION) == ""

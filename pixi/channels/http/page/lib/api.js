@@ -31,6 +31,17 @@ export const server = { origin: "" };
 export const newId = () =>
   [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
 
+/**
+ * The persona that is called that, by its file or by its own name if no other has it.
+ * @template {{id: string, name: string}} Persona
+ * @param {Persona[]} personas
+ * @param {string} name
+ */
+export function personaNamed(personas, name) {
+  const named = personas.filter((each) => each.name.toLowerCase() === name.toLowerCase());
+  return personas.find((each) => each.id === name) ?? (named[1] ? undefined : named[0]);
+}
+
 /** @returns {Record<string, string>} */
 export function headers() {
   /** @type {Record<string, string>} */

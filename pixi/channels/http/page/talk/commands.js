@@ -1,5 +1,5 @@
 // Commands that begin with a slash: what the terminal has, where it makes sense on a page.
-import { get, post } from "../lib/api.js";
+import { get, personaNamed, post } from "../lib/api.js";
 import { number, t } from "../lib/words.js";
 
 /**
@@ -38,8 +38,7 @@ const RUN = {
     return "";
   },
   persona: ({ personas, meet }, argument) => {
-    const wanted = argument.toLowerCase();
-    const found = personas.find((each) => [each.id.toLowerCase(), each.name.toLowerCase()].includes(wanted));
+    const found = personaNamed(personas, argument);
     if (!found) return personas.map((each) => `\`/persona ${each.id}\` ${each.name}`).join("\n");
     meet(found.id);
     return "";

@@ -1,5 +1,5 @@
 // The talk: who may come in, with whom one talks, and what is said.
-import { credentials, get, newId, Problem } from "../lib/api.js";
+import { credentials, get, newId, personaNamed, Problem } from "../lib/api.js";
 import { html, render, useEffect, useMemo, useRef, useState } from "../lib/html.js";
 import { markdown } from "../lib/markdown.js";
 import { asProblem, Trouble, Waiting } from "../lib/parts.js";
@@ -85,7 +85,7 @@ function App() {
       <main class="door"><${Waiting} /></main>
     </div>`;
   }
-  const known = house.personas.find((each) => each.id === at.persona);
+  const known = personaNamed(house.personas, at.persona);
   const persona = known ?? house.personas.find((each) => each.id === house.default) ?? house.personas[0];
   if (!persona) return html`<main class="door"><p>${t("talk.nobody")}</p></main>`;
   return html`<${Room} house=${house} persona=${persona} talk=${known ? at.talk : ""} />`;

@@ -1,7 +1,7 @@
 // <pixi-chat>: a talk with a persona in other people's pages. Everything stands in a shadow tree with styles of
 // its own, which come as style sheets made by script, so that a page need allow no inline style. Of its content
 // security policy it needs this server under script-src, connect-src and img-src.
-import { Problem, server } from "../lib/api.js";
+import { personaNamed, Problem, server } from "../lib/api.js";
 import { h, render } from "../lib/html.js";
 import { loadWords, t } from "../lib/words.js";
 import { EMPTY } from "../talk/conversation.js";
@@ -10,9 +10,8 @@ import { Widget } from "./view.js";
 import { Visitor } from "./visitor.js";
 
 const HOME = new URL(import.meta.url).origin;
-const tag = [...document.querySelectorAll("script[data-key]")].find(
-  (script) => script instanceof HTMLScriptElement && new URL(script.src).origin === HOME,
-);
+/** The line on the page. */
+const tag = [...document.scripts].find((script) => script.src.startsWith(`${HOME}/widget.js`));
 
 server.origin = HOME === location.origin ? "" : HOME;
 
@@ -83,6 +82,10 @@ class PixiChat extends HTMLElement {
       return;
     }
     if (!this.isConnected) return;
+    if (!this.key) {
+      keyNeeded("There is no key (data-key), and so no chat");
+      return;
+    }
     const visitor = (this._visitor = new Visitor(this.key, this.persona));
     this._shown.unread = visitor.kept.unread;
     // Whoever has never opened it is nobody to the server. On the next page of a site it stays open, where it
@@ -117,8 +120,7 @@ class PixiChat extends HTMLElement {
     this._set({ state: "coming", trouble: "" });
     try {
       const personas = await visitor.enter();
-      const persona =
-        personas.find((each) => each.id === this.persona) ?? (this.persona ? null : personas[0]);
+      const persona = this.persona ? personaNamed(personas, this.persona) : personas[0];
       if (!persona) {
         console.error(`pixi-chat: the key reaches no persona ${JSON.stringify(this.persona)}.`);
         this._set({ state: "refused" });
@@ -207,12 +209,8 @@ class PixiChat extends HTMLElement {
       (answer) => answer.ok,
       () => false,
     );
-    console.error(
-      reached
-        ? `pixi-chat: ${HOME} lets no page of ${location.origin} call. Make a key for this origin: ` +
-            `pixi-persona keys add NAME --publishable --origin ${location.origin}`
-        : `pixi-chat: ${HOME} cannot be reached from this page. ${policy()}`,
-    );
+    if (reached) keyNeeded(`${HOME} lets no page of ${location.origin} call`);
+    else console.error(`pixi-chat: ${HOME} cannot be reached from this page. ${policy()}`);
   }
 
   /** @param {Partial<import("./view.js").Shown>} news */
@@ -238,6 +236,12 @@ class PixiChat extends HTMLElement {
     render(h(Widget, { shown: this._shown, acts }), this._root);
   }
 }
+
+const keyNeeded = (/** @type {string} */ fault) =>
+  console.error(
+    `pixi-chat: ${fault}. Make a key for this origin: ` +
+      `pixi-persona keys add NAME --publishable --origin ${location.origin}`,
+  );
 
 const policy = () =>
   `If it runs, the page's content security policy stops it: it must name ${HOME} under script-src, connect-src ` +
