@@ -26,7 +26,7 @@ from zlib import crc32
 from psycopg import AsyncConnection, InterfaceError, OperationalError
 from psycopg import Error as DatabaseError
 
-from pixi.app.cluster.shared_rates import SharedRates
+from pixi.app.cluster.shared_rates import LentConnection, SharedRates
 from pixi.channels.http.peers import Peers
 from pixi.core.errors import StoreError
 from pixi.store.postgres.address import Address, read_address, store_error
@@ -97,10 +97,9 @@ class NotifyBus:
         self._echo = asyncio.Event()  # this process heard what it said since the present look began
         self._echoes = 0  # the first part that is such an echo
         self._is_empty = asyncio.Event()  # nothing is left to be sent
-        self._session: AsyncConnection[Any] | None = None  # by which is sent and looked
-        self._asking = asyncio.Lock()
+        self._connection = LentConnection(self._connected)  # by which is sent and looked
         self._ahead = 0.0  # of the clock here before the database's, in seconds
-        self.rates = SharedRates(self._lent, address)
+        self.rates = SharedRates(self._connection.lent, address)
 
     def now(self) -> float:
         """Return the time by the clock of the database, in seconds since the epoch."""
@@ -258,26 +257,12 @@ class NotifyBus:
         return session
 
     async def _run(self, statement: str, values: tuple[object, ...]) -> list[tuple[Any, ...]]:
-        async with self._lent() as session:
+        async with self._connection.lent() as session:
             return await (await session.execute(statement.encode(), values)).fetchall()
-
-    @asynccontextmanager
-    async def _lent(self) -> AsyncGenerator[AsyncConnection[Any], None]:
-        """Lend the connection by which is sent; one that failed is made again."""
-        async with self._asking:
-            try:
-                if self._session is None:
-                    self._session = await self._connected()
-                yield self._session
-            except DatabaseError:
-                await self.close()
-                raise
 
     async def close(self) -> None:
         """Close the connection by which is sent."""
-        session, self._session = self._session, None
-        if session is not None:
-            await session.close()
+        await self._connection.close()
 
 
 @asynccontextmanager

@@ -67,7 +67,9 @@ class _Hello(Struct, tag="hello"):
 
 
 class _Here(Struct, tag="here"):
-    """So is this one."""
+    """So is this one; `written`: the talks in which it writes replies, by person."""
+
+    written: dict[str, list[str]] = {}
 
 
 class _Bye(Struct, tag="bye"):
@@ -165,6 +167,7 @@ class Peers:
 
     Attributes:
         suspect: is told which server of models fails another server.
+        written: gives the talks in which replies are written here, by person.
     """
 
     def __init__(self, backend: Backend, channels: Channels, resume: Callable[[], Awaitable[None]]) -> None:
@@ -172,10 +175,12 @@ class Peers:
         self._channels = channels
         self._resume = resume
         self.suspect: Callable[[str], None] = lambda _: None
+        self.written: Callable[[], dict[str, list[str]]] = dict
         self._write: Callable[[bytes], None] = lambda _: None
         self._now = time.time
         self._closed = False
         self._others: set[str] = set()
+        self._written_by: dict[str, dict[str, list[str]]] = {}  # of others, as they told it last
         self._silent: set[str] = set()  # others that did not answer in time, and said nothing since
         self._followed_by: dict[str, set[str]] = {}  # by the address of a talk
         self._turns_of: dict[str, str] = {}  # which server takes the turn that is followed here, by address
@@ -274,6 +279,10 @@ class Peers:
                 async for _ in events:
                     pass
 
+    def written_to(self, person: str) -> set[str]:
+        """Return the talks in which other servers write replies to a person, up to a second late."""
+        return {talk for written in self._written_by.values() for talk in written.get(person, ())}
+
     def is_followed(self, address: str) -> bool:
         """Return True if another server follows a talk."""
         return address in self._followed_by
@@ -353,8 +362,8 @@ class Peers:
     # What others tell.
 
     def beat(self) -> None:
-        """Tell the others that this server lives."""
-        self._send(_Here())
+        """Tell the others that this server lives, and what it writes."""
+        self._send(_Here(self.written()))
 
     def hello(self) -> None:
         """Tell the others that this server hears them from now on."""
@@ -374,12 +383,13 @@ class Peers:
         match message:
             case _Hello():  # from one that is known, too: its connection was lost, and is made again
                 self._others.add(other)
-                self._send(_Here())
+                self.beat()
                 self._follow_all()
             case _Bye():
                 self._forget(other)
                 self._do_beside(self._take_up(other))
-            case _Here():
+            case _Here(written):
+                self._written_by[other] = written
                 if other not in self._others:
                     self._others.add(other)
                     self._follow_all()
@@ -516,6 +526,7 @@ class Peers:
     def _forget(self, other: str) -> None:
         self._others.discard(other)
         self._silent.discard(other)
+        self._written_by.pop(other, None)
         for talk in list(self._followed_by):
             self._left(other, talk)
         for asked in self._asked.values():
