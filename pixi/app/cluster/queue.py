@@ -67,7 +67,7 @@ SUSPECT = 3
 """Deaths of workers after which a conversation is taken for what they may have died of."""
 MOST_DEATHS = 5
 """Deaths of workers after which what was asked in a conversation is given up."""
-_MOST_DOUBLED = 6  # times that the pause of a second before a conversation is begun again doubles
+_MOST_DOUBLED = 3  # times that the pause of a second before a conversation is begun again doubles
 _ALONE_SECONDS = 1.0  # until it is seen again whether a suspect can be begun
 _LOOK_SECONDS = 1.0  # between two looks for workers that have died
 _LATE_SECONDS = STALLED_SECONDS - BEAT_SECONDS  # since the last look; then others may have missed beats, too
