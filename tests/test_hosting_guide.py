@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import tomllib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,22 @@ PAGE = read_page(ROOT / "docs" / "hosting.md")
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 EXTRAS = set(PROJECT["optional-dependencies"])
 MONTH = 30_000
+
+KINDS: Mapping[str, type] = {
+    **dict.fromkeys(("build", "depends_on", "deploy", "environment", "healthcheck"), dict),
+    **dict.fromkeys(("cap_drop", "command", "ports", "profiles", "security_opt", "volumes"), list),
+    **dict.fromkeys(("env_file", "image", "restart", "stop_grace_period", "tmpfs", "user"), str),
+    "read_only": bool,
+}
+"""Of each service what the files of `deploy/` use, and its kind by the compose specification."""
+INNER_KEYS = {"build": {"context", "dockerfile", "args"}, "deploy": {"replicas"}}
+PATTERNS = {
+    **dict.fromkeys(("cap_drop", "command", "profiles", "security_opt"), r".+"),
+    "ports": r"127\.0\.0\.1:\d+:\d+",
+    "restart": r"no|always|unless-stopped|on-failure(:\d+)?",
+    "stop_grace_period": r"\d+(ms|s|m|h)",
+    "volumes": r"[\w./-]+:/[\w./-]+(:ro)?",
+}
 
 
 def read(name: str) -> str:
@@ -81,6 +98,28 @@ def test_compose_names_files_and_variables_that_there_are() -> None:
     assert {match for line in code(PAGE) for match in re.findall(r"--profile (\w+)", line)} == profiles
     for host in re.findall(r"://(?:\w+:\w+@)?(\w+):\d", read("env.example")):
         assert host in compose["services"] | yaml.safe_load(read("compose.cluster.yaml"))["services"]
+
+
+@pytest.mark.parametrize("name", ["compose.yaml", "compose.cluster.yaml"])
+def test_compose_files_keep_to_the_specification(name: str) -> None:
+    compose: Any = yaml.safe_load(read(name))
+    services, mounted = compose["services"], set[str]()
+    assert {key for key in compose if not key.startswith("x-")} == {"services", "volumes"}
+    for service in services.values():
+        assert {key: type(value) for key, value in service.items()} == {key: KINDS[key] for key in service}
+        assert ("image" in service) is not ("build" in service)
+        for key, known in INNER_KEYS.items():
+            assert service.get(key, {}).keys() <= known
+        for key, pattern in PATTERNS.items():
+            values = service.get(key, [])
+            for value in [values] if isinstance(values, str) else values:
+                assert re.fullmatch(pattern, value), (key, value)
+        assert {type(value) for value in service.get("environment", {}).values()} <= {str, int}
+        for other, how in service.get("depends_on", {}).items():
+            assert how == {"condition": "service_healthy"}
+            assert {"test", "interval", "retries"} == services[other]["healthcheck"].keys()
+        mounted |= {each.partition(":")[0] for each in service.get("volumes", ()) if each[0] != "."}
+    assert mounted == compose["volumes"].keys()
 
 
 @pytest.mark.parametrize("profile", ["ollama", "postgres"])

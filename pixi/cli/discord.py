@@ -4,7 +4,7 @@ import argparse
 import logging
 import sys
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -114,7 +114,8 @@ async def stay_on_discord(service: "BotService", shards: "Shards | None" = None)
     """Run the bot until it is cancelled. `shards` None: all."""
     from pixi.channels.discord.bot import Bot
 
-    discord = service.settings.discord
+    settings, rates = service.settings, service.engine.tools.rates
+    discord = settings.discord
     assert discord.token is not None
     bot = Bot(
         service,
@@ -123,10 +124,25 @@ async def stay_on_discord(service: "BotService", shards: "Shards | None" = None)
         shards=shards,
         tell=lambda line: _log.info("%s", line),
         statuses=service.metrics.discord_statuses if service.metrics.begun else None,
-        rates=service.engine.tools.rates,
+        rates=rates,
     )
     service.engine.on_forget.append(lambda person, _: bot.forget(person) if person else None)
-    await bot.run()
+    async with AsyncExitStack() as stack:
+        if rates.shared is None and hears_others(settings):
+            from pixi.app.cluster.shared_rates import sharing
+
+            await stack.enter_async_context(sharing(rates, settings.store.url))
+        await bot.run()
+
+
+def hears_others(settings: "Settings") -> bool:
+    """Return True if the processes on the store can know of each other.
+
+    On Windows the driver of PostgreSQL cannot wait on the loop that a server runs on.
+    """
+    from pixi.store.opening import is_postgres
+
+    return is_postgres(settings.store.url) and sys.platform != "win32"
 
 
 def settings_and_log(

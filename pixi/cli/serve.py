@@ -7,7 +7,7 @@ from collections.abc import Callable
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING
 
-from pixi.cli.discord import running_service, settings_and_log, stay_on_discord
+from pixi.cli.discord import hears_others, running_service, settings_and_log, stay_on_discord
 from pixi.cli.exits import FINE
 from pixi.cli.flags import add_json_logs, add_model_flags, model_overrides
 from pixi.core.errors import ConfigError
@@ -135,7 +135,6 @@ async def serve_http(
     from pixi.channels.http.jwt import ForwardedUsers, HostTokens
     from pixi.channels.http.server import HttpServer
     from pixi.models.connections import is_loopback
-    from pixi.store.opening import is_postgres
 
     http = settings.http
     if not is_loopback(http.host) and not any(key.revoked is None for key in await service.store.keys()):
@@ -155,9 +154,7 @@ async def serve_http(
         routes=(*service.routes, *studio_routes(service)),
     )
     service.metrics.begin()
-    # On Windows the driver of PostgreSQL cannot wait on the loop that a server runs on.
-    hears_others = is_postgres(settings.store.url) and sys.platform != "win32"
-    if hears_others:
+    if hears_others(settings):
         from pixi.app.cluster.notify_bus import connected
 
         bus = await last.enter_async_context(connected(server.peers, settings.store.url))

@@ -16,7 +16,7 @@ from discord.utils import snowflake_time
 from pixi.core.reading import read_again
 from pixi.testing.discord import FakeChannel, LoopbackDiscord
 from tests.kill.life import Life, Nursery, Records, open_records
-from tests.kill.questions import SORRY, Report, Wanted, reply_to, wanted
+from tests.kill.questions import PARTS, SORRY, Report, Wanted, reply_to, wanted
 from tests.servers.scripted_openai import Reply, ScriptedOpenAI, Seen
 from tests.waiting import LIMIT
 
@@ -233,9 +233,9 @@ class Ground:
         everywhere: list[FakeChannel | HttpTalk] = [*self.rooms, *self.talks]
         for room in everywhere:
             posts = [text for text in self.posts(room) if text != SORRY]
-            excused = self._excused(room)
+            excused, taken_back = self._excused(room), self._taken_back(room)
             for name in (name for name, place in self.asked.items() if place is room):
-                report.judge(name, posts, excused=name in excused)
+                report.judge(name, posts, excused=name in excused, taken_back=name in taken_back)
             part = f":{room.id}:" if isinstance(room, FakeChannel) else room.address
             for address in (each for each in addresses if part in each):
                 said = read_again("\n".join(self.records.sent(address)), _NAMES)
@@ -246,6 +246,25 @@ class Ground:
                 if told != posts:
                     report.untrue.append(f"{address}: {_first_difference(told, posts)}")
         report.unknown = [str(act) for act in self.records.unknown_acts()]
+
+    def _taken_back(self, room: "FakeChannel | HttpTalk") -> set[str]:
+        """Return the questions after which their author asked anew, before they were answered and all rested.
+
+        A reply under way yields to that: it ends, and what it had not said yet is said no more.
+        """
+        taken_back: set[str] = set()
+        said: dict[str, list[str]] = {}  # parts of answers, by the question
+        asked: dict[tuple[int, int], list[str]] = {}  # questions by their authors, until all rests
+        for message in room.messages if isinstance(room, FakeChannel) else ():
+            words = message.content.split()
+            if message.author.id == self.discord.bot.id:
+                said.setdefault("".join(words[:1]), []).extend(words[1:])
+                continue
+            for name in (word for word in words if word in self._round_of):
+                earlier = asked.setdefault((message.author.id, self._round_of[name]), [])
+                taken_back |= {each for each in earlier if not set(PARTS) <= {*said.get(each, ())}}
+                earlier.append(name)
+        return taken_back
 
     def _excused(self, room: "FakeChannel | HttpTalk") -> set[str]:
         """Return the questions of which a notice tells, of those that need not be answered.

@@ -110,6 +110,7 @@ class Report:
     Attributes:
         asked: how many questions there were.
         told: how many of them were not answered, and told of.
+        taken_back: how many were not answered, as their author asked anew before.
         lost: questions of which nothing was said.
         half: those of which something was said, and not all, or not in order.
         twice: parts of answers that were posted more than once, and orders that were given more than once.
@@ -128,6 +129,7 @@ class Report:
 
     asked: int = 0
     told: int = 0
+    taken_back: int = 0
     lost: list[str] = field(default_factory=list)
     half: list[str] = field(default_factory=list)
     twice: list[str] = field(default_factory=list)
@@ -149,8 +151,15 @@ class Report:
             self.lost or self.half or self.twice or self.untrue or self.unheard or self.unknown or self.stuck
         )
 
-    def judge(self, name: str, posts: Iterable[str], *, excused: bool) -> None:
-        """Enter what became of a question; `excused`: where it was not answered in full, a notice tells."""
+    def judge(self, name: str, posts: Iterable[str], *, excused: bool, taken_back: bool = False) -> None:
+        """Enter what became of a question.
+
+        Args:
+            name: of the question.
+            posts: what the bot said in its room.
+            excused: where it was not answered in full, a notice tells.
+            taken_back: its author asked anew before it was answered in full.
+        """
         parts = parts_of(name, posts)
         self.asked += 1
         self.twice += [f"{name} {part}" for part, count in Counter(parts).items() if count > 1]
@@ -158,6 +167,8 @@ class Report:
             return
         if excused:
             self.told += 1
+        elif taken_back:
+            self.taken_back += 1
         elif parts:
             self.half.append(f"{name}: {' '.join(parts)}")
         else:
@@ -172,7 +183,7 @@ class Report:
             f"{_counted(self.lost, 'lost')}, {_counted(self.half, 'half')}, {_counted(self.twice, 'twice')}, "
             f"{_counted(self.untrue, 'wrong histories')}, {_counted(self.unknown, 'unknown acts')}, "
             f"{self.interrupted} answers cut short, {self.resumed} streams gone on with, "
-            f"{_counted(self.unheard, 'unheard over HTTP')}"
+            f"{_counted(self.unheard, 'unheard over HTTP')}, {self.taken_back} taken back"
             f"{', stuck: ' if self.stuck else ''}{self.stuck}"
         )
 

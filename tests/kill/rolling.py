@@ -1,7 +1,7 @@
 """Workers that are replaced one by one while people ask: how much longer anybody waits than without that.
 
 The rate is to be one that the machine carries. Where questions come faster than answers, they wait long,
-people ask again before they were answered, and that takes their first question back.
+people ask again before they were answered, and that takes their first question back. Those are counted apart.
 """
 
 import asyncio

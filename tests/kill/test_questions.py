@@ -54,6 +54,13 @@ def test_what_was_ordered_is_not_ordered_again() -> None:
     assert not only.called
 
 
+def test_a_question_that_was_taken_back_is_neither_lost_nor_half() -> None:
+    report = Report()
+    for name in ("q1", "q2", "q3"):
+        report.judge(name, ["q2 one", "q3 one two three"], excused=False, taken_back=True)
+    assert (report.clean, report.taken_back) == (True, 2)
+
+
 @pytest.mark.parametrize(
     ("posts", "excused", "found"),
     [

@@ -23,7 +23,7 @@ from zlib import crc32
 from psycopg import AsyncConnection, InterfaceError, OperationalError
 from psycopg import Error as DatabaseError
 
-from pixi.app.cluster.shared_rates import SharedRates
+from pixi.app.cluster.shared_rates import LentConnection, SharedRates
 from pixi.channels.http.peers import Peers
 from pixi.core.errors import StoreError
 from pixi.store.postgres.address import Address, read_address, store_error
@@ -88,10 +88,9 @@ class NotifyBus:
         self._senders: dict[str, _Sender] = {}
         self._spoke: set[str] = set()  # who was heard since the database was last asked who is there
         self._is_empty = asyncio.Event()  # nothing is left to be sent
-        self._session: AsyncConnection[Any] | None = None  # by which is sent and looked
-        self._asking = asyncio.Lock()
+        self._connection = LentConnection(self._connected)  # by which is sent and looked
         self._ahead = 0.0  # of the clock here before the database's, in seconds
-        self.rates = SharedRates(self._lent, address)
+        self.rates = SharedRates(self._connection.lent, address)
 
     def now(self) -> float:
         """Return the time by the clock of the database, in seconds since the epoch."""
@@ -195,12 +194,16 @@ class NotifyBus:
             start = end
 
     async def look(self) -> None:
-        """Look who is gone, until cancelled: whoever is missing, and says nothing, in two looks on end."""
+        """Look who is gone, until cancelled: whoever is missing, and says nothing, in two looks on end.
+
+        At each look, the others are told which replies are written here.
+        """
         missing = set[str]()
         while True:
             await asyncio.sleep(LOOK_SECONDS)
             if not (known := set(self._peers.others)):
                 continue
+            self._peers.tell_written()
             # Whoever comes or says something while the database is asked is not missing: after an outage, all
             # connect anew at that moment, and say what they follow but once.
             self._spoke.clear()
@@ -221,26 +224,12 @@ class NotifyBus:
         return session
 
     async def _run(self, statement: str, values: tuple[object, ...]) -> list[tuple[Any, ...]]:
-        async with self._lent() as session:
+        async with self._connection.lent() as session:
             return await (await session.execute(statement.encode(), values)).fetchall()
-
-    @asynccontextmanager
-    async def _lent(self) -> AsyncGenerator[AsyncConnection[Any], None]:
-        """Lend the connection by which is sent; one that failed is made again."""
-        async with self._asking:
-            try:
-                if self._session is None:
-                    self._session = await self._connected()
-                yield self._session
-            except DatabaseError:
-                await self.close()
-                raise
 
     async def close(self) -> None:
         """Close the connection by which is sent."""
-        session, self._session = self._session, None
-        if session is not None:
-            await session.close()
+        await self._connection.close()
 
 
 @asynccontextmanager

@@ -15,8 +15,8 @@ slice, from before it asked. So wrong clocks do no harm.
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Mapping
-from contextlib import AbstractAsyncContextManager, suppress
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from hashlib import blake2b
 from typing import Any
 
@@ -28,7 +28,7 @@ from psycopg.sql import SQL, Composed, Identifier
 
 from pixi.core.lru import LRU
 from pixi.core.spending import Rate, RateKey
-from pixi.store.postgres.address import Address
+from pixi.store.postgres.address import Address, read_address
 from pixi.store.rates import Rates
 
 _log = logging.getLogger("pixi.queue")
@@ -224,3 +224,62 @@ class SharedRates:
     async def _use_own(self, rates: Mapping[RateKey, Rate]) -> float:
         shares = {key: Rate(max(1, rate.times // SHARE), rate.seconds) for key, rate in rates.items()}
         return await self._own.use(shares)
+
+
+class LentConnection:
+    """A connection that is made when it is needed, and again after it failed; lent to one at a time.
+
+    Args:
+        connect: makes it, so that it commits each statement by itself.
+    """
+
+    def __init__(self, connect: Callable[[], Awaitable[AsyncConnection[Any]]]) -> None:
+        self._connect = connect
+        self._session: AsyncConnection[Any] | None = None
+        self._asking = asyncio.Lock()
+
+    @asynccontextmanager
+    async def lent(self) -> AsyncGenerator[AsyncConnection[Any], None]:
+        """Lend it until the block is left.
+
+        Raises:
+            psycopg.Error: the database does not answer.
+        """
+        async with self._asking:
+            try:
+                if self._session is None:
+                    self._session = await self._connect()
+                yield self._session
+            except DatabaseError:
+                await self.close()
+                raise
+
+    async def close(self) -> None:
+        """Close it, if there is one."""
+        session, self._session = self._session, None
+        if session is not None:
+            await session.close()
+
+
+@asynccontextmanager
+async def sharing(rates: Rates, url: str) -> AsyncGenerator[None, None]:
+    """Count rates over all processes on a store in PostgreSQL until the block is left.
+
+    For a process that has no other connection for it: this one is made with the first use.
+    """
+    address = read_address(url)
+
+    async def connect() -> AsyncConnection[Any]:
+        session = await AsyncConnection.connect(
+            address.conninfo, autocommit=True, application_name=address.label
+        )
+        await session.execute("SET synchronous_commit TO off")  # nothing of it outlives a crash in any case
+        return session
+
+    connection = LentConnection(connect)
+    rates.shared = SharedRates(connection.lent, address).use
+    try:
+        yield
+    finally:
+        rates.shared = None
+        await connection.close()

@@ -37,6 +37,8 @@ SELECT
         WHERE datname = current_database() AND pid <> pg_backend_pid()
         AND application_name ~ '^pixi ' AND split_part(application_name, ' ', 3) = %(tables)s
     ) AS labels,
+    ARRAY(SELECT lock FROM procrastinate_jobs WHERE attempts > 1 AND status IN ('todo', 'doing')
+        ORDER BY attempts DESC, id) AS suspects,
     (SELECT count(*) FROM owners WHERE id %% 4294967296 IN (SELECT id FROM living)) AS living_owners
 FROM (
     SELECT
@@ -99,6 +101,7 @@ class ClusterState:
         stalled: conversations whose worker has died, and which no other has taken up.
         workers: that showed a sign of life.
         labels: of all connections for these tables but the one that asks.
+        suspects: conversations that more than one worker had when it died, the most deaths first.
         living_owners: processes that may own conversations, and live.
         leases: conversations that somebody owns.
         living_leases: those whose owner lives.
@@ -110,6 +113,7 @@ class ClusterState:
     stalled: int
     workers: int
     labels: Sequence[str]
+    suspects: Sequence[str]
     living_owners: int
     leases: int
     living_leases: int

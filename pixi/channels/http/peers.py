@@ -76,7 +76,12 @@ class _Hello(Struct, tag="hello"):
 
 
 class _Here(Struct, tag="here"):
-    """This server is there. It answers `_Hello`."""
+    """This server is there; `written`: the talks in which it writes replies, by person.
+
+    It answers `_Hello`, and tells of a change.
+    """
+
+    written: dict[str, list[str]] = field(default_factory=dict)
 
 
 class _Bye(Struct, tag="bye"):
@@ -202,6 +207,7 @@ class Peers:
 
     Attributes:
         suspect: is told which server of models fails another server.
+        written: gives the talks in which replies are written here, by person.
     """
 
     def __init__(self, backend: Backend, channels: Channels, resume: Callable[[], Awaitable[None]]) -> None:
@@ -209,10 +215,13 @@ class Peers:
         self._channels = channels
         self._resume = resume
         self.suspect: Callable[[str], None] = lambda _: None
+        self.written: Callable[[], dict[str, list[str]]] = dict
         self._write: Callable[[bytes], None] = lambda _: None
         self._now = time.time
         self._closed = False
         self._others: dict[str, set[str]] = {}  # the other servers, with the talks that each follows
+        self._told: dict[str, list[str]] = {}  # what is written here, as the others were told last
+        self._written_by: dict[str, dict[str, list[str]]] = {}  # on the others, as they told it last
         self._silent: set[str] = set()  # others that did not answer in time, and said nothing since
         self._followed: dict[str, _Followed] = {}  # the talks that are followed here
         self._requests: dict[str, _Request] = {}  # of this server, by their `ask`
@@ -305,6 +314,10 @@ class Peers:
                 async for _ in events:
                     pass
 
+    def written_to(self, person: str) -> set[str]:
+        """Return the talks in which other servers write replies to a person, up to a second late."""
+        return {talk for written in self._written_by.values() for talk in written.get(person, ())}
+
     async def _is_elsewhere(self, address: str) -> bool:
         with suppress(StoreError):
             return bool(self._others) and await self._backend.store.owned_elsewhere(address)
@@ -382,6 +395,15 @@ class Peers:
         if self._others:
             self._send(_Leave(address))
 
+    def tell_written(self) -> None:
+        """Tell the others in which talks replies are written here, if that has changed."""
+        if self._others and (written := self.written()) != self._told:
+            self._tell_here(written)
+
+    def _tell_here(self, written: dict[str, list[str]]) -> None:
+        self._told = written
+        self._send(_Here(written))
+
     # What the others tell.
 
     def heard(self, other: str, data: bytes) -> None:
@@ -398,13 +420,15 @@ class Peers:
         is_new = other not in self._others
         self._others.setdefault(other, set())
         if isinstance(message, _Hello):
-            self._send(_Here())
+            self._tell_here(self.written())
         if is_new or isinstance(message, _Hello):
             self._follow_all()
         match message:
             case _Bye():
                 self._forget(other)
                 self._begin(self._take_up(other))
+            case _Here(written):
+                self._written_by[other] = written
             case _Follow(talks, ask):
                 self._others[other].update(talks)
                 self._tell_follower(talks, ask)
@@ -509,6 +533,7 @@ class Peers:
 
     def _forget(self, other: str) -> None:
         self._others.pop(other, None)
+        self._written_by.pop(other, None)
         for request in self._requests.values():
             request.told(other, False)
         for followed in self._followed.values():

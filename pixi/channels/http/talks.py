@@ -231,9 +231,10 @@ class Talks:
         self._turns_per_person = turns_per_person
         self._limits = limits
         self._attachments = attachments
-        self._talking: dict[str, set[HttpChannel]] = {}  # where replies are waited for, by person
+        self._talking: dict[str, dict[str, HttpChannel]] = {}  # where replies are waited for, by person
         self._watching: set[asyncio.Task[None]] = set()
         self.peers = Peers(backend, self.channels, self.resume)
+        self.peers.written = lambda: {person: self._written_to(person) for person in self._talking}
         backend.engine.on_forget.append(self.forget)
 
     async def begin(
@@ -285,12 +286,12 @@ class Talks:
                     return await self._again(address, address, message_id)
                 # It was forgotten, and its key with it: this request is another one.
                 message_id = id_with_run(_client_id(message_id), uuid.uuid4().hex)
-            self._check_turns(channel, person)
+            await self._check_turns(address, channel, person)
             now = time.time()
             with ExitStack() as waiting:
-                self._talking.setdefault(person.id, set()).add(channel)
+                self._talking.setdefault(person.id, {})[address] = channel
                 channel.feed.waiting += 1
-                waiting.callback(self._done, channel, person.id)
+                waiting.callback(self._done, address, channel, person.id)
                 await self._limits.message(person)
                 channel.answers = answers
                 text, carried = await self._carried(place, text, attachments, instead)
@@ -372,15 +373,25 @@ class Talks:
         await self.peers.join(address)
         return await self._again(address, known.address, known.message)
 
-    def _check_turns(self, channel: HttpChannel, person: Principal) -> None:
-        """Check that one more reply may be waited for. One that waits for a verdict is not written meanwhile.
+    def _written_to(self, person: str) -> list[str]:
+        """Return the talks in which replies to a person are written here; none that waits for a verdict."""
+        talks = self._talking.get(person, {})
+        return [address for address, channel in talks.items() if not channel.is_asking]
+
+    async def _check_turns(self, address: str, channel: HttpChannel, person: Principal) -> None:
+        """Check that one more reply may be waited for, here and on other servers.
 
         Raises:
             Problem: 429, too many are.
+            StoreError: it could not be found out.
         """
-        written = sum(not each.is_asking for each in self._talking.get(person.id, ()))
+        store, there = self._backend.store, self.peers.written_to(person.id)
+        if there and len({*there, *self._written_to(person.id)}) >= self._turns_per_person:
+            # They told it up to a second ago, and some may have ended since.
+            there = {each for each in there if each in await store.unanswered(each, 0.0)}
+        written = {*there, *self._written_to(person.id)}
         # A talk has one turn at a time, whatever is said amid it.
-        if not channel.feed.waiting and written >= self._turns_per_person:
+        if not (channel.feed.waiting or address in written) and len(written) >= self._turns_per_person:
             raise Problem(
                 429,
                 "Too many replies",
@@ -643,13 +654,13 @@ class Talks:
             with suppress(StoreError):  # whoever reads the reply is told of it
                 await self.peers.answered(address, reply.message_id)
         finally:
-            self._done(channel, person)
+            self._done(address, channel, person)
             reply.settle()
 
-    def _done(self, channel: HttpChannel, person: str) -> None:
+    def _done(self, address: str, channel: HttpChannel, person: str) -> None:
         channel.feed.waiting -= 1
         if not channel.feed.waiting:
-            self._talking[person].discard(channel)
+            self._talking[person].pop(address, None)
             if not self._talking[person]:
                 del self._talking[person]
 

@@ -31,8 +31,8 @@ async def test_work_that_is_cancelled_ends_though_the_database_goes_away(
         finally:
             raise ConnectorException
 
-    async def answer(conversation: str, times: int) -> None:
-        raise AssertionError(conversation, times)
+    async def answer(conversation: str, times: int, deaths: int) -> None:
+        raise AssertionError(conversation, times, deaths)
 
     monkeypatch.setattr("pixi.app.cluster.queue._JobWorker.run", run)
     working = asyncio.create_task(
@@ -73,7 +73,7 @@ class Beats:
         if self.taken_up:  # it is another worker's from now on
             return []
         last = self.AWAY if self.now < self.BEATS_AGAIN else self.DIED
-        job = Mock(lock="discord:1:2:pixi", task_kwargs={})
+        job = Mock(lock="discord:1:2:pixi", task_kwargs={}, attempts=0)
         return [job] if self.now - last > seconds_since_heartbeat else []
 
     async def finish_job(self, *_: object, **__: object) -> None:

@@ -5,7 +5,9 @@ from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import psycopg
 import pytest
@@ -18,7 +20,9 @@ from pixi.channels.discord.gateway.patches import patched
 from pixi.channels.discord.gateway.preflight import find_server
 from pixi.channels.http.access import Principal, Problem
 from pixi.channels.http.visitors import HttpLimits
+from pixi.cli.discord import stay_on_discord
 from pixi.core.spending import Rate, RateKey
+from pixi.settings import load
 from pixi.settings.rules import HttpRules
 from pixi.store.postgres.address import Address, read_address
 from pixi.store.rates import Rates
@@ -264,3 +268,37 @@ async def test_two_processes_of_a_bot_keep_within_what_discord_takes_from_both(
         assert discord.rest.limits.refused == 0
     assert set(statuses) == {200, 204}
     assert all(process.asked < 30 for process in two), "most requests are spent from a slice"
+
+
+async def test_processes_that_run_a_bot_whole_share_its_requests_and_ask_seldom(
+    postgres: Postgres, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Running:
+        def __init__(self, _: object, *, rates: Rates, **more: object) -> None:
+            self._rates = rates
+
+        async def run(self) -> None:
+            allowed.append([await self._rates.use({KEY: Rate(450, 100.0)}) for _ in range(450)].count(0.0))
+
+    async def counted(self: SharedRates, *given: Any) -> None:
+        asked.append(given)
+        await take(self, *given)
+
+    allowed: list[int] = []
+    asked: list[object] = []
+    take = SharedRates._take
+    monkeypatch.setattr(SharedRates, "_take", counted)
+    monkeypatch.setattr("pixi.channels.discord.bot.Bot", Running)
+    with postgres.schema() as schema:
+        postgres.run_in(schema, "SELECT 1")  # which makes it
+        settings = load(
+            environ={"DISCORD_TOKEN": "token"}, folder=tmp_path, overrides={"store.url": postgres.url(schema)}
+        )
+        services = [Mock(settings=settings) for _ in range(2)]
+        for service in services:
+            service.engine.tools.rates = Rates()
+        await asyncio.gather(*map(stay_on_discord, services))
+    assert all(allowed)
+    assert sum(allowed) <= 450
+    assert len(asked) < 120
+    assert all(service.engine.tools.rates.shared is None for service in services)

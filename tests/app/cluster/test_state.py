@@ -152,6 +152,7 @@ async def test_what_is_wrong_is_named_with_the_mend(
         "UPDATE procrastinate_jobs SET status = 'doing', worker_id = (SELECT id FROM procrastinate_workers)"
         " WHERE lock = 'discord:1:4:pixi'",
         "INSERT INTO leases (conversation, owner, number) VALUES ('discord:1:9:pixi', 4711, 1)",
+        "UPDATE procrastinate_jobs SET attempts = 2 WHERE lock = 'discord:1:3:pixi'",
         "UPDATE pixi_version SET version = version - 1",
     ):
         postgres.run_in(schema_of(url), change)
@@ -163,6 +164,7 @@ async def test_what_is_wrong_is_named_with_the_mend(
     assert found["gateways"].startswith("fail shards 0-1/4, shards 3-3/8: they count differently")
     assert found["queue"].startswith("fail 1 conversation waiting, the oldest for 30")
     assert "1 of workers that died" in found["queue"]
+    assert "workers died again and again while they had discord:1:3:pixi" in found["queue"]
     assert "1 of processes that ended" in found["leases"]
     assert found["stuck talks"].startswith("fail 1 conversation without a job, the longest for 9")
     assert TALK in found["stuck talks"]

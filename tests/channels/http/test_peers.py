@@ -19,7 +19,9 @@ from pixi.channels.http.faces.native import NativeStream
 from pixi.channels.http.feed import CHANGED, Channels
 from pixi.channels.http.peers import Peers
 from pixi.core.errors import StoreError
+from pixi.core.message import Author, Message
 from pixi.engine.conversation import LiveConversation
+from pixi.settings.rules import HttpRules
 from pixi.store.postgres.address import Address
 from pixi.store.sqlite import SqliteStore
 from tests.channels.http.served import Served, served
@@ -71,6 +73,40 @@ async def test_who_is_known_already_is_told_nothing_again() -> None:
     here.heard("b", b'{"type":"here"}')
     here.heard("b", b'{"type":"here"}')
     assert [each["type"] for each in said] == ["follow"]
+
+
+async def test_what_others_write_to_a_person_is_known_while_they_are_there() -> None:
+    here, _, said = connected()
+    here.written = lambda: {"mo": [TALK]}
+    here.heard("b", b'{"type":"hello"}')
+    assert said[0] == {"type": "here", "written": {"mo": [TALK]}}
+    here.tell_written()
+    assert said[1:] == [], "that was told"
+    here.written = dict
+    here.tell_written()
+    assert said[1:] == [{"type": "here", "written": {}}]
+    here.heard("b", json.dumps(said[0]).encode())
+    here.heard("c", b'{"type":"here","written":{"mo":["http:other:pixi"],"ana":[]}}')
+    assert here.written_to("mo") == {TALK, "http:other:pixi"}
+    here.heard("b", b'{"type":"here"}')
+    here.heard("c", b'{"type":"bye"}')
+    assert here.written_to("mo") == here.written_to("ana") == set()
+    await here.close()
+
+
+async def test_replies_on_other_servers_count_until_they_have_ended() -> None:
+    there = address_of(LOCAL, "pixi", "there")
+    told = json.dumps({"type": "here", "written": {LOCAL: [there]}}).encode()
+    async with served("[SEND: one]", "[SEND: two]", rules=HttpRules(turns_per_person=1)) as here:
+        await here.backend.store.receive(Message("1", there, Author(LOCAL, "Mo"), "hi", 0.0))
+        here.peers.heard("b", told)
+        status, problem = await here.post("/api/chat", {"message": "hi", "conversation": "here"})
+        assert (status, problem["title"]) == (429, "Too many replies")
+        assert (await here.say("and?", conversation="there"))["text"] == "one", (
+            "that talk has its turn already"
+        )
+        here.peers.heard("b", told)  # a moment ago
+        assert (await here.say("hi", conversation="here"))["text"] == "two"
 
 
 async def test_a_server_of_models_that_fails_is_told_of_where_others_are() -> None:
