@@ -249,7 +249,7 @@ def require_folder(folder: Path) -> None:
 
 
 def _everything(folders: Sequence[Path]) -> list[DatabaseRef]:
-    shipped = os.path.realpath(shipped_folder())
+    shipped = shipped_folder()
     found: dict[str, Path] = {}
     for folder in folders:
         if folder.exists() and not folder.is_dir():
@@ -258,10 +258,7 @@ def _everything(folders: Sequence[Path]) -> list[DatabaseRef]:
             found.setdefault(name_key(each.name), each)
     paths = sorted(found.values(), key=lambda path: name_key(path.name))
     tools = tool_names([path.name for path in paths])
-    return [
-        DatabaseRef(path.name, tools[path.name], path, os.path.realpath(path.parent) == shipped)
-        for path in paths
-    ]
+    return [DatabaseRef(path.name, tools[path.name], path, path.parent == shipped) for path in paths]
 
 
 def _folders(place: Path) -> Iterator[Path]:
