@@ -320,9 +320,11 @@ def _mark(name: str) -> str:
 def _unknown(name: str, folders: Sequence[Path], everything: Sequence[DatabaseRef]) -> str:
     from rapidfuzz import fuzz, process
 
+    from pixi.core.spending import some
+
     known = {name_key(each.name): display_line(each.name) for each in everything}
     nearest = process.extractOne(name_key(name), list(known), scorer=fuzz.ratio, score_cutoff=60)
-    there = ", ".join(known.values()) or "none"
+    there = some([*known.values()], 12) or "none"
     mend = f"do you mean `{known[nearest[0]]}`?" if nearest else f"there are {there}."
     shipped = shipped_folder()
     places = " or ".join("Pixi's own folder" if each == shipped else display_path(each) for each in folders)
