@@ -197,7 +197,7 @@ def _opening(
     async def opened(
         progress: Reporter, report: Reporter, remark: Reporter
     ) -> "AsyncGenerator[ChannelEngine, None]":
-        if settings.model.name == "local" and persona.name != "Pixi":  # whose file is made for it
+        if settings.model.name == "local" and persona.name != "Pixi":  # its file is made for that model
             printer.redacted(remark)(_ON_BUNDLED.format(persona.name))
         async with open_engine(
             settings,
