@@ -305,8 +305,13 @@ async def _beside(work: Coroutine[None, None, None], *, first: bool) -> AsyncGen
 
 
 async def import_parts(model: ModelSettings) -> None:
-    """Import what is heavy in a thread: somebody may be typing already."""
+    """Import what every talk needs, beside the loop."""
     door = "pixi.models.llama" if runs_here(model) else "pixi.models.server_model"
-    for part in ("pixi.engine.engine", "pixi.store.sqlite", "pixi.addons.loading", door):
-        await asyncio.to_thread(importlib.import_module, part)
+    await import_beside("pixi.engine.engine", "pixi.store.sqlite", "pixi.addons.loading", door)
     await asyncio.to_thread(broken, "")  # compiles what the first message would wait for
+
+
+async def import_beside(*modules: str) -> None:
+    """Import what is heavy in a thread: somebody may be typing, or served, already."""
+    for module in modules:
+        await asyncio.to_thread(importlib.import_module, module)

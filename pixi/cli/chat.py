@@ -46,6 +46,10 @@ examples:
 
 
 _NO_MODEL = "no model is set, so the tiny included one answers: `pixi-persona doctor` shows better ones"
+_ON_BUNDLED = (
+    "As {}, the tiny included model often writes nonsense: choose a larger model, local or with a key "
+    "(docs/models.md)."
+)
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -193,6 +197,8 @@ def _opening(
     async def opened(
         progress: Reporter, report: Reporter, remark: Reporter
     ) -> "AsyncGenerator[ChannelEngine, None]":
+        if settings.model.name == "local" and persona.name != "Pixi":  # its file is made for that model
+            printer.redacted(remark)(_ON_BUNDLED.format(persona.name))
         async with open_engine(
             settings,
             persona,

@@ -26,7 +26,7 @@ examples:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the subcommand and its argument."""
-    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    actions = parser.add_subparsers(dest="action", metavar="load", required=True)
     load = actions.add_parser("load", help="load spots and tricks", allow_abbrev=False)
     load.add_argument(
         "file", metavar="FILE", help="a JSON file, or `sample`: some 60 tricks, 40 invented spots"

@@ -112,6 +112,9 @@ async def running_service(
 
 async def stay_on_discord(service: "BotService", shards: "Shards | None" = None) -> None:
     """Run the bot until it is cancelled. `shards` None: all."""
+    from pixi.app.building import import_beside
+
+    await import_beside("pixi.channels.discord.bot")
     from pixi.channels.discord.bot import Bot
 
     settings, rates = service.settings, service.engine.tools.rates

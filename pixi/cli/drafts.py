@@ -31,7 +31,7 @@ _LISTED = 50
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the subcommands and their arguments."""
-    actions = parser.add_subparsers(dest="action", metavar="ACTION")
+    actions = parser.add_subparsers(dest="action", metavar="list|approve|reject")
     listing = actions.add_parser("list", help="list drafts (the default)", allow_abbrev=False)
     listing.add_argument("--all", action="store_true", help="all of them, also those that were decided")
     listing.add_argument(

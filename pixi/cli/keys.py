@@ -41,7 +41,7 @@ examples:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the subcommands and their arguments."""
-    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    actions = parser.add_subparsers(dest="action", metavar="add|list|revoke", required=True)
     add = actions.add_parser("add", help="make a key, and show it once", allow_abbrev=False)
     add.add_argument("name", metavar="NAME", type=_name, help="small letters, digits, - and _")
     add.add_argument("--scopes", metavar="A,B", type=_scopes, help="what the key allows (default: chat)")

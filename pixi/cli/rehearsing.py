@@ -280,7 +280,8 @@ async def rehearse(settings: "Settings", addons: Sequence[Path], me: str) -> int
         running = asyncio.create_task(bot.run())
         stack.push_async_callback(_ended, running)
         await _first(running, here.wait())
-        await discord.idle(_QUIET_SECONDS)  # it registers its commands
+        if service.rules.slash:  # the first line may be a command
+            await _first(running, discord.wait_for(lambda: discord.world.commands.kept))
         tell(rehearsal.help)
         watching = asyncio.create_task(rehearsal.watch())
         stack.push_async_callback(_ended, watching)

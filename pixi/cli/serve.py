@@ -130,6 +130,9 @@ async def serve_http(
     """
     import asyncio
 
+    from pixi.app.building import import_beside
+
+    await import_beside("pixi.app.studio", "pixi.channels.http.server")
     from pixi.app.studio import studio_routes
     from pixi.channels.http.files import files_folder
     from pixi.channels.http.jwt import ForwardedUsers, HostTokens

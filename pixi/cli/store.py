@@ -35,7 +35,7 @@ examples:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
-    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
+    actions = parser.add_subparsers(dest="action", required=True, metavar="copy")
     copy = actions.add_parser(
         "copy",
         help="copy everything to an empty store",

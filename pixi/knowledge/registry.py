@@ -249,7 +249,7 @@ def require_folder(folder: Path) -> None:
 
 
 def _everything(folders: Sequence[Path]) -> list[DatabaseRef]:
-    shipped = os.path.realpath(shipped_folder())
+    shipped = shipped_folder()
     found: dict[str, Path] = {}
     for folder in folders:
         if folder.exists() and not folder.is_dir():
@@ -258,10 +258,7 @@ def _everything(folders: Sequence[Path]) -> list[DatabaseRef]:
             found.setdefault(name_key(each.name), each)
     paths = sorted(found.values(), key=lambda path: name_key(path.name))
     tools = tool_names([path.name for path in paths])
-    return [
-        DatabaseRef(path.name, tools[path.name], path, os.path.realpath(path.parent) == shipped)
-        for path in paths
-    ]
+    return [DatabaseRef(path.name, tools[path.name], path, path.parent == shipped) for path in paths]
 
 
 def _folders(place: Path) -> Iterator[Path]:
@@ -323,9 +320,11 @@ def _mark(name: str) -> str:
 def _unknown(name: str, folders: Sequence[Path], everything: Sequence[DatabaseRef]) -> str:
     from rapidfuzz import fuzz, process
 
+    from pixi.core.spending import some
+
     known = {name_key(each.name): display_line(each.name) for each in everything}
     nearest = process.extractOne(name_key(name), list(known), scorer=fuzz.ratio, score_cutoff=60)
-    there = ", ".join(known.values()) or "none"
+    there = some([*known.values()], 12) or "none"
     mend = f"do you mean `{known[nearest[0]]}`?" if nearest else f"there are {there}."
     shipped = shipped_folder()
     places = " or ".join("Pixi's own folder" if each == shipped else display_path(each) for each in folders)

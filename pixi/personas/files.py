@@ -305,6 +305,8 @@ def _find_in(folder: Path, wanted: str) -> Found | None:
 def _unknown(name: str, folders: Sequence[Path]) -> str:
     from rapidfuzz import fuzz, process
 
+    from pixi.core.spending import some
+
     everything = list_personas(folders)
     names = {name_key(each.path.stem): each.path.stem for each in everything}
     names |= {
@@ -313,7 +315,7 @@ def _unknown(name: str, folders: Sequence[Path]) -> str:
         if isinstance(each, LoadedPersona)
     }
     nearest = process.extractOne(name_key(name), list(names), scorer=fuzz.ratio, score_cutoff=60)
-    known = ", ".join(sorted(names.values())) or "none"
+    known = some(sorted(names.values()), 12) or "none"
     mend = f"do you mean `{names[nearest[0]]}`?" if nearest else f"there are {known}."
     shipped = shipped_folder()
     places = " or ".join("Pixi's own folder" if each == shipped else shown(each) for each in folders)

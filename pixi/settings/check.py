@@ -138,8 +138,10 @@ def _check_top_level(given: Given) -> None:
 
 def nearest(word: str, known: Iterable[str]) -> str:
     """The end of an error text about an unknown word: what was probably meant, or all that is known."""
-    best = _closest(word, known)
-    return f"; did you mean {best!r}?" if best else f". Known are: {', '.join(known)}."
+    names = [*known]
+    if best := _closest(word, names):
+        return f"; did you mean {best!r}?"
+    return f". Known are: {', '.join(names)}." if names else "."
 
 
 def _closest(word: str, known: Iterable[str]) -> str | None:

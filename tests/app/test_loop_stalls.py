@@ -6,12 +6,24 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
+from importlib import import_module
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from importlib.util import spec_from_loader
+from pathlib import Path
+from types import ModuleType
 from typing import Any
+from unittest import mock
 
 import pytest
 
 from pixi.app import health
 from pixi.app.health import reporting_stalls
+from pixi.cli.discord import stay_on_discord
+from pixi.cli.serve import serve_http
+from pixi.settings import load
 from pixi.toolbox.foreign import foreign
 from tests.waiting import LIMIT, until
 
@@ -95,3 +107,46 @@ async def test_what_lets_no_other_thread_run_is_told_of_too(
         await asyncio.sleep(0.05)
         sum(range(12_000_000))  # one long step of the interpreter: no other thread gets its turn
         await until(lambda: "nothing went on" in caplog.text)
+
+
+class EmptyModules(MetaPathFinder, Loader):
+    """Makes modules that hold one thing each, and notes in which threads they are imported."""
+
+    def __init__(self, contents: Mapping[str, tuple[str, object]]) -> None:
+        self.threads: set[int] = set()
+        self._contents = contents
+
+    def find_spec(self, name: str, *_: object) -> ModuleSpec | None:
+        return spec_from_loader(name, self) if name in self._contents else None
+
+    def exec_module(self, module: ModuleType) -> None:
+        self.threads.add(threading.get_ident())
+        setattr(module, *self._contents[module.__name__])
+
+
+async def test_what_serves_is_imported_beside_the_loop_that_is_watched(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    class Begun(Exception):
+        """All is imported."""
+
+    contents = {
+        "pixi.app.studio": ("studio_routes", mock.Mock(side_effect=Begun)),
+        "pixi.channels.discord.bot": ("Bot", mock.Mock(side_effect=Begun)),
+        "pixi.channels.http.server": ("HttpServer", mock.Mock(side_effect=Begun)),
+    }
+    modules = EmptyModules(contents)
+    for name in contents:
+        package, _, own = name.rpartition(".")
+        monkeypatch.setattr(import_module(package), own, None, raising=False)
+        monkeypatch.setitem(sys.modules, name, ModuleType(name))
+        del sys.modules[name]
+    monkeypatch.setattr(sys, "meta_path", [modules, *sys.meta_path])
+    settings = load(environ={}, folder=tmp_path, overrides={"discord.token": "x", "store.url": ":memory:"})
+    service = mock.MagicMock(settings=settings)
+    with pytest.raises(Begun):
+        await stay_on_discord(service)
+    with pytest.raises(Begun):
+        await serve_http(service, settings, AsyncExitStack(), AsyncExitStack())
+    assert modules.threads
+    assert threading.get_ident() not in modules.threads

@@ -128,6 +128,7 @@ def test_names_that_nobody_knows_and_no_server(baker: Home) -> None:
     assert (code, err) == (2, "pixi-persona: there is no [mcp.bakr] in the settings; did you mean 'baker'?\n")
     (baker.folder / "pixi.toml").write_text("")
     assert baker.program("approve") == (0, "There is no MCP server in the settings.\n", "")
+    assert baker.program("approve", "x")[2] == "pixi-persona: there is no [mcp.x] in the settings.\n"
 
 
 def test_a_lock_file_that_is_none(baker: Home) -> None:

@@ -3,15 +3,19 @@
 import argparse
 import io
 import sys
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 
 from pixi.app.retention import state_folder
 from pixi.channels.terminal.commands import TalkChange
+from pixi.channels.terminal.lines import seat
 from pixi.cli import chat, choosing_model
 from pixi.cli.console import spinner
-from pixi.core.errors import ConfigError
+from pixi.core.errors import ConfigError, silent
+from pixi.core.persona import Persona
 from pixi.settings import Settings, load
 
 
@@ -128,3 +132,21 @@ def test_without_a_terminal_there_is_no_spinner(monkeypatch: pytest.MonkeyPatch)
     with spinner() as show:
         show("loading")
     assert err.getvalue() == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "model", "told"), [("Mathilde", "local", 1), ("Pixi", "local", 0), ("Mathilde", "m", 0)]
+)
+async def test_of_a_persona_that_is_too_much_for_the_bundled_model_is_told_before_the_talk(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str, model: str, told: int
+) -> None:
+    @asynccontextmanager
+    async def open_engine(*_: object, **__: object) -> AsyncGenerator[None, None]:
+        yield
+
+    monkeypatch.setattr("pixi.app.open_engine", open_engine)
+    settings = load(environ={}, folder=tmp_path, overrides={"model.name": model})
+    arguments, said = argparse.Namespace(addon=[]), list[str]()
+    opened = chat._opening(arguments, settings, Persona(name, "x"), seat("it", "mo"), live=True)
+    async with opened(silent, silent, said.append):
+        assert [line.startswith("As Mathilde, the tiny included model") for line in said] == [True] * told

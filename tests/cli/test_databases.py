@@ -135,3 +135,13 @@ def test_a_mistyped_name_is_told_with_the_nearest(
     assert (code, out) == (2, "")
     assert told in err
     assert err.count("\n") <= 2
+
+
+def test_a_folder_of_ones_own_beside_those_in_a_checkout_is_none_of_pixis(
+    home: Path, program: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pixi.knowledge.registry.shipped_folder", lambda: home / "databases")
+    put(home / "databases" / "letters", a_md="# A\n\nbread\n")
+    _, out, _ = program("databases")
+    assert "comes with Pixi" not in out
+    assert "no persona names it: `databases: [letters]`" in out

@@ -139,7 +139,7 @@ def test_where_nothing_is_kept_nothing_is_made(program: Program, home: Path) -> 
             2,
             "leave out --scopes; a key that everybody can read only lets visitors in.",
         ),
-        ((), 2, "the following arguments are required: ACTION"),
+        ((), 2, "the following arguments are required: add|list|revoke"),
     ],
 )
 def test_a_mistake_is_told_with_its_mend(

@@ -12,6 +12,7 @@ from pixi.app.cluster.gateway import ShardClaim
 from pixi.cli.frame import run
 from pixi.core.errors import ConfigError
 from tests.servers.postgres import Postgres
+from tests.waiting import LIMIT
 
 TOKEN = "[discord]\ntoken = 'a.b.c'\n"
 SERVER = "[store]\nurl = 'postgresql://nobody@127.0.0.1:1/none'\n"
@@ -100,9 +101,13 @@ async def test_a_shard_has_one_gateway(postgres: Postgres, monkeypatch: pytest.M
         with pytest.raises(ConfigError, match="Another gateway runs this bot: end it"):
             async with claimed(url, None):
                 pass
+    # The server gives locks free a moment after a connection is closed.
+    monkeypatch.setattr(gateway, "_CLAIM_SECONDS", LIMIT)
     async with claimed(url, None):
+        monkeypatch.setattr(gateway, "_CLAIM_SECONDS", 0.0)
         with pytest.raises(ConfigError, match="Another gateway runs this bot, with all shards"):
             async with claimed(url, ((0,), 4)):
                 pass
+    monkeypatch.setattr(gateway, "_CLAIM_SECONDS", LIMIT)
     async with claimed(url, ((1, 2), 4)):
         pass

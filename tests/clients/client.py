@@ -18,7 +18,7 @@ _LONGEST_LINE = 2**24
 
 with_node = pytest.mark.skipif(
     not (HERE / "node_modules").exists() and "CI" not in os.environ,
-    reason="the clients are not installed: they come from npm, with `make setup`",
+    reason="the clients are not installed: they come from npm, with `make test`",
 )
 
 

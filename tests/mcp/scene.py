@@ -22,7 +22,7 @@ QUICK = McpTimeouts(start=SECONDS, first_pause=0.05, longest_pause=0.4, list_pau
 
 with_everything = pytest.mark.skipif(
     not EVERYTHING.exists(),
-    reason="the reference server is not installed: it comes from npm, with `make setup`",
+    reason="the reference server is not installed: it comes from npm, with `make test`",
 )
 
 

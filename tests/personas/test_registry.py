@@ -117,6 +117,9 @@ def test_an_unknown_name_gets_the_nearest_or_the_whole_list(own: Path, other: Pa
         f"there is no persona `moel` in {own} or Pixi's own folder: "
     )
     assert complaint("zzzz", own, other).endswith(": there are Edda, Mo, mole.")
+    for number in range(20):
+        put(other, f"n{number}.md", f"N{number}")
+    assert complaint("zzzz", own, other).endswith(", N17, ….")
     assert complaint("zz\x1bzz\n").startswith("there is no persona `zz\N{REPLACEMENT CHARACTER}zz`")
     assert "no persona ``" in complaint("", own)
     assert "no persona `..`" in complaint("..", own)

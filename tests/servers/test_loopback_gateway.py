@@ -1,10 +1,13 @@
 """Whom the loopback Discord's gateway refuses, and what it does not tell, as Discord does."""
 
+import asyncio
+
 import discord
 import pytest
 
 from pixi.testing.discord import GatewayIntents, LoopbackDiscord, Permission
 from tests.servers.clients import Bot, connected, heard, pointed_at, socket
+from tests.waiting import put_forward
 
 
 async def test_a_wrong_token_is_refused_by_rest_and_gateway() -> None:
@@ -129,3 +132,16 @@ async def test_what_the_bot_cannot_see_is_not_told() -> None:
             await closed.say(mo, "hello")
             await heard(bot, "message", 2)
             assert bot.texts() == ["hello", "hello"]
+
+
+async def test_it_is_idle_after_so_many_turns_of_the_loop_however_long_one_takes() -> None:
+    async with LoopbackDiscord() as server:
+        waiting = asyncio.create_task(server.idle(quiet=100.0, timeout=1e6))
+        await asyncio.sleep(0)
+        naps = 0
+        while not waiting.done():
+            put_forward(100.0)  # as if the process had got no processor for so long
+            naps += 1
+            for _ in range(5):
+                await asyncio.sleep(0)
+        assert naps == 10

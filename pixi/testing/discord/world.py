@@ -35,6 +35,7 @@ class World:
         lean: it leaves out what other servers than Discord do.
         index_waits: how often a search is told that its index is not there yet.
         origin: where the server listens, `http://127.0.0.1:PORT`.
+        changes: how many things have happened.
     """
 
     hub: Hub
@@ -62,12 +63,14 @@ class World:
         self.files: dict[str, FakeAttachment] = {}
         self.nonces: dict[tuple[int, str | int], tuple[float, FakeMessage]] = {}
         self.interactions: dict[str, Interaction] = {}
+        self.changes = 0
         self._pulse: asyncio.Future[None] | None = None
 
     # Waiting for a change.
 
     def changed(self) -> None:
         """Something happened: whoever waits looks again."""
+        self.changes += 1
         pulse = self._pulse
         if pulse is not None and not pulse.done():
             pulse.set_result(None)

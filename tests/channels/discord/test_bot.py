@@ -20,7 +20,7 @@ from pixi.store.rates import Rates
 from tests.channels.discord.backend import RecordingBackend
 from tests.channels.discord.incoming import BOT, DM, GENERAL, GUILD, PERSONAS
 from tests.channels.discord.plain_server import TOKEN, PlainServer, plain_server
-from tests.waiting import until, within
+from tests.waiting import LIMIT, until, within
 
 
 def backend() -> RecordingBackend:
@@ -373,3 +373,26 @@ async def test_cancelling_while_the_bot_comes_ends_at_once() -> None:
         async with within("the end of the bot"):
             with suppress(asyncio.CancelledError):
                 await task
+
+
+async def test_a_bot_that_is_told_to_end_before_it_is_ready_begins_nothing_any_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(client, "_LAST_GUILD", LIMIT)
+    told: list[str] = []
+
+    async def drain(self: RecordingBackend, seconds: float) -> None:
+        assert ending._client is not None
+        ending._client.dispatch("ready")  # as discord.py does until it is closed
+        for _ in range(5):
+            await asyncio.sleep(0)
+
+    monkeypatch.setattr(RecordingBackend, "drain", drain)
+    async with plain_server() as server:
+        ending = Bot(backend(), token=TOKEN, api_url=server.url, tell=told.append)
+        task = asyncio.create_task(ending.run())
+        await until(lambda: server.identified)
+        task.cancel()
+        await asyncio.wait([task])
+    assert task.cancelled()
+    assert told == []
