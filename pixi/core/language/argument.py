@@ -19,17 +19,14 @@ from typing import Final, Literal, NamedTuple
 from pixi.core.language.buffer import BREAK, RewindBuffer
 from pixi.core.language.events import CommandEnded, CommandStarted, CommandText, Event
 from pixi.core.language.states import ARGUMENT, ENDED, GENTLE, NEED_MORE, PROSE, NeedMore, State
-from pixi.core.language.vocabulary import CLOSERS, Closing, Opening, Vocabulary, tag_at
+from pixi.core.language.vocabulary import CLOSERS, MEANING, Closing, Opening, Vocabulary, tag_at
 
-_STOP: Final = re.compile(f"[][【】［］\\\\`\n<{BREAK}]")
-_search: Final = _STOP.search
+_search: Final = re.compile(f"[{MEANING}]").search
 _TICKS: Final = re.compile(r"`+")
 _BLANK: Final = re.compile(r"[^\S\n]*")
 _SAME_BRACKETS: Final = re.compile(r"([\[【［])\1{0,1023}(?=\1)")
 _BRACKETS: Final = frozenset("[]【】［］")
 _FENCE: Final = 3  # backticks: fewer open a span
-MEANING: Final = f"[]【】［］\\`\n<{BREAK}"
-"""The characters that mean something in an argument."""
 AT_ONCE: Final = range(64)
 """Characters with a meaning of their own that are read in one step."""
 # Commands that may open on a line behind `:]` before that bracket is taken for the closing one: what is read
@@ -131,9 +128,10 @@ class Argument:
         self.parts = parts = [text]
         return parts
 
-    def close_plainly(self) -> CommandEnded:
-        """End a command of which all but the end was given out."""
+    def close_plainly(self, text: str) -> CommandEnded:
+        """Take the last plain text of a command, which is given out elsewhere, and end the command."""
         self.calm = self.plain = False
+        self.parts.append(text)
         return CommandEnded(self._name, "".join(self.parts).strip(), True, self._target)
 
     def begin(self, events: list[Event]) -> State | NeedMore:
