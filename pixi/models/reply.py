@@ -133,14 +133,13 @@ class SSEDecoder:
 def _split_usual(data: bytes) -> list[bytes] | None:
     """Split bytes that are nothing but `data: …\\n\\n`, over and over; None for anything else.
 
-    The count proves it: with two line ends for each event, none is left to be anything but a separator.
+    What stands between the separators proves it: it holds no line end, so each is one line of data.
     """
-    if not data.startswith(_USUAL_START) or b"\r" in data:
+    if not data.startswith(_USUAL_START):
         return None
     payloads = data[len(_USUAL_START) : -len(_USUAL_END)].split(_USUAL_BETWEEN)
-    if data.count(b"\n") != 2 * len(payloads) or b"" in payloads:
-        return None
-    return payloads
+    lines = b"".join(payloads)
+    return None if b"\n" in lines or b"\r" in lines or b"" in payloads else payloads
 
 
 class Reply:

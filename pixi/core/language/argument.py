@@ -14,7 +14,9 @@ readings are the same.
 """
 
 import re
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal
+
+from msgspec import Struct
 
 from pixi.core.language.buffer import BREAK, RewindBuffer
 from pixi.core.language.events import CommandEnded, CommandStarted, CommandText, Event
@@ -22,6 +24,7 @@ from pixi.core.language.states import ARGUMENT, ENDED, GENTLE, NEED_MORE, PROSE,
 from pixi.core.language.vocabulary import CLOSERS, MEANING, Closing, Opening, Vocabulary, tag_at
 
 _search: Final = re.compile(f"[{MEANING}]").search
+_search_code: Final = re.compile(f"[`\n{BREAK}]").search
 _TICKS: Final = re.compile(r"`+")
 _BLANK: Final = re.compile(r"[^\S\n]*")
 _SAME_BRACKETS: Final = re.compile(r"([\[【［])\1{0,1023}(?=\1)")
@@ -37,7 +40,7 @@ _NESTED_ON_A_LINE: Final = 3
 Kind = Literal["face", "inner face", "nested", "code"]
 
 
-class Doubt(NamedTuple):
+class Doubt(Struct, frozen=True, gc=False):
     """A place to read again from, should the first reading turn out wrong.
 
     `depth` is the depth of brackets there, `pieces` how many pieces of the argument stood before it.
@@ -167,7 +170,7 @@ class Argument:
         state: State | NeedMore = ARGUMENT
         for _ in AT_ONCE:
             text, at = buffer.text, buffer.at
-            stop = _search(text, at)
+            stop = (_search_code if "code" in self._doubts else _search)(text, at)
             index = stop.start() if stop else len(text)
             if index > at:
                 piece = text[at:index]
@@ -190,7 +193,8 @@ class Argument:
         parts, given, ended = self.parts, self._given, state is PROSE
         certain = len(parts)
         if self._doubts or self._inner_close:
-            certain = min([certain, *(doubt.pieces for doubt in self._doubts.values())])
+            for doubt in self._doubts.values():
+                certain = min(certain, doubt.pieces)
             certain = min(certain, self._inner_close or certain)
         elif certain and state is NEED_MORE:
             buffer = self._buffer
