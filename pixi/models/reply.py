@@ -24,6 +24,7 @@ _BOM = b"\xef\xbb\xbf"
 _USUAL_START = b"data: "
 _USUAL_END = b"\n\n"
 _USUAL_BETWEEN = _USUAL_END + _USUAL_START
+_LF, _CR = b"\n\r"  # numbers: to look for those in bytes takes a tenth of the time
 _SLICE = 16 * 1024  # bytes: some seventy events, of a word each
 _MOST_AT_ONCE = 16 * 1024 * 1024  # that is held until it is whole
 # `: keepalive 512/1669`, in which mlx_lm.server tells how many tokens of a prompt it has read.
@@ -139,7 +140,7 @@ def _split_usual(data: bytes) -> list[bytes] | None:
         return None
     payloads = data[len(_USUAL_START) : -len(_USUAL_END)].split(_USUAL_BETWEEN)
     lines = b"".join(payloads)
-    return None if b"\n" in lines or b"\r" in lines or b"" in payloads else payloads
+    return None if _LF in lines or _CR in lines or b"" in payloads else payloads
 
 
 class Reply:
