@@ -198,7 +198,7 @@ class Reply:
         self._payloads_in: Callable[[bytes], list[bytes]] = self._begin
         self._is_whole = False  # the body is no stream
         self._whole = bytearray()
-        self._data = b""  # arrived
+        self._data = b""  # arrived, and not all of it decoded
         self._at = 0  # up to here it was decoded
         self._unsaid: list[Delta] = []  # read, and not handed on yet
         self._was_read = False  # all that matters
@@ -246,7 +246,7 @@ class Reply:
     def _arrived(self) -> None:
         """Read what came, unless a slice of what came before waits for its turn."""
         data = self._body.take()
-        if self._at < len(self._data):
+        if self._data:
             data = self._data[self._at :] + data
         self._data, self._at = data, 0
         if not self._is_scheduled:
@@ -264,7 +264,7 @@ class Reply:
                 self._end(self._overdue)
             elif self._unsaid:
                 self._hand_on(self._unsaid.pop(0))
-            elif self._at < len(self._data):
+            elif self._data:
                 start, self._at = self._at, self._at + _SLICE
                 piece = self._data[start : self._at]
                 if self._at >= len(self._data):
@@ -279,7 +279,7 @@ class Reply:
 
     def _go_on(self) -> None:
         """See that the next step is taken, or that it was the last."""
-        if self._unsaid or self._at < len(self._data):
+        if self._unsaid or self._data:
             self._body.pause()
             self._schedule()
         elif self._was_read:
