@@ -164,22 +164,19 @@ class CommandStream:
         return self._read(text)
 
     def _open_usual(self, text: str) -> list[Event]:
-        """Read usual commands that are whole, and the opening of one that is not; leave the rest to `_read`."""
+        """Read usual commands that are whole, and the opening of one that is not; what is left `_read` reads."""
         buffer = self._buffer
         unread = buffer.text + text
         events: list[Event] = []
         at_margin = self._prose_at_line_start and unread[:1] == " "  # that blank is ornament
-        if "]" in text and not at_margin:
-            at = 0
-            while whole := self._whole(unread, at):
-                usual, said = self._usual[whole[1]], whole[2]
-                events += usual.events
-                events += (CommandText(said), CommandEnded(usual.name, said.rstrip()))
-                at = whole.end()
-            if at:
-                self._leading = self._line_start = self._prose_at_line_start = False
-                buffer.text = self._marks = ""  # what follows the last command did not close the marks
-                unread = unread[at:]
+        at = 0
+        while "]" in text and not at_margin and (whole := self._whole(unread, at)):
+            command, said = self._usual[whole[1]], whole[2]
+            events += (*command.events, CommandText(said), CommandEnded(command.name, said.rstrip()))
+            self._leading = self._line_start = self._prose_at_line_start = False
+            buffer.text = self._marks = ""  # what follows the last command did not close the marks
+            at = whole.end()
+        unread = unread[at:]
         if unread in self._beginnings:
             buffer.text = unread
             return events
@@ -194,9 +191,7 @@ class CommandStream:
         buffer.text = self._marks = ""
         self._state = ARGUMENT
         self._calm = self._argument.open_plainly(usual.name, said)
-        events += usual.events
-        events.append(CommandText(said))
-        return events
+        return [*events, *usual.events, CommandText(said)]
 
     def _close_usual(self, text: str, at: int) -> list[Event]:
         """Read plain text and the bracket at `text[at]`, which closes the command unless it ends a face."""

@@ -207,18 +207,6 @@ class Vocabulary:
         whole: matches a usual command with plain text in it: its opening, and that text.
     """
 
-    __slots__ = (
-        "_close",
-        "_growing",
-        "_longest",
-        "_names",
-        "_open",
-        "_slips",
-        "beginnings",
-        "usual",
-        "whole",
-    )
-
     def __init__(self, names: tuple[tuple[str, tuple[str, ...]], ...]) -> None:
         canonical = {_folded(name): name.lower() for name, _ in names if _writable(name)}
         aliases = {_folded(word): name.lower() for name, words in names for word in words if _writable(word)}

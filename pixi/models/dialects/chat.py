@@ -380,7 +380,7 @@ class ChatReader(ReplyReader[Chunk]):
                 if thought := piece.reasoning_content or piece.reasoning:
                     self._think(thought)
                 content = piece.content
-                if type(content) is str:
+                if isinstance(content, str):
                     if content:
                         self._say(content)
                 elif content:
