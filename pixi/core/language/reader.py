@@ -164,34 +164,38 @@ class CommandStream:
         return self._read(text)
 
     def _open_usual(self, text: str) -> list[Event]:
-        """Read usual commands that are whole, and the opening of one that is not; what is left `_read` reads."""
+        """Read the usual opening of a command and a plain beginning of its argument, or usual commands."""
         buffer = self._buffer
         unread = buffer.text + text
-        events: list[Event] = []
-        at_margin = self._prose_at_line_start and unread[:1] == " "  # that blank is ornament
-        at = 0
-        while "]" in text and not at_margin and (whole := self._whole(unread, at)):
-            command, said = self._usual[whole[1]], whole[2]
-            events += (*command.events, CommandText(said), CommandEnded(command.name, said.rstrip()))
-            self._leading = self._line_start = self._prose_at_line_start = False
-            buffer.text = self._marks = ""  # what follows the last command did not close the marks
-            at = whole.end()
-        unread = unread[at:]
         if unread in self._beginnings:
             buffer.text = unread
-            return events
+            return []
         opening, colon, said = unread.partition(":")
         if not colon:
             opening, _, said = unread.partition("：")
         usual = self._usual.get(opening)
+        if usual is None or (self._prose_at_line_start and unread[0] == " "):
+            return self._read(text)
         said = said.lstrip(" ")
-        if usual is None or at_margin or not said or said[0].isspace() or _meaning(said):
-            return events + self._read(unread[len(buffer.text) :])
+        if not said or said[0].isspace() or _meaning(said):
+            return self._read_usual(unread) if self._whole(unread) else self._read(text)
         self._expecting = self._leading = self._line_start = self._prose_at_line_start = False
-        buffer.text = self._marks = ""
+        buffer.text = self._marks = ""  # what follows the last command did not close the marks
         self._state = ARGUMENT
         self._calm = self._argument.open_plainly(usual.name, said)
-        return [*events, *usual.events, CommandText(said)]
+        return [*usual.events, CommandText(said)]
+
+    def _read_usual(self, unread: str) -> list[Event]:
+        """Read usual commands that are whole, of which there is one, and what follows them."""
+        events: list[Event] = []
+        at = 0
+        while whole := self._whole(unread, at):
+            usual, said = self._usual[whole[1]], whole[2]
+            events += (*usual.events, CommandText(said), CommandEnded(usual.name, said.rstrip()))
+            at = whole.end()
+        self._leading = self._line_start = self._prose_at_line_start = False
+        self._buffer.text = self._marks = ""
+        return events + self._open_usual(unread[at:])
 
     def _close_usual(self, text: str, at: int) -> list[Event]:
         """Read plain text and the bracket at `text[at]`, which closes the command unless it ends a face."""
