@@ -178,21 +178,23 @@ class CommandStream:
             return self._read(text)
         said = said.lstrip(" ")
         if not said or said[0].isspace() or _meaning(said):
-            return self._read_usual(unread) if self._whole(unread) else self._read(text)
+            whole = self._whole(unread)
+            return self._read_usual(unread, whole) if whole else self._read(text)
         self._expecting = self._leading = self._line_start = self._prose_at_line_start = False
         buffer.text = self._marks = ""  # what follows the last command did not close the marks
         self._state = ARGUMENT
         self._calm = self._argument.open_plainly(usual.name, said)
         return [*usual.events, CommandText(said)]
 
-    def _read_usual(self, unread: str) -> list[Event]:
-        """Read usual commands that are whole, of which there is one, and what follows them."""
+    def _read_usual(self, unread: str, whole: re.Match[str] | None) -> list[Event]:
+        """Read usual commands that are whole, the first of which was found, and what follows them."""
         events: list[Event] = []
         at = 0
-        while whole := self._whole(unread, at):
+        while whole:
             usual, said = self._usual[whole[1]], whole[2]
             events += (*usual.events, CommandText(said), CommandEnded(usual.name, said.rstrip()))
             at = whole.end()
+            whole = self._whole(unread, at)
         self._leading = self._line_start = self._prose_at_line_start = False
         self._buffer.text = self._marks = ""
         return events + self._open_usual(unread[at:])
