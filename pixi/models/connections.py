@@ -57,7 +57,7 @@ class _Connection(ResponseHandler):
 
     def data_received(self, data: bytes) -> None:
         """Parse what came, and tell the reader of its body."""
-        if data.startswith(b"HTTP/"):
+        if self.arrived is None and data.startswith(b"HTTP/"):
             data = _without_false_length(data)
         super().data_received(data)
         if self.arrived is not None:
@@ -146,7 +146,8 @@ class PushedBody:
             pieces.clear()
             self.is_paused |= connection.held > _MOST_HELD
             connection.held = 0
-        if connection.transport is None or self._content.is_eof() or self._content.exception() is not None:
+        content = self._content  # its attributes: two calls are a thirtieth of what a chunk costs
+        if connection.transport is None or content._eof or content._exception is not None:
             self._end()
         return data
 

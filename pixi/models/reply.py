@@ -24,6 +24,7 @@ _BOM = b"\xef\xbb\xbf"
 _USUAL_START = b"data: "
 _USUAL_END = b"\n\n"
 _USUAL_BETWEEN = _USUAL_END + _USUAL_START
+_LF, _CR = b"\n\r"  # numbers: to look for those in bytes takes a tenth of the time
 _SLICE = 16 * 1024  # bytes: some seventy events, of a word each
 _MOST_AT_ONCE = 16 * 1024 * 1024  # that is held until it is whole
 # `: keepalive 512/1669`, in which mlx_lm.server tells how many tokens of a prompt it has read.
@@ -133,14 +134,13 @@ class SSEDecoder:
 def _split_usual(data: bytes) -> list[bytes] | None:
     """Split bytes that are nothing but `data: …\\n\\n`, over and over; None for anything else.
 
-    The count proves it: with two line ends for each event, none is left to be anything but a separator.
+    What stands between the separators proves it: it holds no line end, so each is one line of data.
     """
-    if not data.startswith(_USUAL_START) or b"\r" in data:
+    if not data.startswith(_USUAL_START):
         return None
     payloads = data[len(_USUAL_START) : -len(_USUAL_END)].split(_USUAL_BETWEEN)
-    if data.count(b"\n") != 2 * len(payloads) or b"" in payloads:
-        return None
-    return payloads
+    lines = b"".join(payloads)
+    return None if _LF in lines or _CR in lines or b"" in payloads else payloads
 
 
 class Reply:
@@ -198,7 +198,7 @@ class Reply:
         self._payloads_in: Callable[[bytes], list[bytes]] = self._begin
         self._is_whole = False  # the body is no stream
         self._whole = bytearray()
-        self._data = b""  # arrived
+        self._data = b""  # arrived, and not all of it decoded
         self._at = 0  # up to here it was decoded
         self._unsaid: list[Delta] = []  # read, and not handed on yet
         self._was_read = False  # all that matters
@@ -246,7 +246,7 @@ class Reply:
     def _arrived(self) -> None:
         """Read what came, unless a slice of what came before waits for its turn."""
         data = self._body.take()
-        if self._at < len(self._data):
+        if self._data:
             data = self._data[self._at :] + data
         self._data, self._at = data, 0
         if not self._is_scheduled:
@@ -264,7 +264,7 @@ class Reply:
                 self._end(self._overdue)
             elif self._unsaid:
                 self._hand_on(self._unsaid.pop(0))
-            elif self._at < len(self._data):
+            elif self._data:
                 start, self._at = self._at, self._at + _SLICE
                 piece = self._data[start : self._at]
                 if self._at >= len(self._data):
@@ -279,7 +279,7 @@ class Reply:
 
     def _go_on(self) -> None:
         """See that the next step is taken, or that it was the last."""
-        if self._unsaid or self._at < len(self._data):
+        if self._unsaid or self._data:
             self._body.pause()
             self._schedule()
         elif self._was_read:

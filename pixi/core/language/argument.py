@@ -14,22 +14,22 @@ readings are the same.
 """
 
 import re
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal
+
+from msgspec import Struct
 
 from pixi.core.language.buffer import BREAK, RewindBuffer
 from pixi.core.language.events import CommandEnded, CommandStarted, CommandText, Event
 from pixi.core.language.states import ARGUMENT, ENDED, GENTLE, NEED_MORE, PROSE, NeedMore, State
-from pixi.core.language.vocabulary import CLOSERS, Closing, Opening, Vocabulary, tag_at
+from pixi.core.language.vocabulary import CLOSERS, MEANING, Closing, Opening, Vocabulary, tag_at
 
-_STOP: Final = re.compile(f"[][【】［］\\\\`\n<{BREAK}]")
-_search: Final = _STOP.search
+_search: Final = re.compile(f"[{MEANING}]").search
+_search_code: Final = re.compile(f"[`\n{BREAK}]").search
 _TICKS: Final = re.compile(r"`+")
 _BLANK: Final = re.compile(r"[^\S\n]*")
 _SAME_BRACKETS: Final = re.compile(r"([\[【［])\1{0,1023}(?=\1)")
 _BRACKETS: Final = frozenset("[]【】［］")
 _FENCE: Final = 3  # backticks: fewer open a span
-MEANING: Final = f"[]【】［］\\`\n<{BREAK}"
-"""The characters that mean something in an argument."""
 AT_ONCE: Final = range(64)
 """Characters with a meaning of their own that are read in one step."""
 # Commands that may open on a line behind `:]` before that bracket is taken for the closing one: what is read
@@ -40,7 +40,7 @@ _NESTED_ON_A_LINE: Final = 3
 Kind = Literal["face", "inner face", "nested", "code"]
 
 
-class Doubt(NamedTuple):
+class Doubt(Struct, frozen=True, gc=False):
     """A place to read again from, should the first reading turn out wrong.
 
     `depth` is the depth of brackets there, `pieces` how many pieces of the argument stood before it.
@@ -131,9 +131,10 @@ class Argument:
         self.parts = parts = [text]
         return parts
 
-    def close_plainly(self) -> CommandEnded:
-        """End a command of which all but the end was given out."""
+    def close_plainly(self, text: str) -> CommandEnded:
+        """Take the last plain text of a command, which is given out elsewhere, and end the command."""
         self.calm = self.plain = False
+        self.parts.append(text)
         return CommandEnded(self._name, "".join(self.parts).strip(), True, self._target)
 
     def begin(self, events: list[Event]) -> State | NeedMore:
@@ -169,7 +170,7 @@ class Argument:
         state: State | NeedMore = ARGUMENT
         for _ in AT_ONCE:
             text, at = buffer.text, buffer.at
-            stop = _search(text, at)
+            stop = (_search_code if "code" in self._doubts else _search)(text, at)
             index = stop.start() if stop else len(text)
             if index > at:
                 piece = text[at:index]
@@ -192,7 +193,8 @@ class Argument:
         parts, given, ended = self.parts, self._given, state is PROSE
         certain = len(parts)
         if self._doubts or self._inner_close:
-            certain = min([certain, *(doubt.pieces for doubt in self._doubts.values())])
+            for doubt in self._doubts.values():
+                certain = min(certain, doubt.pieces)
             certain = min(certain, self._inner_close or certain)
         elif certain and state is NEED_MORE:
             buffer = self._buffer

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
-from pixi.core.language.argument import AT_ONCE, MEANING, Argument
+from pixi.core.language.argument import AT_ONCE, Argument
 from pixi.core.language.buffer import BREAK, UNCLEAN, RewindBuffer, unbroken
 from pixi.core.language.events import (
     CommandEnded,
@@ -35,6 +35,7 @@ from pixi.core.language.vocabulary import (
     END_THINK,
     END_TOOL,
     FILL,
+    MEANING,
     Opening,
     end_of_thought_begun,
     end_of_tool_begun,
@@ -44,7 +45,7 @@ from pixi.core.language.vocabulary import (
     vocabulary,
 )
 
-_meaning = re.compile(f"[{re.escape(MEANING)}{UNCLEAN}]").search
+_meaning = re.compile(f"[{MEANING}{UNCLEAN}]").search
 """Find what makes a piece of an argument more than plain text."""
 _act = re.compile(f"[]:：】］<{UNCLEAN}]").search
 """Find what could open or end anything in a piece of prose."""
@@ -104,6 +105,7 @@ class CommandStream:
         "_tool",
         "_usual",
         "_vocabulary",
+        "_whole",
     )
 
     # Of a bare command or a tool call, behind which all is in doubt until it is closed:
@@ -120,6 +122,7 @@ class CommandStream:
     ) -> None:
         self._vocabulary = vocabulary(names)
         self._usual = self._vocabulary.usual
+        self._whole = self._vocabulary.whole
         self._beginnings = self._vocabulary.beginnings
         self._people = people_named(tuple(people))
         self._buffer = RewindBuffer()
@@ -154,13 +157,14 @@ class CommandStream:
                 parts.append(text)
                 return [CommandText(text)]
             at = stop.start()
-            events = self._close_usual(text, at) if text[at] == "]" and self._argument.plain else None
-        else:
-            events = self._open_usual(text) if self._expecting else None
-        return self._read(text) if events is None else events
+            if text[at] == "]" and self._argument.plain:
+                return self._close_usual(text, at)
+        elif self._expecting:
+            return self._open_usual(text)
+        return self._read(text)
 
-    def _open_usual(self, text: str) -> list[Event] | None:
-        """Read the usual opening of a command and a plain beginning of its argument. None: it is not so."""
+    def _open_usual(self, text: str) -> list[Event]:
+        """Read the usual opening of a command and a plain beginning of its argument, or usual commands."""
         buffer = self._buffer
         unread = buffer.text + text
         if unread in self._beginnings:
@@ -171,46 +175,48 @@ class CommandStream:
             opening, _, said = unread.partition("：")
         usual = self._usual.get(opening)
         if usual is None or (self._prose_at_line_start and unread[0] == " "):
-            return None
+            return self._read(text)
         said = said.lstrip(" ")
-        stop = _meaning(said)
-        rest = ""
-        if stop:
-            at = stop.start()
-            said, rest = said[:at], said[at:]
-            if rest[0] != "]" or said[-1:] in _EYES:
-                return None
-        if not said or said[0].isspace():
-            return None
+        if not said or said[0].isspace() or _meaning(said):
+            whole = self._whole(unread)
+            return self._read_usual(unread, whole) if whole else self._read(text)
         self._expecting = self._leading = self._line_start = self._prose_at_line_start = False
+        buffer.text = self._marks = ""  # what follows the last command did not close the marks
         self._state = ARGUMENT
-        self._marks = ""  # what follows the last command did not close them
-        buffer.text = ""
         self._calm = self._argument.open_plainly(usual.name, said)
-        events = [*usual.events, CommandText(said)]
-        return events + self.feed(rest) if rest else events
+        return [*usual.events, CommandText(said)]
 
-    def _close_usual(self, text: str, at: int) -> list[Event] | None:
-        """Read plain text and the bracket at `text[at]` that closes the command. None: it is not so."""
+    def _read_usual(self, unread: str, whole: re.Match[str] | None) -> list[Event]:
+        """Read usual commands that are whole, the first of which was found, and what follows them."""
+        events: list[Event] = []
+        at = 0
+        while whole:
+            usual, said = self._usual[whole[1]], whole[2]
+            events += (*usual.events, CommandText(said), CommandEnded(usual.name, said.rstrip()))
+            at = whole.end()
+            whole = self._whole(unread, at)
+        self._leading = self._line_start = self._prose_at_line_start = False
+        self._buffer.text = self._marks = ""
+        return events + self._open_usual(unread[at:])
+
+    def _close_usual(self, text: str, at: int) -> list[Event]:
+        """Read plain text and the bracket at `text[at]`, which closes the command unless it ends a face."""
         argument = self._argument
         said, rest = text[:at], text[at + 1 :]
         if (said or argument.parts[-1])[-1] in _EYES:
-            return None
+            return self._read(text)
         self._state = PROSE
         self._calm = None
-        events: list[Event] = []
-        if said:
-            argument.parts.append(said)
-            events.append(CommandText(said))
-        events.append(argument.close_plainly())
+        self._expecting = True
+        events: list[Event] = [CommandText(said)] if said else []
+        events.append(argument.close_plainly(said))
         buffer = self._buffer
         buffer.at = 0
         if rest in self._beginnings:
             buffer.text = rest
-            self._expecting = True
             return events
         buffer.text = ""
-        return events + self._read(rest)
+        return events + self._open_usual(rest)
 
     def _read(self, text: str) -> list[Event]:
         """Read any text, however it is written."""

@@ -9,6 +9,7 @@ from typing import Final, Literal, NamedTuple
 
 from msgspec import Struct
 
+from pixi.core.language.buffer import BREAK, UNCLEAN
 from pixi.core.language.events import BUILT_IN, CommandStarted, Event, Prose
 from pixi.core.language.states import NEED_MORE, NeedMore
 
@@ -50,6 +51,8 @@ END_TOOL: Final = re.compile(r"</tool-call\s{0,4}>", re.IGNORECASE)
 _LONGEST_END: Final = "</tool-call    >"
 _BLANK: Final = re.compile(r"\s")
 _BLANKS: Final = re.compile(r"\s*")
+MEANING: Final = re.escape(f"[]【】［］\\`\n<{BREAK}")
+"""The characters that mean something in an argument, as they stand in a set of a pattern."""
 CLOSERS: Final = {"[": "]", "【": "】", "［": "］"}
 # Invisible in names and between the parts; inside a text the joiners among them shape emoji and Persian.
 _INVISIBLE: Final = "\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff"
@@ -162,7 +165,7 @@ class Opening(Struct, frozen=True, gc=False):
     target: int = 0
 
 
-class Usual(NamedTuple):
+class Usual(Struct, frozen=True, gc=False):
     """The usual opening of a command: the canonical name, and what is given out with it."""
 
     name: str
@@ -201,9 +204,8 @@ class Vocabulary:
     Attributes:
         usual: the usual openings up to the colon, e.g. `"[SEND"`, alone and behind the usual white space.
         beginnings: every text that one of them begins with, up to the blank behind its colon.
+        whole: matches a usual command with plain text in it: its opening, and that text.
     """
-
-    __slots__ = ("_close", "_growing", "_longest", "_names", "_open", "_slips", "beginnings", "usual")
 
     def __init__(self, names: tuple[tuple[str, tuple[str, ...]], ...]) -> None:
         canonical = {_folded(name): name.lower() for name, _ in names if _writable(name)}
@@ -241,6 +243,10 @@ class Vocabulary:
                 beginnings.update(whole[:length] for length in range(1, len(whole) + 1))
                 beginnings.update(whole + colon for colon in (":", ": ", "：", "： "))
         self.beginnings = frozenset(beginnings)
+        bare = "|".join(re.escape(text[1:]) for text in self.usual if text[0] == "[") or "(?!)"
+        self.whole = re.compile(
+            rf"((?:\n\n?| )?\[(?:{bare}))[:：] *((?!\s)[^{MEANING}{UNCLEAN}]++)(?<![:=])\]"
+        ).match
 
     def opening(self, text: str, at: int, final: bool) -> Opening | NeedMore | None:
         """Return what the bracket at `text[at]` opens; None where it is only a bracket."""

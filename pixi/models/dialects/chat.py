@@ -368,16 +368,17 @@ class ChatReader(ReplyReader[Chunk]):
         self._deltas.append(Finished("length" if self._reason == "length" else "stop", self._counted()))
 
     def _take(self, event: Chunk) -> None:
+        choices = event.choices
         if event.prompt_progress is not None:  # no event of a reply: one that ends here is none
             self.progress = _progress_in(event.prompt_progress)
-        elif event.choices is not None or event.usage is not None:
+        elif choices is not None or event.usage is not None:
             self.understood += 1
-        if event.choices:
-            choice = event.choices[0]
+        if choices:
+            choice = choices[0]
             piece = choice.delta or choice.message
             if piece is not None:
-                if piece.reasoning_content or piece.reasoning:
-                    self._think(piece.reasoning_content or piece.reasoning or "")
+                if thought := piece.reasoning_content or piece.reasoning:
+                    self._think(thought)
                 content = piece.content
                 if isinstance(content, str):
                     if content:

@@ -67,16 +67,17 @@ class ReplyReader(ABC, Generic[_E]):
         """Take the payloads of one read; return what they amount to, in order."""
         deltas: list[Delta] = []
         self._deltas = deltas
+        decode, take = self._decode, self._take
         for payload in payloads:
             if self.done:
                 break
             try:
-                event = self._decode(payload)
+                event = decode(payload)
             except (ValueError, RecursionError):
                 for odd in self._read_oddly(payload):
-                    self._take(odd)
+                    take(odd)
             else:
-                self._take(event)
+                take(event)
         self._flush()
         return deltas
 
