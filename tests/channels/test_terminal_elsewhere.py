@@ -3,12 +3,12 @@
 import asyncio
 import io
 import math
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from prompt_toolkit.input import PipeInput, create_pipe_input
+from prompt_toolkit.input import PipeInput
 
 from pixi.channels.terminal import asking, live
 from pixi.channels.terminal.lines import LinesChannel, talk
@@ -60,12 +60,6 @@ class Elsewhere(Silent):
 
     async def turns(self, conversation: str, limit: int) -> tuple[TurnRecord, ...]:
         return self.told
-
-
-@pytest.fixture
-def keys() -> Iterator[PipeInput]:
-    with create_pipe_input() as typing:
-        yield typing
 
 
 @pytest.fixture
