@@ -195,11 +195,6 @@ class RecordingChannel(Channel):
         return [event.text for event in self.events if isinstance(event, Noted)]
 
     @property
-    def tool_answers(self) -> list[ToolAnswered]:
-        """Return what tools answered, in order."""
-        return [event for event in self.events if isinstance(event, ToolAnswered)]
-
-    @property
     def ended(self) -> list[TurnEnded]:
         """The ends of turns, in order."""
         return [event for event in self.events if isinstance(event, TurnEnded)]

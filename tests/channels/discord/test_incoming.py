@@ -8,14 +8,14 @@ import pytest
 
 from pixi.channels.discord.bot import Bot
 from pixi.channels.discord.incoming import dispatch
-from pixi.channels.discord.outgoing.channel import NOTICE
+from pixi.channels.discord.outgoing.channel import NOTICE, DiscordChannels
 from pixi.channels.discord.outgoing.context import PostingContext
 from pixi.core.channel import Channel
 from pixi.core.errors import StoreError
 from pixi.core.message import Message
 from pixi.testing.discord import FakeChannel, LoopbackDiscord
 from tests.channels.discord.backend import RecordingBackend
-from tests.channels.discord.incoming import PERSONAS
+from tests.channels.discord.incoming import PERSONAS, incoming
 from tests.waiting import until
 
 
@@ -147,3 +147,22 @@ async def test_a_flood_loses_nothing_and_keeps_its_order(discord: LoopbackDiscor
         texts = [message.text for message, _ in here.received if message.conversation == at(discord, room)]
         assert texts == [f"Pixi, {number}" for number in range(30)]
     assert {at(discord, room, "") for room in rooms} <= here.marks.keys()
+
+
+async def test_what_discord_tells_once_the_bot_leaves_begins_nothing() -> None:
+    begun: list[str] = []
+
+    async def work() -> None:
+        begun.append("resumed")
+
+    async def ready() -> None:
+        dispatcher.beside(work())
+
+    async with incoming() as here:
+        channels = DiscordChannels(here.client, here.backend, here.recent)
+        dispatcher = dispatch.Dispatcher(here.client, here.backend, channels, here.recent, ready)
+        await dispatcher.stop(0.1)
+        await dispatcher.on_ready()
+        await asyncio.sleep(0)
+        assert begun == []
+        await channels.close()

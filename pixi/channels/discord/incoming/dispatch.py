@@ -143,6 +143,7 @@ class Dispatcher:
         self._lost: set[int] = set()  # shards
         self._starting: set[int] = set()
         self._beside: set[asyncio.Task[None]] = set()
+        self._stopped = False
         self._since = discord.utils.time_snowflake(discord.utils.utcnow())
         self._reader = MessageTranslator(bot, lambda: backend.rules)
         self._handler = MessageHandler(backend, channels, recent, self._reader, since=self._since)
@@ -173,6 +174,9 @@ class Dispatcher:
 
     def beside(self, work: Coroutine[None, None, None]) -> None:
         """Do something while messages are heard; what it raises costs one line in the log."""
+        if self._stopped:  # Discord tells of events until its connection is closed
+            work.close()
+            return
         task = asyncio.get_running_loop().create_task(work)
         self._beside.add(task)
         task.add_done_callback(self._ended)
@@ -180,6 +184,7 @@ class Dispatcher:
     async def stop(self, seconds: float) -> None:
         """Hear no more. What was begun is finished within this time; the rest is for the next start."""
         await self._queues.close(seconds)
+        self._stopped = True
         beside = [*self._beside]
         for task in beside:
             task.cancel()
