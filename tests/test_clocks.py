@@ -108,8 +108,8 @@ def _clocks(
         for node in _all(tree):
             match node:
                 case ast.Assign(targets=targets, value=ast.Name() | ast.Attribute() as value):
-                    if _name(value) in clocks:
-                        clocks |= {_name(target) for target in targets}
+                    if ast.unparse(value) in clocks:
+                        clocks |= {ast.unparse(target) for target in targets}
                 case ast.ImportFrom(module=str(module), names=names):
                     clocks |= {n.asname or n.name for n in names if f"{module}.{n.name}" in clocks}
         for function in functions:
@@ -133,24 +133,11 @@ def _holds_clock(node: ast.AST) -> bool:
 def _loops(tree: ast.AST) -> Iterator[str]:
     """Yield the clock of each name that is bound to an event loop, whatever it is called."""
     for node in _all(tree):
-        if isinstance(node, ast.Assign) and _name(node.value) in (
+        if isinstance(node, ast.Assign) and ast.unparse(node.value) in (
             "asyncio.get_running_loop()",
             "asyncio.get_event_loop()",
         ):
-            yield from (f"{_name(target)}.time" for target in node.targets)
-
-
-def _name(node: ast.AST) -> str:
-    """Return the source of an expression; of plain names, which most are, much quicker than `ast.unparse`."""
-    match node:
-        case ast.Name(id=name):
-            return name
-        case ast.Attribute(value=owner, attr=name):
-            return f"{_name(owner)}.{name}"
-        case ast.Call(func=function, args=[], keywords=[]):
-            return f"{_name(function)}()"
-        case _:
-            return ast.unparse(node)
+            yield from (f"{ast.unparse(target)}.time" for target in node.targets)
 
 
 @cache
@@ -194,7 +181,7 @@ def _bound(scope: ast.AST, clocks: set[str]) -> set[str]:
                     pairs = [(target, value)]
                 case _:
                     continue
-            bound |= {_name(target) for target, value in pairs if _reads(value, clocks, bound)}
+            bound |= {ast.unparse(target) for target, value in pairs if _reads(value, clocks, bound)}
         if len(bound) == known:
             return bound
 
@@ -212,9 +199,9 @@ def _reads(value: ast.AST, clocks: set[str], bound: set[str]) -> bool:
     """Return True if the value of the expression is a reading, or is computed from one."""
     match value:
         case ast.Name() | ast.Attribute():
-            return bool(bound) and _name(value) in bound
+            return ast.unparse(value) in bound
         case ast.Call(func=function, args=arguments):
-            name = _name(function)
+            name = ast.unparse(function)
             return (
                 name in clocks
                 or (isinstance(function, ast.Attribute) and _reads(function.value, clocks, bound))
@@ -231,7 +218,7 @@ def _reads(value: ast.AST, clocks: set[str], bound: set[str]) -> bool:
 
 def _limit(call: ast.Call) -> float:
     """Seconds after which the call raises TimeoutError; infinity where no number says so."""
-    place = LIMITS.get(_name(call.func))
+    place = LIMITS.get(ast.unparse(call.func))
     if place is None:
         return inf
     given = call.args[place : place + 1] + [k.value for k in call.keywords if k.arg == "timeout"]

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 from itertools import product
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pixi.core.memory import may_be_told
@@ -233,6 +233,7 @@ async def test_nothing_that_is_remembered_gives_anybody_rights_or_passes_for_ano
     assert len(await here.store.memories(ANN.id, "Pixi")) == 1
 
 
+@settings(max_examples=settings().max_examples // 4)  # each of them has several talks
 @given(
     st.lists(
         st.tuples(

@@ -350,9 +350,9 @@ async def test_a_reset_does_not_wait_for_a_reply_to_what_came_after_it_was_asked
 
 
 async def test_many_conversations_at_once_do_not_mix() -> None:
-    model = ScriptedModel(*([lambda request: f"[SEND: {request.lines[-1].text.split()[-1]}]"] * 400))
+    model = ScriptedModel(*([lambda request: f"[SEND: {request.lines[-1].text.split()[-1]}]"] * 200))
     async with scene(model) as here:
-        channels = [RecordingChannel(f"test:{number}") for number in range(200)]
+        channels = [RecordingChannel(f"test:{number}") for number in range(100)]
         for turn in ("one", "two"):
             await asyncio.gather(
                 *(here.engine.receive(c.message(f"{c.conversation}-{turn}"), c) for c in channels)

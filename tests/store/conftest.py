@@ -49,8 +49,8 @@ class Watched(SqliteConnection):
         super().__init__(self.raw, None)
         self.become_owner()
 
-    def steps(self, work: Callable[[], object], each: int = 1) -> int:
-        """Count the steps that SQLite takes for some work, in units of `each`."""
+    def steps(self, work: Callable[[], object]) -> int:
+        """Count the steps that SQLite takes for some work."""
         taken = 0
 
         def step() -> int:
@@ -58,7 +58,7 @@ class Watched(SqliteConnection):
             taken += 1
             return 0
 
-        self.raw.set_progress_handler(step, each)
+        self.raw.set_progress_handler(step, 1)
         work()
         self.raw.set_progress_handler(None, 0)
         return taken

@@ -178,17 +178,17 @@ def test_the_thousandth_turn_costs_what_the_fiftieth_did_warm_and_cold(db: Watch
 
     for number in range(1, 1_050):
         cut = Bounds(8_192, first_turn=number - 50) if number % 50 == 0 and number > 50 else None
-        warm.append(db.steps(partial(turn, db, number, cut), 10))
+        warm.append(db.steps(partial(turn, db, number, cut)))
         if number in first or number in last:
-            cold.append(db.steps(partial(journal.load, db, ROOM, 8_192), 10))
+            cold.append(db.steps(partial(journal.load, db, ROOM, 8_192)))
         if cut:
-            folded.append(db.steps(partial(fold, cut), 10))
+            folded.append(db.steps(partial(fold, cut)))
     assert len(journal.load(db, ROOM, 8_192).turns) == len(last)
     assert len(journal.load(db, ROOM).turns) == 1_049
     assert max(warm[-100:]) <= max(warm[:100]) * 1.1
     assert max(cold[-100:]) <= max(cold[:100]) * 1.1
     assert max(folded[-3:]) <= max(folded[:3]) * 1.1
-    assert db.steps(partial(journal.load, db, ROOM), 10) > 5 * max(cold)
+    assert db.steps(partial(journal.load, db, ROOM)) > 5 * max(cold)
 
 
 def test_of_a_past_that_nobody_folded_only_the_latest_is_read(db: Watched) -> None:

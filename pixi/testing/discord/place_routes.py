@@ -118,7 +118,7 @@ def member(world: World, call: ApiCall) -> object:
 
 
 def edit_my_member(world: World, call: ApiCall) -> object:
-    """Return the bot's profile in a guild: nickname, avatar, banner; what it says of itself is checked, and not kept."""
+    """Return the bot's profile in a guild: nickname, avatar, banner. A bio is checked, and not kept."""
     here = guild_of(world, call)
     fields = routing.fields_of(call)
     mine = here.bot_member
