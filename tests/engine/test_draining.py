@@ -6,13 +6,10 @@ from typing import Any
 import pytest
 
 from pixi.core.errors import ChannelLost
-from pixi.core.llm import AssistantLine, ToolCall, ToolLine
-from pixi.core.persona import Persona
+from pixi.core.llm import AssistantLine, ToolLine
 from pixi.store.sqlite import SqliteStore
 from pixi.testing import RecordingChannel, ScriptedModel
 from pixi.testing.fakes import Scripted
-from pixi.toolbox.addon import Addon
-from pixi.toolbox.context import Context
 from tests.begun import begun
 from tests.engine.scene import GAMBLER, ROLL, Dice, Scene, scene
 from tests.held_clock import HeldClock
@@ -239,59 +236,43 @@ async def test_a_post_that_does_not_end_in_time_is_looked_into_by_the_next_proce
 
 
 async def test_what_a_tool_changed_is_not_changed_again_by_the_next_process(store: SqliteStore) -> None:
-    orders: list[str] = []
-
-    def shop(addon: Addon) -> None:
-        @addon.tool(writes=True)
-        async def order(context: Context, thing: str) -> str:
-            """order"""
-            orders.append(thing)
-            return "ordered"
-
-    call = ToolCall("1", "order", '{"thing": "eggs"}')
-    persona = Persona("Pixi", "x", tools=("order",))
-    async with scene(ScriptedModel([call], [30.0]), persona=persona, addons=[shop], store=store) as here:
-        await here.say("order eggs")
+    dice = Dice(writes=True)
+    async with scene(
+        ScriptedModel([ROLL], [30.0]), persona=GAMBLER, addons=[dice.setup], store=store
+    ) as here:
+        await here.say("roll")
         await until(lambda: len(here.model.requests) == 2)
         await drained(here)
-    assert await waiting(store) == ["order eggs"]
+    assert await waiting(store) == ["roll"]
     async with scene(
-        ScriptedModel("[SEND: yes]"), persona=persona, addons=[shop], store=store, channel=here.channel
+        ScriptedModel("[SEND: yes]"), persona=GAMBLER, addons=[dice.setup], store=store, channel=here.channel
     ) as here:
         await here.talk("did you?")
-        assert [line.text for line in here.history() if isinstance(line, ToolLine)] == ["ordered"]
-    assert orders == ["eggs"]
+        assert [line.text for line in here.history() if isinstance(line, ToolLine)] == ["six"]
+    assert dice.rolls == 1
 
 
 async def test_who_ordered_something_and_was_told_nothing_is_told_so_by_the_next_process(
     store: SqliteStore,
 ) -> None:
-    orders: list[str] = []
-
-    def shop(addon: Addon) -> None:
-        @addon.tool(writes=True)
-        async def order(context: Context, thing: str) -> str:
-            """order"""
-            orders.append(thing)
-            return "ordered"
-
-    call = ToolCall("1", "order", '{"thing": "eggs"}')
-    persona = Persona("Pixi", "x", tools=("order",), when_broken=("brb",))
-    async with scene(ScriptedModel([call], [30.0]), persona=persona, addons=[shop], store=store) as here:
-        await here.say("order eggs")
+    dice = Dice(writes=True)
+    async with scene(
+        ScriptedModel([ROLL], [30.0]), persona=GAMBLER, addons=[dice.setup], store=store
+    ) as here:
+        await here.say("roll")
         await until(lambda: len(here.model.requests) == 2)
         await drained(here)
         assert here.channel.sent == []
     channel = here.channel
 
-    model = ScriptedModel("[SEND: They are on their way!]")
-    async with scene(model, persona=persona, addons=[shop], store=store, channel=channel) as here:
+    model = ScriptedModel("[SEND: It is a six!]")
+    async with scene(model, persona=GAMBLER, addons=[dice.setup], store=store, channel=channel) as here:
         await here.resume()
-        assert channel.sent == ["They are on their way!"]
+        assert channel.sent == ["It is a six!"]
         assert await waiting(store) == []
         (told,) = [line.text for line in here.history() if isinstance(line, ToolLine)]
-        assert told == "ordered"  # what came of it stands in the history, and the persona goes on from there
-    assert orders == ["eggs"]
+        assert told == "six"  # what came of it stands in the history, and the persona goes on from there
+    assert dice.rolls == 1
 
 
 async def test_a_place_that_turns_out_to_be_away_while_the_program_ends_is_not_waited_for(

@@ -452,7 +452,9 @@ async def test_of_a_message_half_of_which_stands_there_the_rest_is_posted(store:
         assert await lines_of(store) == ["[SEND: abcdef]"]
 
 
-async def test_what_was_posted_of_a_command_is_not_posted_again(store: SqliteStore) -> None:
+async def test_what_was_posted_of_a_command_is_not_posted_again_and_what_was_written_not_gone_on_with(
+    store: SqliteStore,
+) -> None:
     """The process died after the act, and before the command's end was on record."""
     turn = await a_turn(store, message("hello", "m1"))
     await planned(store, turn, ("send", "a"))
@@ -462,6 +464,9 @@ async def test_what_was_posted_of_a_command_is_not_posted_again(store: SqliteSto
         await here.resume()
         assert here.channel.sent == []
         assert await lines_of(store) == ["[SEND: a]"]
+        assert here.model.requests == []
+        assert "Failed" not in here.kinds()
+        assert (await store.load(CONVERSATION)).waiting == ()
 
 
 async def test_the_rest_of_a_reply_to_somebody_points_at_them_no_more(store: SqliteStore) -> None:
@@ -620,18 +625,6 @@ async def test_a_word_that_was_said_before_the_process_ended_is_not_said_again(s
         assert here.channel.sent == ["brb, ink spilled"]
         assert here.kinds() == ["TalkChanged"]
         assert (await store.load(CONVERSATION)).unfinished == ()
-
-
-async def test_a_reply_that_was_written_is_not_gone_on_with(store: SqliteStore) -> None:
-    turn = await a_turn(store, message("hello", "m1"))
-    await planned(store, turn, ("send", "a"))
-    await posted(store, turn, 1, "a", 0)
-    await store.mark_turn(turn, "written")
-    async with scene(ScriptedModel(), store=store) as here:
-        await here.resume()
-        assert here.model.requests == []
-        assert "Failed" not in here.kinds()
-        assert (await store.load(CONVERSATION)).waiting == ()
 
 
 async def test_of_several_who_asked_those_come_again_who_were_not_answered(store: SqliteStore) -> None:
