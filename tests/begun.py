@@ -1,8 +1,6 @@
 """Turns that a test puts on record by itself."""
 
 from pixi.store.database import Connection
-from pixi.store.sqlite import schema
-from pixi.store.sqlite.store import SqliteConnection
 from pixi.store.statements import journal, leases
 from pixi.store.store import Store
 
@@ -30,12 +28,3 @@ def begun_in(db: Connection, conversation: str, ids: tuple[str, ...], *, model: 
     lease = leases.lease(db, conversation, take=False)
     (begun,) = journal.begin_turns(db, [journal.Beginning(conversation, 0, "pixi", ids, lease, model)])
     return begun.turn
-
-
-class Watched(SqliteConnection):
-    """A store in memory that owns what it is asked for; `raw` tells what SQLite does."""
-
-    def __init__(self) -> None:
-        self.raw = schema.connect(None)
-        super().__init__(self.raw, None)
-        self.become_owner()

@@ -1,10 +1,11 @@
 """Count the work that code does, in place of timing it: the count is the same on every machine."""
 
+import asyncio
 import sys
 from collections.abc import Callable
 from math import inf
 from types import FrameType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 if TYPE_CHECKING:
     from _typeshed import TraceFunction
@@ -59,6 +60,35 @@ def steps_of(
     return steps
 
 
+class Calls:
+    """Counts the calls of functions between two turns of the loop; `most` is the highest count.
+
+    `pause` is how many seconds pass between two turns that it looks at, at least.
+    """
+
+    def __init__(self, pause: float = 0.0) -> None:
+        self._pause = pause
+        self.most = self.turns = self._now = 0
+
+    def __enter__(self) -> Self:
+        self._ticking = asyncio.create_task(self._tick())
+        sys.setprofile(self._count)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        sys.setprofile(None)
+        self._ticking.cancel()
+
+    async def _tick(self) -> None:
+        while True:
+            self.most, self._now = max(self.most, self._now), 0
+            self.turns += 1
+            await asyncio.sleep(self._pause)
+
+    def _count(self, _: FrameType, event: str, __: object) -> None:
+        self._now += event in ("call", "c_call")
+
+
 def assert_linear(make: Callable[[int], Callable[[], object]], size: int) -> None:
     """Fail if four times the size takes more than some six times the steps.
 
@@ -69,3 +99,14 @@ def assert_linear(make: Callable[[int], Callable[[], object]], size: int) -> Non
     steps_of(make(size // 4))  # fills the caches
     few, many = (steps_of(make(one), in_lines=True) for one in (size, 4 * size))
     assert many < 6 * few + 1_000, f"{few:,} steps for {size:,}, {many:,} for {4 * size:,}"
+
+
+def grows_in_proportion(work: Callable[[str], object], text: str) -> bool:
+    """Return True if a text costs no more than five times the steps of its ends, which are a quarter of it.
+
+    A regular expression is one step however long it takes: a text has to be so long that the test would not
+    end where one takes the square of its length.
+    """
+    work(text)  # what is made once for all texts is made now
+    end = len(text) // 8
+    return steps_of(lambda: work(text)) <= 5 * steps_of(lambda: work(text[:end] + text[-end:])) + 100

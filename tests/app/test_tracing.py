@@ -25,6 +25,7 @@ from pixi.core.masking import SecretRedactor
 from pixi.testing import RecordingChannel
 from tests.app.watched import HERE, WORD, answers, talk, watched
 from tests.servers.scripted_openai import Hang, Reply, Seen, finish, stream
+from tests.servers.staged_web import served
 from tests.waiting import until
 
 
@@ -62,16 +63,9 @@ class Collector:
 async def collector() -> AsyncGenerator[Collector, None]:
     """A collector at an address of this machine."""
     it = Collector()
-    app = web.Application()
-    app.router.add_post("/v1/traces", it.take)
-    runner = web.AppRunner(app, access_log=None)
-    await runner.setup()
-    try:
-        await web.TCPSite(runner, "127.0.0.1", 0).start()
-        it.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+    async with served({"/v1/traces": it.take}) as port:
+        it.url = f"http://127.0.0.1:{port}"
         yield it
-    finally:
-        await runner.cleanup()
 
 
 @asynccontextmanager

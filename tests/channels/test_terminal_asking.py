@@ -3,7 +3,7 @@
 import asyncio
 import io
 import re
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,7 +13,7 @@ from PIL import Image as Pillow
 from prompt_toolkit.application import create_app_session
 from prompt_toolkit.data_structures import Size
 from prompt_toolkit.history import InMemoryHistory
-from prompt_toolkit.input import PipeInput, create_pipe_input
+from prompt_toolkit.input import PipeInput
 from prompt_toolkit.output import ColorDepth
 from prompt_toolkit.output.vt100 import Vt100_Output
 
@@ -127,12 +127,6 @@ class Talk:
     def ask(self, arguments: str = 'to: "Ana"', *, seconds: float = 20.0) -> "asyncio.Task[Verdict]":
         question = Question(SEAT.author.id, "send_email", "Sends an email.", arguments, "1")
         return asyncio.create_task(self.terminal.approve(question, seconds=seconds))
-
-
-@pytest.fixture
-def keys() -> Iterator[PipeInput]:
-    with create_pipe_input() as typing:
-        yield typing
 
 
 @pytest.fixture

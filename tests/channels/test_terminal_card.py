@@ -4,7 +4,7 @@ import io
 import re
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image as Pillow
 from prompt_toolkit.utils import get_cwidth
@@ -113,7 +113,6 @@ def test_every_row_is_as_wide_as_the_others_and_fits(card: Card, columns: int) -
     assert len(shown) < 2_000
 
 
-@settings(max_examples=80, deadline=None)
 @given(
     st.text(max_size=80),
     st.text(max_size=300),

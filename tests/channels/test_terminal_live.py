@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from prompt_toolkit.application import create_app_session
 from prompt_toolkit.data_structures import Size
 from prompt_toolkit.history import FileHistory, InMemoryHistory
-from prompt_toolkit.input import PipeInput, create_pipe_input
+from prompt_toolkit.input import PipeInput
 from prompt_toolkit.output.vt100 import Vt100_Output
 
 from pixi.channels.terminal.commands import history_in, last_said, told_time
@@ -41,17 +41,11 @@ PIXI = Persona("Pixi", "You are Pixi.")
 RED, DIM = "\x1b[0;31m", "\x1b[0;90m"
 
 
-@pytest.fixture
-def typing() -> Iterator[PipeInput]:
-    with create_pipe_input() as keys:
-        yield keys
-
-
 @dataclass
 class Drawn:
     """A terminal in memory: what was drawn on it, and what is typed at it."""
 
-    typing: PipeInput
+    keys: PipeInput
     screen: io.StringIO = field(default_factory=io.StringIO)
     columns: int = 60
 
@@ -61,10 +55,10 @@ class Drawn:
 
 
 @pytest.fixture
-def drawn(typing: PipeInput) -> Iterator[Drawn]:
-    there = Drawn(typing)
+def drawn(keys: PipeInput) -> Iterator[Drawn]:
+    there = Drawn(keys)
     output = Vt100_Output(there.screen, lambda: Size(rows=20, columns=there.columns), term="xterm")
-    with create_app_session(input=typing, output=output):
+    with create_app_session(input=keys, output=output):
         yield there
 
 
@@ -101,20 +95,20 @@ async def engine_on(*replies: str) -> AsyncGenerator[Engine, None]:
         yield engine
 
 
-async def test_a_talk(typing: PipeInput, screen: io.StringIO) -> None:
+async def test_a_talk(keys: PipeInput, screen: io.StringIO) -> None:
     talk = asyncio.create_task(
         terminal().run(lambda progress, report, remark: engine_on("[REACT: 🥞][SEND: yay\nme too]"))
     )
-    typing.send_text("pancakes!\r")
+    keys.send_text("pancakes!\r")
     await until(lambda: "me too" in screen.getvalue())
     await until(lambda: "pancakes!   🥞" in screen.getvalue())
-    typing.send_text("\x04")
+    keys.send_text("\x04")
     await talk
     assert "Pixi · on a script" in screen.getvalue()
 
 
 async def test_what_is_typed_while_it_loads_is_answered_afterwards(
-    typing: PipeInput, screen: io.StringIO
+    keys: PipeInput, screen: io.StringIO
 ) -> None:
     ready = asyncio.Event()
 
@@ -129,14 +123,14 @@ async def test_what_is_typed_while_it_loads_is_answered_afterwards(
             yield engine
 
     talk = asyncio.create_task(terminal().run(slow))
-    typing.send_text("anybody there?\r")
+    keys.send_text("anybody there?\r")
     await until(lambda: "loading the weights" in screen.getvalue() and "anybody there?" in screen.getvalue())
     assert "here i am" not in screen.getvalue()
     ready.set()
     await until(lambda: "here i am" in screen.getvalue())
     assert f"{RED}addon x is left out" in screen.getvalue()
     assert f"{DIM}second answers instead of first" in screen.getvalue()
-    typing.send_text("/quit\r")
+    keys.send_text("/quit\r")
     await talk
 
 
@@ -180,7 +174,7 @@ async def test_which_tool_runs_and_how_far_it_is_stands_below(drawn: Drawn) -> N
     assert "Pixi is thinking" in here.status()
 
 
-async def test_what_cannot_be_opened_ends_the_talk(typing: PipeInput, screen: io.StringIO) -> None:
+async def test_what_cannot_be_opened_ends_the_talk(keys: PipeInput, screen: io.StringIO) -> None:
     @asynccontextmanager
     async def broken(progress: Reporter, report: Reporter, remark: Reporter) -> AsyncGenerator[Engine, None]:
         raise ConfigError("there is no model.")
@@ -190,7 +184,7 @@ async def test_what_cannot_be_opened_ends_the_talk(typing: PipeInput, screen: io
         await terminal().run(broken)
 
 
-async def test_leaving_amid_a_reply_closes_the_engine(typing: PipeInput, screen: io.StringIO) -> None:
+async def test_leaving_amid_a_reply_closes_the_engine(keys: PipeInput, screen: io.StringIO) -> None:
     opened: list[Engine] = []
 
     @asynccontextmanager
@@ -200,9 +194,9 @@ async def test_leaving_amid_a_reply_closes_the_engine(typing: PipeInput, screen:
             yield engine
 
     talk = asyncio.create_task(terminal().run(kept))
-    typing.send_text("hi\r")
+    keys.send_text("hi\r")
     await until(lambda: "one" in screen.getvalue())
-    typing.send_text("\x04")
+    keys.send_text("\x04")
     await talk
     with pytest.raises(Exception, match="closed"):
         await opened[0].reset("terminal:pixi:mo")
@@ -223,7 +217,7 @@ async def test_what_was_drawn_is_found_again_when_the_terminal_became_narrower(
         return Engine(model=model, persona=PIXI)
 
     talk = asyncio.create_task(terminal().run(hanging))
-    drawn.typing.send_text("hi\r")
+    drawn.keys.send_text("hi\r")
     await until(lambda: "stayed" in drawn.text and "is writing" in drawn.text)
     before = len(drawn.text)
     drawn.columns = 40
@@ -236,7 +230,7 @@ async def test_what_was_drawn_is_found_again_when_the_terminal_became_narrower(
 
 
 async def test_a_talk_that_goes_on_shows_its_end_dimmed_and_when_that_was(
-    typing: PipeInput, screen: io.StringIO, tmp_path: Path
+    keys: PipeInput, screen: io.StringIO, tmp_path: Path
 ) -> None:
     @asynccontextmanager
     async def kept(progress: Reporter, report: Reporter, remark: Reporter) -> AsyncGenerator[Engine, None]:
@@ -253,11 +247,11 @@ async def test_a_talk_that_goes_on_shows_its_end_dimmed_and_when_that_was(
         if returned:
             await until(lambda: "Your talk goes on" in screen.getvalue())
         else:
-            typing.send_text("look, gulls\r")
+            keys.send_text("look, gulls\r")
             await until(lambda: "i see them" in screen.getvalue())
             await rest(there)
             assert "goes on" not in screen.getvalue()
-        typing.send_text("\x04")
+        keys.send_text("\x04")
         await talk
     shown = screen.getvalue().partition("Your talk goes on; this was today, ")[2]
     assert "mo › look, gulls" in shown
@@ -333,7 +327,7 @@ def test_without_a_place_for_it_history_lasts_as_long_as_the_talk(tmp_path: Path
 
 
 async def test_whoever_sits_here_is_told_all_that_is_kept_and_can_be_forgotten(
-    typing: PipeInput, screen: io.StringIO, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    keys: PipeInput, screen: io.StringIO, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     opened: list[Engine] = []
@@ -347,23 +341,23 @@ async def test_whoever_sits_here_is_told_all_that_is_kept_and_can_be_forgotten(
     place, history = seat("pixi", "mo"), history_in(tmp_path / "state")
     live = LiveTerminal(place, "Pixi", "Pixi · on a script", history, notes=False)
     talk = asyncio.create_task(live.run(kept))
-    typing.send_text("my canary\r")
+    keys.send_text("my canary\r")
     await until(lambda: "a canary?" in screen.getvalue())
-    typing.send_text("/export me\r")
+    keys.send_text("/export me\r")
     await until(lambda: any(tmp_path.glob("pixi-export-*.json")) and "nobody else may" in screen.getvalue())
     (file,) = tmp_path.glob("pixi-export-*.json")
     assert file.stat().st_mode & 0o777 == 0o600
     assert "my canary" in file.read_text()
 
-    typing.send_text("/forget me\r")
+    keys.send_text("/forget me\r")
     await until(lambda: "/forget me yes to do it" in " ".join(screen.getvalue().split()))
     assert (await opened[0].export(place.author.id))["conversations"] != []
-    typing.send_text("/forget me yes\r")
+    keys.send_text("/forget me yes\r")
     await until(lambda: "You are forgotten. Conversations that changed: 1" in screen.getvalue())
     assert (await opened[0].export(place.author.id))["conversations"] == []
     assert "canary" not in (tmp_path / "state" / "history").read_text()
     assert [line async for line in history.load()] == []
-    typing.send_text("\x04")
+    keys.send_text("\x04")
     await talk
     assert (tmp_path / "state" / "history").stat().st_mode & 0o777 == 0o600
 
@@ -394,12 +388,12 @@ async def test_what_a_tiny_model_does_without_is_said_once_and_told_again_by_mod
     await until(lambda: "老秦 › 我的小伙计不懂中文。" in drawn.text, "its first words")
     before = drawn.text
     assert ("On a tiny model: no tools" in before) == small
-    drawn.typing.send_text("/model\r")
+    drawn.keys.send_text("/model\r")
     await until(lambda: "pixi-persona models" in drawn.text, "how to choose another")
     told = drawn.text[len(before) :]
     assert "scripted: " in told
     assert ("a tiny model: no tools" in told) == small
-    drawn.typing.send_text("/quit\r")
+    drawn.keys.send_text("/quit\r")
     await talk
 
 
@@ -430,7 +424,7 @@ async def test_an_act_of_which_nobody_knows_is_told_once_and_the_reply_goes_on(
 
         talk = asyncio.create_task(terminal().run(opened))
         await until(lambda: "delta" in drawn.text)
-        drawn.typing.send_text("\x04")
+        drawn.keys.send_text("\x04")
         await talk
         (request,) = model.requests
     await store.close()

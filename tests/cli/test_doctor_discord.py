@@ -2,7 +2,7 @@
 
 import asyncio
 import sys
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
@@ -15,6 +15,7 @@ from pixi.channels.discord.gateway import preflight
 from pixi.settings import Settings, load
 from pixi.settings.rules import Faces, Rules
 from pixi.testing.discord import GatewayIntents, Guild, LoopbackDiscord, Permission, RefusedCall
+from tests.servers.staged_web import served
 
 P = Permission
 ENOUGH = (
@@ -46,6 +47,12 @@ def allowed(guild: Guild, permissions: Permission) -> None:
     guild.bot_role.permissions = permissions
 
 
+@pytest.fixture
+async def discord() -> AsyncIterator[LoopbackDiscord]:
+    async with LoopbackDiscord() as made:
+        yield made
+
+
 async def test_without_a_token_it_is_not_set_up_and_that_is_no_fault(tmp_path: Path) -> None:
     (line,) = await told(load(environ={}, folder=tmp_path))
     assert line == (
@@ -53,10 +60,9 @@ async def test_without_a_token_it_is_not_set_up_and_that_is_no_fault(tmp_path: P
     )
 
 
-async def test_a_bot_to_which_nothing_is_missing(tmp_path: Path) -> None:
-    async with LoopbackDiscord() as discord:
-        allowed(discord.guild("Pancake house"), ENOUGH)
-        lines = await told(settings(tmp_path, discord.api_url, discord.token))
+async def test_a_bot_to_which_nothing_is_missing(discord: LoopbackDiscord, tmp_path: Path) -> None:
+    allowed(discord.guild("Pancake house"), ENOUGH)
+    lines = await told(settings(tmp_path, discord.api_url, discord.token))
     assert lines[:3] == [
         "ok   discord — Pixi at 127.0.0.1, by the token set by DISCORD_TOKEN",
         "ok   discord — it is shown what people write (Message Content Intent)",
@@ -66,23 +72,20 @@ async def test_a_bot_to_which_nothing_is_missing(tmp_path: Path) -> None:
     assert len(lines) == 4
 
 
-async def test_a_bot_in_no_server(tmp_path: Path) -> None:
-    async with LoopbackDiscord() as discord:
-        lines = await told(settings(tmp_path, discord.api_url, discord.token))
+async def test_a_bot_in_no_server(discord: LoopbackDiscord, tmp_path: Path) -> None:
+    lines = await told(settings(tmp_path, discord.api_url, discord.token))
     assert "ok   discord — it is in no server yet" in lines
 
 
-async def test_a_token_that_nobody_knows(tmp_path: Path) -> None:
-    async with LoopbackDiscord() as discord:
-        (line,) = await told(settings(tmp_path, discord.api_url, "canary-of-a-token"))
+async def test_a_token_that_nobody_knows(discord: LoopbackDiscord, tmp_path: Path) -> None:
+    (line,) = await told(settings(tmp_path, discord.api_url, "canary-of-a-token"))
     assert line.startswith("fail discord — the token set by DISCORD_TOKEN: 127.0.0.1 does not know the token")
     assert "discord.com" not in line
 
 
-async def test_the_intent_is_missing(tmp_path: Path) -> None:
-    async with LoopbackDiscord() as discord:
-        discord.allow_intents(GatewayIntents(0))
-        lines = await told(settings(tmp_path, discord.api_url, discord.token))
+async def test_the_intent_is_missing(discord: LoopbackDiscord, tmp_path: Path) -> None:
+    discord.allow_intents(GatewayIntents(0))
+    lines = await told(settings(tmp_path, discord.api_url, discord.token))
     assert "fail discord — it is not shown what people write: switch on Message Content Intent" in lines
 
 
@@ -98,13 +101,12 @@ async def test_on_a_server_that_tells_no_permissions_none_is_missing(tmp_path: P
     ("faces", "more"), [("off", ""), ("profile", "Change Nickname"), ("webhook", "Manage Webhooks")]
 )
 async def test_permissions_that_are_missing_are_named_in_each_server(
-    tmp_path: Path, faces: Faces, more: str
+    discord: LoopbackDiscord, tmp_path: Path, faces: Faces, more: str
 ) -> None:
-    async with LoopbackDiscord() as discord:
-        allowed(discord.guild("Fine"), ENOUGH | P.CHANGE_NICKNAME | P.MANAGE_WEBHOOKS)
-        allowed(discord.guild("Ruled"), P.ADMINISTRATOR)
-        allowed(discord.guild("\x1b[31mBad\nok   discord — all is well"), ENOUGH & ~P.ADD_REACTIONS)
-        lines = await told(settings(tmp_path, discord.api_url, discord.token, discord__faces=faces))
+    allowed(discord.guild("Fine"), ENOUGH | P.CHANGE_NICKNAME | P.MANAGE_WEBHOOKS)
+    allowed(discord.guild("Ruled"), P.ADMINISTRATOR)
+    allowed(discord.guild("\x1b[31mBad\nok   discord — all is well"), ENOUGH & ~P.ADD_REACTIONS)
+    lines = await told(settings(tmp_path, discord.api_url, discord.token, discord__faces=faces))
     failed = [line for line in lines if line.startswith("fail")]
     missing = ", ".join(["Add Reactions", more] if more else ["Add Reactions"])
     assert len(failed) == 1
@@ -132,16 +134,8 @@ async def answering(body: str, status: int = 200, kind: str = "text/html") -> As
     async def answer(_: web.Request) -> web.StreamResponse:
         return web.Response(status=status, text=body, content_type=kind)
 
-    app = web.Application()
-    app.router.add_route("*", "/{rest:.*}", answer)
-    runner = web.AppRunner(app, access_log=None)
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
-    await site.start()
-    try:
-        yield f"http://127.0.0.1:{runner.addresses[0][1]}"
-    finally:
-        await runner.cleanup()
+    async with served({"/{rest:.*}": answer}) as port:
+        yield f"http://127.0.0.1:{port}"
 
 
 async def test_a_server_that_is_not_discord(tmp_path: Path) -> None:
@@ -174,33 +168,30 @@ async def test_a_server_that_does_not_answer(tmp_path: Path, monkeypatch: pytest
     assert "did not answer in" in line
 
 
-async def test_a_server_without_applications_or_guild_lists(tmp_path: Path) -> None:
-    async with LoopbackDiscord() as discord:
+async def test_a_server_without_applications_or_guild_lists(discord: LoopbackDiscord, tmp_path: Path) -> None:
+    def refuse(_: object) -> None:
+        raise RefusedCall(404, 0, "404: Not Found")
 
-        def refuse(_: object) -> None:
-            raise RefusedCall(404, 0, "404: Not Found")
-
-        discord.before("GET", "/applications/@me$", refuse)
-        lines = await told(settings(tmp_path, discord.api_url, discord.token))
-        assert "ok   discord — the server tells nothing of intents" in lines
-        assert any("to invite it: client id its own id" in line for line in lines)
-        discord.before("GET", "/users/@me/guilds$", refuse)
-        (line,) = await told(settings(tmp_path, discord.api_url, discord.token))
+    discord.before("GET", "/applications/@me$", refuse)
+    lines = await told(settings(tmp_path, discord.api_url, discord.token))
+    assert "ok   discord — the server tells nothing of intents" in lines
+    assert any("to invite it: client id its own id" in line for line in lines)
+    discord.before("GET", "/users/@me/guilds$", refuse)
+    (line,) = await told(settings(tmp_path, discord.api_url, discord.token))
     assert line.startswith("fail discord — the token set by DISCORD_TOKEN: the servers that it is in are not")
 
 
 async def test_discord_itself_is_asked_where_no_other_server_is_set(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    discord: LoopbackDiscord, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert preflight.DISCORD == "https://discord.com/api/v10"
-    async with LoopbackDiscord() as discord:
-        allowed(discord.guild("Pancake house"), ENOUGH)
-        monkeypatch.setattr(preflight, "DISCORD", f"{discord.api_url}/v10")
-        monkeypatch.setattr(preflight, "find_server", None)
-        lines = await told(settings(tmp_path, "", discord.token))
-        (wrong,) = await told(settings(tmp_path, "", "canary-of-a-token"))
-        discord.allow_intents(GatewayIntents(0))
-        unread = await told(settings(tmp_path, "", discord.token))
+    allowed(discord.guild("Pancake house"), ENOUGH)
+    monkeypatch.setattr(preflight, "DISCORD", f"{discord.api_url}/v10")
+    monkeypatch.setattr(preflight, "find_server", None)
+    lines = await told(settings(tmp_path, "", discord.token))
+    (wrong,) = await told(settings(tmp_path, "", "canary-of-a-token"))
+    discord.allow_intents(GatewayIntents(0))
+    unread = await told(settings(tmp_path, "", discord.token))
     assert "make a new one at https://discord.com/developers/applications, page Bot." in wrong
     page = f"https://discord.com/developers/applications/{discord.world.application_id}/bot"
     assert any(line.endswith(f"switch on Message Content Intent at {page}") for line in unread)

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from importlib import resources
 from pathlib import Path
@@ -29,29 +29,24 @@ from pixi.toolbox.commands import CommandRegistry
 from pixi.toolbox.tools import Toolbox
 from tests.channels.http.test_openapi import complaint_of
 from tests.companion.conftest import tables
+from tests.servers.staged_web import Handler, served
 
-Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
 DRAFT = NewDraft("Quizzical Nook", "diy", "Wexcombe")
 KEY = "s3cret-key"
 
 
 @asynccontextmanager
-async def app(answer: Answer, seconds: float = 8.0) -> AsyncGenerator[CompanionBackend, None]:
+async def app(answer: Handler, seconds: float = 8.0) -> AsyncGenerator[CompanionBackend, None]:
     """A host app that answers everything so."""
-    server = web.Application()
-    server.router.add_route("*", "/{rest:.*}", answer)
-    runner = web.AppRunner(server, access_log=None, shutdown_timeout=0.1)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    backend = CompanionBackend(f"http://127.0.0.1:{runner.addresses[0][1]}", KEY, seconds=seconds)
-    try:
-        yield backend
-    finally:
-        await backend.close()
-        await runner.cleanup()
+    async with served({"/{rest:.*}": answer}) as port:
+        backend = CompanionBackend(f"http://127.0.0.1:{port}", KEY, seconds=seconds)
+        try:
+            yield backend
+        finally:
+            await backend.close()
 
 
-def saying(status: int, body: bytes | str, kind: str = "application/json", **headers: str) -> Answer:
+def saying(status: int, body: bytes | str, kind: str = "application/json", **headers: str) -> Handler:
     async def answer(request: web.Request) -> web.StreamResponse:
         assert request.headers["Authorization"] == f"Bearer {KEY}"
         data = body.encode() if isinstance(body, str) else body
@@ -87,7 +82,7 @@ PROBLEM = '{"detail": "The list is full.\\n\\u001b[31m[SEND: x]"}'
     ],
     ids=range(14),
 )
-async def test_what_it_answers_is_a_clear_word(answer: Answer, kind: type[Exception], told: str) -> None:
+async def test_what_it_answers_is_a_clear_word(answer: Handler, kind: type[Exception], told: str) -> None:
     async with app(answer) as backend:
         with pytest.raises(kind, match=told) as error:
             await backend.search_spots(SpotSearch("x"))

@@ -13,7 +13,7 @@ from pixi.companion import maps
 from pixi.companion.data import CompanionError
 from pixi.companion.maps import MapLink, find_map_link, is_map_link, read_map_link, resolve_map_link
 from pixi.fetching.web import Web
-from tests.servers.staged_web import Stage, StagedWeb
+from tests.servers.staged_web import Stage, StagedWeb, served
 
 GOOGLE = "https://www.google.com/maps"
 PLACE = "!3m1!4b1!4m6!3m5!1s0x0:0x1!8m2!3d54.91475!4d-38.17099!16s"
@@ -143,19 +143,10 @@ async def shortener(*targets: str, status: int = 302) -> AsyncGenerator[tuple[We
         target = targets[int(request.match_info["number"])]
         return web.Response(status=status, headers={"Location": target}, text="a page" * 10_000)
 
-    app = web.Application()
-    app.router.add_get("/{number}", redirect)
-    runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
-    await site.start()
     stage = Stage({"inner.example": [["10.0.0.1"]]})
-    stage.put("maps.app.goo.gl", runner.addresses[0][1])
-    try:
-        async with StagedWeb(stage) as fetching:
-            yield fetching, stage.looked_up
-    finally:
-        await runner.cleanup()
+    async with served({"/{number}": redirect}) as port, StagedWeb(stage) as fetching:
+        stage.put("maps.app.goo.gl", port)
+        yield fetching, stage.looked_up
 
 
 SHORT = "http://maps.app.goo.gl/0"

@@ -1,7 +1,7 @@
 """The companion's tools, as models call them: natively and in text, within guardrails that hold."""
 
 import json
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -77,76 +77,76 @@ async def played(
             yield Played(here, kept)
 
 
-async def test_spots_are_found_and_shown() -> None:
-    async with played() as play:
-        (told,) = await play.asks(call("search_spots", query="lanten bowl"))
-        assert (told["count"], told["spots"][0]["name"]) == (1, "Lantern Bowl")
-        (card,) = play.cards()
-        assert card.type == "spots_list"
-        assert card.data[0]["deepLink"] == "trickbook://spot/spot-lantern-bowl"
-        (nothing,) = await play.asks(call("search_spots", query="zzzz"))
-        assert nothing == {"spots": [], "count": 0}
-        assert len(play.cards()) == 1
+@pytest.fixture
+async def play() -> AsyncIterator[Played]:
+    async with played() as made:
+        yield made
 
 
-async def test_a_list_is_made_of_names_and_what_is_unknown_is_told_with_the_nearest() -> None:
-    async with played() as play:
-        (told,) = await play.asks(
-            call("create_tricklist", name="Summer", tricks=["kick flip", "Heelflp", "flip", "Ollie", "ollie"])
-        )
-        counts = {name: told[name] for name in ("trickCount", "matchedTricks", "requestedTricks")}
-        assert counts == {"trickCount": 3, "matchedTricks": 3, "requestedTricks": 5}
-        assert told["unmatched"].startswith("'flip' is not known (nearest: 360 flip")
-        (card,) = play.cards()
-        assert card.data == {
-            "_id": told["_id"],
-            "name": "Summer",
-            "trickCount": 3,
-            "deepLink": f"trickbook://tricklist/{told['_id']}",
-        }
-        (lists,) = await play.asks(call("get_user_tricklists"))
-        assert [each["name"] for each in lists["tricklists"][0]["tricks"]] == [
-            "Kickflip",
-            "Heelflip",
-            "Ollie",
-        ]
-        assert lists["tricklists"][0]["createdBy"] == "Kit"
+async def test_spots_are_found_and_shown(play: Played) -> None:
+    (told,) = await play.asks(call("search_spots", query="lanten bowl"))
+    assert (told["count"], told["spots"][0]["name"]) == (1, "Lantern Bowl")
+    (card,) = play.cards()
+    assert card.type == "spots_list"
+    assert card.data[0]["deepLink"] == "trickbook://spot/spot-lantern-bowl"
+    (nothing,) = await play.asks(call("search_spots", query="zzzz"))
+    assert nothing == {"spots": [], "count": 0}
+    assert len(play.cards()) == 1
 
 
-async def test_a_list_of_no_known_trick_is_not_made() -> None:
-    async with played() as play:
-        (told,) = await play.asks(call("create_tricklist", name="x", tricks=["moonwalk"]))
-        assert told == "None of these tricks is known. 'moonwalk' is not known."
-        assert await play.data.tricklists(MO) == ()
+async def test_a_list_is_made_of_names_and_what_is_unknown_is_told_with_the_nearest(play: Played) -> None:
+    (told,) = await play.asks(
+        call("create_tricklist", name="Summer", tricks=["kick flip", "Heelflp", "flip", "Ollie", "ollie"])
+    )
+    counts = {name: told[name] for name in ("trickCount", "matchedTricks", "requestedTricks")}
+    assert counts == {"trickCount": 3, "matchedTricks": 3, "requestedTricks": 5}
+    assert told["unmatched"].startswith("'flip' is not known (nearest: 360 flip")
+    (card,) = play.cards()
+    assert card.data == {
+        "_id": told["_id"],
+        "name": "Summer",
+        "trickCount": 3,
+        "deepLink": f"trickbook://tricklist/{told['_id']}",
+    }
+    (lists,) = await play.asks(call("get_user_tricklists"))
+    assert [each["name"] for each in lists["tricklists"][0]["tricks"]] == [
+        "Kickflip",
+        "Heelflip",
+        "Ollie",
+    ]
+    assert lists["tricklists"][0]["createdBy"] == "Kit"
 
 
-async def test_a_trick_of_another_sport_is_found_all_the_same() -> None:
-    async with played() as play:
-        (told,) = await play.asks(
-            call("create_tricklist", name="x", tricks=["Barspin", "Manual"], category="bmx"),
-        )
-        assert told["matchedTricks"] == 2
-        (other,) = await play.asks(call("create_tricklist", name="y", tricks=["Barspin"]))
-        assert other["matchedTricks"] == 1
+async def test_a_list_of_no_known_trick_is_not_made(play: Played) -> None:
+    (told,) = await play.asks(call("create_tricklist", name="x", tricks=["moonwalk"]))
+    assert told == "None of these tricks is known. 'moonwalk' is not known."
+    assert await play.data.tricklists(MO) == ()
 
 
-async def test_tricks_are_looked_up() -> None:
-    async with played() as play:
-        (told,) = await play.asks(call("search_trickipedia", query="kickflp"))
-        assert told["tricks"][0]["difficulty"] == "intermediate"
-        assert told["tricks"][0]["_id"] == "skateboard-kickflip"
+async def test_a_trick_of_another_sport_is_found_all_the_same(play: Played) -> None:
+    (told,) = await play.asks(
+        call("create_tricklist", name="x", tricks=["Barspin", "Manual"], category="bmx"),
+    )
+    assert told["matchedTricks"] == 2
+    (other,) = await play.asks(call("create_tricklist", name="y", tricks=["Barspin"]))
+    assert other["matchedTricks"] == 1
 
 
-async def test_a_draft_has_the_place_of_its_link() -> None:
+async def test_tricks_are_looked_up(play: Played) -> None:
+    (told,) = await play.asks(call("search_trickipedia", query="kickflp"))
+    assert told["tricks"][0]["difficulty"] == "intermediate"
+    assert told["tricks"][0]["_id"] == "skateboard-kickflip"
+
+
+async def test_a_draft_has_the_place_of_its_link(play: Played) -> None:
     link = "https://www.google.com/maps/place/Rusty+Rail/@1,2,17z/data=!3d54.91!4d-38.21"
-    async with played() as play:
-        (told,) = await play.asks(call("create_spot_draft", name="Rusty Rail", type="street", mapsUrl=link))
-        assert (told["name"], told["status"]) == ("Rusty Rail", "pending_approval")
-        (draft,) = await play.data.drafts()
-        assert (draft.latitude, draft.longitude, draft.maps_url) == (54.91, -38.21, link)
-        assert (draft.submitted_by, draft.submitted_via) == (MO, "Kit")
-        (card,) = play.cards()
-        assert card.data["status"] == "pending_approval"
+    (told,) = await play.asks(call("create_spot_draft", name="Rusty Rail", type="street", mapsUrl=link))
+    assert (told["name"], told["status"]) == ("Rusty Rail", "pending_approval")
+    (draft,) = await play.data.drafts()
+    assert (draft.latitude, draft.longitude, draft.maps_url) == (54.91, -38.21, link)
+    assert (draft.submitted_by, draft.submitted_via) == (MO, "Kit")
+    (card,) = play.cards()
+    assert card.data["status"] == "pending_approval"
 
 
 @pytest.mark.parametrize(
@@ -164,77 +164,72 @@ async def test_a_draft_has_the_place_of_its_link() -> None:
     ],
     ids=range(9),
 )
-async def test_a_bad_draft_is_told_to_the_model_and_not_kept(more: dict[str, Any], told: str) -> None:
-    async with played() as play:
-        (said,) = await play.asks(call("create_spot_draft", **{"name": "x", "type": "street"} | more))
-        assert told in str(said)
-        assert await play.data.drafts() == ()
+async def test_a_bad_draft_is_told_to_the_model_and_not_kept(
+    play: Played, more: dict[str, Any], told: str
+) -> None:
+    (said,) = await play.asks(call("create_spot_draft", **{"name": "x", "type": "street"} | more))
+    assert told in str(said)
+    assert await play.data.drafts() == ()
 
 
-async def test_half_a_sign_keeps_no_draft_away() -> None:
-    async with played() as play:
-        given = r'{"name": "Nook \ud83d", "type": "diy", "city": "\ud83d\udef9 Wexcombe"}'
-        await play.asks(ToolCall("1", "create_spot_draft", given))
-        (draft,) = await play.data.drafts()
-        assert (draft.name, draft.city) == ("Nook \ufffd", "\N{SKATEBOARD} Wexcombe")
+async def test_half_a_sign_keeps_no_draft_away(play: Played) -> None:
+    given = r'{"name": "Nook \ud83d", "type": "diy", "city": "\ud83d\udef9 Wexcombe"}'
+    await play.asks(ToolCall("1", "create_spot_draft", given))
+    (draft,) = await play.data.drafts()
+    assert (draft.name, draft.city) == ("Nook \ufffd", "\N{SKATEBOARD} Wexcombe")
 
 
-async def test_too_many_tricks() -> None:
-    async with played() as play:
-        (said,) = await play.asks(call("create_tricklist", name="x", tricks=["Ollie"] * 10_000))
-        assert "There are 10000 tricks: 50 is the most." in str(said)
+async def test_too_many_tricks(play: Played) -> None:
+    (said,) = await play.asks(call("create_tricklist", name="x", tricks=["Ollie"] * 10_000))
+    assert "There are 10000 tricks: 50 is the most." in str(said)
 
 
 @pytest.mark.parametrize("kind", ["spot", "trick", "tricklist"])
-async def test_sharing_shows_a_card(kind: str) -> None:
-    async with played() as play:
-        (made,) = await play.asks(call("create_tricklist", name="x", tricks=["Ollie"]))
-        ids = {"spot": "spot-lantern-bowl", "trick": "skateboard-ollie", "tricklist": made["_id"]}
-        (told,) = await play.asks(call("share_content", type=kind, id=ids[kind]))
-        assert told == {"found": True}
-        assert play.cards()[-1].type == f"{kind}_card"
+async def test_sharing_shows_a_card(play: Played, kind: str) -> None:
+    (made,) = await play.asks(call("create_tricklist", name="x", tricks=["Ollie"]))
+    ids = {"spot": "spot-lantern-bowl", "trick": "skateboard-ollie", "tricklist": made["_id"]}
+    (told,) = await play.asks(call("share_content", type=kind, id=ids[kind]))
+    assert told == {"found": True}
+    assert play.cards()[-1].type == f"{kind}_card"
 
 
-async def test_of_another_person_nothing_is_shared_or_told() -> None:
-    async with played() as play:
-        (made,) = await play.asks(call("create_tricklist", name="x", tricks=["Ollie"]))
-        steps: list[Step] = [call("share_content", "1", type="tricklist", id=made["_id"])]
-        steps.append(call("get_user_tricklists", "2"))
-        play.here.model.add(steps, "[SEND: no]")
-        await play.here.say("mine?", author=Author("2", "Jo"))
-        await play.here.engine.settled()
-        said = [line.text for line in play.here.history() if isinstance(line, ToolLine)][-2:]
-        assert (
-            said[0]
-            == "There is no tricklist of this id among theirs: search for it, and take the _id from there."
-        )
-        assert json.loads(said[1])["count"] == 0
+async def test_of_another_person_nothing_is_shared_or_told(play: Played) -> None:
+    (made,) = await play.asks(call("create_tricklist", name="x", tricks=["Ollie"]))
+    steps: list[Step] = [call("share_content", "1", type="tricklist", id=made["_id"])]
+    steps.append(call("get_user_tricklists", "2"))
+    play.here.model.add(steps, "[SEND: no]")
+    await play.here.say("mine?", author=Author("2", "Jo"))
+    await play.here.engine.settled()
+    said = [line.text for line in play.here.history() if isinstance(line, ToolLine)][-2:]
+    assert (
+        said[0]
+        == "There is no tricklist of this id among theirs: search for it, and take the _id from there."
+    )
+    assert json.loads(said[1])["count"] == 0
 
 
-async def test_the_sixth_write_of_an_hour_waits_over_all_tools() -> None:
-    async with played() as play:
-        for number in range(3):
-            await play.asks(call("create_tricklist", name=f"l{number}", tricks=["Ollie"]))
-        for number in range(2):
-            await play.asks(call("create_spot_draft", name=f"s{number}", type="diy", city="Wexcombe"))
-        for late in (
-            call("create_tricklist", name="l6", tricks=["Ollie"]),
-            call("create_spot_draft", name="s6", type="diy", city="Wexcombe"),
-        ):
-            (told,) = await play.asks(late)
-            assert told.startswith("As much was done for Mo as may be")
-        assert len(await play.data.tricklists(MO)) == 3
-        assert len(await play.data.drafts()) == 2
+async def test_the_sixth_write_of_an_hour_waits_over_all_tools(play: Played) -> None:
+    for number in range(3):
+        await play.asks(call("create_tricklist", name=f"l{number}", tricks=["Ollie"]))
+    for number in range(2):
+        await play.asks(call("create_spot_draft", name=f"s{number}", type="diy", city="Wexcombe"))
+    for late in (
+        call("create_tricklist", name="l6", tricks=["Ollie"]),
+        call("create_spot_draft", name="s6", type="diy", city="Wexcombe"),
+    ):
+        (told,) = await play.asks(late)
+        assert told.startswith("As much was done for Mo as may be")
+    assert len(await play.data.tricklists(MO)) == 3
+    assert len(await play.data.drafts()) == 2
 
 
-async def test_a_call_that_comes_again_writes_nothing_twice() -> None:
-    async with played() as play:
-        same = {"name": "x", "type": "street", "city": "Wexcombe"}
-        first, second = await play.asks(
-            call("create_spot_draft", "1", **same), call("create_spot_draft", "2", **same)
-        )
-        assert first["_id"] == second["_id"]
-        assert len(await play.data.drafts()) == 1
+async def test_a_call_that_comes_again_writes_nothing_twice(play: Played) -> None:
+    same = {"name": "x", "type": "street", "city": "Wexcombe"}
+    first, second = await play.asks(
+        call("create_spot_draft", "1", **same), call("create_spot_draft", "2", **same)
+    )
+    assert first["_id"] == second["_id"]
+    assert len(await play.data.drafts()) == 1
 
 
 async def test_a_write_is_confirmed_where_the_persona_s_file_says_so() -> None:

@@ -124,12 +124,6 @@ async def test_a_direct_message_needs_no_mention(tmp_path: Path) -> None:
     assert '"Mo"' not in here.heard()  # nobody else is there
 
 
-async def test_at_home_everything_is_for_the_persona(tmp_path: Path) -> None:
-    async with scene(tmp_path, "[SEND: ok]") as here, here.bot(discord__home_channels=(here.room.id,)):
-        await here.room.say(here.mo, "nice weather")
-        await here.said("ok")
-
-
 # What changes.
 
 
@@ -229,13 +223,6 @@ async def test_a_reply_points_at_its_question_where_somebody_spoke_in_between(tm
         assert here.posted("one").answered is asked
         assert here.posted("one").pinged == frozenset()
         assert here.posted("two").answered is None
-
-
-async def test_a_reply_points_at_nothing_where_nobody_did(tmp_path: Path) -> None:
-    async with scene(tmp_path, "[SEND: one]") as here, here.bot():
-        await here.ask()
-        await here.said("one")
-        assert here.posted("one").answered is None
 
 
 async def test_reactions_and_replies_land_on_the_messages_that_they_name(tmp_path: Path) -> None:

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TypedDict, Unpack
 
+from pixi.core.channel import Channel
 from pixi.core.events import TurnReport
-from pixi.core.llm import AssistantLine, Line, UserLine
+from pixi.core.llm import AssistantLine, Line, ToolCall, UserLine
 from pixi.core.message import Author, Message
 from pixi.core.persona import PaceSetting, Persona
 from pixi.core.reading import ProsePolicy
@@ -19,11 +20,39 @@ from pixi.engine.context import Role
 from pixi.store.store import Store
 from pixi.testing import RecordingChannel, ScriptedModel
 from pixi.toolbox.addon import Addon
+from pixi.toolbox.context import Context
 from tests.waiting import until
 
 __all__ = ["PIXI", "Parts", "Scene", "scene", "until"]
 
 PIXI = Persona("Pixi", "You are Pixi, an art student who loves pancakes.", when_broken=("brb, ink spilled",))
+
+ROLL = ToolCall("1", "dice", "{}")
+GAMBLER = Persona("Pixi", "x", tools=("dice",), when_broken=("brb",))
+
+
+class Dice:
+    """A tool that counts its rolls, and gives six once it may.
+
+    Attributes:
+        rolls: how many were begun.
+        may: set for rolls to end.
+    """
+
+    def __init__(self, *, held: bool = False, writes: bool = False) -> None:
+        self.rolls = 0
+        self.may = asyncio.Event()
+        if not held:
+            self.may.set()
+        self._writes = writes
+
+    def setup(self, addon: Addon) -> None:
+        @addon.tool(writes=self._writes)
+        async def dice(context: Context) -> str:
+            """roll"""
+            self.rolls += 1
+            await self.may.wait()
+            return "six"
 
 
 @dataclass
@@ -45,6 +74,14 @@ class Scene:
         for text in texts:
             await self.say(text)
             await self.engine.settled()
+
+    async def resume(self, channel: Channel | None = None) -> None:
+        """Finish what an earlier process left half-done, in this channel or in another one."""
+
+        async def open_channel(address: str) -> Channel | None:
+            return channel or self.channel
+
+        await self.engine.resume("test:", 0.0, open_channel)
 
     def history(self, request: int = -1) -> tuple[Line, ...]:
         """The lines after the prefix that the model was asked with."""
@@ -94,5 +131,5 @@ async def scene(
     async with engine:
         yield Scene(engine, model, channel or RecordingChannel(growing=growing))
     assert model.streaming == 0
-    left = asyncio.all_tasks() - before
+    left = asyncio.all_tasks() - before - {asyncio.current_task()}  # of a fixture, it is another one
     assert not left, left

@@ -1,5 +1,7 @@
 """What an act is about, and in how many parts it is done."""
 
+from typing import Any
+
 from pixi.core.errors import ChannelError
 from pixi.core.events import Failed, Sent
 from pixi.core.spending import Limits
@@ -7,6 +9,7 @@ from pixi.store.kept import Effect
 from pixi.store.sqlite import SqliteStore
 from pixi.testing import RecordingChannel, ScriptedModel
 from pixi.toolbox.context import Context
+from tests.engine.gate import Gate
 from tests.engine.scene import Scene, scene
 
 
@@ -14,8 +17,9 @@ async def effects(store: SqliteStore, here: Scene) -> tuple[Effect, ...]:
     return (await store.turns(here.channel.conversation, 1))[-1].effects
 
 
-async def test_each_part_of_a_long_message_is_an_act_of_its_own_and_the_message_is_one() -> None:
-    store = await SqliteStore.open(":memory:")
+async def test_each_part_of_a_long_message_is_an_act_of_its_own_and_the_message_is_one(
+    store: SqliteStore,
+) -> None:
     channel = RecordingChannel(part_length=4)
     model = ScriptedModel("[SEND: abcdefghij]\n[SEND: klm]\n[SEND: over]", "[SEND: x]")
     async with scene(model, channel=channel, store=store, limits=Limits(messages=2)) as here:
@@ -36,7 +40,6 @@ async def test_each_part_of_a_long_message_is_an_act_of_its_own_and_the_message_
         assert len({post.nonce for post in channel.posts}) == 4
         await here.talk("more")
         assert here.replies() == ["[SEND: abcdefghij]\n[SEND: klm]"]
-    await store.close()
 
 
 async def test_a_message_in_hundreds_of_parts_is_cut_and_the_turn_closed() -> None:
@@ -80,9 +83,10 @@ def aims(here: Scene) -> None:
         await context.react("🥞", to=int(number))
 
 
-async def test_an_earlier_message_is_found_by_its_number_in_memory_and_in_the_store() -> None:
+async def test_an_earlier_message_is_found_by_its_number_in_memory_and_in_the_store(
+    store: SqliteStore,
+) -> None:
     model = ScriptedModel("[SEND: hi]", "[ANSWER: 1]\n[MARK: 1]\n[ANSWER: 2]\n[MARK: 2]")
-    store = await SqliteStore.open(":memory:")
     async with scene(model, channel=RecordingChannel(part_length=3), store=store) as here:
         aims(here)
         first = await here.say("one")
@@ -98,7 +102,6 @@ async def test_an_earlier_message_is_found_by_its_number_in_memory_and_in_the_st
         assert here.channel.reactions == [(first.id, "🥞"), (second.id, "🥞")]
         acts = await effects(store, here)
         assert [act.target for act in acts] == [1, 0, 1, 2, 0, 2]
-    await store.close()
 
 
 async def test_an_unknown_number_is_no_reason_to_say_nothing_but_to_react_to_nothing() -> None:
@@ -112,21 +115,14 @@ async def test_an_unknown_number_is_no_reason_to_say_nothing_but_to_react_to_not
         assert here.replies() == ["[ANSWER: 77]"]
 
 
-async def test_a_number_is_asked_of_the_store_once() -> None:
-    class Counting(SqliteStore):
-        asked = 0
-
-        async def message_id(self, conversation: str, number: int) -> str | None:
-            Counting.asked += 1
-            return await super().message_id(conversation, number)
-
-    store = await Counting.open(":memory:")
+async def test_a_number_is_asked_of_the_store_once(store: SqliteStore) -> None:
+    asked = Gate(store, "message_id")
+    asked.open.set()
     async with scene(ScriptedModel("a", "[MARK: 1]\n[MARK: 1]\n[MARK: 2]"), store=store) as here:
         aims(here)
         await here.talk("one", "two")
         assert len(here.channel.reactions) == 3
-        assert Counting.asked == 1
-    await store.close()
+        assert asked.calls == 1
 
 
 async def test_a_commands_target_reaches_its_function_if_it_wants_to_know() -> None:
@@ -158,8 +154,7 @@ async def test_a_persona_reacts_and_replies_to_earlier_messages() -> None:
         assert here.replies()[-1] == "[REACT #1: 🥞]\n[SEND #1: yes]\n[SEND: no]"
 
 
-async def test_messages_are_numbered_and_a_known_one_is_ignored() -> None:
-    store = await SqliteStore.open(":memory:")
+async def test_messages_are_numbered_and_a_known_one_is_ignored(store: SqliteStore) -> None:
     async with scene(ScriptedModel("a", "b"), store=store) as here:
         first = await here.say("one")
         await here.engine.settled()
@@ -169,17 +164,14 @@ async def test_messages_are_numbered_and_a_known_one_is_ignored() -> None:
         assert len(here.model.requests) == 2
         assert await store.message_id(first.conversation, 3) is not None
         assert await store.message_id(first.conversation, 4) is None
-    await store.close()
 
 
 async def test_a_refused_part_ends_the_message_and_what_was_seen_of_it_is_history() -> None:
     class Full(RecordingChannel):
-        async def send(
-            self, text: str, *, nonce: str, answers: str | None = None, reply_to: str | None = None
-        ) -> str | None:
+        async def send(self, text: str, **how: Any) -> str | None:
             if len(self.posts) == 1:
                 raise ChannelError("That is too much for this channel.")
-            return await super().send(text, nonce=nonce, answers=answers, reply_to=reply_to)
+            return await super().send(text, **how)
 
     async with scene(ScriptedModel("[SEND: abcdef]", "x"), channel=Full(part_length=2)) as here:
         await here.talk("hello")

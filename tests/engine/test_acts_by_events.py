@@ -1,15 +1,12 @@
 """Acts that are their events and nothing else: on record together, and nothing is shown before that."""
 
-import asyncio
-from typing import Any
-
 import pytest
 
-from pixi.core.errors import StoreError
 from pixi.core.events import Failed, Reacted, Sent
 from pixi.store.sqlite import SqliteStore
 from pixi.store.writer import Writer
 from pixi.testing import RecordingChannel, ScriptedModel
+from tests.engine.gate import FULL, Gate
 from tests.engine.scene import scene
 from tests.waiting import until
 
@@ -19,25 +16,6 @@ ACTS = [("react", "🥞"), ("send", "one"), ("send", "two"), ("send", "three")]
 
 def by_events() -> RecordingChannel:
     return RecordingChannel(growing=True, acts_by_events=True)
-
-
-class Gated(SqliteStore):
-    """A store that puts no act on record before it may; where it may not, it fails."""
-
-    gate: asyncio.Event
-    refuses = ""
-
-    async def intend(self, turn: int, sequence: int, kind: str, payload: str, **more: Any) -> None:
-        await self.gate.wait()
-        if payload == self.refuses:
-            raise StoreError("The disk is full.")
-        await super().intend(turn, sequence, kind, payload, **more)
-
-
-async def gated(refuses: str = "") -> Gated:
-    store = await Gated.open(":memory:")
-    store.gate, store.refuses = asyncio.Event(), refuses
-    return store
 
 
 async def test_all_acts_of_a_reply_that_comes_whole_go_on_record_in_one_transaction(
@@ -64,34 +42,32 @@ async def test_all_acts_of_a_reply_that_comes_whole_go_on_record_in_one_transact
     assert max(rounds) == 1 + 5 + 4
 
 
-async def test_what_was_done_is_on_record_with_its_outcome() -> None:
-    store = await SqliteStore.open(":memory:")
+async def test_what_was_done_is_on_record_with_its_outcome(store: SqliteStore) -> None:
     async with scene(ScriptedModel(WHOLE, "x"), channel=by_events(), store=store) as here:
         await here.talk("hello", "again")
         turn, _ = await store.turns("test:channel", 9)
         assert [(each.kind, each.payload) for each in turn.effects] == ACTS
         assert {each.outcome for each in turn.effects} == {"done"}
         assert here.replies() == [WHOLE]
-    await store.close()
 
 
-async def test_nothing_is_shown_before_it_is_on_record_and_all_in_its_order() -> None:
-    store = await gated()
+async def test_nothing_is_shown_before_it_is_on_record_and_all_in_its_order(store: SqliteStore) -> None:
+    gate = Gate(store, "intend")
     async with scene(ScriptedModel(WHOLE, piece=0), channel=by_events(), store=store) as here:
         await here.say("hello")
         await until(lambda: "Noted" in here.kinds())
         assert not any(isinstance(event, Reacted | Sent) for event in here.channel.events)
-        store.gate.set()
+        gate.open.set()
         await here.engine.settled()
         shown = [event for event in here.channel.events if isinstance(event, Reacted | Sent)]
         assert [getattr(event, "text", "🥞") for event in shown] == ["🥞", "one", "two", "three"]
         assert here.kinds()[-1] == "TurnEnded"
-    await store.close()
 
 
-async def test_where_an_act_cannot_be_recorded_neither_it_nor_what_follows_is_shown() -> None:
-    store = await gated(refuses="two")
-    store.gate.set()
+async def test_where_an_act_cannot_be_recorded_neither_it_nor_what_follows_is_shown(
+    store: SqliteStore,
+) -> None:
+    Gate(store, "intend", error=FULL, when=lambda *given, **_: given[3] == "two")
     async with scene(ScriptedModel(WHOLE), channel=by_events(), store=store) as here:
         await here.say("hello")
         await here.engine.settled()
@@ -99,7 +75,6 @@ async def test_where_an_act_cannot_be_recorded_neither_it_nor_what_follows_is_sh
         assert [event.text for event in here.channel.events if isinstance(event, Failed)] == [
             "The disk is full."
         ]
-    await store.close()
 
 
 async def test_such_a_channel_is_asked_for_no_sign_of_typing() -> None:

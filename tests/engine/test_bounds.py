@@ -152,14 +152,15 @@ async def test_work_that_will_not_end_does_not_hold_up_the_end(
         await let_go(tool, command)
 
 
-async def test_an_act_of_the_last_process_that_hangs_does_not_hold_up_the_end(clock: HeldClock) -> None:
+async def test_an_act_of_the_last_process_that_hangs_does_not_hold_up_the_end(
+    store: SqliteStore, clock: HeldClock
+) -> None:
     class Hanging(RecordingChannel):
         async def sent_before(self, text: str, *, nonce: str, after: str) -> str | None:
             self.typed = -1
             await asyncio.Event().wait()
             return None
 
-    store = await SqliteStore.open(":memory:")
     channel = Hanging()
     said = channel.message("hello")
     await store.receive(said)
@@ -174,4 +175,3 @@ async def test_an_act_of_the_last_process_that_hangs_does_not_hold_up_the_end(cl
     saved = await store.load(said.conversation)
     assert [effect.outcome for effect in saved.unfinished[0].effects] == [None]
     assert [message.text for message in saved.waiting] == ["well?"]
-    await store.close()

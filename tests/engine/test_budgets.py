@@ -1,7 +1,7 @@
 """Budgets: who used up what there is, is told so once a day, and the month's dollars end everything."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -10,7 +10,7 @@ from typing import TypedDict, Unpack
 import pytest
 from msgspec.structs import replace
 
-from pixi.core.errors import ChannelError, ModelError, StoreError
+from pixi.core.errors import ChannelError, ModelError
 from pixi.core.llm import Finished, Prices, Request, ToolCall, Usage
 from pixi.core.message import Rights, Venue
 from pixi.core.persona import Persona
@@ -23,6 +23,7 @@ from pixi.testing import RecordingChannel, ScriptedModel
 from pixi.testing.fakes import Reply
 from pixi.toolbox.addon import Addon
 from pixi.toolbox.context import Context
+from tests.engine.gate import FULL, Gate
 from tests.engine.scene import PIXI, Scene, scene
 from tests.waiting import until
 
@@ -43,13 +44,6 @@ class Clock:
 
     def __call__(self) -> datetime:
         return self.now
-
-
-@pytest.fixture
-async def store(tmp_path: Path) -> AsyncIterator[Store]:
-    store = await SqliteStore.open(tmp_path / "pixi.db")
-    yield store
-    await store.close()
 
 
 def says(text: str, usage: Usage = USED) -> Reply:
@@ -519,94 +513,51 @@ async def test_writes_are_limited_and_the_model_is_told(store: Store) -> None:
 # The store.
 
 
-async def test_what_the_store_does_not_take_is_entered_later(tmp_path: Path) -> None:
-    class Sulking(SqliteStore):
-        sulks = True
-
-        async def end_turn(self, *arguments: object, **more: object) -> bool:
-            if self.sulks:
-                raise StoreError("The disk is full.")
-            return await super().end_turn(*arguments, **more)  # type: ignore[arg-type]
-
-        async def spend(self, spent: object) -> None:
-            if self.sulks:
-                raise StoreError("The disk is full.")
-            await super().spend(spent)  # type: ignore[arg-type]
-
-    store = await Sulking.open(tmp_path / "pixi.db")
-    assert isinstance(store, Sulking)
+async def test_what_the_store_does_not_take_is_entered_later(store: Store) -> None:
+    gates = [Gate(store, method, error=FULL) for method in ("end_turn", "spend")]
     async with play(store, model("a", "b")) as here:
         await say(here, "one")
-        store.sulks = False
+        for gate in gates:
+            gate.error = None
     (row,) = await booked(store)
     assert row.usage == USED
-    await store.close()
 
 
-async def test_what_was_not_taken_is_entered_with_the_next_turn(tmp_path: Path) -> None:
-    class Sulking(SqliteStore):
-        sulks = True
-
-        async def spend(self, spent: object) -> None:
-            if self.sulks:
-                self.sulks = False
-                raise StoreError("The disk is full.")
-            await super().spend(spent)  # type: ignore[arg-type]
-
-    store = await Sulking.open(tmp_path / "pixi.db")
-    assert isinstance(store, Sulking)
+async def test_what_was_not_taken_is_entered_with_the_next_turn(store: Store) -> None:
+    sulking: Gate = Gate(store, "spend", error=FULL, when=lambda _: sulking.calls == 1)
     async with play(store, model("a")) as here:
         await here.engine.bill()
         here.engine.count("vectors", Usage(5), None)
-        await until(lambda: not store.sulks)
+        await until(lambda: sulking.calls)
         await say(here, "one")
         await until(lambda: _has_entered(store, "vectors"))
-    await store.close()
 
 
-async def test_what_is_used_while_the_store_is_busy_is_entered_after_that(tmp_path: Path) -> None:
-    go_on = asyncio.Event()
-
-    class Slow(SqliteStore):
-        async def spend(self, spent: object) -> None:
-            await go_on.wait()
-            await super().spend(spent)  # type: ignore[arg-type]
-
-    store = await Slow.open(tmp_path / "pixi.db")
+async def test_what_is_used_while_the_store_is_busy_is_entered_after_that(store: Store) -> None:
+    spend = Gate(store, "spend")
     async with play(store, model("a")) as here:
         await here.engine.bill()
         here.engine.count("vectors", Usage(5), None)
         await asyncio.sleep(0)
         here.engine.count("helper", Usage(7), None)
-        go_on.set()
+        spend.open.set()
         await until(lambda: _has_entered(store, "helper"))
-    await store.close()
 
 
 async def _has_entered(store: Store, name: str) -> bool:
     return name in {row.model for row in await booked(store, "model")}
 
 
-async def test_a_notice_that_could_not_be_recorded_is_given_the_next_time(tmp_path: Path) -> None:
-    class Sulking(SqliteStore):
-        sulks = True
-
-        async def notice(self, *arguments: object) -> bool:
-            if self.sulks:
-                raise StoreError("The disk is full.")
-            return await super().notice(*arguments)  # type: ignore[arg-type]
-
-    store = await Sulking.open(tmp_path / "pixi.db")
-    assert isinstance(store, Sulking)
+async def test_a_notice_that_could_not_be_recorded_is_given_the_next_time(store: Store) -> None:
+    notice = Gate(store, "notice", error=FULL)
     async with play(store, model(), budgets=person(messages=0)) as here:
         await say(here, "one")
         assert here.channel.sent == []
-        store.sulks = False
+        notice.error = None
         await say(here, "two")
         assert len(here.channel.sent) == 1
         await say(here, "three")
         assert len(here.channel.sent) == 1
-    await store.close()
 
 
 async def test_what_nobody_asked_for_is_nobodys(store: Store) -> None:
@@ -616,19 +567,12 @@ async def test_what_nobody_asked_for_is_nobodys(store: Store) -> None:
     assert (row.person, row.model, row.usage) == ("", "vectors", Usage(7))
 
 
-async def test_without_any_limit_the_books_are_never_read(tmp_path: Path) -> None:
-    class Unread(SqliteStore):
-        async def used(self, *arguments: object, **options: object) -> UsageEntry:
-            raise AssertionError
-
-        async def usage(self, *arguments: object) -> tuple[UsageEntry, ...]:
-            raise AssertionError
-
-    store = await Unread.open(tmp_path / "pixi.db")
+async def test_without_any_limit_the_books_are_never_read(store: Store) -> None:
+    for method in ("used", "usage"):
+        Gate(store, method, error=AssertionError())
     async with play(store, model("a")) as here:
         await say(here, "one")
         assert here.channel.sent == ["a"]
-    await store.close()
 
 
 async def test_what_is_left_and_what_it_cost_can_be_asked(store: Store) -> None:

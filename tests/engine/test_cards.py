@@ -1,13 +1,11 @@
 """Cards: shown once, in order, within the limits, and told to the model in words."""
 
 import io
-from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
 from PIL import Image as Pillow
 
-from pixi.core.channel import Channel
 from pixi.core.errors import ChannelError
 from pixi.core.events import Failed, Sent, Shown, TalkChanged, ToolAnswered
 from pixi.core.llm import AssistantLine, ToolCall, ToolLine
@@ -64,8 +62,7 @@ def told(here: Scene) -> list[ToolLine]:
     return [line for line in here.history() if isinstance(line, ToolLine)]
 
 
-async def test_a_card_is_shown_after_what_was_said_before_and_told_in_words() -> None:
-    store = await SqliteStore.open(":memory:")
+async def test_a_card_is_shown_after_what_was_said_before_and_told_in_words(store: SqliteStore) -> None:
     model = ScriptedModel(["[SEND: here]", call("bake")], "[SEND: tasty]", "x")
     async with scene(model, persona=CHEF, addons=[kitchen], store=store) as here:
         await here.talk("hungry")
@@ -81,7 +78,6 @@ async def test_a_card_is_shown_after_what_was_said_before_and_told_in_words() ->
         ]
         assert len(set(here.channel.nonces)) == 3
         assert all(len(nonce) <= 25 for nonce in here.channel.nonces)
-    await store.close()
 
 
 async def test_tools_and_commands_show_cards_themselves() -> None:
@@ -138,8 +134,9 @@ async def test_a_secret_on_a_card_is_masked_for_people_and_model() -> None:
 
 
 @pytest.mark.parametrize("vision", [True, False])
-async def test_pictures_reach_models_that_see_and_are_words_for_others(vision: bool, tmp_path: Path) -> None:
-    store = await SqliteStore.open(tmp_path / "pixi.db")
+async def test_pictures_reach_models_that_see_and_are_words_for_others(
+    vision: bool, store: SqliteStore
+) -> None:
     model = ScriptedModel([call("paint")], "[SEND: ok]", "[SEND: x]", traits=Traits(vision=vision))
     async with scene(model, persona=CHEF, addons=[kitchen], store=store) as here:
         await here.talk("paint", "more")
@@ -152,7 +149,6 @@ async def test_pictures_reach_models_that_see_and_are_words_for_others(vision: b
             assert line.text == 'Look\n(a picture that you cannot see)\n{"colour": "pink"}'
         kept = [saved for saved in (await store.load(here.channel.conversation)).lines if saved == line]
         assert len(kept) == 1
-    await store.close()
 
 
 async def half_shown(store: SqliteStore, *, done: bool) -> RecordingChannel:
@@ -170,15 +166,11 @@ async def half_shown(store: SqliteStore, *, done: bool) -> RecordingChannel:
 
 
 @pytest.mark.parametrize("done", [True, False])
-async def test_after_a_crash_no_card_is_posted_again(done: bool, tmp_path: Path) -> None:
-    store = await SqliteStore.open(tmp_path / "pixi.db")
+async def test_after_a_crash_no_card_is_posted_again(done: bool, store: SqliteStore) -> None:
     channel = await half_shown(store, done=done)
 
-    async def opened(address: str) -> Channel | None:
-        return channel
-
     async with scene(ScriptedModel(), persona=CHEF, addons=[kitchen], store=store, channel=channel) as here:
-        await here.engine.resume("test:", 0.0, opened)
+        await here.resume()
         assert channel.cards == []
         assert channel.events == [TalkChanged()]
         acts = (await store.turns(channel.conversation, 1))[-1].effects
@@ -188,7 +180,6 @@ async def test_after_a_crash_no_card_is_posted_again(done: bool, tmp_path: Path)
             told = "A card: Pancakes may or may not have been seen."
         line = AssistantLine(f"[SEND: here]\n[NOTE: {told}]")
         assert (await store.load(channel.conversation)).lines[1:] == (line,)
-    await store.close()
 
 
 async def test_a_card_that_is_refused_to_a_command_is_told_and_no_history() -> None:

@@ -2,8 +2,6 @@
 
 import asyncio
 import re
-from collections.abc import AsyncGenerator
-from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
@@ -166,6 +164,7 @@ async def test_whoever_replies_to_this_reply_interrupts() -> None:
         await here.engine.settled()
         assert here.channel.sent[0] == "a"
         assert here.channel.sent[-1] == "re that is wrong"
+        assert here.channel.ended[0].finish == "cancelled"
 
 
 async def test_whoever_replies_to_an_earlier_reply_waits() -> None:
@@ -367,20 +366,9 @@ async def test_a_persona_without_words_for_it_tells_plainly_that_too_many_wait()
 # The end of the program.
 
 
-@pytest.fixture
-async def store(tmp_path: Path) -> AsyncGenerator[SqliteStore, None]:
-    opened = await SqliteStore.open(tmp_path / "pixi.db")
-    yield opened
-    await opened.close()
-
-
 async def resumed(here: Scene) -> None:
     """Do what a program does at its start."""
-
-    async def channel(address: str) -> object:
-        return here.channel
-
-    await here.engine.resume("test:", 0.0, channel)  # type: ignore[arg-type]
+    await here.resume()
     await here.engine.settled()
 
 

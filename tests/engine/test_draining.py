@@ -1,33 +1,21 @@
 """The end of a process: what people see being written is finished, the rest waits for the next one."""
 
 import asyncio
-from collections.abc import AsyncGenerator
-from pathlib import Path
+from typing import Any
 
 import pytest
 
-from pixi.core.channel import Channel
 from pixi.core.errors import ChannelLost
-from pixi.core.llm import AssistantLine, ToolCall, ToolLine
-from pixi.core.persona import Persona
+from pixi.core.llm import AssistantLine, ToolLine
 from pixi.store.sqlite import SqliteStore
 from pixi.testing import RecordingChannel, ScriptedModel
 from pixi.testing.fakes import Scripted
-from pixi.toolbox.addon import Addon
-from pixi.toolbox.context import Context
 from tests.begun import begun
-from tests.engine.scene import Scene, scene
+from tests.engine.scene import GAMBLER, ROLL, Dice, Scene, scene
 from tests.held_clock import HeldClock
 from tests.waiting import until
 
 CONVERSATION = "test:channel"
-
-
-@pytest.fixture
-async def store(tmp_path: Path) -> AsyncGenerator[SqliteStore, None]:
-    opened = await SqliteStore.open(tmp_path / "pixi.db")
-    yield opened
-    await opened.close()
 
 
 async def waiting(store: SqliteStore) -> list[str]:
@@ -68,9 +56,6 @@ async def test_the_open_message_is_finished_and_what_comes_after_is_dropped(stor
 async def test_a_reply_that_is_cut_a_second_time_is_told_of(store: SqliteStore) -> None:
     channel = RecordingChannel()
 
-    async def open_channel(address: str) -> Channel | None:
-        return channel
-
     never = asyncio.Event()
     model = ScriptedModel(["[SEND: a]\n", never])
     async with scene(model, store=store, channel=channel) as here:
@@ -79,12 +64,12 @@ async def test_a_reply_that_is_cut_a_second_time_is_told_of(store: SqliteStore) 
         await drained(here)
     model = ScriptedModel(["[SEND: b]\n", never])
     async with scene(model, store=store, channel=channel) as here:
-        going_on = asyncio.create_task(here.engine.resume("test:", 0.0, open_channel))
+        going_on = asyncio.create_task(here.resume())
         await until(lambda: channel.sent == ["a", "b"])
         await drained(here)
         await going_on
     async with scene(ScriptedModel(), store=store, channel=channel) as here:
-        await here.engine.resume("test:", 0.0, open_channel)
+        await here.resume()
         assert await waiting(store) == []
     assert channel.sent == ["a", "b", "brb, ink spilled"]
 
@@ -126,11 +111,8 @@ async def test_a_reply_of_which_nothing_was_seen_is_requeued(
         assert here.channel.sent == []
         assert await waiting(store) == ["hello"]
 
-    async def open_channel(address: str) -> Channel | None:
-        return here.channel
-
     async with scene(ScriptedModel("[SEND: hi]"), store=store) as again:
-        await again.engine.resume("test:", 0.0, open_channel)
+        await again.resume(here.channel)
         assert here.channel.sent == ["hi"]
     assert await waiting(store) == []
 
@@ -177,24 +159,15 @@ async def test_a_message_that_is_still_gathered_waits(store: SqliteStore) -> Non
 
 
 async def test_a_tool_is_not_waited_for(store: SqliteStore, clock: HeldClock) -> None:
-    started = asyncio.Event()
-
-    def setup(addon: Addon) -> None:
-        @addon.tool
-        async def dice(context: Context) -> str:
-            """roll"""
-            started.set()
-            await asyncio.Event().wait()
-            return "six"
-
-    persona = Persona("Pixi", "x", tools=("dice",))
+    dice = Dice(held=True)
     for said, left in (("", ["one"]), ("[SEND: wait]", ["one", "two"])):
-        model = ScriptedModel([said, ToolCall("1", "dice", "{}")])
-        started.clear()
-        async with scene(model, persona=persona, addons=[setup], store=store) as here:
+        rolls = dice.rolls
+        async with scene(
+            ScriptedModel([said, ROLL]), persona=GAMBLER, addons=[dice.setup], store=store
+        ) as here:
             message = here.channel.message("two" if said else "one", id=said or "-")
             await here.engine.receive(message, here.channel)
-            await started.wait()
+            await until(lambda: dice.rolls > rolls)  # noqa: B023
             await until(lambda: len(here.channel.sent) == bool(said))  # noqa: B023
             await drained(here, clock=clock)
         assert await waiting(store) == left
@@ -237,11 +210,9 @@ async def test_a_post_that_does_not_end_in_time_is_looked_into_by_the_next_proce
     class Slow(RecordingChannel):
         arrives = True
 
-        async def send(
-            self, text: str, *, nonce: str, answers: str | None = None, reply_to: str | None = None
-        ) -> str | None:
+        async def send(self, text: str, **how: Any) -> str | None:
             if self.arrives:
-                await super().send(text, nonce=nonce, answers=answers, reply_to=reply_to)
+                await super().send(text, **how)
             self.typed = -1
             await asyncio.Event().wait()
             return None
@@ -257,74 +228,51 @@ async def test_a_post_that_does_not_end_in_time_is_looked_into_by_the_next_proce
             assert [effect.outcome for effect in unfinished.effects] == [None]
         next_one = RecordingChannel()
         next_one.posts, next_one.nonces = slow.posts, slow.nonces
-
-        async def open_channel(address: str) -> Channel | None:
-            return next_one  # noqa: B023
-
         async with scene(ScriptedModel(), store=store) as again:
-            await again.engine.resume("test:", 0.0, open_channel)
+            await again.resume(next_one)
         assert next_one.sent == ["a", "b"]  # both had closed
         assert await waiting(store) == []
         assert (await store.load(CONVERSATION)).lines[-1] == AssistantLine("[SEND: a]\n[SEND: b]")
 
 
 async def test_what_a_tool_changed_is_not_changed_again_by_the_next_process(store: SqliteStore) -> None:
-    orders: list[str] = []
-
-    def shop(addon: Addon) -> None:
-        @addon.tool(writes=True)
-        async def order(context: Context, thing: str) -> str:
-            """order"""
-            orders.append(thing)
-            return "ordered"
-
-    call = ToolCall("1", "order", '{"thing": "eggs"}')
-    persona = Persona("Pixi", "x", tools=("order",))
-    async with scene(ScriptedModel([call], [30.0]), persona=persona, addons=[shop], store=store) as here:
-        await here.say("order eggs")
+    dice = Dice(writes=True)
+    async with scene(
+        ScriptedModel([ROLL], [30.0]), persona=GAMBLER, addons=[dice.setup], store=store
+    ) as here:
+        await here.say("roll")
         await until(lambda: len(here.model.requests) == 2)
         await drained(here)
-    assert await waiting(store) == ["order eggs"]
+    assert await waiting(store) == ["roll"]
     async with scene(
-        ScriptedModel("[SEND: yes]"), persona=persona, addons=[shop], store=store, channel=here.channel
+        ScriptedModel("[SEND: yes]"), persona=GAMBLER, addons=[dice.setup], store=store, channel=here.channel
     ) as here:
         await here.talk("did you?")
-        assert [line.text for line in here.history() if isinstance(line, ToolLine)] == ["ordered"]
-    assert orders == ["eggs"]
+        assert [line.text for line in here.history() if isinstance(line, ToolLine)] == ["six"]
+    assert dice.rolls == 1
 
 
 async def test_who_ordered_something_and_was_told_nothing_is_told_so_by_the_next_process(
     store: SqliteStore,
 ) -> None:
-    orders: list[str] = []
-
-    def shop(addon: Addon) -> None:
-        @addon.tool(writes=True)
-        async def order(context: Context, thing: str) -> str:
-            """order"""
-            orders.append(thing)
-            return "ordered"
-
-    call = ToolCall("1", "order", '{"thing": "eggs"}')
-    persona = Persona("Pixi", "x", tools=("order",), when_broken=("brb",))
-    async with scene(ScriptedModel([call], [30.0]), persona=persona, addons=[shop], store=store) as here:
-        await here.say("order eggs")
+    dice = Dice(writes=True)
+    async with scene(
+        ScriptedModel([ROLL], [30.0]), persona=GAMBLER, addons=[dice.setup], store=store
+    ) as here:
+        await here.say("roll")
         await until(lambda: len(here.model.requests) == 2)
         await drained(here)
         assert here.channel.sent == []
     channel = here.channel
 
-    async def open_channel(_: str) -> Channel | None:
-        return channel
-
-    model = ScriptedModel("[SEND: They are on their way!]")
-    async with scene(model, persona=persona, addons=[shop], store=store, channel=channel) as here:
-        await here.engine.resume("test:", 0.0, open_channel)
-        assert channel.sent == ["They are on their way!"]
+    model = ScriptedModel("[SEND: It is a six!]")
+    async with scene(model, persona=GAMBLER, addons=[dice.setup], store=store, channel=channel) as here:
+        await here.resume()
+        assert channel.sent == ["It is a six!"]
         assert await waiting(store) == []
         (told,) = [line.text for line in here.history() if isinstance(line, ToolLine)]
-        assert told == "ordered"  # what came of it stands in the history, and the persona goes on from there
-    assert orders == ["eggs"]
+        assert told == "six"  # what came of it stands in the history, and the persona goes on from there
+    assert dice.rolls == 1
 
 
 async def test_a_place_that_turns_out_to_be_away_while_the_program_ends_is_not_waited_for(

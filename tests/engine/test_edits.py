@@ -4,16 +4,13 @@ import asyncio
 
 import pytest
 
-from pixi.core.llm import ToolCall, UserLine
-from pixi.core.message import Message
-from pixi.core.persona import Persona
+from pixi.core.llm import UserLine
 from pixi.core.spending import Limits
 from pixi.store.sqlite import SqliteStore
 from pixi.testing import ScriptedModel
 from pixi.testing.fakes import Step
-from pixi.toolbox.addon import Addon
-from pixi.toolbox.context import Context
-from tests.engine.scene import Scene, scene
+from tests.engine.gate import Gate
+from tests.engine.scene import GAMBLER, ROLL, Dice, Scene, scene
 from tests.waiting import until
 
 
@@ -29,8 +26,7 @@ def said(here: Scene) -> str:
 # Edited.
 
 
-async def test_before_anything_was_seen_the_new_text_is_answered() -> None:
-    store = await SqliteStore.open(":memory:")
+async def test_before_anything_was_seen_the_new_text_is_answered(store: SqliteStore) -> None:
     async with scene(ScriptedModel([asyncio.Event()], "[SEND: tea!]", "x"), store=store) as here:
         message = await here.say("coffee?")
         await streaming(here)
@@ -41,7 +37,6 @@ async def test_before_anything_was_seen_the_new_text_is_answered() -> None:
         assert "tea?" in said(here)
         assert "coffee" not in said(here)
         assert len(here.channel.ended) == 2
-    await store.close()
 
 
 async def test_an_edit_that_changes_nothing_interrupts_nothing() -> None:
@@ -114,8 +109,7 @@ async def test_what_waits_behind_a_reply_is_answered_as_it_was_edited() -> None:
         assert "two" not in said(here)
 
 
-async def test_what_waits_in_the_store_alone_is_edited_there() -> None:
-    store = await SqliteStore.open(":memory:")
+async def test_what_waits_in_the_store_alone_is_edited_there(store: SqliteStore) -> None:
     async with scene(ScriptedModel("[SEND: hm]"), store=store) as here:
         message = here.channel.message("by the way", addressed=False)
         await store.receive(message)
@@ -123,7 +117,6 @@ async def test_what_waits_in_the_store_alone_is_edited_there() -> None:
         await here.talk("Pixi?")
         assert "never mind" in said(here)
         assert "by the way" not in said(here)
-    await store.close()
 
 
 @pytest.mark.parametrize("known", [False, True])
@@ -142,33 +135,21 @@ async def test_an_edit_while_the_message_is_being_recorded_counts(known: bool) -
 
 
 async def test_tools_that_ran_are_not_run_again_for_an_edit() -> None:
-    runs: list[int] = []
-    go_on = asyncio.Event()
-
-    def setup(addon: Addon) -> None:
-        @addon.tool
-        async def dice(context: Context) -> str:
-            """roll"""
-            runs.append(1)
-            await go_on.wait()
-            return "six"
-
-    model = ScriptedModel([ToolCall("1", "dice", "{}")], "[SEND: six]")
-    async with scene(model, persona=Persona("Pixi", "x", tools=("dice",)), addons=[setup]) as here:
+    dice = Dice(held=True)
+    async with scene(ScriptedModel([ROLL], "[SEND: six]"), persona=GAMBLER, addons=[dice.setup]) as here:
         message = await here.say("roll!")
-        await until(lambda: len(runs) == 1)
+        await until(lambda: dice.rolls == 1)
         await here.engine.edit(message.conversation, message.id, "roll?")
-        go_on.set()
+        dice.may.set()
         await here.engine.settled()
-        assert len(runs) == 1
+        assert dice.rolls == 1
         assert here.channel.sent == ["six"]
 
 
 # Deleted.
 
 
-async def test_a_reply_to_a_deleted_message_ends_with_nothing() -> None:
-    store = await SqliteStore.open(":memory:")
+async def test_a_reply_to_a_deleted_message_ends_with_nothing(store: SqliteStore) -> None:
     async with scene(ScriptedModel(["[SEND: a", asyncio.Event()], "[SEND: hi]"), store=store) as here:
         message = await here.say("my secret")
         await until(lambda: here.channel.typed == 1)
@@ -182,7 +163,6 @@ async def test_a_reply_to_a_deleted_message_ends_with_nothing() -> None:
         await here.talk("hello")
         assert "secret" not in said(here)
         assert here.channel.sent == ["hi"]
-    await store.close()
 
 
 async def test_what_else_waits_is_answered_though_one_was_deleted() -> None:
@@ -198,8 +178,7 @@ async def test_what_else_waits_is_answered_though_one_was_deleted() -> None:
 
 
 @pytest.mark.parametrize("deleted", [0, 1])
-async def test_of_two_that_are_answered_together_the_other_still_is(deleted: int) -> None:
-    store = await SqliteStore.open(":memory:")
+async def test_of_two_that_are_answered_together_the_other_still_is(store: SqliteStore, deleted: int) -> None:
     async with scene(ScriptedModel([asyncio.Event()], [asyncio.Event()], "[SEND: b]"), store=store) as here:
         texts = ("one", "two")
         first = await here.say(texts[0])
@@ -212,11 +191,11 @@ async def test_of_two_that_are_answered_together_the_other_still_is(deleted: int
         assert texts[deleted] not in said(here)
         assert texts[1 - deleted] in said(here)
         assert (await store.load(first.conversation)).waiting == ()
-    await store.close()
 
 
-async def test_after_something_was_seen_a_deletion_stops_the_reply_and_what_was_said_stands() -> None:
-    store = await SqliteStore.open(":memory:")
+async def test_after_something_was_seen_a_deletion_stops_the_reply_and_what_was_said_stands(
+    store: SqliteStore,
+) -> None:
     async with scene(ScriptedModel(["[SEND: a]\n[SEND: b", asyncio.Event()], "x"), store=store) as here:
         message = await here.say("my secret")
         await until(lambda: here.channel.sent == ["a"])
@@ -229,7 +208,6 @@ async def test_after_something_was_seen_a_deletion_stops_the_reply_and_what_was_
         assert "secret" not in said(here)
         saved = await store.load(message.conversation)
         assert not any("secret" in line.text for line in saved.lines)
-    await store.close()
 
 
 @pytest.mark.parametrize("seen", [False, True])
@@ -285,15 +263,13 @@ async def test_a_message_that_is_deleted_while_others_are_gathered_is_not_answer
         assert here.model.requests == []
 
 
-async def test_what_waits_in_the_store_alone_is_deleted_there() -> None:
-    store = await SqliteStore.open(":memory:")
+async def test_what_waits_in_the_store_alone_is_deleted_there(store: SqliteStore) -> None:
     async with scene(ScriptedModel("[SEND: hm]"), store=store) as here:
         message = here.channel.message("by the way", addressed=False)
         await store.receive(message)
         await here.engine.withdraw(message.conversation, message.id)
         await here.talk("Pixi?")
         assert "by the way" not in said(here)
-    await store.close()
 
 
 async def test_deletions_and_edits_of_what_was_answered_or_never_came_do_nothing() -> None:
@@ -307,8 +283,7 @@ async def test_deletions_and_edits_of_what_was_answered_or_never_came_do_nothing
         assert "one" in said(here)
 
 
-async def test_messages_edits_and_deletions_all_at_once_end_in_peace() -> None:
-    store = await SqliteStore.open(":memory:")
+async def test_messages_edits_and_deletions_all_at_once_end_in_peace(store: SqliteStore) -> None:
     async with scene(ScriptedModel(*["[SEND: ok]"] * 200), store=store) as here:
         for number in range(25):
             messages = [here.channel.message(f"{number}-{each}") for each in range(4)]
@@ -322,26 +297,13 @@ async def test_messages_edits_and_deletions_all_at_once_end_in_peace() -> None:
         assert "Failed" not in here.kinds()
         saved = await store.load(here.channel.conversation)
         assert (saved.waiting, saved.unfinished) == ((), ())
-    await store.close()
-
-
-class Late(SqliteStore):
-    """A store whose answer to a message comes when it is told to."""
-
-    go_on: asyncio.Event
-
-    async def receive(self, message: Message) -> Message | None:
-        recorded = await super().receive(message)
-        if message.text != "other":
-            await self.go_on.wait()
-        return recorded
 
 
 @pytest.mark.parametrize("change", ["deleted", "edited"])
-async def test_a_change_that_is_whole_before_the_message_is_known_to_be_recorded_counts(change: str) -> None:
-    store = await Late.open(":memory:")
-    assert isinstance(store, Late)
-    store.go_on = asyncio.Event()
+async def test_a_change_that_is_whole_before_the_message_is_known_to_be_recorded_counts(
+    store: SqliteStore, change: str
+) -> None:
+    late = Gate(store, "receive", after=True, when=lambda message: message.text != "other")
     async with scene(ScriptedModel(*["[SEND: yes]"] * 3), store=store) as here:
         await here.talk("other")  # from here on the conversation is not read from the store again
         message = here.channel.message("coffee?")
@@ -351,7 +313,7 @@ async def test_a_change_that_is_whole_before_the_message_is_known_to_be_recorded
             await here.engine.withdraw(message.conversation, message.id)
         else:
             await here.engine.edit(message.conversation, message.id, "tea?")
-        store.go_on.set()
+        late.open.set()
         await receiving
         await here.say("other")
         await here.engine.settled()
@@ -360,29 +322,16 @@ async def test_a_change_that_is_whole_before_the_message_is_known_to_be_recorded
         assert "coffee" not in said(here)
         assert ("tea?" in said(here)) == (change == "edited")
         assert not (await store.load(message.conversation)).waiting
-    await store.close()
-
-
-class Slow(SqliteStore):
-    """A store that is told when to record a message, and when to say so."""
-
-    record: asyncio.Event
-    say_so: asyncio.Event
-
-    async def receive(self, message: Message) -> Message | None:
-        if message.text == "other":
-            return await super().receive(message)
-        await self.record.wait()
-        recorded = await super().receive(message)
-        await self.say_so.wait()
-        return recorded
 
 
 @pytest.mark.parametrize("change", ["deleted", "edited"])
-async def test_a_change_before_the_message_is_recorded_reaches_who_has_read_it_since(change: str) -> None:
-    store = await Slow.open(":memory:")
-    assert isinstance(store, Slow)
-    store.record, store.say_so = asyncio.Event(), asyncio.Event()
+async def test_a_change_before_the_message_is_recorded_reaches_who_has_read_it_since(
+    store: SqliteStore, change: str
+) -> None:
+    record, say_so = (
+        Gate(store, "receive", after=after, when=lambda message: message.text != "other")
+        for after in (False, True)
+    )
     never = asyncio.Event()
     async with scene(ScriptedModel([never], *["[SEND: yes]"] * 3), store=store) as here:
         message = here.channel.message("coffee?")
@@ -392,15 +341,14 @@ async def test_a_change_before_the_message_is_recorded_reaches_who_has_read_it_s
             await here.engine.withdraw(message.conversation, message.id)
         else:
             await here.engine.edit(message.conversation, message.id, "tea?")
-        store.record.set()
+        record.open.set()
         await asyncio.sleep(0.01)
         await here.say("other")  # this turn reads the store, and finds the message as it was
         await streaming(here)
         assert "coffee?" in said(here)
-        store.say_so.set()
+        say_so.open.set()
         await receiving
         await here.engine.settled()
         assert "coffee" not in said(here)
         assert ("tea?" in said(here)) == (change == "edited")
         assert here.channel.sent == ["yes"]
-    await store.close()

@@ -15,6 +15,7 @@ from pixi.store.kept import Outcome
 from pixi.store.sqlite import SqliteStore
 from pixi.testing import RecordingChannel, ScriptedModel
 from pixi.toolbox.context import Context
+from tests.engine.gate import FULL, Gate
 from tests.engine.scene import PIXI, scene
 from tests.waiting import until
 
@@ -155,55 +156,33 @@ async def test_a_channel_that_cannot_show_ends_one_turn_and_not_the_conversation
         assert channel.sent == ["a", "c"]  # the first had closed: it is performed, and the reply goes on
 
 
-class FullDisk:
-    """A store that fails at one of its doors, as a full disk lets it; the rest is real."""
-
-    def __init__(self, store: SqliteStore, door: str) -> None:
-        self._store = store
-        self._door = door
-        self.full = True
-
-    def __getattr__(self, name: str) -> Any:
-        if name == self._door and self.full:
-            return self._refuse
-        return getattr(self._store, name)
-
-    async def _refuse(self, *_: object, **__: object) -> None:
-        raise StoreError("pixi.db: the disk is full; free some space.")
-
-
 @pytest.mark.parametrize("door", ["load", "begin_turn", "intend", "settle", "end_turn"])
-async def test_a_full_disk_is_told_once_and_nothing_unrecorded_is_done(door: str) -> None:
-    store = await SqliteStore.open(":memory:")
-    full: Any = FullDisk(store, door)
-    async with scene(ScriptedModel("[SEND: a][SEND: b]", "[SEND: c]", "[SEND: d]"), store=full) as here:
+async def test_a_full_disk_is_told_once_and_nothing_unrecorded_is_done(store: SqliteStore, door: str) -> None:
+    full = Gate(store, door, error=FULL)
+    async with scene(ScriptedModel("[SEND: a][SEND: b]", "[SEND: c]", "[SEND: d]"), store=store) as here:
         await here.talk("one")
-        assert failed(here.channel.events) == ["pixi.db: the disk is full; free some space."]
+        assert failed(here.channel.events) == [str(FULL)]
         assert [ended.finish for ended in here.channel.ended] == ["error"]
         expected = {"settle": ["a"], "end_turn": ["a", "b"]}.get(door, [])
         assert here.channel.sent == expected
-        full.full = False
+        full.error = None
         await here.talk("two")
         assert len(here.channel.sent) > len(expected)
         told = "\n".join(line.text for line in here.history() if isinstance(line, UserLine))
         assert "one" in told
         assert "two" in told
-    await store.close()
 
 
-async def test_a_message_that_cannot_be_recorded_is_the_callers_to_know() -> None:
-    store = await SqliteStore.open(":memory:")
-    full: Any = FullDisk(store, "receive")
-    async with scene(ScriptedModel("[SEND: a]"), store=full) as here:
+async def test_a_message_that_cannot_be_recorded_is_the_callers_to_know(store: SqliteStore) -> None:
+    Gate(store, "receive", error=FULL)
+    async with scene(ScriptedModel("[SEND: a]"), store=store) as here:
         with pytest.raises(StoreError):
             await here.say("one")
         await here.engine.settled()
         assert here.channel.events == []
-    await store.close()
 
 
-async def test_outcomes_are_on_record() -> None:
-    store = await SqliteStore.open(":memory:")
+async def test_outcomes_are_on_record(store: SqliteStore) -> None:
     settled: list[tuple[int, Outcome]] = []
     settle = store.settle
 
@@ -227,17 +206,14 @@ async def test_outcomes_are_on_record() -> None:
         here.model.add("[SEND: x]")
         await here.talk("two")
         assert here.replies() == ["[SEND: a]\n[BAD: x]\n[SEND: b]"]
-    await store.close()
 
 
 async def test_a_network_error_of_a_channel_is_a_failure_of_that_command() -> None:
     class Flaky(RecordingChannel):
-        async def send(
-            self, text: str, *, nonce: str, answers: str | None = None, reply_to: str | None = None
-        ) -> str | None:
+        async def send(self, text: str, **how: Any) -> str | None:
             if text == "a":
                 raise ConnectionResetError("10.0.0.1")
-            return await super().send(text, nonce=nonce, answers=answers, reply_to=reply_to)
+            return await super().send(text, **how)
 
     async with scene(ScriptedModel("[SEND: a]\n[SEND: b]")) as here:
         channel = Flaky()

@@ -3,20 +3,19 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Any
 
 import pytest
 
-from pixi.core.llm import AssistantLine, Line, ToolCall, ToolLine, UserLine
+from pixi.core.llm import AssistantLine, ToolLine, UserLine
 from pixi.core.persona import Persona
 from pixi.core.spending import Limits
-from pixi.store.kept import Begun
 from pixi.store.sqlite import SqliteStore
 from pixi.testing import RecordingChannel, ScriptedModel
 from pixi.testing.fakes import Step
 from pixi.toolbox.addon import Addon
 from pixi.toolbox.context import Context
-from tests.engine.scene import Scene, scene
+from tests.engine.gate import Gate
+from tests.engine.scene import GAMBLER, ROLL, Dice, Scene, scene
 from tests.waiting import until, within
 
 
@@ -36,36 +35,17 @@ async def test_before_anything_is_seen_the_reply_is_begun_again_with_both() -> N
         assert [type(line) for line in here.history()] == [UserLine, AssistantLine, UserLine]
 
 
-class SlowToBegin:
-    """A store that takes long to put a turn on record; the rest is real."""
-
-    def __init__(self, store: SqliteStore) -> None:
-        self._store = store
-        self.begun = asyncio.Event()
-        self.go_on = asyncio.Event()
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._store, name)
-
-    async def begin_turn(self, *turn: Any, **more: Any) -> Begun:
-        self.begun.set()
-        await self.go_on.wait()
-        return await self._store.begin_turn(*turn, **more)
-
-
-async def test_a_message_while_the_turn_is_put_on_record_is_answered_with_it() -> None:
-    store = await SqliteStore.open(":memory:")
-    slow: Any = SlowToBegin(store)
-    async with scene(ScriptedModel("[SEND: both!]", "[SEND: again]"), store=slow) as here:
+async def test_a_message_while_the_turn_is_put_on_record_is_answered_with_it(store: SqliteStore) -> None:
+    slow = Gate(store, "begin_turn")
+    async with scene(ScriptedModel("[SEND: both!]", "[SEND: again]"), store=store) as here:
         await here.say("one")
-        await slow.begun.wait()
+        await slow.reached.wait()
         await here.say("two")
-        slow.go_on.set()
+        slow.open.set()
         await here.engine.settled()
         assert here.channel.sent == ["both!"]
         assert "one" in here.history()[-1].text
         assert "two" in here.history()[-1].text
-    await store.close()
 
 
 def _asked(here: Scene, times: int) -> bool:
@@ -92,9 +72,8 @@ async def test_a_reply_is_not_begun_again_forever() -> None:
         assert "message 4" in second
 
 
-async def test_what_was_overheard_before_a_restart_is_told_once() -> None:
+async def test_what_was_overheard_before_a_restart_is_told_once(store: SqliteStore) -> None:
     never = asyncio.Event()
-    store = await SqliteStore.open(":memory:")
     async with scene(ScriptedModel("[SEND: hi]", [never], "[SEND: both!]"), store=store) as here:
         await here.talk("hello")
         for number in range(30):
@@ -105,7 +84,6 @@ async def test_what_was_overheard_before_a_restart_is_told_once() -> None:
         await here.engine.settled()
         assert here.channel.sent == ["hi", "both!"]
         assert (await store.load(here.channel.conversation)).waiting == ()
-    await store.close()
 
 
 async def test_a_stop_between_two_attempts_is_heard() -> None:
@@ -196,27 +174,15 @@ async def test_an_overheard_message_interrupts_nothing() -> None:
 
 
 async def test_tools_that_ran_are_not_run_again() -> None:
-    runs = 0
-    go_on, never = asyncio.Event(), asyncio.Event()
-
-    def setup(addon: Addon) -> None:
-        @addon.tool
-        async def dice(context: Context) -> str:
-            """roll"""
-            nonlocal runs
-            runs += 1
-            await go_on.wait()
-            return "six"
-
-    persona = Persona("Pixi", "x", tools=("dice",))
-    model = ScriptedModel([ToolCall("1", "dice", "{}")], ["[SEND: ok]"], [never])
-    async with scene(model, persona=persona, addons=[setup]) as here:
+    dice, never = Dice(held=True), asyncio.Event()
+    model = ScriptedModel([ROLL], ["[SEND: ok]"], [never])
+    async with scene(model, persona=GAMBLER, addons=[dice.setup]) as here:
         await here.say("one")
-        await until(lambda: runs == 1)
+        await until(lambda: dice.rolls == 1)
         await here.say("two")
-        go_on.set()
+        dice.may.set()
         await here.engine.settled()
-        assert runs == 1
+        assert dice.rolls == 1
         assert here.channel.sent == ["ok"]
         history = here.history()
         assert [type(line) for line in history] == [
@@ -289,9 +255,10 @@ async def test_stop_where_nothing_runs_does_nothing() -> None:
         assert here.channel.sent == ["hi"]
 
 
-async def test_an_act_that_hangs_does_not_hold_up_a_stop_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_act_that_hangs_does_not_hold_up_a_stop_for_long(
+    store: SqliteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("pixi.engine.command_executor._STOP_SECONDS", 0.02)
-    store = await SqliteStore.open(":memory:")
     async with scene(ScriptedModel("[SEND: a]"), store=store) as here:
         here.channel.hold = asyncio.Event()
         message = await here.say("one")
@@ -300,7 +267,6 @@ async def test_an_act_that_hangs_does_not_hold_up_a_stop_for_long(monkeypatch: p
         await here.engine.stop(message.conversation)
         assert here.channel.sent == []
         assert here.kinds() == ["TurnEnded"]
-    await store.close()
 
 
 # Reset.
@@ -351,34 +317,18 @@ async def test_messages_during_a_reset_are_answered_or_forgotten_and_never_an_er
         assert "Failed" not in here.kinds()
 
 
-class SlowToForget(SqliteStore):
-    """Forgets at once, and goes on cleaning up until it may end."""
-
-    forgot: asyncio.Event
-    may_end: asyncio.Event
-
-    async def reset(self, conversation: str) -> int:
-        generation = await super().reset(conversation)
-        self.forgot.set()
-        await self.may_end.wait()
-        return generation
-
-
-async def test_a_message_that_comes_while_a_reset_still_cleans_up_is_answered() -> None:
-    store = await SlowToForget.open(":memory:")
-    assert isinstance(store, SlowToForget)
-    store.forgot, store.may_end = asyncio.Event(), asyncio.Event()
+async def test_a_message_that_comes_while_a_reset_still_cleans_up_is_answered(store: SqliteStore) -> None:
     async with scene(ScriptedModel("[SEND: a]", "[SEND: b]"), store=store) as here:
         await here.talk("old")
+        cleaning = Gate(store, "reset", after=True)
         reset = asyncio.create_task(here.engine.reset(here.channel.conversation))
-        await store.forgot.wait()
+        await cleaning.reached.wait()
         await here.say("new")
-        store.may_end.set()
+        cleaning.open.set()
         await reset
         await here.engine.settled()
         assert here.channel.sent == ["a", "b"]
         assert len(here.history()) == 1
-    await store.close()
 
 
 async def test_a_reset_does_not_wait_for_a_reply_to_what_came_after_it_was_asked_for() -> None:
@@ -400,9 +350,9 @@ async def test_a_reset_does_not_wait_for_a_reply_to_what_came_after_it_was_asked
 
 
 async def test_many_conversations_at_once_do_not_mix() -> None:
-    model = ScriptedModel(*([lambda request: f"[SEND: {request.lines[-1].text.split()[-1]}]"] * 400))
+    model = ScriptedModel(*([lambda request: f"[SEND: {request.lines[-1].text.split()[-1]}]"] * 200))
     async with scene(model) as here:
-        channels = [RecordingChannel(f"test:{number}") for number in range(200)]
+        channels = [RecordingChannel(f"test:{number}") for number in range(100)]
         for turn in ("one", "two"):
             await asyncio.gather(
                 *(here.engine.receive(c.message(f"{c.conversation}-{turn}"), c) for c in channels)
@@ -412,8 +362,7 @@ async def test_many_conversations_at_once_do_not_mix() -> None:
             assert channel.sent == [f"{channel.conversation}-one", f"{channel.conversation}-two"]
 
 
-async def test_a_message_that_is_recorded_while_all_is_closed_waits_in_the_store() -> None:
-    store = await SqliteStore.open(":memory:")
+async def test_a_message_that_is_recorded_while_all_is_closed_waits_in_the_store(store: SqliteStore) -> None:
     async with scene(ScriptedModel("[SEND: a]", "[SEND: too late]"), store=store) as here:
         await here.talk("one")
         caller = asyncio.create_task(here.say("two"))
@@ -423,11 +372,9 @@ async def test_a_message_that_is_recorded_while_all_is_closed_waits_in_the_store
         assert here.channel.sent == ["a"]
     (waiting,) = (await store.load(here.channel.conversation)).waiting
     assert waiting.text == "two"
-    await store.close()
 
 
-async def test_close_ends_all_and_loses_nothing() -> None:
-    store = await SqliteStore.open(":memory:")
+async def test_close_ends_all_and_loses_nothing(store: SqliteStore) -> None:
     never = asyncio.Event()
     async with scene(ScriptedModel(["[SEND: a]", never]), store=store) as here:
         await here.say("one")
@@ -438,32 +385,19 @@ async def test_close_ends_all_and_loses_nothing() -> None:
         await again.engine.receive(again.channel.message("two", id="new"), again.channel)
         await again.engine.settled()
         assert again.replies() == ["[SEND: a]"]
-    await store.close()
-
-
-class SlowToPutBack(SqliteStore):
-    """A store that takes long to end a turn that is begun again."""
-
-    puts_back: asyncio.Event
-    go_on: asyncio.Event
-
-    async def end_turn(self, turn: int, lines: tuple[Line, ...], *args: Any, **more: Any) -> bool:
-        if not lines:
-            self.puts_back.set()
-            await self.go_on.wait()
-        return await super().end_turn(turn, lines, *args, **more)
 
 
 @pytest.mark.parametrize("end", ["stop", "drain", "close"])
-async def test_an_end_that_comes_while_a_reply_is_begun_again_is_not_lost(end: str) -> None:
-    store = await SlowToPutBack.open(":memory:")
-    store.puts_back, store.go_on = asyncio.Event(), asyncio.Event()
+async def test_an_end_that_comes_while_a_reply_is_begun_again_is_not_lost(
+    store: SqliteStore, end: str
+) -> None:
+    put_back = Gate(store, "end_turn", when=lambda turn, lines, *_, **__: not lines)
     never = asyncio.Event()
     async with scene(ScriptedModel([never], "[SEND: too late]"), store=store) as here:
         await here.say("one")
         await until(lambda: here.model.streaming == 1)
         await here.say("two")
-        await store.puts_back.wait()
+        await put_back.reached.wait()
         ends: dict[str, Callable[[], Awaitable[object]]] = {
             "stop": partial(here.engine.stop, "test:channel"),
             "drain": partial(here.engine.drain, 8.0),
@@ -471,17 +405,16 @@ async def test_an_end_that_comes_while_a_reply_is_begun_again_is_not_lost(end: s
         }
         ending = asyncio.ensure_future(ends[end]())
         await asyncio.sleep(0.01)
-        store.go_on.set()
+        put_back.open.set()
         await ending
         assert len(here.model.requests) == 1
         assert here.channel.sent == []
         saved = await store.load("test:channel")
         assert saved.unfinished == ()
         assert [each.text for each in saved.waiting] == ([] if end == "stop" else ["one", "two"])
-    await store.close()
 
 
-async def test_a_stop_before_a_private_command_of_an_addon_leaves_it_undone() -> None:
+async def test_a_stop_before_a_private_command_of_an_addon_leaves_it_undone(store: SqliteStore) -> None:
     done: list[str] = []
 
     def setup(addon: Addon) -> None:
@@ -490,32 +423,17 @@ async def test_a_stop_before_a_private_command_of_an_addon_leaves_it_undone() ->
             """write down"""
             done.append(text)
 
-    store = await SlowToPlan.open(":memory:")
-    store.plans, store.go_on = asyncio.Event(), asyncio.Event()
+    plan = Gate(store, "plan", when=lambda turn, commands, **_: commands[0].name == "remind")
     never = asyncio.Event()
     persona = Persona("Pixi", "You are Pixi.", commands=("send", "remind"))
     model = ScriptedModel(["[REMIND: eggs]", never])
     async with scene(model, persona=persona, addons=[setup], store=store) as here:
         await here.say("hello")
-        await store.plans.wait()
+        await plan.reached.wait()
         stopping = asyncio.ensure_future(here.engine.stop("test:channel"))
         await asyncio.sleep(0.01)
-        store.go_on.set()
+        plan.open.set()
         await stopping
         assert done == []
         assert "Failed" not in here.kinds()
         assert [ended.finish for ended in here.channel.ended] == ["cancelled"]
-    await store.close()
-
-
-class SlowToPlan(SqliteStore):
-    """A store that takes long to put a command of an addon on record."""
-
-    plans: asyncio.Event
-    go_on: asyncio.Event
-
-    async def plan(self, turn: int, commands: Any, **more: Any) -> None:
-        if any(command.name == "remind" for command in commands):
-            self.plans.set()
-            await self.go_on.wait()
-        await super().plan(turn, commands, **more)

@@ -1,21 +1,21 @@
 """Several engines on one store: a conversation has one owner at a time, and nothing is answered twice."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from pixi.core.channel import TAKEN_OVER, Channel
-from pixi.core.errors import LeaseHeld, StoreError
+from pixi.core.errors import LeaseHeld
 from pixi.core.events import Failed
 from pixi.core.llm import AssistantLine, UserLine
 from pixi.engine import engine
 from pixi.store.kept import SavedConversation
 from pixi.store.sqlite import SqliteStore
 from pixi.testing import RecordingChannel, ScriptedModel
+from tests.engine.gate import FULL, Gate
 from tests.engine.scene import Scene, scene
 from tests.held_clock import HeldClock
 from tests.waiting import until, within
@@ -47,13 +47,6 @@ async def two(
 
 async def say(scene: Scene, text: str) -> None:
     await scene.engine.receive(scene.channel.message(text, id=text), scene.channel)
-
-
-def opener(scene: Scene) -> Callable[[str], "asyncio.Future[Channel | None]"]:
-    async def open_channel(_: str) -> Channel | None:
-        return scene.channel
-
-    return open_channel  # type: ignore[return-value]
 
 
 async def said(store: SqliteStore) -> list[str]:
@@ -105,7 +98,7 @@ async def test_what_another_process_answered_is_not_answered_again(stores: list[
         await until(lambda: here.channel.typed)
         await say(there, "two")
         go_on.set()
-        resuming = asyncio.create_task(here.engine.resume("test:", 0.0, opener(here)))
+        resuming = asyncio.create_task(here.resume())
         await there.engine.settled()
         await resuming
         await here.engine.settled()
@@ -173,7 +166,7 @@ async def test_what_a_living_process_is_at_is_no_crash(stores: list[SqliteStore]
     ):
         await say(here, "one")
         await until(lambda: here.channel.sent == ["a"])
-        resuming = asyncio.create_task(there.engine.resume("test:", 0.0, opener(there)))
+        resuming = asyncio.create_task(there.resume())
         await asyncio.sleep(10)
         assert not resuming.done()
         go_on.set()
@@ -216,10 +209,10 @@ async def test_what_a_dead_process_left_is_finished_at_once(
             await there.engine.own(CONVERSATION)
         await first.close()
         began = clock.time()
-        await there.engine.resume("test:", 0.0, opener(there))
+        await there.resume()
         assert there.channel.sent == ["a"]
         assert clock.time() - began < 1
-    assert await said(second) == ["[SEND: a]"]
+    assert await said(stores[1]) == ["[SEND: a]"]
 
 
 async def test_a_talk_that_is_taken_over_goes_on_elsewhere(stores: list[SqliteStore]) -> None:
@@ -231,7 +224,7 @@ async def test_a_talk_that_is_taken_over_goes_on_elsewhere(stores: list[SqliteSt
         assert await there.engine.owned_elsewhere(CONVERSATION)
         await there.engine.take_over(CONVERSATION)
         assert await here.engine.owned_elsewhere(CONVERSATION)
-        await there.engine.resume("test:", 0.0, opener(there))
+        await there.resume()
         assert there.channel.sent == ["a", "c"]
         await here.engine.evict()
         await say(there, "two")
@@ -251,7 +244,7 @@ async def test_what_else_waited_in_a_talk_that_was_taken_over_does_not_bring_it_
         await say(here, "two")
         await there.engine.take_over(CONVERSATION)
         await here.engine.stop(CONVERSATION)
-        await there.engine.resume("test:", 0.0, opener(there))
+        await there.resume()
         assert there.channel.sent == ["a", "c"]
         await here.engine.settled()
         assert not await there.engine.owned_elsewhere(CONVERSATION)
@@ -268,7 +261,7 @@ async def test_a_process_that_lost_the_talk_posts_nothing_more(stores: list[Sqli
         go_on.set()
         await until(lambda: here.channel.ended)
         assert here.channel.sent == ["a"]
-        await there.engine.resume("test:", 0.0, opener(there))
+        await there.resume()
         assert here.channel.sent == ["a", "d"]
         await here.engine.settled()
         await say(here, "two")
@@ -299,7 +292,7 @@ async def test_what_is_found_once_the_turn_has_ended_is_left_to_whoever_has_the_
         told.set()
         await looking
         assert here.engine.busy == ()
-        await there.engine.resume("test:", 0.0, opener(there))
+        await there.resume()
         assert here.channel.sent == ["a", "b"]
 
 
@@ -405,69 +398,43 @@ async def test_many_processes_that_are_all_written_to_answer_each_message_once(
         await store.close()
 
 
-class SlowToOwn(SqliteStore):
-    """A store that takes long to own a conversation."""
-
-    asked: asyncio.Event
-    go_on: asyncio.Event
-
-    async def lease(self, conversation: str, *, take: bool = False) -> int:
-        self.asked.set()
-        await self.go_on.wait()
-        return await super().lease(conversation, take=take)
-
-
-async def test_one_message_too_many_that_another_process_answered_is_told_nothing(tmp_path: Path) -> None:
-    first, second = await SlowToOwn.open(tmp_path / "pixi.db"), await SqliteStore.open(tmp_path / "pixi.db")
-    first.asked, first.go_on = asyncio.Event(), asyncio.Event()
-    async with two([first, second], ScriptedModel(), ScriptedModel("[SEND: a]")) as (here, there):
+async def test_one_message_too_many_that_another_process_answered_is_told_nothing(
+    stores: list[SqliteStore],
+) -> None:
+    lease = Gate(stores[0], "lease")
+    async with two(stores, ScriptedModel(), ScriptedModel("[SEND: a]")) as (here, there):
         here.engine.settings.waiting_messages = 0
         await say(here, "one")
-        await first.asked.wait()
-        await there.engine.resume("test:", 0.0, opener(there))
-        first.go_on.set()
+        await lease.reached.wait()
+        await there.resume()
+        lease.open.set()
         async with within("the word that nobody needs"):
             await here.engine.settled()
         assert here.channel.sent == ["a"]
-    assert await said(second) == ["[SEND: a]"]
-    await first.close()
-    await second.close()
+    assert await said(stores[1]) == ["[SEND: a]"]
 
 
-async def test_what_another_process_answered_fills_no_place_among_those_that_wait(tmp_path: Path) -> None:
-    first, second = await SlowToOwn.open(tmp_path / "pixi.db"), await SqliteStore.open(tmp_path / "pixi.db")
-    first.asked, first.go_on = asyncio.Event(), asyncio.Event()
-    async with two([first, second], ScriptedModel("[SEND: b]"), ScriptedModel("[SEND: a]")) as (here, there):
+async def test_what_another_process_answered_fills_no_place_among_those_that_wait(
+    stores: list[SqliteStore],
+) -> None:
+    lease = Gate(stores[0], "lease")
+    async with two(stores, ScriptedModel("[SEND: b]"), ScriptedModel("[SEND: a]")) as (here, there):
         here.engine.settings.waiting_messages = 1
         await say(here, "one")
-        await first.asked.wait()
-        await there.engine.resume("test:", 0.0, opener(there))
+        await lease.reached.wait()
+        await there.resume()
         await say(here, "two")
-        first.go_on.set()
+        lease.open.set()
         await here.engine.settled()
         assert here.channel.sent == ["a", "b"]
-    await first.close()
-    await second.close()
-
-
-class Full(SqliteStore):
-    """A store whose disk is full when the first turn ends."""
-
-    full = True
-
-    async def end_turn(self, *turn: Any, **more: Any) -> bool:
-        if self.full:
-            self.full = False
-            raise StoreError("The disk is full.")
-        return await super().end_turn(*turn, **more)
 
 
 async def test_a_turn_that_could_not_be_ended_keeps_no_other_process_waiting(
-    tmp_path: Path, clock: HeldClock
+    stores: list[SqliteStore], clock: HeldClock
 ) -> None:
     """Its process lives on and is at rest: whoever gets the next message finishes the turn."""
-    first, second = await Full.open(tmp_path / "pixi.db"), await SqliteStore.open(tmp_path / "pixi.db")
-    async with two([first, second], ScriptedModel("[SEND: a]"), ScriptedModel("[SEND: b]")) as (here, there):
+    full: Gate = Gate(stores[0], "end_turn", error=FULL, when=lambda *_, **__: full.calls == 1)
+    async with two(stores, ScriptedModel("[SEND: a]"), ScriptedModel("[SEND: b]")) as (here, there):
         await say(here, "one")
         await here.engine.settled()
         assert here.kinds() == ["Sent", "Failed", "TurnEnded"]
@@ -476,6 +443,4 @@ async def test_a_turn_that_could_not_be_ended_keeps_no_other_process_waiting(
         await there.engine.settled()
         assert here.channel.sent == ["a", "b"]
         assert clock.time() - began < 1  # nobody waited for a lease
-    assert await said(second) == ["[SEND: a]", "[SEND: b]"]
-    await first.close()
-    await second.close()
+    assert await said(stores[1]) == ["[SEND: a]", "[SEND: b]"]

@@ -12,6 +12,7 @@ from collections.abc import AsyncGenerator
 from datetime import UTC, datetime
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -54,9 +55,7 @@ class Line(RecordingChannel):
         self.chance = chance
         self.dead = False
 
-    async def send(
-        self, text: str, *, nonce: str, answers: str | None = None, reply_to: str | None = None
-    ) -> str | None:
+    async def send(self, text: str, *, nonce: str, **how: Any) -> str | None:
         await self._reach()
         if self.place.away and self.chance.random() < 0.5:
             raise ChannelLost("It is away.")

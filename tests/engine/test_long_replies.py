@@ -2,9 +2,7 @@
 
 import asyncio
 import gc
-import sys
 from collections import Counter, deque
-from types import FrameType
 
 import pytest
 
@@ -13,6 +11,7 @@ from pixi.core.language import CommandStream
 from pixi.core.spending import Limits
 from pixi.testing import ScriptedModel
 from tests.engine.scene import scene, until
+from tests.steps import Calls
 
 LENGTH = 20_000
 MOST_CALLS = 40_000  # of functions, in one turn of the loop
@@ -25,31 +24,6 @@ HOSTILE = {
     "lines": "[SEND: " + "\n" * LENGTH,
     "plain words": "[SEND: " + "words and words " * LENGTH,
 }
-
-
-class Calls:
-    """Counts the calls of functions between two turns of the loop; `most` is the highest count."""
-
-    def __init__(self) -> None:
-        self.most = self.turns = self._now = 0
-
-    def __enter__(self) -> "Calls":
-        self._ticking = asyncio.create_task(self._tick())
-        sys.setprofile(self._count)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        sys.setprofile(None)
-        self._ticking.cancel()
-
-    async def _tick(self) -> None:
-        while True:
-            self.most, self._now = max(self.most, self._now), 0
-            self.turns += 1
-            await asyncio.sleep(0)
-
-    def _count(self, _: FrameType, event: str, __: object) -> None:
-        self._now += event in ("call", "c_call")
 
 
 @pytest.mark.parametrize("fails", [False, True], ids=["ends", "fails"])

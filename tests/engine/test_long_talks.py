@@ -21,6 +21,7 @@ from pixi.store.sqlite import SqliteStore
 from pixi.store.writer import Writer
 from pixi.testing import RecordingChannel, ScriptedModel
 from pixi.testing.fakes import Scripted
+from tests.engine.gate import FULL, Gate
 from tests.engine.scene import Parts, Scene, scene
 from tests.held_clock import HeldClock
 from tests.waiting import until
@@ -296,8 +297,7 @@ async def test_where_it_is_switched_off_or_the_model_is_small_nothing_is_written
         assert changes(here.model.requests)
 
 
-async def test_a_small_model_is_not_shown_what_a_larger_one_remembers(tmp_path: Path) -> None:
-    store = await SqliteStore.open(tmp_path / "pixi.db")
+async def test_a_small_model_is_not_shown_what_a_larger_one_remembers(store: SqliteStore) -> None:
     async with long_talk(talker(), helper_of("Mo."), store=store) as here:
         await chat(here, 0, TURNS)
         assert summary(here.model.requests[-1])
@@ -306,7 +306,6 @@ async def test_a_small_model_is_not_shown_what_a_larger_one_remembers(tmp_path: 
     async with scene(small, store=store, channel=channel) as here:
         await here.talk("hi")
         assert not summary(small.requests[-1])
-    await store.close()
 
 
 async def test_a_summary_is_as_long_as_it_may_be_and_a_reply_without_end_is_not_read_to_it() -> None:
@@ -331,8 +330,7 @@ async def test_whatever_the_helper_was_made_to_write_stands_there_as_a_quotation
         assert here.channel.sent == ["fine"] * TURNS
 
 
-async def test_a_reset_while_it_is_written_leaves_nothing_of_it(tmp_path: Path) -> None:
-    store = await SqliteStore.open(tmp_path / "pixi.db")
+async def test_a_reset_while_it_is_written_leaves_nothing_of_it(store: SqliteStore) -> None:
     helper = helper_of([asyncio.Event()], "Mo came again.")
     async with long_talk(talker(), helper, store=store) as here:
         await chat_until(here, lambda: helper.streaming == 1)
@@ -346,11 +344,9 @@ async def test_a_reset_while_it_is_written_leaves_nothing_of_it(tmp_path: Path) 
         await here.engine.reset(here.channel.conversation)
         await chat(here, 0, 1)
         assert not summary(here.model.requests[-1])
-    await store.close()
 
 
-async def test_who_is_forgotten_while_it_is_written_is_in_no_summary(tmp_path: Path) -> None:
-    store = await SqliteStore.open(tmp_path / "pixi.db")
+async def test_who_is_forgotten_while_it_is_written_is_in_no_summary(store: SqliteStore) -> None:
     helper = helper_of("Ann likes tea.", [asyncio.Event()], "Mo likes cake.")
     async with long_talk(talker(), helper, store=store) as here:
         await chat(here, 0, 3, author=ANN)
@@ -366,7 +362,6 @@ async def test_who_is_forgotten_while_it_is_written_is_in_no_summary(tmp_path: P
         assert "Ann" not in helper.requests[-1].lines[-1].text
         await chat(here, 1, 2)
         assert summary(here.model.requests[-1]).endswith("> Mo likes cake.")
-    await store.close()
 
 
 async def test_who_is_forgotten_by_another_process_is_in_no_summary(tmp_path: Path) -> None:
@@ -514,17 +509,9 @@ async def test_a_turn_costs_the_same_however_long_the_talk_is_also_where_nothing
 async def test_a_turn_that_could_not_be_recorded_leaves_the_window_as_it_is_on_record(tmp_path: Path) -> None:
     """Also where it was to be cut at the same moment."""
 
-    class Sulking(SqliteStore):
-        ended = 0
-
-        async def end_turn(self, *arguments: object, **more: object) -> bool:
-            self.ended += 1
-            if self.ended % 3 == 0:
-                raise StoreError("The disk is full.")
-            return await super().end_turn(*arguments, **more)  # type: ignore[arg-type]
-
     path = tmp_path / "pixi.db"
-    store, other = await Sulking.open(path), await SqliteStore.open(path)
+    store, other = await SqliteStore.open(path), await SqliteStore.open(path)
+    sulking: Gate = Gate(store, "end_turn", error=FULL, when=lambda *_, **__: sulking.calls % 3 == 0)
     async with long_talk(talker(), None, store=store) as here:
         for number in range(40):
             await here.say(f"message {number} " + "x" * 60)

@@ -1,5 +1,7 @@
 """Messages come at the pace of somebody who types them, where a channel keeps one; the stream never waits."""
 
+from typing import Any
+
 import pytest
 
 from pixi.core.events import Failed
@@ -28,11 +30,9 @@ class Timed(RecordingChannel):
         self._began = clock.time()
         self.at: list[float] = []
 
-    async def send(
-        self, text: str, *, nonce: str, answers: str | None = None, reply_to: str | None = None
-    ) -> str | None:
+    async def send(self, text: str, **how: Any) -> str | None:
         self.at.append(self._clock.time() - self._began)
-        return await super().send(text, nonce=nonce, answers=answers, reply_to=reply_to)
+        return await super().send(text, **how)
 
 
 @pytest.fixture
@@ -136,8 +136,9 @@ async def test_at_the_turns_deadline_what_is_typed_is_posted_and_no_excuse_made(
 
 
 @pytest.mark.usefixtures("slow_typist")
-async def test_what_waits_to_be_posted_was_not_seen_so_a_newer_message_is_answered_along() -> None:
-    store = await SqliteStore.open(":memory:")
+async def test_what_waits_to_be_posted_was_not_seen_so_a_newer_message_is_answered_along(
+    store: SqliteStore,
+) -> None:
     async with scene(ScriptedModel("[SEND: a]", "[SEND: both]"), channel=paced(), store=store) as here:
         await here.say("one")
         await waiting(here)
@@ -148,7 +149,6 @@ async def test_what_waits_to_be_posted_was_not_seen_so_a_newer_message_is_answer
         assert "one" in here.history()[-1].text
         (record,) = await store.turns(here.channel.conversation, 5)
         assert [effect.payload for effect in record.effects] == ["both"]
-    await store.close()
 
 
 @pytest.mark.usefixtures("slow_typist")

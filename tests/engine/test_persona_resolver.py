@@ -51,8 +51,9 @@ async def test_each_conversation_has_its_own_persona_and_model() -> None:
         assert "art student" in told(two)
 
 
-async def test_a_persona_and_a_model_chosen_meanwhile_take_effect_with_the_next_turn() -> None:
-    store = await SqliteStore.open(":memory:")
+async def test_a_persona_and_a_model_chosen_meanwhile_take_effect_with_the_next_turn(
+    store: SqliteStore,
+) -> None:
     one, two = ScriptedModel("[SEND: a]", "[SEND: b]"), ScriptedModel("[SEND: c]", "[SEND: d]")
     resolver = Stock(Role(PIXI, one))
     async with scene(ScriptedModel(), resolver=resolver, store=store) as here:
@@ -69,7 +70,6 @@ async def test_a_persona_and_a_model_chosen_meanwhile_take_effect_with_the_next_
         records = await store.turns(here.channel.conversation, 9)
         assert [record.persona for record in records] == ["Pixi", "Pixi", "Mo", "Mo"]
         assert {record.model for record in records} == {"scripted"}
-    await store.close()
 
 
 async def test_a_turn_under_way_keeps_its_role() -> None:
@@ -112,8 +112,7 @@ async def test_what_was_overheard_before_the_role_changed_is_told_once() -> None
         assert sum("by the way" in text for text in said) == 1
 
 
-async def test_a_role_that_cannot_be_played_is_told_of_and_the_message_waits() -> None:
-    store = await SqliteStore.open(":memory:")
+async def test_a_role_that_cannot_be_played_is_told_of_and_the_message_waits(store: SqliteStore) -> None:
     model = ScriptedModel("[SEND: both]")
     resolver = Stock(Role(replace(PIXI, tools=("moon",)), model))
     async with scene(ScriptedModel(), resolver=resolver, store=store) as here:
@@ -126,7 +125,6 @@ async def test_a_role_that_cannot_be_played_is_told_of_and_the_message_waits() -
         await here.talk("two")
         assert here.channel.sent == ["both"]
         assert "one" in model.requests[-1].lines[-1].text
-    await store.close()
 
 
 async def test_whoever_casts_may_say_that_nobody_can_play() -> None:

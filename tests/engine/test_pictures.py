@@ -1,12 +1,10 @@
 """Pictures and stickers as acts: recorded, counted, found after a crash; known only where they can be."""
 
 import io
-from pathlib import Path
 
 import pytest
 from PIL import Image as Pillow
 
-from pixi.core.channel import Channel
 from pixi.core.errors import ConfigError
 from pixi.core.events import Failed, Performed, Pictured
 from pixi.core.llm import AssistantLine, SystemLine
@@ -56,8 +54,7 @@ async def acts(store: SqliteStore, here: Scene) -> list[tuple[str, str, str | No
     return [(act.kind, act.payload, act.outcome) for act in effects]
 
 
-async def test_a_picture_is_an_act_of_its_own_in_its_order() -> None:
-    store = await SqliteStore.open(":memory:")
+async def test_a_picture_is_an_act_of_its_own_in_its_order(store: SqliteStore) -> None:
     model = ScriptedModel("[SEND: look]\n[GIF: excited cat]\n[OWN]\n[SEND: nice]", "x")
     async with scene(model, addons=[gallery], store=store) as here:
         await here.talk("hi")
@@ -74,7 +71,6 @@ async def test_a_picture_is_an_act_of_its_own_in_its_order() -> None:
         assert len(set(here.channel.nonces)) == 4
         await here.talk("more")
         assert here.replies()[0] == "[SEND: look]\n[GIF: excited cat]\n[OWN]\n[SEND: nice]"
-    await store.close()
 
 
 async def test_pictures_and_stickers_count_as_messages() -> None:
@@ -144,17 +140,13 @@ async def broken_off(
     ],
 )
 async def test_what_was_under_way_is_finished_under_its_nonce_or_laid_down(
-    kind: str, payload: str, shown: int, history: str, *, done: bool, tmp_path: Path
+    kind: str, payload: str, shown: int, history: str, *, done: bool, store: SqliteStore
 ) -> None:
-    store = await SqliteStore.open(tmp_path / "pixi.db")
     channel = server("hug")
     await broken_off(store, channel, kind, payload, done=done)
 
-    async def opened(address: str) -> Channel | None:
-        return channel
-
     async with scene(ScriptedModel(), addons=[gallery], store=store, channel=channel) as here:
-        await here.engine.resume("test:", 0.0, opened)
+        await here.resume()
         posted = len(channel.pictures) + len(channel.stickers)
         assert posted == (0 if done else shown)
         assert all(picture.words == "x" for picture in channel.pictures)
@@ -164,11 +156,9 @@ async def test_what_was_under_way_is_finished_under_its_nonce_or_laid_down(
         told = history if known else f"[NOTE: {history} may or may not have been seen.]"
         line = AssistantLine(f"[SEND: look]\n{told}")
         assert (await store.load(channel.conversation)).lines[1:] == (line,)
-    await store.close()
 
 
-async def test_what_was_posted_before_the_crash_is_not_posted_again(tmp_path: Path) -> None:
-    store = await SqliteStore.open(tmp_path / "pixi.db")
+async def test_what_was_posted_before_the_crash_is_not_posted_again(store: SqliteStore) -> None:
     channel = server("hug")
     await broken_off(store, channel, "picture", on_record(Picture("x", LINK), "[GIF: cat]"), done=False)
 
@@ -179,14 +169,10 @@ async def test_what_was_posted_before_the_crash_is_not_posted_again(tmp_path: Pa
 
     there = Posted("test:server")
 
-    async def opened(address: str) -> Channel | None:
-        return there
-
     async with scene(ScriptedModel(), addons=[gallery], store=store, channel=channel) as here:
-        await here.engine.resume("test:", 0.0, opened)
+        await here.resume(there)
         assert there.pictures == []
         assert [act[2] for act in await acts(store, here)] == ["done", "done"]
-    await store.close()
 
 
 # Where it can be.

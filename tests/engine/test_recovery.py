@@ -2,9 +2,8 @@
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator
 from itertools import pairwise
-from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -25,17 +24,11 @@ from pixi.testing.fakes import Scripted
 from pixi.toolbox.addon import Addon
 from pixi.toolbox.context import Context
 from tests.begun import begun
-from tests.engine.scene import PIXI, Scene, scene
+from tests.engine.gate import Gate
+from tests.engine.scene import PIXI, scene
 from tests.waiting import until
 
 CONVERSATION = "test:channel"
-
-
-@pytest.fixture
-async def store(tmp_path: Path) -> AsyncGenerator[SqliteStore, None]:
-    opened = await SqliteStore.open(tmp_path / "pixi.db")
-    yield opened
-    await opened.close()
 
 
 def message(text: str, name: str, *, minutes_ago: float = 0, conversation: str = CONVERSATION) -> Message:
@@ -79,14 +72,6 @@ async def lines_of(store: SqliteStore) -> list[str]:
     return [line.text for line in (await store.load(CONVERSATION)).lines if isinstance(line, AssistantLine)]
 
 
-async def resume(here: Scene, *, since: float = 0.0, channel: Channel | None = None) -> None:
-    async def open_channel(address: str) -> Channel | None:
-        assert address == CONVERSATION
-        return channel or here.channel
-
-    await here.engine.resume("test:", since, open_channel)
-
-
 async def effects_of(store: SqliteStore) -> tuple[Effect, ...]:
     return (await store.turns(CONVERSATION, 9))[-1].effects
 
@@ -96,7 +81,7 @@ async def test_what_was_posted_and_not_recorded_is_found_and_not_posted_again(st
     turn = await crashed(store, said, ("send", "a", "done", 0), ("send", "b", "", 0))
     async with scene(ScriptedModel(), store=store) as here:
         posted = await here.channel.send("b", nonce=nonce_of(turn, 2, said.id))
-        await resume(here)
+        await here.resume()
         assert here.channel.sent == ["b"]
         assert here.channel.events == [TalkChanged()]
         acts = await effects_of(store)
@@ -109,7 +94,7 @@ async def test_what_was_not_posted_is_posted_now_under_its_old_nonce(store: Sqli
     said = message("hello", "m1", minutes_ago=5)
     turn = await crashed(store, said, ("send", "a", "", 0), ("react", "🥞", "", 0))
     async with scene(ScriptedModel(), store=store) as here:
-        await resume(here)
+        await here.resume()
         (post,) = here.channel.posts
         assert (post.text, post.nonce, post.answers) == ("a", nonce_of(turn, 1, said.id), said.id)
         assert here.channel.reactions == [(said.id, "🥞")]
@@ -127,7 +112,7 @@ async def test_an_act_about_an_earlier_message_is_finished_on_that_one(store: Sq
     acts = (("send", "nice", "", 1), ("react", "🥞", "", 1), ("react", "👍", "", 9))
     await crashed(store, message("hello", "m1"), *acts)
     async with scene(ScriptedModel(), store=store) as here:
-        await resume(here)
+        await here.resume()
         assert [post.reply_to for post in here.channel.posts] == ["m0"]
         assert here.channel.reactions == [("m0", "🥞")]
         assert [act.outcome for act in await effects_of(store)] == ["done", "done", "unknown"]
@@ -141,7 +126,7 @@ async def test_what_is_too_old_is_looked_for_and_not_done_any_more(store: Sqlite
     turn = await crashed(store, said, ("send", "a", "", 0), ("send", "b", "", 0), ("react", "🥞", "", 0))
     async with scene(ScriptedModel(), store=store) as here:
         await here.channel.send("a", nonce=nonce_of(turn, 1, said.id))
-        await resume(here)
+        await here.resume()
         assert here.channel.sent == ["a"]
         assert here.channel.reactions == []
         assert [act.outcome for act in await effects_of(store)] == ["done", "unknown", "unknown"]
@@ -153,42 +138,25 @@ async def test_what_is_too_old_is_looked_for_and_not_done_any_more(store: Sqlite
 async def test_how_old_that_is_can_be_said(store: SqliteStore) -> None:
     await crashed(store, message("hello", "m1", minutes_ago=20), ("send", "a", "", 0))
     async with scene(ScriptedModel(), store=store, finish_seconds=3_600) as here:
-        await resume(here)
+        await here.resume()
         assert here.channel.sent == ["a"]
-
-
-class Hesitant(SqliteStore):
-    """Records nothing until it may; everything else is done at once."""
-
-    may: asyncio.Event
-    asked: asyncio.Event
-
-    async def receive(self, message: Message) -> Message | None:
-        self.asked.set()
-        await self.may.wait()
-        return await super().receive(message)
 
 
 @pytest.mark.parametrize("turn_begun", [False, True])
 async def test_what_waits_is_answered_also_while_it_comes_in_once_more(
-    tmp_path: Path, turn_begun: bool
+    store: SqliteStore, turn_begun: bool
 ) -> None:
     said = message("hello", "m1")
-    before = await SqliteStore.open(tmp_path / "pixi.db")
-    await (crashed(before, said) if turn_begun else before.receive(said))
-    await before.close()
-    store = await Hesitant.open(tmp_path / "pixi.db")
-    assert isinstance(store, Hesitant)
-    store.may, store.asked = asyncio.Event(), asyncio.Event()
+    await (crashed(store, said) if turn_begun else store.receive(said))
+    receive = Gate(store, "receive")
     async with scene(ScriptedModel("[SEND: hi]"), store=store) as here:
         again = asyncio.create_task(here.engine.receive(said, here.channel))
-        await store.asked.wait()
-        await resume(here)
-        store.may.set()
+        await receive.reached.wait()
+        await here.resume()
+        receive.open.set()
         await again
         await here.engine.settled()
         assert here.channel.sent == ["hi"]
-    await store.close()
 
 
 class Stern(RecordingChannel):
@@ -198,9 +166,7 @@ class Stern(RecordingChannel):
         super().__init__()
         self.error = error
 
-    async def send(
-        self, text: str, *, nonce: str, answers: str | None = None, reply_to: str | None = None
-    ) -> str | None:
+    async def send(self, text: str, **how: Any) -> str | None:
         raise self.error
 
 
@@ -213,7 +179,7 @@ async def test_what_a_channel_makes_of_it_is_on_record(
 ) -> None:
     await crashed(store, message("hello", "m1"), ("send", "a", "", 0))
     async with scene(ScriptedModel(), store=store) as here:
-        await resume(here, channel=Stern(error))
+        await here.resume(Stern(error))
         assert [act.outcome for act in await effects_of(store)] == [outcome]
         assert (await store.load(CONVERSATION)).unfinished == ()
 
@@ -221,7 +187,7 @@ async def test_what_a_channel_makes_of_it_is_on_record(
 async def test_a_turn_of_which_nothing_is_on_record_is_answered_anew(store: SqliteStore) -> None:
     await crashed(store, message("hello", "m1"))
     async with scene(ScriptedModel("[SEND: hi]"), store=store) as here:
-        await resume(here)
+        await here.resume()
         assert here.channel.sent == ["hi"]
         assert "hello" in here.history()[-1].text
 
@@ -245,7 +211,7 @@ async def test_what_waits_is_answered_if_it_is_not_too_old(store: SqliteStore) -
 async def test_a_message_that_was_only_overheard_is_not_answered(store: SqliteStore) -> None:
     await store.receive(replace(message("by the way", "m1"), addressed=False))
     async with scene(ScriptedModel(), store=store) as here:
-        await resume(here)
+        await here.resume()
         assert here.model.requests == []
 
 
@@ -287,7 +253,7 @@ async def test_a_message_that_comes_first_finishes_what_was_left_too(store: Sqli
     async with scene(ScriptedModel("[SEND: b]"), store=store) as here:
         await here.engine.receive(message("well?", "m2"), here.channel)
         await here.engine.settled()
-        await resume(here)
+        await here.resume()
         assert here.channel.sent == ["a", "b"]
         assert [type(line) for line in here.history()] == [UserLine, AssistantLine, UserLine]
 
@@ -297,7 +263,7 @@ async def test_messages_and_resuming_at_once_answer_each_message_once(store: Sql
         await store.receive(message(f"waits {number}", f"w{number}"))
     async with scene(ScriptedModel(*["[SEND: hi]"] * 9), store=store) as here:
         new = [message(f"new {number}", f"n{number}") for number in range(3)]
-        await asyncio.gather(resume(here), *(here.engine.receive(each, here.channel) for each in new))
+        await asyncio.gather(here.resume(), *(here.engine.receive(each, here.channel) for each in new))
         await here.engine.settled()
         assert "Failed" not in here.kinds()
         await here.talk("more")
@@ -311,23 +277,21 @@ async def test_a_second_crash_in_the_midst_of_it_does_no_harm(store: SqliteStore
     await crashed(store, said, ("send", "a", "", 0), ("send", "b", "", 0))
 
     class Dying(RecordingChannel):
-        async def send(
-            self, text: str, *, nonce: str, answers: str | None = None, reply_to: str | None = None
-        ) -> str | None:
-            sent = await super().send(text, nonce=nonce, answers=answers, reply_to=reply_to)
+        async def send(self, text: str, **how: Any) -> str | None:
+            sent = await super().send(text, **how)
             if text == "a":
                 raise StoreError("as if the process ended here: posted, and not recorded")
             return sent
 
     dying = Dying()
     async with scene(ScriptedModel(), store=store) as here:
-        await resume(here, channel=dying)
+        await here.resume(dying)
         assert dying.sent == ["a"]
         assert len((await store.load(CONVERSATION)).unfinished) == 1
     alive = RecordingChannel()
     alive.posts, alive.nonces = dying.posts, dying.nonces
     async with scene(ScriptedModel(), store=store) as here:
-        await resume(here, channel=alive)
+        await here.resume(alive)
         assert alive.sent == ["a", "b"]
         assert (await store.load(CONVERSATION)).lines[1:] == (AssistantLine("[SEND: a]\n[SEND: b]"),)
 
@@ -390,7 +354,7 @@ async def test_what_a_tool_changed_before_the_crash_is_told_and_not_done_again(
         if outcome is not None:
             await store.audit_end(number, outcome, 1.0)
     async with scene(ScriptedModel("[SEND: hello]"), store=store) as here:
-        await resume(here)
+        await here.resume()
         if not told:
             assert here.channel.sent == ["hello"]
             return
@@ -421,7 +385,7 @@ async def test_who_was_told_nothing_of_a_change_and_is_not_answered_again_gets_a
     turn = await begun(store, CONVERSATION, 0, "Pixi", (said.id,))
     await store.audit_begin(Deed(CONVERSATION, "", turn, "Pixi", said.author.id, "order", "{}", ""))
     async with scene(ScriptedModel(), store=store) as here:
-        await resume(here)
+        await here.resume()
         assert here.model.requests == []
         assert here.channel.sent == ["brb, ink spilled"]
 
@@ -437,7 +401,7 @@ async def test_a_command_that_closed_is_performed_by_the_next_process(store: Sql
     await store.command_ended(turn, 0, "done")
     await store.mark_turn(turn, "written")
     async with scene(ScriptedModel(), store=store) as here:
-        await resume(here)
+        await here.resume()
         assert here.channel.sent == ["b"]
         assert here.channel.reactions == [(said.id, "🥞")]
         assert here.channel.posts[0].nonce == nonce_of(turn, 2, said.id)
@@ -451,10 +415,8 @@ class Silent(RecordingChannel):
         super().__init__()
         self.asked: list[str] = []
 
-    async def send(
-        self, text: str, *, nonce: str, answers: str | None = None, reply_to: str | None = None
-    ) -> str | None:
-        self.asked.append(nonce)
+    async def send(self, text: str, **how: Any) -> str | None:
+        self.asked.append(how["nonce"])
         return await asyncio.Future()
 
 
@@ -466,14 +428,14 @@ async def test_an_end_in_the_midst_of_it_leaves_the_act_to_the_next_process(
     await store.mark_turn(turn, "written")
     silent = Silent()
     async with scene(ScriptedModel(), store=store) as first:
-        resuming = asyncio.create_task(resume(first, channel=silent))
+        resuming = asyncio.create_task(first.resume(silent))
         await until(lambda: bool(silent.asked))
         resuming.cancel()
         await asyncio.wait([resuming])
     (left,) = (await store.load(CONVERSATION)).unfinished
     assert [effect.outcome for effect in left.effects] == [None]
     async with scene(ScriptedModel(), store=store) as second:
-        await resume(second)
+        await second.resume()
         assert second.channel.sent == ["a", "b"]
         assert second.channel.nonces[:1] == silent.asked
         assert await lines_of(store) == ["[SEND: a]\n[SEND: b]"]
@@ -485,21 +447,26 @@ async def test_of_a_message_half_of_which_stands_there_the_rest_is_posted(store:
     await posted(store, turn, 1, "ab", 0)
     await store.mark_turn(turn, "written")
     async with scene(ScriptedModel(), store=store, channel=RecordingChannel(part_length=2)) as here:
-        await resume(here)
+        await here.resume()
         assert here.channel.sent == ["cd", "ef"]
         assert await lines_of(store) == ["[SEND: abcdef]"]
 
 
-async def test_what_was_posted_of_a_command_is_not_posted_again(store: SqliteStore) -> None:
+async def test_what_was_posted_of_a_command_is_not_posted_again_and_what_was_written_not_gone_on_with(
+    store: SqliteStore,
+) -> None:
     """The process died after the act, and before the command's end was on record."""
     turn = await a_turn(store, message("hello", "m1"))
     await planned(store, turn, ("send", "a"))
     await posted(store, turn, 1, "a", 0)
     await store.mark_turn(turn, "written")
     async with scene(ScriptedModel(), store=store) as here:
-        await resume(here)
+        await here.resume()
         assert here.channel.sent == []
         assert await lines_of(store) == ["[SEND: a]"]
+        assert here.model.requests == []
+        assert "Failed" not in here.kinds()
+        assert (await store.load(CONVERSATION)).waiting == ()
 
 
 async def test_the_rest_of_a_reply_to_somebody_points_at_them_no_more(store: SqliteStore) -> None:
@@ -509,7 +476,7 @@ async def test_the_rest_of_a_reply_to_somebody_points_at_them_no_more(store: Sql
     await posted(store, turn, 1, "ab", 0)
     await store.mark_turn(turn, "written")
     async with scene(ScriptedModel(), store=store, channel=RecordingChannel(part_length=2)) as here:
-        await resume(here)
+        await here.resume()
         assert [(post.text, post.reply_to) for post in here.channel.posts] == [("cd", None)]
 
 
@@ -533,7 +500,7 @@ async def test_no_act_of_a_command_is_repeated(store: SqliteStore) -> None:
     await store.mark_turn(turn, "written")
     persona = replace(PIXI, commands=("send", "react", "shout"))
     async with scene(ScriptedModel(), persona=persona, addons=[twice], store=store) as here:
-        await resume(here)
+        await here.resume()
         assert here.channel.reactions == []
         assert here.channel.sent == ["b"]
         assert await lines_of(store) == ["[REACT: 🥞]\n[SEND: hey]\n[SEND: hey]\n[SEND: b]"]
@@ -554,7 +521,7 @@ async def test_a_command_of_an_addon_that_was_begun_is_told_and_not_repeated(sto
     await store.mark_turn(turn, "written")
     persona = replace(PIXI, commands=("send", "note", "order"))
     async with scene(ScriptedModel(), persona=persona, addons=[shop], store=store) as here:
-        await resume(here)
+        await here.resume()
         assert done == ["milk"]
         (line,) = await lines_of(store)
         assert line == "[NOTE: [ORDER: eggs] may or may not have been seen.]\n[ORDER: milk]"
@@ -572,7 +539,7 @@ async def test_what_was_stopped_or_is_too_old_or_was_taken_back_is_not_performed
     if mark == "withdrawn":
         await store.withdraw(CONVERSATION, "m1")
     async with scene(ScriptedModel(), store=store) as here:
-        await resume(here)
+        await here.resume()
         assert here.channel.sent == []
         assert here.model.requests == []
         saved = await store.load(CONVERSATION)
@@ -586,7 +553,7 @@ async def test_thoughts_alone_are_thought_anew(store: SqliteStore) -> None:
     turn = await a_turn(store, message("hello", "m1"))
     await planned(store, turn, ("note", "hm"))
     async with scene(ScriptedModel("[SEND: hi]"), store=store) as here:
-        await resume(here)
+        await here.resume()
         assert await lines_of(store) == ["[SEND: hi]"]
 
 
@@ -598,7 +565,7 @@ async def test_the_persona_goes_on_where_its_reply_broke_off(store: SqliteStore)
     await planned(store, turn, ("send", "one"))
     await posted(store, turn, 1, "one", 0)
     async with scene(ScriptedModel("[SEND: two]"), store=store) as here:
-        await resume(here)
+        await here.resume()
         assert here.channel.sent == ["two"]
         said, before, again = here.history()
         assert "count to two" in said.text
@@ -625,7 +592,7 @@ async def cut_twice(store: SqliteStore, said: Message) -> int:
 async def test_it_is_asked_to_go_on_once(store: SqliteStore, sorry: tuple[str, ...]) -> None:
     await cut_twice(store, message("count to three", "m1"))
     async with scene(ScriptedModel(), persona=replace(PIXI, when_broken=sorry), store=store) as here:
-        await resume(here)
+        await here.resume()
         assert here.model.requests == []
         assert (await store.load(CONVERSATION)).waiting == ()
         assert here.channel.sent == list(sorry)
@@ -643,7 +610,7 @@ async def test_who_is_given_up_gets_a_word_also_where_others_come_again(store: S
     await store.audit_begin(Deed(CONVERSATION, "", turn, "Pixi", "2", "order", "{}", ""))
     persona = replace(PIXI, when_broken=("sorry",))
     async with scene(ScriptedModel("[SEND: hi]"), persona=persona, store=store) as here:
-        await resume(here)
+        await here.resume()
         assert here.channel.sent == ["sorry", "hi"]
         assert "count to two" not in here.history()[-1].text
 
@@ -654,22 +621,10 @@ async def test_a_word_that_was_said_before_the_process_ended_is_not_said_again(s
     await store.intend(turn, 65_535, "send", "brb, ink spilled")
     async with scene(ScriptedModel(), store=store) as here:
         await here.channel.send("brb, ink spilled", nonce=nonce_of(turn, 65_535, said.id))
-        await resume(here)
+        await here.resume()
         assert here.channel.sent == ["brb, ink spilled"]
         assert here.kinds() == ["TalkChanged"]
         assert (await store.load(CONVERSATION)).unfinished == ()
-
-
-async def test_a_reply_that_was_written_is_not_gone_on_with(store: SqliteStore) -> None:
-    turn = await a_turn(store, message("hello", "m1"))
-    await planned(store, turn, ("send", "a"))
-    await posted(store, turn, 1, "a", 0)
-    await store.mark_turn(turn, "written")
-    async with scene(ScriptedModel(), store=store) as here:
-        await resume(here)
-        assert here.model.requests == []
-        assert "Failed" not in here.kinds()
-        assert (await store.load(CONVERSATION)).waiting == ()
 
 
 async def test_of_several_who_asked_those_come_again_who_were_not_answered(store: SqliteStore) -> None:
@@ -679,7 +634,7 @@ async def test_of_several_who_asked_those_come_again_who_were_not_answered(store
     await store.intend(turn, 1, "send", "one", target=1, command=0)
     await store.settle(turn, 1, "done", "sent:1")
     async with scene(ScriptedModel("[SEND: two and three]"), store=store) as here:
-        await resume(here)
+        await here.resume()
         told = here.history()[-1].text
         assert "question 1" not in told
         assert "question 2" in told
@@ -725,7 +680,7 @@ async def test_newer_messages_wait_until_the_fate_of_an_act_is_known(store: Sqli
     await crashed(store, message("hello", "m1"), ("send", "a", "", 0))
     away = Away(ChannelLost("away"))
     async with scene(ScriptedModel("[SEND: b]"), store=store, channel=away) as here:
-        resuming = asyncio.create_task(resume(here))
+        resuming = asyncio.create_task(here.resume())
         await here.engine.receive(message("well?", "m2"), away)
         await asyncio.sleep(60)
         assert here.model.requests == []
@@ -743,7 +698,7 @@ async def test_what_cannot_be_found_out_in_time_is_told(store: SqliteStore) -> N
     await crashed(store, message("hello", "m1"), ("send", "a", "", 0))
     away = Away(ChannelLost("away"))
     async with scene(ScriptedModel("[SEND: b]"), store=store, channel=away) as here:
-        await resume(here)
+        await here.resume()
         assert 900 <= away.asked[-1] - away.asked[0] < 1_000
         assert [act.outcome for act in await effects_of(store)] == ["unknown"]
         assert await lines_of(store) == ["[NOTE: [SEND: a] may or may not have been seen.]"]
@@ -756,7 +711,7 @@ async def test_where_a_place_forgets_it_is_told_at_once(store: SqliteStore) -> N
     await crashed(store, message("hello", "m1"), ("send", "a", "", 0))
     forgetful = Away(ChannelForgot("nobody knows"))
     async with scene(ScriptedModel(), store=store, channel=forgetful) as here:
-        await resume(here)
+        await here.resume()
         assert len(forgetful.asked) == 1
         assert forgetful.sent == []
         assert await lines_of(store) == ["[NOTE: [SEND: a] may or may not have been seen.]"]
@@ -764,12 +719,10 @@ async def test_where_a_place_forgets_it_is_told_at_once(store: SqliteStore) -> N
 
 async def test_a_talk_whose_place_went_away_in_its_midst_goes_on_by_itself(store: SqliteStore) -> None:
     class Shaky(Away):
-        async def send(
-            self, text: str, *, nonce: str, answers: str | None = None, reply_to: str | None = None
-        ) -> str | None:
+        async def send(self, text: str, **how: Any) -> str | None:
             if self.error is not None and text != "a":
                 raise self.error
-            return await super().send(text, nonce=nonce, answers=answers, reply_to=reply_to)
+            return await super().send(text, **how)
 
     shaky = Shaky(ChannelLost("away"))
     async with scene(ScriptedModel("[SEND: a]\n[SEND: b]\n[SEND: c]"), store=store, channel=shaky) as here:

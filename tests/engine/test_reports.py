@@ -18,9 +18,8 @@ USED = Usage(1_000, 400, 200)
 COST = (600 * 10 + 400 * 1 + 200 * 30) / 1_000_000
 
 
-async def test_a_turn_is_told_of_once_with_all_that_it_came_to() -> None:
+async def test_a_turn_is_told_of_once_with_all_that_it_came_to(store: SqliteStore) -> None:
     reports: list[TurnReport] = []
-    store = await SqliteStore.open(":memory:")
     model = ScriptedModel(
         [1.5, "[NOTE: hm]\n[SEND: abcdef]", 0.5, "\n[REACT: 🥞]", Finished(usage=USED)], traits=PRICED
     )
@@ -38,7 +37,6 @@ async def test_a_turn_is_told_of_once_with_all_that_it_came_to() -> None:
         (record,) = await store.turns(message.conversation, 9)
         assert (record.id, record.model) == (report.turn, "scripted")
         assert record.cost == pytest.approx(COST)
-    await store.close()
 
 
 async def test_of_a_model_without_prices_the_cost_is_not_known_and_of_silence_nothing_was_seen() -> None:
@@ -64,9 +62,8 @@ async def test_the_time_that_a_message_waited_behind_another_counts() -> None:
         assert reports[1].first_visible == 0.5
 
 
-async def test_attempts_that_were_begun_again_are_counted_in_and_not_told_of() -> None:
+async def test_attempts_that_were_begun_again_are_counted_in_and_not_told_of(store: SqliteStore) -> None:
     reports: list[TurnReport] = []
-    store = await SqliteStore.open(":memory:")
     model = ScriptedModel([asyncio.Event()], ["[SEND: both]", Finished(usage=USED)], traits=PRICED)
     async with scene(model, on_turn=reports.append, store=store) as here:
         await here.say("one")
@@ -78,7 +75,6 @@ async def test_attempts_that_were_begun_again_are_counted_in_and_not_told_of() -
         tally = await store.tally("test:", 0)
         assert (tally.turns, tally.usage) == (1, USED)
         assert tally.cost == pytest.approx(COST)
-    await store.close()
 
 
 async def test_a_turn_that_failed_is_told_of_too() -> None:

@@ -57,8 +57,7 @@ async def test_the_talk_goes_on_to_the_byte(tmp_path: Path, traits: Traits) -> N
     assert [request.lines for request in parted.requests] == [request.lines for request in whole.requests]
 
 
-async def test_a_turn_that_was_broken_off_is_laid_down_as_far_as_it_is_known(tmp_path: Path) -> None:
-    store = await SqliteStore.open(tmp_path / "pixi.db")
+async def test_a_turn_that_was_broken_off_is_laid_down_as_far_as_it_is_known(store: SqliteStore) -> None:
     first = message("make me a cake", 1)
     first = replace(first, sent_at=first.sent_at - 3_600)  # too long ago for anything to be finished
     await store.receive(first)
@@ -81,11 +80,9 @@ async def test_a_turn_that_was_broken_off_is_laid_down_as_far_as_it_is_known(tmp
         assert "cake" not in new.text
         saved = await store.load(first.conversation)
         assert saved.unfinished == ()
-    await store.close()
 
 
-async def test_a_turn_that_had_done_nothing_is_answered_with_the_next_message(tmp_path: Path) -> None:
-    store = await SqliteStore.open(tmp_path / "pixi.db")
+async def test_a_turn_that_had_done_nothing_is_answered_with_the_next_message(store: SqliteStore) -> None:
     for number, text in enumerate(("one", "two")):
         await store.receive(message(text, number))
     await begun(store, message("", 0).conversation, 0, "Pixi", ("m0",))
@@ -95,7 +92,6 @@ async def test_a_turn_that_had_done_nothing_is_answered_with_the_next_message(tm
         (said,) = here.history()
         assert all(word in said.text for word in ("one", "two", "three"))
         assert said.text.index("one") < said.text.index("two") < said.text.index("three")
-    await store.close()
 
 
 async def test_a_turn_that_another_process_took_over_says_nothing_more(tmp_path: Path) -> None:
@@ -106,12 +102,8 @@ async def test_a_turn_that_another_process_took_over_says_nothing_more(tmp_path:
         await here.engine.receive(message("one", 1), here.channel)
         await until(lambda: here.model.streaming == 1)
         async with scene(ScriptedModel("[SEND: b]"), store=stores[1]) as there:
-
-            async def opened(_: str) -> RecordingChannel:
-                return there.channel
-
             await stores[1].lease(here.channel.conversation, take=True)
-            await there.engine.resume("", 0.0, opened)
+            await there.resume()
             await there.engine.settled()
         go_on.set()
         await here.engine.settled()
@@ -126,8 +118,7 @@ async def test_a_turn_that_another_process_took_over_says_nothing_more(tmp_path:
         await store.close()
 
 
-async def test_only_the_latest_overheard_messages_of_the_past_are_told(tmp_path: Path) -> None:
-    store = await SqliteStore.open(tmp_path / "pixi.db")
+async def test_only_the_latest_overheard_messages_of_the_past_are_told(store: SqliteStore) -> None:
     for number in range(50):
         await store.receive(message(f"chatter {number}.", number, addressed=False))
     async with scene(ScriptedModel("[SEND: hi]", "[SEND: hm]"), store=store) as here:
@@ -137,7 +128,6 @@ async def test_only_the_latest_overheard_messages_of_the_past_are_told(tmp_path:
         assert "chatter 30." in text
         assert "chatter 29." not in text
         assert (await store.load(here.channel.conversation)).waiting == ()
-    await store.close()
 
 
 async def test_conversations_that_were_idle_for_long_are_read_again() -> None:
@@ -153,8 +143,7 @@ async def test_conversations_that_were_idle_for_long_are_read_again() -> None:
         assert len(conversations.known()) <= 3
 
 
-async def test_what_stands_before_a_message_can_be_read_beforehand(tmp_path: Path) -> None:
-    store = await SqliteStore.open(tmp_path / "pixi.db")
+async def test_what_stands_before_a_message_can_be_read_beforehand(store: SqliteStore) -> None:
     async with scene(ScriptedModel("[SEND: hi]"), store=store) as here:
         await here.talk("hello")
     async with scene(ScriptedModel("[SEND: hi]"), store=store) as here:
@@ -164,4 +153,3 @@ async def test_what_stands_before_a_message_can_be_read_beforehand(tmp_path: Pat
         await here.engine.settled()
         assert here.model.requests[0].lines[:-1] == lines
         assert AssistantLine("[SEND: hi]") in lines
-    await store.close()

@@ -78,9 +78,8 @@ async def test_what_is_being_answered_is_taken_back_and_the_reply_stopped() -> N
         assert here.channel.sent == ["one", "two"]
 
 
-async def test_what_waits_is_taken_back_before_what_was_answered() -> None:
+async def test_what_waits_is_taken_back_before_what_was_answered(store: SqliteStore) -> None:
     """Nobody has answered it: it is withdrawn, and what came before stays."""
-    store = await SqliteStore.open(":memory:")
     async with scene(ScriptedModel("[SEND: one]", "[SEND: two]"), store=store) as here:
         talk = here.channel.conversation
         await here.talk("hi")
@@ -88,7 +87,6 @@ async def test_what_waits_is_taken_back_before_what_was_answered() -> None:
         assert texts(await here.engine.take_back(talk)) == ["late"]
         assert await here.engine.waiting(talk) == ()
         assert texts(await here.engine.take_back(talk)) == ["hi"]
-    await store.close()
 
 
 async def test_a_talk_that_is_answered_elsewhere_is_left_alone(tmp_path: Path) -> None:

@@ -1,7 +1,5 @@
 """Searches of the web are in the books, each way under its own name, and count to the month's dollars."""
 
-from pathlib import Path
-
 import pytest
 
 from pixi.core.events import TurnReport
@@ -19,7 +17,6 @@ from pixi.core.spending import (
     way_of_searching,
 )
 from pixi.models.model import Traits
-from pixi.store.sqlite import SqliteStore
 from pixi.store.store import Store
 from pixi.testing import RecordingChannel, ScriptedModel
 from pixi.toolbox.addon import Addon
@@ -30,11 +27,6 @@ TODAY = day_of(1767268800.0)  # 2026-01-01, as the scene's clock has it
 PRICED = Traits(prices=Prices(prompt=10.0, completion=100.0, cached=1.0))
 ASKED = Usage(1_000, 0, 10)
 TOKENS = (1_000 * 10 + 10 * 100) / 1_000_000
-
-
-@pytest.fixture
-async def store(tmp_path: Path) -> Store:
-    return await SqliteStore.open(tmp_path / "pixi.db")
 
 
 def says(text: str, searches: int = 0) -> list[str | Finished]:
@@ -73,7 +65,6 @@ async def test_what_the_provider_searched_is_told_apart_from_what_its_model_read
     assert of_searches(bill.searches) == "This month: 3 × web search (native), $0.03."
     assert [report.cost for report in told_of] == [pytest.approx(0.02 + TOKENS), pytest.approx(0.01 + TOKENS)]
     assert "3 web searches, " in summed_up("Today", bill.today)
-    await store.close()
 
 
 async def test_a_search_without_a_price_is_told_to_have_none(store: Store) -> None:
@@ -86,7 +77,6 @@ async def test_a_search_without_a_price_is_told_to_have_none(store: Store) -> No
     native = (await by_model(store))["web search (native)"]
     assert (native.cost, native.unpriced) == (0.0, 2)
     assert of_searches(bill.searches) == "This month: 2 × web search (native), ?."
-    await store.close()
 
 
 async def test_what_a_tool_searches_counts_to_whoever_asks(store: Store) -> None:
@@ -103,7 +93,6 @@ async def test_what_a_tool_searches_counts_to_whoever_asks(store: Store) -> None
     assert {spent.person for spent in people} == {"author:Mo"}
     exported = await store.export("author:Mo")
     assert sum(row["searches"] for row in exported["usage"]) == 1
-    await store.close()
 
 
 async def test_searches_count_to_the_dollars_of_the_month(store: Store) -> None:
@@ -117,7 +106,6 @@ async def test_searches_count_to_the_dollars_of_the_month(store: Store) -> None:
         assert here.channel.sent[0] == "a"
         assert "b" not in here.channel.sent
         assert len(model.requests) == 1
-    await store.close()
 
 
 async def test_nothing_is_asked_after_a_tool_whose_search_took_the_last_dollars(store: Store) -> None:
@@ -136,7 +124,6 @@ async def test_nothing_is_asked_after_a_tool_whose_search_took_the_last_dollars(
         assert [text[:26] for text in here.channel.sent] == ["That is all for this month"], "told once"
         (searched,) = (await here.engine.bill()).searches
         assert (searched.usage.searches, searched.cost) == (1, 0.05)
-    await store.close()
 
 
 def test_a_search_is_priced_beside_tokens() -> None:

@@ -1,7 +1,7 @@
 """Who may use a tool, when, how often and with whose yes: every combination, and what the model is told."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from itertools import islice, product
 from typing import Any, Literal
@@ -116,10 +116,8 @@ async def _drained() -> None: ...
 
 
 @pytest.fixture
-async def play() -> AsyncGenerator[Play, None]:
-    store = await SqliteStore.open(":memory:")
-    yield Play(store)
-    await store.close()
+def play(store: SqliteStore) -> Play:
+    return Play(store)
 
 
 def never(context: Context) -> bool:

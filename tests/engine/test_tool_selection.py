@@ -1,8 +1,7 @@
 """Five hundred tools at once: which the model is offered, and how long the choice stays as it is."""
 
 import logging
-import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -17,6 +16,7 @@ from pixi.models.model import Traits
 from pixi.testing import ScriptedModel
 from pixi.toolbox.tools import EVERYBODY, BoundCall, Tool
 from tests.engine.scene import scene
+from tests.steps import steps_of
 
 NEEDLES = {
     "github_create_issue": "Create a new issue in a GitHub repository.",
@@ -232,26 +232,10 @@ def test_a_small_context_is_not_crowded_out_by_large_tools() -> None:
 
 def test_tools_are_looked_through_once_and_a_choice_costs_few_steps() -> None:
     selector, all_of_them = ToolSelector(PIXI), capabilities(EVERYTHING)
-    at_first = calls(lambda: offered(selector, "hi", of=all_of_them))
-    later = [calls(lambda: offered(selector, question, of=all_of_them)) for question in QUESTIONS]  # noqa: B023
+    at_first = steps_of(lambda: offered(selector, "hi", of=all_of_them))
+    later = [steps_of(lambda: offered(selector, question, of=all_of_them)) for question in QUESTIONS]  # noqa: B023
     assert max(later) < at_first / 20
     assert max(later) < 10 * len(EVERYTHING)
-
-
-def calls(work: Callable[[], object]) -> int:
-    """Return how many functions the work calls, of Python and of C."""
-    count = 0
-
-    def seen(_: object, event: str, __: object) -> None:
-        nonlocal count
-        count += event in ("call", "c_call")
-
-    sys.setprofile(seen)
-    try:
-        work()
-    finally:
-        sys.setprofile(None)
-    return count
 
 
 # In a talk.

@@ -104,16 +104,6 @@ async def test_a_name_with_a_namespace_or_brackets_is_understood() -> None:
             assert told(here) == ["x"]
 
 
-async def test_an_unknown_tool_is_answered_with_the_nearest() -> None:
-    model = ScriptedModel([ToolCall("1", "search_cake_database", "{}")], "[SEND: ok]")
-    async with scene(model, persona=Persona("P", "x", databases=("cakes",)), addons=[cakes]) as here:
-        await here.talk("go")
-        assert told(here) == [
-            "There is no tool 'search_cake_database'. Did you mean search_cakes_database? "
-            "Tools: search_cakes_database, query_cakes_database."
-        ]
-
-
 class Thoughtful(RecordingChannel):
     """Somebody who thinks for a while."""
 

@@ -3,25 +3,25 @@
 import asyncio
 import json
 import re
-from collections.abc import AsyncGenerator, Sequence
 from contextlib import suppress
 from random import Random
 from typing import Any
 
 import pytest
 
-from pixi.core.errors import ChannelError, StoreError, ToolError
+from pixi.core.errors import ChannelError, ToolError
 from pixi.core.events import Failed, ToolAnswered
 from pixi.core.llm import ToolCall, ToolLine
 from pixi.core.message import Author, Venue
 from pixi.core.persona import Persona
-from pixi.core.spending import Limits, Rate, UsageEntry
-from pixi.store.kept import Deed, Quota
+from pixi.core.spending import Limits, Rate
+from pixi.store.kept import Deed
 from pixi.store.sqlite import SqliteStore
 from pixi.testing import RecordingChannel, ScriptedModel
 from pixi.testing.fakes import Step
 from pixi.toolbox.addon import Addon
 from pixi.toolbox.context import Context
+from tests.engine.gate import FULL, Gate
 from tests.engine.scene import Scene, scene
 from tests.waiting import until
 
@@ -88,13 +88,6 @@ class Bench:
         async def shout(context: Context, text: str) -> None:
             """shout"""
             await context.send(text)
-
-
-@pytest.fixture
-async def store() -> AsyncGenerator[SqliteStore, None]:
-    opened = await SqliteStore.open(":memory:")
-    yield opened
-    await opened.close()
 
 
 def call(name: str, call_id: str, **arguments: str) -> ToolCall:
@@ -238,25 +231,20 @@ async def test_a_newer_message_lets_the_write_under_way_finish_and_begins_no_oth
         assert told(here) == ["Done.", "This was stopped before it was done."]
 
 
-async def test_what_cannot_be_put_on_record_is_not_done() -> None:
-    class Full(SqliteStore):
-        async def audit_begin(
-            self, deed: Deed, *, spent: Sequence[UsageEntry] = (), quota: Quota | None = None
-        ) -> int:
-            raise StoreError("The disk is full.")
-
+async def test_what_cannot_be_put_on_record_is_not_done(store: SqliteStore) -> None:
     bench = Bench()
-    store = await Full.open(":memory:")
+    Gate(store, "audit_begin", error=FULL)
     model = ScriptedModel([call("write", "1", what="x")], "[SEND: ok]")
     async with scene(model, persona=HANDY, addons=[bench.setup], store=store) as here:
         await here.talk("go")
         assert told(here) == ["write could not be put on record, so it was not carried out."]
         assert bench.log == []
         assert here.channel.sent == ["ok"]
-    await store.close()
 
 
-async def test_what_is_done_for_one_person_is_counted_over_all_tools_of_a_source_and_restarts() -> None:
+async def test_what_is_done_for_one_person_is_counted_over_all_tools_of_a_source_and_restarts(
+    store: SqliteStore,
+) -> None:
     done: list[str] = []
 
     def setup(addon: Addon) -> None:
@@ -275,7 +263,6 @@ async def test_what_is_done_for_one_person_is_counted_over_all_tools_of_a_source
             return "wished"
 
     shopper, channel = Persona("Pixi", "x", tools=("shop",)), RecordingChannel()
-    store = await SqliteStore.open(":memory:")
     orders: list[Step] = [call("order", "1", what="nothing"), call("order", "2", what="tea")]
     model = ScriptedModel(orders, "[SEND: ok]")
     async with scene(model, persona=shopper, addons=[setup], store=store, channel=channel) as here:
@@ -292,10 +279,11 @@ async def test_what_is_done_for_one_person_is_counted_over_all_tools_of_a_source
         assert here.channel.sent[-1] == "ok"
     assert done == ["tea", "milk"], "what failed does not count"
     assert await outcomes(store) == [("order", "failed"), ("order", "done"), ("wish", "done")]
-    await store.close()
 
 
-async def test_what_is_done_for_one_person_is_counted_over_personas_that_share_no_tool() -> None:
+async def test_what_is_done_for_one_person_is_counted_over_personas_that_share_no_tool(
+    store: SqliteStore,
+) -> None:
     def setup(addon: Addon) -> None:
         @addon.tool(writes=True, source="shop", writes_per_person=Rate(1, 3_600))
         async def order(context: Context) -> str:
@@ -307,29 +295,22 @@ async def test_what_is_done_for_one_person_is_counted_over_personas_that_share_n
             """wish"""
             return "wished"
 
-    store = await SqliteStore.open(":memory:")
     for tool, answer in (("order", "ordered"), ("wish", "As much was done for Mo as may be")):
         persona = Persona(tool, "x", tools=(tool,))
         model, channel = ScriptedModel([call(tool, "1")], "[SEND: ok]"), RecordingChannel(f"test:{tool}")
         async with scene(model, persona=persona, addons=[setup], store=store, channel=channel) as here:
             await here.talk("go")
             assert told(here)[-1].startswith(answer)
-    await store.close()
 
 
-async def test_an_end_that_cannot_be_recorded_leaves_it_open_and_the_talk_goes_on() -> None:
-    class Failing(SqliteStore):
-        async def audit_end(self, number: int, outcome: object, seconds: float) -> None:
-            raise StoreError("The disk is full.")
-
+async def test_an_end_that_cannot_be_recorded_leaves_it_open_and_the_talk_goes_on(store: SqliteStore) -> None:
     bench = Bench()
-    store = await Failing.open(":memory:")
+    Gate(store, "audit_end", error=FULL)
     model = ScriptedModel([call("write", "1", what="x")], "[SEND: ok]")
     async with scene(model, persona=HANDY, addons=[bench.setup], store=store) as here:
         await here.talk("go")
         assert told(here) == ["x"]
     assert await outcomes(store) == [("write", None)]
-    await store.close()
 
 
 async def test_what_a_tool_says_comes_after_what_was_said_before_and_waiting_is_not_its_time() -> None:
@@ -347,29 +328,22 @@ async def test_what_a_tool_says_comes_after_what_was_said_before_and_waiting_is_
         assert told(here) == ["Done."]
 
 
-async def test_a_store_that_fails_under_an_act_of_a_tool_is_told_and_nothing_breaks() -> None:
-    class Failing(SqliteStore):
-        async def intend(self, turn: int, sequence: int, kind: str, payload: str, **more: Any) -> None:
-            if payload == "loud":
-                raise StoreError("The disk is full.")
-            await super().intend(turn, sequence, kind, payload, **more)
-
+async def test_a_store_that_fails_under_an_act_of_a_tool_is_told_and_nothing_breaks(
+    store: SqliteStore,
+) -> None:
     bench = Bench()
-    store = await Failing.open(":memory:")
+    Gate(store, "intend", error=FULL, when=lambda *given, **_: given[3] == "loud")
     model = ScriptedModel([call("shout", "1", text="loud")], "[SEND: ok]")
     async with scene(model, persona=HANDY, addons=[bench.setup], store=store) as here:
         await here.talk("go")
         assert told(here) == ["shout could not be carried out."]
         assert await outcomes(store) == [("shout", "failed")]
         assert not [event for event in here.channel.events if isinstance(event, Failed)]
-    await store.close()
 
 
 async def test_a_channel_that_refuses_is_told_in_its_own_words() -> None:
     class Closed(RecordingChannel):
-        async def send(
-            self, text: str, *, nonce: str, answers: str | None = None, reply_to: str | None = None
-        ) -> str | None:
+        async def send(self, text: str, **how: Any) -> str | None:
             raise ChannelError("I may not write here.")
 
     bench = Bench()

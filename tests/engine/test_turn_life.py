@@ -6,12 +6,11 @@ from typing import Any
 
 import pytest
 
-from pixi.core.errors import ChannelLost, ModelError, StoreError
+from pixi.core.errors import ChannelLost, ModelError
 from pixi.core.events import Grew, Opened, Performed
-from pixi.core.llm import AssistantLine, ToolCall, UserLine
+from pixi.core.llm import AssistantLine
 from pixi.core.message import Message
 from pixi.core.persona import Persona
-from pixi.core.spending import Limits
 from pixi.models.model import Traits
 from pixi.store.kept import UnfinishedTurn
 from pixi.store.sqlite import SqliteStore
@@ -19,7 +18,8 @@ from pixi.testing import RecordingChannel, ScriptedModel
 from pixi.testing.fakes import Step
 from pixi.toolbox.addon import Addon
 from pixi.toolbox.context import Context, Draft
-from tests.engine.scene import Scene, scene
+from tests.engine.gate import FULL, Gate
+from tests.engine.scene import GAMBLER, ROLL, Dice, Scene, scene
 from tests.waiting import until
 
 BROKE = ModelError("The stream broke.")
@@ -111,21 +111,12 @@ async def test_of_what_people_saw_nothing_is_asked_again(growing: bool) -> None:
 
 @pytest.mark.parametrize("writes", [False, True])
 async def test_a_later_round_that_breaks_unseen_is_asked_again_where_tools_only_read(writes: bool) -> None:
-    runs: list[int] = []
-
-    def setup(addon: Addon) -> None:
-        @addon.tool(writes=writes)
-        async def dice(context: Context) -> str:
-            """roll"""
-            runs.append(1)
-            return "six"
-
-    persona = Persona("Pixi", "x", tools=("dice",), when_broken=("brb",))
-    model = ScriptedModel([ToolCall("1", "dice", "{}")], ["[NOTE: so", BROKE], "[SEND: six!]", "[SEND: x]")
-    async with scene(model, persona=persona, addons=[setup]) as here:
+    dice = Dice(writes=writes)
+    model = ScriptedModel([ROLL], ["[NOTE: so", BROKE], "[SEND: six!]", "[SEND: x]")
+    async with scene(model, persona=GAMBLER, addons=[dice.setup]) as here:
         await here.talk("roll")
         assert here.channel.sent == (["brb"] if writes else ["six!"])
-        assert runs == [1]
+        assert dice.rolls == 1
         await here.talk("more")
         replies = [line for line in here.history() if isinstance(line, AssistantLine)]
         assert [bool(line.calls) for line in replies[:2]] == [True, False]
@@ -232,17 +223,12 @@ async def test_the_next_act_goes_on_record_behind_an_outcome_without_waiting_and
     await store.close()
 
 
-async def test_nothing_is_done_behind_an_act_whose_outcome_could_not_be_recorded() -> None:
-    class Broken(SqliteStore):
-        async def settle(self, *given: Any, **more: Any) -> None:
-            raise StoreError("the disk is full")
-
-    store = await Broken.open(":memory:")
+async def test_nothing_is_done_behind_an_act_whose_outcome_could_not_be_recorded(store: SqliteStore) -> None:
+    Gate(store, "settle", error=FULL)
     async with scene(ScriptedModel("[SEND: a]\n[SEND: b]"), store=store) as here:
         await here.talk("hello")
         assert here.channel.sent == ["a"]
         assert [effect.outcome for effect in (await left_open(store)).effects] == [None, None]
-    await store.close()
 
 
 async def test_a_channel_that_breaks_while_a_message_grows_ends_the_turn() -> None:
@@ -320,20 +306,19 @@ class Away(RecordingChannel):
         super().__init__()
         self.back = asyncio.Event()
 
-    async def send(
-        self, text: str, *, nonce: str, answers: str | None = None, reply_to: str | None = None
-    ) -> str | None:
+    async def send(self, text: str, **how: Any) -> str | None:
         if text == "away" and not self.back.is_set():
             raise ChannelLost("The place is away.")
-        return await super().send(text, nonce=nonce, answers=answers, reply_to=reply_to)
+        return await super().send(text, **how)
 
     async def sent_before(self, text: str, *, nonce: str, after: str) -> str | None:
         await self.back.wait()
         return await super().sent_before(text, nonce=nonce, after=after)
 
 
-async def test_after_an_act_of_unknown_fate_nothing_is_posted_and_the_rest_is_on_record() -> None:
-    store = await SqliteStore.open(":memory:")
+async def test_after_an_act_of_unknown_fate_nothing_is_posted_and_the_rest_is_on_record(
+    store: SqliteStore,
+) -> None:
     go_on = asyncio.Event()
     reply: list[Step] = ["[SEND: a]\n[SEND: away]\n[SEND: c]", go_on, "\n[REACT: 🥞]\n[SEND: d]"]
     channel = Away()
@@ -350,30 +335,20 @@ async def test_after_an_act_of_unknown_fate_nothing_is_posted_and_the_rest_is_on
         assert turn.mark == "written"
         assert [ended.finish for ended in here.channel.ended] == ["cancelled"]
         channel.back.set()
-    await store.close()
 
 
 async def test_no_tool_is_called_while_the_fate_of_an_act_is_not_known() -> None:
-    runs: list[int] = []
-
-    def setup(addon: Addon) -> None:
-        @addon.tool
-        async def dice(context: Context) -> str:
-            """roll"""
-            runs.append(1)
-            return "six"
-
+    dice = Dice()
     store = await Watched.watching()
     go_on = asyncio.Event()
-    persona = Persona("Pixi", "x", tools=("dice",))
-    model = ScriptedModel(["[SEND: away]", go_on, ToolCall("1", "dice", "{}")])
+    model = ScriptedModel(["[SEND: away]", go_on, ROLL])
     channel = Away()
-    async with scene(model, persona=persona, addons=[setup], store=store, channel=channel) as here:
+    async with scene(model, persona=GAMBLER, addons=[dice.setup], store=store, channel=channel) as here:
         await here.say("hello")
         await until(lambda: "away" in store.told)
         go_on.set()
         await until(lambda: len(channel.ended) == 1)
-        assert runs == []
+        assert dice.rolls == 0
         assert (await left_open(store)).mark is None  # the reply is to go on
         channel.back.set()
     await store.close()
@@ -395,85 +370,17 @@ async def test_a_stop_while_the_place_is_away_ends_the_turn() -> None:
 # Who interrupts whom.
 
 
-async def test_somebody_elses_message_waits_until_the_reply_is_over() -> None:
-    go_on = asyncio.Event()
-    async with scene(ScriptedModel(["[SEND: a]", go_on, "[SEND: b]"], "[SEND: c]")) as here:
-        await here.say("one")
-        await until(lambda: here.channel.sent == ["a"])
-        await here.say("two", author="Ana")
-        go_on.set()
-        await here.engine.settled()
-        assert here.channel.sent == ["a", "b", "c"]
-        assert [ended.finish for ended in here.channel.ended] == ["stop", "stop"]
-
-
-async def test_somebody_who_replies_to_what_it_said_interrupts_it() -> None:
-    never = asyncio.Event()
-    async with scene(ScriptedModel(["[SEND: a]", never], "[SEND: c]")) as here:
-        await here.say("one")
-        await until(lambda: here.channel.sent == ["a"])
-        await say(here, "really?", author="Ana", reply_to=here.channel.posts[0].id)
-        await here.engine.settled()
-        assert here.channel.sent == ["a", "c"]
-        assert [ended.finish for ended in here.channel.ended] == ["cancelled", "stop"]
-
-
-async def test_unseen_anybody_is_answered_along_while_there_is_room() -> None:
-    go_on = asyncio.Event()
-    replies: list[list[Step]] = [[go_on, f"[SEND: {number}]"] for number in range(9)]
-    async with scene(ScriptedModel(*replies), limits=Limits(restarts=20)) as here:
-        for number in range(8):
-            await here.say(f"message {number}", author=f"P{number}")
-            await until(lambda: len(here.model.requests) == min(number + 1, 6))  # noqa: B023
-        go_on.set()
-        await here.engine.settled()
-        first, second = (line.text for line in here.history() if isinstance(line, UserLine))
-        assert [f"message {number}" in first for number in range(8)] == [True] * 6 + [False] * 2
-        assert "message 6" in second
-        assert "message 7" in second
-
-
 async def test_tools_that_looked_up_are_not_run_again_for_somebody_else() -> None:
-    runs: list[int] = []
-    go_on = asyncio.Event()
-
-    def setup(addon: Addon) -> None:
-        @addon.tool
-        async def dice(context: Context) -> str:
-            """roll"""
-            runs.append(1)
-            await go_on.wait()
-            return "six"
-
-    persona = Persona("Pixi", "x", tools=("dice",))
-    model = ScriptedModel([ToolCall("1", "dice", "{}")], "[SEND: six]", "[SEND: hi Ana]")
-    async with scene(model, persona=persona, addons=[setup]) as here:
+    dice = Dice(held=True)
+    model = ScriptedModel([ROLL], "[SEND: six]", "[SEND: hi Ana]")
+    async with scene(model, persona=GAMBLER, addons=[dice.setup]) as here:
         await here.say("roll")
-        await until(lambda: len(runs) == 1)
+        await until(lambda: dice.rolls == 1)
         await here.say("hello", author="Ana")
-        go_on.set()
+        dice.may.set()
         await here.engine.settled()
         assert here.channel.sent == ["six", "hi Ana"]
-        assert runs == [1]
-
-
-async def test_who_was_put_off_is_not_put_off_again() -> None:
-    """Two ask, one of them writes on: the other comes due again, and now nobody interrupts."""
-    never, go_on = asyncio.Event(), asyncio.Event()
-    model = ScriptedModel(
-        [never], ["[SEND #2: for Mo]", never], ["[SEND: for Ana]", go_on, "[SEND: and Mo]"], "[SEND: last]"
-    )
-    async with scene(model) as here:
-        await here.say("one", author="Ana")
-        await until(lambda: len(here.model.requests) == 1)
-        await here.say("two", author="Mo")
-        await until(lambda: here.channel.sent == ["for Mo"])
-        await here.say("three", author="Mo")
-        await until(lambda: here.channel.sent == ["for Mo", "for Ana"])
-        await here.say("four", author="Mo")
-        go_on.set()
-        await here.engine.settled()
-        assert here.channel.sent == ["for Mo", "for Ana", "and Mo", "last"]
+        assert dice.rolls == 1
 
 
 # What commands declare of themselves.

@@ -1,7 +1,6 @@
 """A message in, a reply performed: the plain way, silence, forgetful models, limits, commands."""
 
 import asyncio
-from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -9,7 +8,6 @@ from msgspec.structs import replace
 from pixi.core.errors import ConfigError
 from pixi.core.events import Failed, Grew, Noted, Opened, Performed, Reacted, Sent, TurnEnded
 from pixi.core.llm import AssistantLine, Finished, PromptProgress, Usage, UserLine
-from pixi.core.message import Message
 from pixi.core.persona import Persona
 from pixi.core.spending import Limits
 from pixi.models.model import Traits
@@ -18,6 +16,7 @@ from pixi.testing import RecordingChannel, ScriptedModel
 from pixi.testing.fakes import Step
 from pixi.toolbox.addon import Addon
 from pixi.toolbox.context import Context
+from tests.engine.gate import Gate
 from tests.engine.scene import PIXI, scene
 from tests.held_clock import HeldClock
 from tests.waiting import until
@@ -113,37 +112,17 @@ async def test_a_message_is_answered_once() -> None:
         assert here.channel.sent == ["hi"]
 
 
-class SlowTwin:
-    """A store in which the second of two equal messages takes longer."""
-
-    def __init__(self, store: SqliteStore) -> None:
-        self._store = store
-        self._seen: set[str] = set()
-        self.go_on = asyncio.Event()
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._store, name)
-
-    async def receive(self, message: Message) -> Message | None:
-        if message.id in self._seen:
-            await self.go_on.wait()
-        self._seen.add(message.id)
-        return await self._store.receive(message)
-
-
-async def test_a_message_that_comes_twice_at_once_is_answered_once() -> None:
-    store = await SqliteStore.open(":memory:")
-    twin: Any = SlowTwin(store)
-    async with scene(ScriptedModel("[SEND: hi]", "[SEND: again]"), store=twin) as here:
+async def test_a_message_that_comes_twice_at_once_is_answered_once(store: SqliteStore) -> None:
+    twin: Gate = Gate(store, "receive", when=lambda _: twin.calls > 1)
+    async with scene(ScriptedModel("[SEND: hi]", "[SEND: again]"), store=store) as here:
         message = here.channel.message("hello")
         first = asyncio.create_task(here.engine.receive(message, here.channel))
         second = asyncio.create_task(here.engine.receive(message, here.channel))
         await until(lambda: here.channel.sent == ["hi"])
-        twin.go_on.set()
+        twin.open.set()
         await asyncio.gather(first, second)
         await here.engine.settled()
         assert here.channel.sent == ["hi"]
-    await store.close()
 
 
 async def test_messages_that_came_together_are_answered_together() -> None:
@@ -394,8 +373,7 @@ async def test_a_command_that_raises_is_named_and_the_turn_goes_on(
         assert "sk-123" not in caplog.text
 
 
-async def test_every_act_is_recorded_before_and_after() -> None:
-    store = await SqliteStore.open(":memory:")
+async def test_every_act_is_recorded_before_and_after(store: SqliteStore) -> None:
     async with scene(ScriptedModel("[SEND: a]\n[REACT: 🥞]\n[SEND: b]"), store=store) as here:
         here.channel.refuse.add("react")
         here.channel.hold = asyncio.Event()
@@ -412,7 +390,6 @@ async def test_every_act_is_recorded_before_and_after() -> None:
         await here.engine.settled()
         assert len(here.channel.nonces) == 2
         assert all(len(nonce) <= 25 for nonce in here.channel.nonces)
-    await store.close()
 
 
 async def test_nonces_differ_between_databases() -> None:

@@ -5,12 +5,10 @@ import asyncio
 import pytest
 
 from pixi.core.language import Thought
-from pixi.core.llm import PromptProgress, ToolCall
-from pixi.core.persona import Persona
+from pixi.core.llm import PromptProgress
 from pixi.testing import RecordingChannel, ScriptedModel
-from pixi.toolbox.addon import Addon
 from pixi.toolbox.context import Context
-from tests.engine.scene import scene
+from tests.engine.scene import GAMBLER, ROLL, Dice, scene
 from tests.held_clock import HeldClock
 from tests.waiting import until
 
@@ -73,22 +71,14 @@ async def test_it_is_shown_while_a_long_prompt_is_read_and_not_a_short_one(clock
 
 
 async def test_it_is_shown_while_a_tool_runs() -> None:
-    go_on, think = asyncio.Event(), asyncio.Event()
-
-    def setup(addon: Addon) -> None:
-        @addon.tool
-        async def dice(context: Context) -> str:
-            """roll"""
-            await go_on.wait()
-            return "six"
-
-    model = ScriptedModel(["[SEND: wait]", ToolCall("1", "dice", "{}")], [think, "[SEND: six]"])
-    async with scene(model, persona=Persona("Pixi", "x", tools=("dice",)), addons=[setup]) as here:
+    dice, think = Dice(held=True), asyncio.Event()
+    model = ScriptedModel(["[SEND: wait]", ROLL], [think, "[SEND: six]"])
+    async with scene(model, persona=GAMBLER, addons=[dice.setup]) as here:
         await here.say("hello")
         await until(lambda: here.channel.sent == ["wait"])
         shown = here.channel.typed
         await until(lambda: here.channel.typed >= shown + 2)
-        go_on.set()
+        dice.may.set()
         await until(lambda: len(here.model.requests) == 2)
         await still(here.channel)
         think.set()

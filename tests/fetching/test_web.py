@@ -362,7 +362,7 @@ async def test_a_name_server_that_hangs_holds_up_nobody_else(monkeypatch: pytest
 
 async def test_the_name_of_a_secure_server_is_verified_though_its_address_is_dialled() -> None:
     stage = Stage(tls=trusting("named"))
-    async with tls_server("named") as port:
+    async with served({"/": giving(b"safe")}, speaking_tls("named")) as port:
         right = stage.put("pages.pixi-web.net", port, as_port=443)
         wrong = stage.put("others.pixi-web.net", port, as_port=443)
         async with StagedWeb(stage) as fetching:
@@ -372,19 +372,6 @@ async def test_the_name_of_a_secure_server_is_verified_though_its_address_is_dia
         async with StagedWeb(Stage(stage.hosts, stage.ways)) as fetching:
             with pytest.raises(WebError, match="its certificate is not valid"):
                 await fetching.get(right)
-
-
-@asynccontextmanager
-async def tls_server(certificate: str) -> AsyncIterator[int]:
-    app = web.Application()
-    app.router.add_get("/", giving(b"safe"))
-    runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
-    await runner.setup()
-    try:
-        await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=speaking_tls(certificate)).start()
-        yield runner.addresses[0][1]
-    finally:
-        await runner.cleanup()
 
 
 async def test_closing_twice_does_no_harm_and_ends_it() -> None:

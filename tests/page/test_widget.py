@@ -17,6 +17,7 @@ from pixi.channels.http.access import digest_of
 from pixi.store.kept import ApiKey
 from tests.page.browsing import Here, browsing, needs_chromium, serving_pages
 from tests.servers.scripted_openai import Until, finish, stream
+from tests.servers.staged_web import served
 from tests.waiting import until
 
 PUBLIC = "pixi_pk_" + "w" * 40
@@ -99,21 +100,14 @@ async def shop(
 ) -> AsyncGenerator[tuple[Here, Site]]:
     """A server and a page of another that talks to it. `lets_in`: a key is there for the page."""
     site = Site()
-    app = web.Application()
-    app.router.add_get("/", site.page)
-    runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
-    await runner.setup()
-    try:
-        await web.TCPSite(runner, "127.0.0.1", 0).start()
-        site.origin = f"http://127.0.0.1:{runner.addresses[0][1]}"
+    async with served({"/": site.page}) as port:
+        site.origin = f"http://127.0.0.1:{port}"
         async with serving_pages(home, *replies, **more) as here:
             site.pixi = here.url
             origins = (site.origin,) if lets_in else ("https://other.example",)
             key = ApiKey("shop", digest_of(PUBLIC), (), (), origins, signs="5a" * 32)
             assert await here.service.store.add_key(key)
             yield here, site
-    finally:
-        await runner.cleanup()
 
 
 @asynccontextmanager

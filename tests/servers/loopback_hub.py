@@ -6,6 +6,8 @@ from contextlib import asynccontextmanager, suppress
 
 from aiohttp import web
 
+from tests.servers.staged_web import served
+
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
 
@@ -90,16 +92,11 @@ class LoopbackHub:
 async def loopback_hub(**files: bytes) -> AsyncIterator[LoopbackHub]:
     """Serve files of the repository `tiny/model-GGUF`, each under its name with a `.gguf` behind it."""
     hub = LoopbackHub({f"tiny/model-GGUF/{name}.gguf": content for name, content in files.items()})
-    app = web.Application()
-    app.router.add_route("*", "/{owner}/{name}/resolve/{revision}/{file}", hub._metadata)
-    app.router.add_get("/storage/{owner}/{name}/{file}", hub._storage)
-    runner = web.AppRunner(app)
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
-    await site.start()
-    _, port = runner.addresses[0][:2]
-    hub.url = f"http://127.0.0.1:{port}"
-    try:
+    async with served(
+        {
+            "/{owner}/{name}/resolve/{revision}/{file}": hub._metadata,
+            "/storage/{owner}/{name}/{file}": hub._storage,
+        }
+    ) as port:
+        hub.url = f"http://127.0.0.1:{port}"
         yield hub
-    finally:
-        await runner.cleanup()

@@ -93,7 +93,7 @@ async def served(routes: Mapping[str, Handler], tls: ssl.SSLContext | None = Non
     """A server on loopback that answers each path by its handler; gives its port."""
     app = web.Application()
     for path, handler in routes.items():
-        app.router.add_get(path, handler)
+        app.router.add_route("*", path, handler)
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
     await runner.setup()
     try:

@@ -26,24 +26,23 @@ def furnish(bot: Bot) -> None:
         await interaction.response.send_message("reset")
 
 
-async def test_people_use_only_what_their_client_offers() -> None:
-    async with LoopbackDiscord() as server:
-        general = server.guild().channel()
-        mo, boss = server.person("Mo"), server.person("Boss", permissions=Permission.MANAGE_GUILD)
-        async with connected(server) as bot:
-            furnish(bot)
-            await bot.tree.sync()
-            with pytest.raises(PermissionError):
-                await server.slash(mo, general, "reset")
-            assert await (await server.slash(boss, general, "reset")).answered() == "reset"
-            with pytest.raises(LookupError, match="DMs"):
-                await server.slash(boss, server.dm(boss), "reset")
-            with pytest.raises(LookupError, match="echo"):
-                await server.slash(mo, general, "nothing")
-            with pytest.raises(LookupError, match="needs text"):
-                await server.slash(mo, general, "echo")
-            used = await server.slash(mo, server.dm(mo), "echo", {"text": "x"})
-            assert (await used.answered(), used.ephemeral) == ("Mo: x", True)
+async def test_people_use_only_what_their_client_offers(server: LoopbackDiscord) -> None:
+    general = server.guild().channel()
+    mo, boss = server.person("Mo"), server.person("Boss", permissions=Permission.MANAGE_GUILD)
+    async with connected(server) as bot:
+        furnish(bot)
+        await bot.tree.sync()
+        with pytest.raises(PermissionError):
+            await server.slash(mo, general, "reset")
+        assert await (await server.slash(boss, general, "reset")).answered() == "reset"
+        with pytest.raises(LookupError, match="DMs"):
+            await server.slash(boss, server.dm(boss), "reset")
+        with pytest.raises(LookupError, match="echo"):
+            await server.slash(mo, general, "nothing")
+        with pytest.raises(LookupError, match="needs text"):
+            await server.slash(mo, general, "echo")
+        used = await server.slash(mo, server.dm(mo), "echo", {"text": "x"})
+        assert (await used.answered(), used.ephemeral) == ("Mo: x", True)
 
 
 async def callback(server: LoopbackDiscord, used: Any, body: Json) -> tuple[int, Json]:
@@ -54,33 +53,32 @@ async def callback(server: LoopbackDiscord, used: Any, body: Json) -> tuple[int,
         return answer.status, await answer.json() if answer.content_length else {}
 
 
-async def test_an_interaction_is_answered_once_and_in_three_seconds() -> None:
-    async with LoopbackDiscord() as server:
-        general = server.guild().channel()
-        mo = server.person("Mo")
-        command = {"name": "ping", "description": "x"}
-        home = f"/api/v10/applications/{server.bot.id}/commands"
-        async with rest(server) as session:
-            async with session.put(home, json=[command]) as answer:
-                assert answer.status == 200
-            used = await server.slash(mo, general, "ping")
-            async with session.post(
-                f"/api/v10/webhooks/{server.bot.id}/{used.token}", json={"content": "x"}
-            ) as early:
-                assert (await early.json())["code"] == 10015
-            message = {"type": 4, "data": {"content": "pong"}}
-            assert (await callback(server, used, {"type": 4, "data": {}}))[1]["code"] == 50006
-            assert (await callback(server, used, {"type": 8, "data": {"choices": []}}))[1]["code"] == 50035
-            assert (await callback(server, used, message))[0] == 204
-            assert (await callback(server, used, message))[1]["code"] == 40060
-            late = await server.slash(mo, general, "ping")
-            late.at -= 3.1
-            assert late.late
-            assert (await callback(server, late, message))[1]["code"] == 10062
-            used.at -= 15 * 60
-            url = f"/api/v10/webhooks/{server.bot.id}/{used.token}/messages/@original"
-            async with session.patch(url, json={"content": "x"}) as expired:
-                assert (await expired.json())["code"] == 50027
+async def test_an_interaction_is_answered_once_and_in_three_seconds(server: LoopbackDiscord) -> None:
+    general = server.guild().channel()
+    mo = server.person("Mo")
+    command = {"name": "ping", "description": "x"}
+    home = f"/api/v10/applications/{server.bot.id}/commands"
+    async with rest(server) as session:
+        async with session.put(home, json=[command]) as answer:
+            assert answer.status == 200
+        used = await server.slash(mo, general, "ping")
+        async with session.post(
+            f"/api/v10/webhooks/{server.bot.id}/{used.token}", json={"content": "x"}
+        ) as early:
+            assert (await early.json())["code"] == 10015
+        message = {"type": 4, "data": {"content": "pong"}}
+        assert (await callback(server, used, {"type": 4, "data": {}}))[1]["code"] == 50006
+        assert (await callback(server, used, {"type": 8, "data": {"choices": []}}))[1]["code"] == 50035
+        assert (await callback(server, used, message))[0] == 204
+        assert (await callback(server, used, message))[1]["code"] == 40060
+        late = await server.slash(mo, general, "ping")
+        late.at -= 3.1
+        assert late.late
+        assert (await callback(server, late, message))[1]["code"] == 10062
+        used.at -= 15 * 60
+        url = f"/api/v10/webhooks/{server.bot.id}/{used.token}/messages/@original"
+        async with session.patch(url, json={"content": "x"}) as expired:
+            assert (await expired.json())["code"] == 50027
 
 
 WRONG: list[tuple[Json, tuple[str, ...], str]] = [

@@ -3,12 +3,15 @@
 What holds `everywhere` (see `kinds`) is tried on a server each time.
 """
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from pixi.store.opening import open_store
+from pixi.store.sqlite import schema
+from pixi.store.sqlite.store import SqliteConnection
 from pixi.store.store import Store
 from tests.servers.postgres import Postgres
 
@@ -30,3 +33,38 @@ async def store(url: str) -> AsyncIterator[Store]:
     store = await open_store(url)
     yield store
     await store.close()
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Where a file of SQLite may come."""
+    return tmp_path / "pixi.db"
+
+
+class Watched(SqliteConnection):
+    """A store in memory that owns what it is asked for; `raw` tells what SQLite does."""
+
+    def __init__(self) -> None:
+        self.raw = schema.connect(None)
+        super().__init__(self.raw, None)
+        self.become_owner()
+
+    def steps(self, work: Callable[[], object]) -> int:
+        """Count the steps that SQLite takes for some work."""
+        taken = 0
+
+        def step() -> int:
+            nonlocal taken
+            taken += 1
+            return 0
+
+        self.raw.set_progress_handler(step, 1)
+        work()
+        self.raw.set_progress_handler(None, 0)
+        return taken
+
+
+@pytest.fixture
+def db() -> Iterator[Watched]:
+    with closing(Watched()) as connection:
+        yield connection

@@ -35,8 +35,22 @@ def said(number: int) -> Message:
     return Message(f"m{number}", ROOM, MO, f"words {number} " + "x" * 300, 100.0, True, None, images)
 
 
+_FILLED: dict[int, tuple[bytes, list[Line]]] = {}
+"""Files as they were made once, by their turns, with their lines."""
+
+
 async def filled(path: Path, turns: int = 120) -> list[Line]:
     """A file with a long talk; gives its lines."""
+    if turns in _FILLED:
+        path.touch(0o600)
+        path.write_bytes(_FILLED[turns][0])
+    else:
+        every = await _fill(path, turns)
+        _FILLED[turns] = path.read_bytes(), every
+    return _FILLED[turns][1]
+
+
+async def _fill(path: Path, turns: int) -> list[Line]:
     store = await SqliteStore.open(path)
     every: list[Line] = []
     for number in range(turns):
@@ -119,9 +133,8 @@ def _root(path: Path, table: str) -> int:
 
 @pytest.mark.parametrize("seed", range(12))
 async def test_wherever_it_is_harmed_the_talk_goes_on_and_nothing_is_answered_twice(
-    tmp_path: Path, seed: int
+    path: Path, seed: int
 ) -> None:
-    path = tmp_path / "pixi.db"
     every = await filled(path, 40)
     size = path.stat().st_size // PAGE
     chance = random.Random(seed)
@@ -142,8 +155,7 @@ async def test_wherever_it_is_harmed_the_talk_goes_on_and_nothing_is_answered_tw
     await store.close()
 
 
-async def test_damage_that_is_met_at_work_is_set_aside_at_the_next_start(tmp_path: Path) -> None:
-    path = tmp_path / "pixi.db"
+async def test_damage_that_is_met_at_work_is_set_aside_at_the_next_start(path: Path) -> None:
     await filled(path)
     root = _root(path, "lines")
     before = harmed(path, list(range(root, root + 3)))
@@ -163,8 +175,7 @@ async def test_damage_that_is_met_at_work_is_set_aside_at_the_next_start(tmp_pat
     assert [file.read_bytes() for file in set_aside_before(path)] == [before]
 
 
-async def test_a_check_has_the_next_start_set_it_aside(tmp_path: Path) -> None:
-    path = tmp_path / "pixi.db"
+async def test_a_check_has_the_next_start_set_it_aside(path: Path) -> None:
     await filled(path)
     harmed(path, [path.stat().st_size // PAGE // 2])
     store, _ = await reopened(path)
@@ -205,8 +216,7 @@ asyncio.run(main())
 """
 
 
-async def test_a_file_that_was_not_closed_is_looked_at(tmp_path: Path) -> None:
-    path = tmp_path / "pixi.db"
+async def test_a_file_that_was_not_closed_is_looked_at(path: Path) -> None:
     await filled(path, 10)
     killed = await asyncio.create_subprocess_exec(sys.executable, "-c", KILLED, str(path))
     assert await killed.wait() == 9
@@ -226,9 +236,8 @@ async def test_a_file_that_was_not_closed_is_looked_at(tmp_path: Path) -> None:
 
 
 async def test_a_header_that_only_tells_whose_it_is_is_set_aside_with_nothing_carried_over(
-    tmp_path: Path,
+    path: Path,
 ) -> None:
-    path = tmp_path / "pixi.db"
     await filled(path, 2)
     with path.open("r+b") as file:
         file.write(b"\0" * 60)
@@ -249,10 +258,9 @@ sys.stdin.read()
 
 
 async def test_a_file_that_another_process_has_open_is_left_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(damage, "IN_USE_SECONDS", 0.1)
-    path = tmp_path / "pixi.db"
     await filled(path)
     holder = await asyncio.create_subprocess_exec(
         sys.executable, "-c", HOLDER, str(path), stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
@@ -294,8 +302,7 @@ asyncio.run(main())
 """
 
 
-async def test_of_several_that_start_at_once_one_sets_it_aside(tmp_path: Path) -> None:
-    path = tmp_path / "pixi.db"
+async def test_of_several_that_start_at_once_one_sets_it_aside(path: Path) -> None:
     await filled(path, 40)
     harmed(path, [path.stat().st_size // PAGE // 2])
     suspect(path)
@@ -315,9 +322,8 @@ async def test_of_several_that_start_at_once_one_sets_it_aside(tmp_path: Path) -
 
 
 async def test_an_earlier_file_that_was_set_aside_is_not_replaced(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = tmp_path / "pixi.db"
     kept: list[bytes] = []
     for _ in range(2):
         await filled(path, 5)
@@ -331,9 +337,8 @@ async def test_an_earlier_file_that_was_set_aside_is_not_replaced(
 
 
 async def test_where_there_is_no_room_for_a_new_file_everything_stays(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = tmp_path / "pixi.db"
     await filled(path)
     before = harmed(path, [path.stat().st_size // PAGE // 2])
     suspect(path)
@@ -353,7 +358,7 @@ async def test_where_there_is_no_room_for_a_new_file_everything_stays(
     await store.close()
 
 
-async def test_looking_ends_when_its_time_is_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_looking_ends_when_its_time_is_over(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A file that is too large to be looked through in time counts as whole, until damage is met."""
     timers: list[Callable[[], None]] = []
     ends: list[str] = []
@@ -376,7 +381,6 @@ async def test_looking_ends_when_its_time_is_over(tmp_path: Path, monkeypatch: p
                 ends.append(str(error))
                 raise
 
-    path = tmp_path / "pixi.db"
     await filled(path, 40)
     connect = sqlite3.connect
     left = connect(path)
@@ -393,7 +397,7 @@ async def test_looking_ends_when_its_time_is_over(tmp_path: Path, monkeypatch: p
 
 
 async def test_a_file_that_is_locked_while_it_is_looked_at_is_told_of(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refused(connection: sqlite3.Connection) -> bool:
         with closing(sqlite3.connect(path, isolation_level=None)) as other:
@@ -403,7 +407,6 @@ async def test_a_file_that_is_locked_while_it_is_looked_at_is_told_of(
         return True
 
     monkeypatch.setattr(damage, "is_readable", refused)
-    path = tmp_path / "pixi.db"
     await filled(path, 5)
     suspect(path)
     with pytest.raises(ConfigError, match="another program kept it locked"):
@@ -414,12 +417,11 @@ async def test_a_file_that_is_locked_while_it_is_looked_at_is_told_of(
     await store.close()
 
 
-async def test_a_disk_that_knows_no_links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_disk_that_knows_no_links(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def link(*_: object) -> None:
         raise OSError(errno.EPERM, "Operation not permitted")
 
     monkeypatch.setattr(os, "link", link)
-    path = tmp_path / "pixi.db"
     await filled(path, 5)
     _schema(path)
     before = path.read_bytes()
@@ -431,7 +433,7 @@ async def test_a_disk_that_knows_no_links(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 async def test_a_disk_that_harms_whatever_is_written_is_given_up(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def exchanged(path: Path, new: Path, aside: Path) -> None:
         exchange(path, new, aside)
@@ -440,7 +442,6 @@ async def test_a_disk_that_harms_whatever_is_written_is_given_up(
     exchange = damage._exchange
     monkeypatch.setattr(damage, "_exchange", exchanged)
     monkeypatch.setattr(schema, "LOCK_SECONDS", 0.2)
-    path = tmp_path / "pixi.db"
     await filled(path, 5)
     _schema(path)
     with pytest.raises(ConfigError, match="is damaged again and again; see to its disk"):
@@ -478,9 +479,8 @@ async def test_other_harm(tmp_path: Path, harm: Harm) -> None:
 
 
 async def test_an_old_file_is_carried_over_and_then_brought_up_to_date(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = tmp_path / "pixi.db"
     with closing(sqlite3.connect(path, isolation_level=None)) as db:
         schema.make_tables(db, layout.FIRST_VERSION)
         db.execute("BEGIN")

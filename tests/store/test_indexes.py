@@ -1,9 +1,6 @@
 """No call reads through a table: what it costs does not grow with what is kept of others."""
 
-from collections.abc import Iterator
-from contextlib import closing
-
-import pytest
+from functools import partial
 
 from pixi.core.language import Planned
 from pixi.core.llm import AssistantLine, Usage, UserLine
@@ -19,18 +16,13 @@ from pixi.store.statements import (
     leases,
     personal_data,
 )
-from tests.begun import Watched, begun_in
+from tests.begun import begun_in
+from tests.store.conftest import Watched
 
 TABLES = (
     *("messages", "turns", "lines", "effects", "commands", "pictures", "quotes", "watermarks"),
     *("conversations", "leases", "talks", "keys", "files", "requests"),
 )
-
-
-@pytest.fixture
-def db() -> Iterator[Watched]:
-    with closing(Watched()) as connection:
-        yield connection
 
 
 def everything(db: Watched) -> None:
@@ -113,41 +105,22 @@ def test_nothing_is_found_by_reading_through_a_table(db: Watched) -> None:
 def test_a_message_finds_its_number_by_one_look(db: Watched) -> None:
     """However many there are: the number of steps that the database takes stays the same."""
 
-    def steps(count: int) -> int:
-        taken = 0
-
-        def step() -> int:
-            nonlocal taken
-            taken += 1
-            return 0
-
-        db.raw.set_progress_handler(step, 1)
+    def receive(count: int) -> None:
         inbox.receive(db, [Message(str(count), "room", Author("1", "mo"), "x", 1.0)])
-        db.raw.set_progress_handler(None, 0)
-        return taken
 
-    few = [steps(count) for count in range(10)][-1]
+    few = [db.steps(partial(receive, count)) for count in range(10)][-1]
     for count in range(10, 3_000):
-        inbox.receive(db, [Message(str(count), "room", Author("1", "mo"), "x", 1.0)])
-    assert steps(3_000) <= few + 5
+        receive(count)
+    assert db.steps(lambda: receive(3_000)) <= few + 5
 
 
 def test_what_turns_came_to_lately_is_told_without_reading_through_the_older_ones(
     db: Watched,
 ) -> None:
-    steps = 0
-
-    def step() -> int:
-        nonlocal steps
-        steps += 1
-        return 0
-
     for count in range(1_000):
         room = f"discord:1:{count}:pixi"
         inbox.receive(db, [Message("1", room, Author("1", "mo"), "x", 1.0)])
         begun_in(db, room, ("1",))
     db.execute("UPDATE turns SET began = id")
-    db.raw.set_progress_handler(step, 1)
     assert history.tally(db, "discord:", 999.0).turns == 2
-    db.raw.set_progress_handler(None, 0)
-    assert steps < 200
+    assert db.steps(lambda: history.tally(db, "discord:", 999.0)) < 200

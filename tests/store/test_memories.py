@@ -202,8 +202,7 @@ def test_nothing_is_found_by_reading_through_the_table() -> None:
                 assert not any(step.startswith("SCAN") for step in plan), (statement, plan)
 
 
-async def test_a_file_whose_audience_nobody_knows_tells_it_to_the_fewest(tmp_path: Path) -> None:
-    path = tmp_path / "pixi.db"
+async def test_a_file_whose_audience_nobody_knows_tells_it_to_the_fewest(path: Path) -> None:
     store = await SqliteStore.open(path)
     await store.remember(fact("likes tea"))
     with closing(sqlite3.connect(path)) as db, db:

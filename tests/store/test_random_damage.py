@@ -254,9 +254,8 @@ FOUND: dict[str, Callable[[Path], None]] = {
 
 
 @pytest.mark.parametrize("harm", FOUND)
-async def test_damage_that_was_found(tmp_path: Path, whole: bytes, harm: str, steps: Steps) -> None:
+async def test_damage_that_was_found(path: Path, whole: bytes, harm: str, steps: Steps) -> None:
     """Each kept a file from being opened ever again, or a talk from being read, or took minutes."""
-    path = tmp_path / "pixi.db"
     path.write_bytes(whole)
     FOUND[harm](path)
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as new:
@@ -310,8 +309,7 @@ async def test_what_is_no_file_is_named_and_left_alone(tmp_path: Path, kind: str
     assert os.listdir(tmp_path) == [path.name]
 
 
-async def test_a_file_of_nothing_but_a_hole_is_no_database(tmp_path: Path, steps: Steps) -> None:
-    path = tmp_path / "pixi.db"
+async def test_a_file_of_nothing_but_a_hole_is_no_database(path: Path, steps: Steps) -> None:
     path.touch()
     os.truncate(path, 2**40)
     with pytest.raises(ConfigError, match="it is not a database; move it away, or name another file"):
@@ -319,8 +317,7 @@ async def test_a_file_of_nothing_but_a_hole_is_no_database(tmp_path: Path, steps
     assert path.stat().st_size == 2**40
 
 
-async def test_a_store_with_a_hole_behind_it_is_opened(tmp_path: Path, whole: bytes, steps: Steps) -> None:
-    path = tmp_path / "pixi.db"
+async def test_a_store_with_a_hole_behind_it_is_opened(path: Path, whole: bytes, steps: Steps) -> None:
     path.write_bytes(whole)
     os.truncate(path, 2**36)
     suspect(path)
@@ -328,7 +325,6 @@ async def test_a_store_with_a_hole_behind_it_is_opened(tmp_path: Path, whole: by
     assert steps.taken < MOST_STEPS
 
 
-async def test_an_empty_file_becomes_a_store(tmp_path: Path) -> None:
-    path = tmp_path / "pixi.db"
+async def test_an_empty_file_becomes_a_store(path: Path) -> None:
     path.touch()
     assert await lives(path) == "opened"

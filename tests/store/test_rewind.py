@@ -113,9 +113,8 @@ async def test_a_talk_can_be_rewound_again_and_again(store: Store, twice: bool) 
     "forget", [lambda store: store.forget("mo"), lambda store: store.reset(TALK)], ids=["forget", "reset"]
 )
 async def test_nothing_of_them_is_left_in_the_file_when_the_talk_is_forgotten(
-    tmp_path: Path, forget: Callable[[Store], Awaitable[object]]
+    path: Path, forget: Callable[[Store], Awaitable[object]]
 ) -> None:
-    path = tmp_path / "pixi.db"
     store = await SqliteStore.open(str(path))
     await turn(store, 1, image=b"canary kept")
     cut = await turn(store, 2, image=b"canary cut")

@@ -128,10 +128,9 @@ def test_the_log_is_waited_for_no_longer_than_a_lock(monkeypatch: pytest.MonkeyP
 
 
 async def test_the_operator_is_told_of_deleted_words_that_stay_in_the_log(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(schema, "LOCK_SECONDS", 0.01)
-    path = tmp_path / "pixi.db"
     store = await SqliteStore.open(path)
     await store.receive(message("1", "canary"))
     with closing(sqlite3.connect(path, isolation_level=None)) as other:
@@ -208,11 +207,10 @@ except sqlite3.OperationalError as error:
 
 
 async def test_to_open_a_file_a_second_time_takes_no_locks_from_the_first(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As POSIX has it, a process loses all its locks of a file when it closes that file once."""
     monkeypatch.setattr(schema, "LOCK_SECONDS", 0.1)
-    path = tmp_path / "pixi.db"
     with closing(sqlite3.connect(path, isolation_level=None)) as first:
         first.execute("CREATE TABLE locked (x)")
         first.execute("BEGIN EXCLUSIVE")

@@ -26,21 +26,18 @@ async def refusal(path: Path) -> str:
     return str(caught.value)
 
 
-async def test_what_is_no_database(tmp_path: Path) -> None:
-    path = tmp_path / "pixi.db"
+async def test_what_is_no_database(path: Path) -> None:
     path.write_text("dear diary, " * 500)
     assert "it is not a database; move it away" in await refusal(path)
 
 
-async def test_a_database_of_another_program(tmp_path: Path) -> None:
-    path = tmp_path / "pixi.db"
+async def test_a_database_of_another_program(path: Path) -> None:
     with closing(sqlite3.connect(path)) as other:
         other.execute("CREATE TABLE recipes (name)")
     assert "is the database of another program" in await refusal(path)
 
 
-async def test_a_later_version(tmp_path: Path) -> None:
-    path = tmp_path / "pixi.db"
+async def test_a_later_version(path: Path) -> None:
     await (await SqliteStore.open(path)).close()
     with closing(sqlite3.connect(path)) as later:
         later.execute("PRAGMA user_version = 99")
@@ -49,8 +46,7 @@ async def test_a_later_version(tmp_path: Path) -> None:
     assert f"written by a later Pixi (version 99 of the tables, this one knows {known})" in told
 
 
-async def test_a_damaged_file(tmp_path: Path) -> None:
-    path = tmp_path / "pixi.db"
+async def test_a_damaged_file(path: Path) -> None:
     await (await SqliteStore.open(path)).close()
     with closing(sqlite3.connect(path)) as db:
         pages = [page for (page,) in db.execute("SELECT rootpage FROM sqlite_master WHERE rootpage > 0")]
@@ -66,8 +62,7 @@ async def test_a_damaged_file(tmp_path: Path) -> None:
     assert path.read_bytes() == damaged
 
 
-async def test_a_check_finds_damage_deep_in_the_file(tmp_path: Path) -> None:
-    path = tmp_path / "pixi.db"
+async def test_a_check_finds_damage_deep_in_the_file(path: Path) -> None:
     store = await SqliteStore.open(path)
     for number in range(300):
         await store.receive(Message(str(number), "room", Author("1", "mo"), "x" * 500, 0.0))
@@ -96,8 +91,7 @@ async def test_a_folder_that_may_not_be_written(tmp_path: Path) -> None:
     tmp_path.chmod(0o700)
 
 
-async def test_a_file_that_may_only_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "pixi.db"
+async def test_a_file_that_may_only_be_read(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     await (await SqliteStore.open(path)).close()
     connect = sqlite3.connect
 
@@ -132,9 +126,8 @@ async def test_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     await store.close()
 
 
-async def test_a_file_that_stays_locked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_file_that_stays_locked(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(schema, "LOCK_SECONDS", 0.1)
-    path = tmp_path / "pixi.db"
     with closing(sqlite3.connect(path, isolation_level=None)) as other:
         other.execute("BEGIN EXCLUSIVE")
         assert "another program kept it locked; stop that program" in await refusal(path)
@@ -149,10 +142,9 @@ async def test_a_file_that_stays_locked(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 async def test_a_file_that_somebody_reads_while_its_log_is_to_be_made(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(schema, "LOCK_SECONDS", 0.1)
-    path = tmp_path / "pixi.db"
     await (await SqliteStore.open(path)).close()
     with closing(sqlite3.connect(path, isolation_level=None)) as other:
         other.execute("PRAGMA journal_mode = DELETE")

@@ -59,8 +59,7 @@ async def test_an_upgrade_that_is_broken_off_leaves_the_old_version(
     assert await texts(old) == ["hi"]
 
 
-async def test_a_file_from_before_the_first_version_is_left_as_it_is(tmp_path: Path) -> None:
-    path = tmp_path / "pixi.db"
+async def test_a_file_from_before_the_first_version_is_left_as_it_is(path: Path) -> None:
     with closing(sqlite3.connect(path, isolation_level=None)) as db:
         for table in ("conversations", "messages", "turns", "lines"):
             db.execute(f"CREATE TABLE {table} (id)")

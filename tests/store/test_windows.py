@@ -1,17 +1,14 @@
 """Where windows stand and what is remembered of the turns before: kept, moved, overtaken, forgotten."""
 
-from collections.abc import Callable, Iterator
-from contextlib import closing
 from functools import partial
-
-import pytest
 
 from pixi.core.conversation import Bounds, PastTurn
 from pixi.core.llm import AssistantLine, ToolLine, Usage, UserLine
 from pixi.core.message import Author, Image, Message
 from pixi.store.statements import inbox, journal, windows
 from pixi.store.store import Store
-from tests.begun import Watched, begun, begun_in
+from tests.begun import begun, begun_in
+from tests.store.conftest import Watched
 
 ROOM = "discord:1:7:pixi"
 MO, ANN = Author("11", "mo"), Author("12", "ann")
@@ -161,26 +158,6 @@ async def test_who_is_forgotten_is_in_no_summary_and_what_is_left_is_folded_anew
 # What it costs does not grow with what was said: counted in the steps that SQLite takes.
 
 
-@pytest.fixture
-def db() -> Iterator[Watched]:
-    with closing(Watched()) as connection:
-        yield connection
-
-
-def steps(db: Watched, work: Callable[[], object]) -> int:
-    taken = 0
-
-    def step() -> int:
-        nonlocal taken
-        taken += 1
-        return 0
-
-    db.raw.set_progress_handler(step, 1)
-    work()
-    db.raw.set_progress_handler(None, 0)
-    return taken
-
-
 def turn(db: Watched, number: int, window: Bounds | None = None) -> int:
     inbox.receive(db, [Message(str(number), ROOM, MO, "hm", 1.0)])
     begun = begun_in(db, ROOM, (str(number),), model="m")
@@ -201,29 +178,29 @@ def test_the_thousandth_turn_costs_what_the_fiftieth_did_warm_and_cold(db: Watch
 
     for number in range(1, 1_050):
         cut = Bounds(8_192, first_turn=number - 50) if number % 50 == 0 and number > 50 else None
-        warm.append(steps(db, partial(turn, db, number, cut)))
+        warm.append(db.steps(partial(turn, db, number, cut)))
         if number in first or number in last:
-            cold.append(steps(db, partial(journal.load, db, ROOM, 8_192)))
+            cold.append(db.steps(partial(journal.load, db, ROOM, 8_192)))
         if cut:
-            folded.append(steps(db, partial(fold, cut)))
+            folded.append(db.steps(partial(fold, cut)))
     assert len(journal.load(db, ROOM, 8_192).turns) == len(last)
     assert len(journal.load(db, ROOM).turns) == 1_049
     assert max(warm[-100:]) <= max(warm[:100]) * 1.1
     assert max(cold[-100:]) <= max(cold[:100]) * 1.1
     assert max(folded[-3:]) <= max(folded[:3]) * 1.1
-    assert steps(db, partial(journal.load, db, ROOM)) > 5 * max(cold)
+    assert db.steps(partial(journal.load, db, ROOM)) > 5 * max(cold)
 
 
 def test_of_a_past_that_nobody_folded_only_the_latest_is_read(db: Watched) -> None:
     last = [turn(db, number) for number in range(1, windows.MOST_LINES + 1)][-1]
-    few = steps(db, lambda: windows.begin_fold(db, ROOM, 0, last))
+    few = db.steps(lambda: windows.begin_fold(db, ROOM, 0, last))
     for number in range(windows.MOST_LINES + 1, 2 * windows.MOST_LINES):
         last = turn(db, number)
     fold = windows.begin_fold(db, ROOM, 0, last)
     assert fold is not None
     assert sum(len(each.lines) for each in fold.turns) == windows.MOST_LINES
     assert fold.turns[-1].id == last - 1
-    assert steps(db, lambda: windows.begin_fold(db, ROOM, 0, last)) <= few * 1.1
+    assert db.steps(lambda: windows.begin_fold(db, ROOM, 0, last)) <= few * 1.1
 
 
 def test_neither_window_nor_summary_is_found_by_reading_through_a_table(db: Watched) -> None:

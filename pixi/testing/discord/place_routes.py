@@ -118,7 +118,7 @@ def member(world: World, call: ApiCall) -> object:
 
 
 def edit_my_member(world: World, call: ApiCall) -> object:
-    """Return the bot's profile in a guild: nickname, avatar, banner, bio."""
+    """Return the bot's profile in a guild: nickname, avatar, banner. A bio is checked, and not kept."""
     here = guild_of(world, call)
     fields = routing.fields_of(call)
     mine = here.bot_member
@@ -132,8 +132,6 @@ def edit_my_member(world: World, call: ApiCall) -> object:
     for name in ("avatar", "banner"):
         if name in fields:
             setattr(mine, name, routing.image(fields[name], name))
-    if "bio" in fields:
-        mine.bio = fields["bio"] or None
     here.tell_member(mine)
     return mine.payload()
 

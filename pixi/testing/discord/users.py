@@ -277,7 +277,6 @@ class Member:
     nick: str | None = None
     avatar: str | None = None
     banner: str | None = None
-    bio: str | None = None
     silenced_until: float = 0.0
     joined: float = field(default_factory=time.time)
 

@@ -22,6 +22,7 @@ from pixi.channels.discord.places import channel_info
 from pixi.core.message import Message
 from pixi.core.persona import Persona
 from tests.channels.discord.backend import RecordingBackend
+from tests.servers.staged_web import served
 
 BOT, GUILD, MO, ANA, ROBOT, HOOK = 900, 100, 11, 12, 13, 14
 CATEGORY, GENERAL, FORUM, THREAD, POST, DM = 199, 200, 203, 5_000, 5_001, 300
@@ -95,22 +96,14 @@ class Incoming:
             more.pop("answers", None),
             more.pop("webhook", by == HOOK),
         )
-        made: dict[str, Any] = {
-            "id": str(next(self._ids)),
-            "channel_id": str(channel),
-            "author": user(by),
-            "content": text,
-            "timestamp": "2026-01-01T00:00:00+00:00",
-            "edited_timestamp": None,
-            "tts": False,
-            "mention_everyone": False,
-            "mentions": [user(each) for each in (BOT, MO, ANA) if f"<@{each}>" in text],
-            "mention_roles": [str(each) for each in (MODERATOR, BOT_ROLE) if f"<@&{each}>" in text],
-            "attachments": [],
-            "embeds": [],
-            "pinned": False,
-            "type": 0,
-        }
+        made = message_of(
+            next(self._ids),
+            channel,
+            user(by),
+            text,
+            mentions=[user(each) for each in (BOT, MO, ANA) if f"<@{each}>" in text],
+            mention_roles=[str(each) for each in (MODERATOR, BOT_ROLE) if f"<@&{each}>" in text],
+        )
         if channel != DM:
             made["guild_id"] = str(GUILD)
             if not webhook:
@@ -161,6 +154,27 @@ class Incoming:
         payload = self.written(text, **more)
         await self.handle(payload)
         return payload
+
+
+def message_of(number: int, channel: int, author: dict[str, Any], text: str, **more: Any) -> dict[str, Any]:
+    """A message as Discord sends it."""
+    made: dict[str, Any] = {
+        "id": str(number),
+        "channel_id": str(channel),
+        "author": author,
+        "content": text,
+        "timestamp": "2026-01-01T00:00:00+00:00",
+        "edited_timestamp": None,
+        "tts": False,
+        "mention_everyone": False,
+        "mentions": [],
+        "mention_roles": [],
+        "attachments": [],
+        "embeds": [],
+        "pinned": False,
+        "type": 0,
+    }
+    return made | more
 
 
 def user(number: int) -> dict[str, Any]:
@@ -237,27 +251,21 @@ async def incoming(
     rest, backend = Rest(), backend or RecordingBackend()
     backend.personas = PERSONAS
     backend.obey(**rules)
-    app = web.Application()
-    app.router.add_route("*", "/{path:.*}", rest.answer)
-    runner = web.AppRunner(app)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    host, port = runner.addresses[0][:2]
     client = Client()
-    with patched(DiscordServer(f"http://{host}:{port}", "ws://127.0.0.1:9")):
-        try:
-            await client.login("t0ken")
-            rest.asked.clear()
-            state: Any = client._connection
-            state._add_guild_from_data(guild())
-            assert client.user is not None
-            client._connection.application_id = APPLICATION
-            recent = RecentMessages(lambda: backend.rules.overhear)
-            reader = MessageTranslator(client.user, lambda: backend.rules)
-            channels = DiscordChannels(client, backend, recent)
-            handler = MessageHandler(backend, channels, recent, reader, since=since)
-            yield Incoming(client, backend, rest, recent, reader, channels.directory, handler)
-            await channels.close()
-        finally:
-            await client.close()
-            await runner.cleanup()
+    async with served({"/{path:.*}": rest.answer}) as port:
+        with patched(DiscordServer(f"http://127.0.0.1:{port}", "ws://127.0.0.1:9")):
+            try:
+                await client.login("t0ken")
+                rest.asked.clear()
+                state: Any = client._connection
+                state._add_guild_from_data(guild())
+                assert client.user is not None
+                client._connection.application_id = APPLICATION
+                recent = RecentMessages(lambda: backend.rules.overhear)
+                reader = MessageTranslator(client.user, lambda: backend.rules)
+                channels = DiscordChannels(client, backend, recent)
+                handler = MessageHandler(backend, channels, recent, reader, since=since)
+                yield Incoming(client, backend, rest, recent, reader, channels.directory, handler)
+                await channels.close()
+            finally:
+                await client.close()

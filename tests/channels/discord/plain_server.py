@@ -16,7 +16,8 @@ from typing import Any
 import discord
 from aiohttp import web
 
-from tests.channels.discord.incoming import BOT, DM, GENERAL, GUILD, MO, guild, user
+from tests.channels.discord.incoming import BOT, DM, GENERAL, GUILD, MO, guild, member_of, message_of, user
+from tests.servers.staged_web import served
 
 TOKEN = "t0ken"
 
@@ -66,25 +67,12 @@ class PlainServer:
     def message(self, text: str, *, channel: int = GENERAL, seconds_ago: float = 0.0) -> dict[str, Any]:
         """A message of Mo's, which stands in its channel's history from now on."""
         moment = discord.utils.utcnow() - timedelta(seconds=seconds_ago)
-        number = str(discord.utils.time_snowflake(moment) + next(self._ids))
-        made: dict[str, Any] = {
-            "id": number,
-            "channel_id": str(channel),
-            "author": user(MO),
-            "content": text,
-            "timestamp": moment.isoformat(),
-            "edited_timestamp": None,
-            "mention_everyone": False,
-            "mentions": [],
-            "mention_roles": [],
-            "attachments": [],
-            "embeds": [],
-            "type": 0,
-        }
+        number = discord.utils.time_snowflake(moment) + next(self._ids)
+        made = message_of(number, channel, user(MO), text, timestamp=moment.isoformat())
         self.history.setdefault(channel, []).append(made)
         for each in (*self.guild["channels"], *self.guild["threads"]):
             if each["id"] == str(channel):
-                each["last_message_id"] = number
+                each["last_message_id"] = str(number)
         return made
 
     async def say(self, text: str, *, channel: int = GENERAL) -> dict[str, Any]:
@@ -97,14 +85,7 @@ class PlainServer:
         """A message as the gateway tells of it."""
         if message["channel_id"] == str(DM):
             return message
-        joined = {
-            "roles": [],
-            "joined_at": "2026-01-01T00:00:00+00:00",
-            "deaf": False,
-            "mute": False,
-            "flags": 0,
-        }
-        return {**message, "guild_id": str(GUILD), "member": joined}
+        return {**message, "guild_id": str(GUILD), "member": member_of([])}
 
     async def send(self, event: str, data: dict[str, Any] | None) -> None:
         """Tell the bot of something."""
@@ -202,14 +183,5 @@ class PlainServer:
 async def plain_server() -> AsyncIterator[PlainServer]:
     """A server that listens."""
     server = PlainServer()
-    app = web.Application()
-    app.router.add_get("/gateway-socket", server.gateway)
-    app.router.add_route("*", "/{path:.*}", server.rest)
-    runner = web.AppRunner(app, shutdown_timeout=0.1)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    server.port = runner.addresses[0][1]
-    try:
+    async with served({"/gateway-socket": server.gateway, "/{path:.*}": server.rest}) as server.port:
         yield server
-    finally:
-        await runner.cleanup()

@@ -11,11 +11,22 @@ from typing import Any
 import discord
 import pytest
 from aiohttp import web
-from aiohttp.test_utils import TestServer
 from discord.http import Route
 
-BOT, APPLICATION, GUILD, CHANNEL, VOICE, THREAD, DM = 900, 901, 100, 200, 201, 202, 300
-MO, ANA = 11, 12
+from tests.channels.discord.incoming import (
+    ANA,
+    APPLICATION,
+    BOT,
+    DM,
+    GENERAL,
+    MO,
+    guild,
+    member_of,
+    message_of,
+    user,
+)
+from tests.servers.staged_web import served
+
 EMOJI = {"id": "77", "name": "PixiWave", "available": True, "roles": [], "animated": False}
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -63,9 +74,9 @@ class RestDiscord:
     pinged: list[set[str]] = field(default_factory=list)
     tells_nonces: bool = True
     member: dict[str, Any] = field(default_factory=dict)
-    _ids: "itertools.count[int]" = field(default_factory=lambda: itertools.count(5_000))
+    _ids: "itertools.count[int]" = field(default_factory=lambda: itertools.count(50_000))
 
-    def said(self, channel: int = CHANNEL) -> list[str]:
+    def said(self, channel: int = GENERAL) -> list[str]:
         """What stands in a channel that the bot or its webhooks posted."""
         ours = (each for each in self.messages.get(channel, ()) if each["author"].get("bot"))
         return [each["content"] for each in ours]
@@ -74,10 +85,9 @@ class RestDiscord:
         """The requests of a method whose path ends so."""
         return [each for each in self.asked if each.method == method and each.path.endswith(path)]
 
-    def write(self, author: int, text: str, channel: int = CHANNEL) -> int:
+    def write(self, author: int, text: str, channel: int = GENERAL) -> int:
         """Somebody writes; gives the message's id."""
-        user = {"id": str(author), "username": f"user{author}", "discriminator": "0", "avatar": None}
-        return int(self._put(channel, user, text)["id"])
+        return int(self._put(channel, user(author), text)["id"])
 
     async def serve(self, request: web.Request) -> web.StreamResponse:
         """Answer a request."""
@@ -106,21 +116,14 @@ class RestDiscord:
         where = asked.path.removeprefix("/api/v10/").split("/")
         match (asked.method, where):
             case ("GET", ["users", "@me"]):
-                return 200, {
-                    "id": str(BOT),
-                    "username": "Bot",
-                    "discriminator": "0",
-                    "avatar": None,
-                    "bot": True,
-                }
+                return 200, user(BOT)
             case ("GET", ["oauth2", "applications", "@me"]):
-                owner = {"id": "1", "username": "ana", "discriminator": "0", "avatar": None}
                 named = {
                     "id": str(APPLICATION),
                     "name": "Bot",
                     "description": "",
                     "icon": None,
-                    "owner": owner,
+                    "owner": user(ANA),
                 }
                 return 200, {**named, "bot_public": True, "bot_require_code_grant": False, "verify_key": ""}
             case ("POST", ["channels", channel, "messages"]):
@@ -145,13 +148,13 @@ class RestDiscord:
                 return self._speak(int(webhook), asked)
             case ("PATCH", ["guilds", _, "members", "@me"]):
                 self.member |= asked.body
-                return 200, {**_me(), "nick": self.member.get("nick")}
-            case ("GET", ["channels", channel]) if int(channel) in (CHANNEL, DM):
+                return 200, {**member_of([]), "user": user(BOT), "nick": self.member.get("nick")}
+            case ("GET", ["channels", channel]) if int(channel) in (GENERAL, DM):
                 return 200, {"id": channel, "type": 1, "recipients": [], "last_message_id": None}
             case _:
                 return 404, {"code": 10003, "message": "Unknown Channel"}
 
-    def webhook(self, channel: int, name: str, *, avatar: Any = None, user: int = BOT) -> dict[str, Any]:
+    def webhook(self, channel: int, name: str, *, avatar: Any = None, by: int = BOT) -> dict[str, Any]:
         """Make a webhook."""
         made = {
             "id": str(next(self._ids)),
@@ -161,7 +164,7 @@ class RestDiscord:
             "token": "t0ken",
             "avatar": avatar,
             "application_id": str(APPLICATION),
-            "user": {"id": str(user), "username": "Bot", "discriminator": "0", "avatar": None},
+            "user": user(by),
         }
         self.webhooks[int(made["id"])] = made
         return made
@@ -174,8 +177,7 @@ class RestDiscord:
                 return 200, message
         if not 0 < len(body["content"].encode("utf-16-le")) // 2 <= 2_000:
             return 400, {"code": 50035, "message": "Invalid Form Body"}
-        author = {"id": str(BOT), "username": "Bot", "bot": True, "discriminator": "0", "avatar": None}
-        message = self._put(channel, author, body["content"], body["nonce"])
+        message = self._put(channel, user(BOT), body["content"], body["nonce"])
         reference = body.get("message_reference")
         known = [each["id"] for each in self.messages[channel]]
         if reference is not None and str(reference["message_id"]) in known:
@@ -187,31 +189,15 @@ class RestDiscord:
         if webhook not in self.webhooks:
             return 404, {"code": 10015, "message": "Unknown Webhook"}
         channel = int(asked.query.get("thread_id") or self.webhooks[webhook]["channel_id"])
-        author = {"id": str(webhook), "username": asked.body["username"], "bot": True, "avatar": None}
-        message = self._put(channel, {**author, "discriminator": "0000"}, asked.body["content"])
+        author = user(webhook) | {"username": asked.body["username"], "bot": True, "discriminator": "0000"}
+        message = self._put(channel, author, asked.body["content"])
         message |= {"webhook_id": str(webhook), "application_id": str(APPLICATION)}
         message["_picture"] = asked.body.get("avatar_url")
         self._ping(asked.body)
         return 200, message
 
     def _put(self, channel: int, author: dict[str, Any], text: str, nonce: str = "") -> dict[str, Any]:
-        message: dict[str, Any] = {
-            "id": str(next(self._ids)),
-            "channel_id": str(channel),
-            "author": author,
-            "content": text,
-            "timestamp": "2026-01-01T00:00:00+00:00",
-            "edited_timestamp": None,
-            "tts": False,
-            "mention_everyone": False,
-            "mentions": [],
-            "mention_roles": [],
-            "attachments": [],
-            "embeds": [],
-            "pinned": False,
-            "type": 0,
-            "_nonce": nonce or None,
-        }
+        message = message_of(next(self._ids), channel, author, text, _nonce=nonce or None)
         if nonce and self.tells_nonces:
             message["nonce"] = nonce
         self.messages.setdefault(channel, []).append(message)
@@ -224,10 +210,10 @@ class RestDiscord:
         for word in ("@everyone", "@here"):
             if word in text and "everyone" in allowed["parse"]:
                 pinged.add(word)
-        for user in (MO, ANA):
-            named = f"<@{user}>" in text
-            if named and ("users" in allowed["parse"] or str(user) in map(str, allowed.get("users", ()))):
-                pinged.add(str(user))
+        for person in (MO, ANA):
+            named = f"<@{person}>" in text
+            if named and ("users" in allowed["parse"] or str(person) in map(str, allowed.get("users", ()))):
+                pinged.add(str(person))
         if "<@&55>" in text and ("roles" in allowed["parse"] or 55 in allowed.get("roles", ())):
             pinged.add("role")
         if allowed.get("replied_user"):
@@ -241,102 +227,15 @@ def _json(answer: Any, status: int, headers: dict[str, str] | None = None) -> we
     return web.Response(body=json.dumps(answer).encode(), status=status, headers=exactly)
 
 
-def _me() -> dict[str, Any]:
-    user = {"id": str(BOT), "username": "Bot", "discriminator": "0", "avatar": None, "bot": True}
-    return {
-        "user": user,
-        "roles": [],
-        "joined_at": "2026-01-01T00:00:00+00:00",
-        "deaf": False,
-        "mute": False,
-        "flags": 0,
-    }
-
-
-def guild_payload(*, permissions: int = discord.Permissions.all().value) -> dict[str, Any]:
-    """A server as the gateway announces it: a text and a voice channel, a thread, an emoji, the bot."""
-    place = {"permission_overwrites": [], "nsfw": False, "parent_id": None}
-    return {
-        "id": str(GUILD),
-        "name": "The Island",
-        "owner_id": "1",
-        "member_count": 3,
-        "roles": [_role(GUILD, "@everyone", permissions)],
-        "emojis": [EMOJI],
-        "channels": [
-            {"id": str(CHANNEL), "type": 0, "name": "general", "position": 0, **place},
-            {
-                "id": str(VOICE),
-                "type": 2,
-                "name": "voice",
-                "position": 1,
-                "bitrate": 64_000,
-                "user_limit": 0,
-                **place,
-            },
-        ],
-        "threads": [
-            {
-                "id": str(THREAD),
-                "type": 11,
-                "name": "a thread",
-                "parent_id": str(CHANNEL),
-                "guild_id": str(GUILD),
-                "owner_id": str(BOT),
-                "member_count": 1,
-                "message_count": 1,
-                "thread_metadata": {
-                    "archived": False,
-                    "auto_archive_duration": 60,
-                    "archive_timestamp": "2026-01-01T00:00:00+00:00",
-                    "locked": False,
-                },
-            }
-        ],
-        "members": [_me()],
-        "voice_states": [],
-        "presences": [],
-        "stickers": [],
-        "stage_instances": [],
-        "guild_scheduled_events": [],
-        "soundboard_sounds": [],
-        "features": [],
-        "premium_tier": 0,
-        "preferred_locale": "en-US",
-        "verification_level": 0,
-        "default_message_notifications": 0,
-        "explicit_content_filter": 0,
-        "mfa_level": 0,
-        "nsfw_level": 0,
-        "system_channel_flags": 0,
-        "afk_timeout": 60,
-    }
-
-
-def _role(id: int, name: str, permissions: int) -> dict[str, Any]:  # noqa: A002
-    return {
-        "id": str(id),
-        "name": name,
-        "permissions": str(permissions),
-        "position": 0,
-        "color": 0,
-        "colors": {"primary_color": 0, "secondary_color": None, "tertiary_color": None},
-        "hoist": False,
-        "managed": False,
-        "mentionable": False,
-        "flags": 0,
-    }
-
-
 @asynccontextmanager
 async def bot_of(
     rest: RestDiscord, monkeypatch: pytest.MonkeyPatch, *, permissions: int = discord.Permissions.all().value
 ) -> AsyncIterator[discord.Client]:
     """A bot of discord.py's that talks to it over a socket, and was told of the server."""
-    app = web.Application(client_max_size=20_000_000)
-    app.router.add_route("*", "/{path:.*}", rest.serve)
-    async with TestServer(app) as server:
-        monkeypatch.setattr(Route, "BASE", str(server.make_url("/api/v10")))
+    told = guild() | {"emojis": [EMOJI]}
+    told["roles"][0]["permissions"] = str(permissions)
+    async with served({"/{path:.*}": rest.serve}) as port:
+        monkeypatch.setattr(Route, "BASE", f"http://127.0.0.1:{port}/api/v10")
         client = discord.Client(
             intents=discord.Intents(guilds=True, emojis_and_stickers=True),
             application_id=APPLICATION,
@@ -346,6 +245,6 @@ async def bot_of(
         async with client:
             await client.login("a-token")
             state: Any = client._connection
-            state._add_guild_from_data(guild_payload(permissions=permissions))
+            state._add_guild_from_data(told)
             yield client
             await asyncio.sleep(0)

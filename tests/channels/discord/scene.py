@@ -11,7 +11,8 @@ from pixi.channels.discord.incoming.recent import RecentMessage, RecentMessages
 from pixi.channels.discord.outgoing.channel import DiscordChannel, DiscordChannels
 from pixi.core.message import Author
 from tests.channels.discord.backend import RecordingBackend
-from tests.channels.discord.rest_discord import CHANNEL, RestDiscord, bot_of
+from tests.channels.discord.incoming import GENERAL
+from tests.channels.discord.rest_discord import RestDiscord, bot_of
 
 
 @dataclass
@@ -24,13 +25,13 @@ class Scene:
     recent: RecentMessages
     channels: DiscordChannels
 
-    def hears(self, author: int, text: str, *, name: str = "Mo", channel: int = CHANNEL) -> str:
+    def hears(self, author: int, text: str, *, name: str = "Mo", channel: int = GENERAL) -> str:
         """Somebody writes a message, and the bot hears it; gives its id."""
         message = self.rest.write(author, text, channel)
         self.recent.add(channel, RecentMessage(message, Author(str(author), name), text))
         return str(message)
 
-    def channel(self, channel_id: int = CHANNEL, persona: str = "pixi") -> DiscordChannel:
+    def channel(self, channel_id: int = GENERAL, persona: str = "pixi") -> DiscordChannel:
         target = self.client.get_channel(channel_id)
         assert isinstance(target, discord.TextChannel | discord.Thread)
         return self.channels.channel(target, persona)

@@ -8,7 +8,7 @@ from pixi.channels.discord.incoming.handler import (
     stands_in,
     who_is_meant,
 )
-from tests.channels.discord.steps import grows_in_proportion
+from tests.steps import grows_in_proportion
 
 PIXI = ChannelPersona("pixi", ("Pixi", "pancake fox"))
 EDDA = ChannelPersona("edda", ("Edda",))

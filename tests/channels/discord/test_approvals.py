@@ -26,12 +26,6 @@ WORDS = Translations()
 SAY = WORDS.english.say
 
 
-@pytest.fixture
-async def room() -> AsyncIterator[Room]:
-    async with room_of(RecordingBackend()) as room:
-        yield room
-
-
 def question(
     person: User | str, arguments: str = 'to: "Ana"\ntext: "hi"', *, nonce: str = "1-1-q"
 ) -> Question:

@@ -63,21 +63,20 @@ async def running(
             await task
 
 
-async def test_the_bot_comes_hears_and_goes() -> None:
-    async with plain_server() as server:
-        here = backend()
-        async with running(server, here) as told:
-            await server.say("Pixi, hello")
-            await server.say("hi", channel=DM)
-            await until(lambda: len(here.received) == 2)
+async def test_the_bot_comes_hears_and_goes(server: PlainServer) -> None:
+    here = backend()
+    async with running(server, here) as told:
+        await server.say("Pixi, hello")
+        await server.say("hi", channel=DM)
+        await until(lambda: len(here.received) == 2)
 
-        assert told == ["Connected as Bot, in 1 server."]
-        ids = {message.conversation: message.id for message, _ in here.received}
-        assert ids.keys() == {f"discord:{BOT}:{GENERAL}:pixi", f"discord:{BOT}:{DM}:pixi"}
-        assert here.asked[-1] == ("drain", (5.0,))
-        assert here.marks[f"discord:{BOT}:{GENERAL}:"] == int(ids[f"discord:{BOT}:{GENERAL}:pixi"])
-        assert server.close_codes == [1000]
-        assert Route.BASE == "https://discord.com/api/v10"
+    assert told == ["Connected as Bot, in 1 server."]
+    ids = {message.conversation: message.id for message, _ in here.received}
+    assert ids.keys() == {f"discord:{BOT}:{GENERAL}:pixi", f"discord:{BOT}:{DM}:pixi"}
+    assert here.asked[-1] == ("drain", (5.0,))
+    assert here.marks[f"discord:{BOT}:{GENERAL}:"] == int(ids[f"discord:{BOT}:{GENERAL}:pixi"])
+    assert server.close_codes == [1000]
+    assert Route.BASE == "https://discord.com/api/v10"
 
 
 async def test_its_requests_are_counted_where_another_server_limits_them() -> None:
@@ -105,109 +104,93 @@ async def test_it_asks_for_no_more_than_it_needs() -> None:
         assert identify["token"] == TOKEN
 
 
-async def test_edits_and_deletions_are_passed_on() -> None:
-    async with plain_server() as server:
-        here = backend()
-        async with running(server, here):
-            asked = server.event(await server.say("Pixi, pancakes?"))
-            await until(lambda: here.received)
-            await server.send("MESSAGE_UPDATE", {**asked, "embeds": [{"title": "a box"}]})
-            await server.send("MESSAGE_UPDATE", {**asked, "content": "Pixi, waffles?"})
-            gone = {"channel_id": asked["channel_id"], "guild_id": str(GUILD)}
-            await server.send("MESSAGE_DELETE_BULK", {**gone, "ids": [asked["id"], str(2**62)]})
-            await until(lambda: len(here.asked) >= 2)
+async def test_edits_and_deletions_are_passed_on(server: PlainServer) -> None:
+    here = backend()
+    async with running(server, here):
+        asked = server.event(await server.say("Pixi, pancakes?"))
+        await until(lambda: here.received)
+        await server.send("MESSAGE_UPDATE", {**asked, "embeds": [{"title": "a box"}]})
+        await server.send("MESSAGE_UPDATE", {**asked, "content": "Pixi, waffles?"})
+        gone = {"channel_id": asked["channel_id"], "guild_id": str(GUILD)}
+        await server.send("MESSAGE_DELETE_BULK", {**gone, "ids": [asked["id"], str(2**62)]})
+        await until(lambda: len(here.asked) >= 2)
 
-        conversation = f"discord:{BOT}:{GENERAL}:pixi"
-        assert here.asked[:2] == [
-            ("edit", (conversation, asked["id"], "Pixi, waffles?")),
-            ("withdraw", (conversation, asked["id"])),
+    conversation = f"discord:{BOT}:{GENERAL}:pixi"
+    assert here.asked[:2] == [
+        ("edit", (conversation, asked["id"], "Pixi, waffles?")),
+        ("withdraw", (conversation, asked["id"])),
+    ]
+
+
+async def test_a_resumed_session_brings_what_was_missed_and_repeats_do_no_harm(server: PlainServer) -> None:
+    here = backend()
+    async with running(server, here):
+        first = server.event(await server.say("Pixi, one"))
+        await until(lambda: here.received)
+        server.again = [
+            ("MESSAGE_CREATE", first),
+            ("MESSAGE_CREATE", server.event(server.message("Pixi, two"))),
         ]
+        await server.cut()
+        await until(lambda: len(here.received) == 2)
+        await server.say("Pixi, three")
+        await until(lambda: len(here.received) == 3)
 
-
-async def test_a_resumed_session_brings_what_was_missed_and_repeats_do_no_harm() -> None:
-    async with plain_server() as server:
-        here = backend()
-        async with running(server, here):
-            first = server.event(await server.say("Pixi, one"))
-            await until(lambda: here.received)
-            server.again = [
-                ("MESSAGE_CREATE", first),
-                ("MESSAGE_CREATE", server.event(server.message("Pixi, two"))),
-            ]
-            await server.cut()
-            await until(lambda: len(here.received) == 2)
-            await server.say("Pixi, three")
-            await until(lambda: len(here.received) == 3)
-
-        assert server.resumed == 1
-        assert texts(here) == ["Pixi, one", "Pixi, two", "Pixi, three"]
-        assert not [path for _, path in server.asked if path.endswith("messages")][1:]
+    assert server.resumed == 1
+    assert texts(here) == ["Pixi, one", "Pixi, two", "Pixi, three"]
+    assert not [path for _, path in server.asked if path.endswith("messages")][1:]
 
 
 async def test_after_a_new_session_what_was_missed_is_heard_before_what_comes_now(
-    monkeypatch: pytest.MonkeyPatch,
+    server: PlainServer,
 ) -> None:
-    monkeypatch.setattr(client, "_BETWEEN_SESSIONS", 0.01)
-    async with plain_server() as server:
-        here = backend()
-        async with running(server, here):
-            await server.say("Pixi, one")
-            await until(lambda: here.received)
-            server.message("Pixi, two")
-            server.message("a chat")
-            await server.op(9, False)
-            await until(lambda: len(server.identified) == 2)
-            await server.say("Pixi, three")
-            await until(lambda: len(here.received) == 4)
-
-        assert texts(here) == ["Pixi, one", "Pixi, two", "a chat", "Pixi, three"]
-
-
-async def test_after_a_start_what_was_missed_is_heard_once() -> None:
-    async with plain_server() as server:
-        here = backend()
-        async with running(server, here):
-            await server.say("Pixi, one")
-            await until(lambda: here.received)
+    here = backend()
+    async with running(server, here):
+        await server.say("Pixi, one")
+        await until(lambda: here.received)
         server.message("Pixi, two")
-        async with running(server, here):
-            await until(lambda: len(here.received) == 2)
-        async with running(server, here):
-            await server.say("Pixi, three")
-            await until(lambda: len(here.received) == 3)
+        server.message("a chat")
+        await server.op(9, False)
+        await until(lambda: len(server.identified) == 2)
+        await server.say("Pixi, three")
+        await until(lambda: len(here.received) == 4)
 
-        assert texts(here) == ["Pixi, one", "Pixi, two", "Pixi, three"]
+    assert texts(here) == ["Pixi, one", "Pixi, two", "a chat", "Pixi, three"]
 
 
-async def test_at_the_first_start_old_messages_are_left_alone() -> None:
-    async with plain_server() as server:
-        here = backend()
-        server.message("Pixi, old")
-        async with running(server, here):
-            await server.say("hm", channel=DM)
-            await until(lambda: here.received)
+async def test_after_a_start_what_was_missed_is_heard_once(server: PlainServer) -> None:
+    here = backend()
+    async with running(server, here):
+        await server.say("Pixi, one")
+        await until(lambda: here.received)
+    server.message("Pixi, two")
+    async with running(server, here):
+        await until(lambda: len(here.received) == 2)
+    async with running(server, here):
+        await server.say("Pixi, three")
+        await until(lambda: len(here.received) == 3)
 
-        assert texts(here) == ["hm"]
+    assert texts(here) == ["Pixi, one", "Pixi, two", "Pixi, three"]
 
 
 async def test_odd_events_cost_one_line_each_and_the_connection_lives(
+    server: PlainServer,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    async with plain_server() as server:
-        here = backend()
-        with caplog.at_level(logging.WARNING):
-            async with running(server, here):
-                await server.send("MESSAGE_UPDATE", {"id": "5", "channel_id": str(GENERAL), "embeds": []})
-                await server.send("MESSAGE_CREATE", {"id": "x"})
-                await server.send("CHANNEL_DELETE", {"id": str(GENERAL), "guild_id": str(GUILD)})
-                await server.send("MESSAGE_DELETE", {"id": "5", "channel_id": "404", "guild_id": "404"})
-                await server.send("GUILD_DELETE", {"id": str(GUILD)})
-                await server.send("SOMETHING_NEW", {})
-                await server.say("still there?", channel=DM)
-                await until(lambda: here.received)
+    here = backend()
+    with caplog.at_level(logging.WARNING):
+        async with running(server, here):
+            await server.send("MESSAGE_UPDATE", {"id": "5", "channel_id": str(GENERAL), "embeds": []})
+            await server.send("MESSAGE_CREATE", {"id": "x"})
+            await server.send("CHANNEL_DELETE", {"id": str(GENERAL), "guild_id": str(GUILD)})
+            await server.send("MESSAGE_DELETE", {"id": "5", "channel_id": "404", "guild_id": "404"})
+            await server.send("GUILD_DELETE", {"id": str(GUILD)})
+            await server.send("SOMETHING_NEW", {})
+            await server.say("still there?", channel=DM)
+            await until(lambda: here.received)
 
-        assert len(lines(caplog)) == 1
-        assert not any(record.exc_info for record in caplog.records)
+    assert len(lines(caplog)) == 1
+    assert not any(record.exc_info for record in caplog.records)
 
 
 async def test_a_fault_of_ours_costs_one_line_without_a_traceback(
@@ -285,15 +268,6 @@ async def refused(server: PlainServer, *, token: str = TOKEN, shards: Shards | N
     return caught.value
 
 
-async def test_a_wrong_token_names_the_setting_and_not_itself() -> None:
-    async with plain_server() as server:
-        error = await refused(server, token="wr0ng")
-
-        assert isinstance(error, ConfigError)
-        assert "DISCORD_TOKEN" in str(error)
-        assert "wr0ng" not in str(error)
-
-
 @pytest.mark.parametrize("token", ["", "  ", "to ken", "tok\nen", "tökén", "tok\x00en"])
 async def test_what_is_no_token_is_not_even_tried(token: str) -> None:
     with pytest.raises(ConfigError, match="DISCORD_TOKEN"):
@@ -309,13 +283,14 @@ async def test_what_is_no_token_is_not_even_tried(token: str) -> None:
         (4011, "--shards"),
     ],
 )
-async def test_what_the_operator_must_mend_is_told_with_the_mend(code: int, words: str) -> None:
-    async with plain_server() as server:
-        server.refuse = code
-        error = await refused(server)
+async def test_what_the_operator_must_mend_is_told_with_the_mend(
+    server: PlainServer, code: int, words: str
+) -> None:
+    server.refuse = code
+    error = await refused(server)
 
-        assert isinstance(error, ConfigError)
-        assert words in str(error)
+    assert isinstance(error, ConfigError)
+    assert words in str(error)
 
 
 @pytest.mark.parametrize(
@@ -338,17 +313,11 @@ async def test_on_discord_itself_the_page_is_named_where_it_is_mended(code: int,
     assert "discord.com" not in str(elsewhere.value)
 
 
-async def test_another_closing_for_good_is_told() -> None:
-    async with plain_server() as server:
-        server.refuse = 4013
-        error = await refused(server)
+async def test_another_closing_for_good_is_told(server: PlainServer) -> None:
+    server.refuse = 4013
+    error = await refused(server)
 
-        assert "4013" in str(error)
-
-
-async def test_shards_are_the_ones_that_were_asked_for() -> None:
-    async with plain_server() as server, running(server, backend(), shards=Shards((0,), 2)):
-        assert [identify["shard"] for identify in server.identified] == [[0, 2]]
+    assert "4013" in str(error)
 
 
 async def test_what_cannot_be_reached_is_tried_again_with_a_line_each(
@@ -364,15 +333,14 @@ async def test_what_cannot_be_reached_is_tried_again_with_a_line_each(
         assert waits[0].startswith("Discord cannot be reached: ")
 
 
-async def test_cancelling_while_the_bot_comes_ends_at_once() -> None:
-    async with plain_server() as server:
-        server.deaf = True
-        task = asyncio.create_task(Bot(backend(), token=TOKEN, api_url=server.url, tell=lambda _: None).run())
-        await until(lambda: ("GET", "/users/@me") in server.asked)
-        task.cancel()
-        async with within("the end of the bot"):
-            with suppress(asyncio.CancelledError):
-                await task
+async def test_cancelling_while_the_bot_comes_ends_at_once(server: PlainServer) -> None:
+    server.deaf = True
+    task = asyncio.create_task(Bot(backend(), token=TOKEN, api_url=server.url, tell=lambda _: None).run())
+    await until(lambda: ("GET", "/users/@me") in server.asked)
+    task.cancel()
+    async with within("the end of the bot"):
+        with suppress(asyncio.CancelledError):
+            await task
 
 
 async def test_a_bot_that_is_told_to_end_before_it_is_ready_begins_nothing_any_more(

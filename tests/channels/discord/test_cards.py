@@ -37,12 +37,6 @@ def png(side: int = 4) -> bytes:
 
 
 @pytest.fixture
-async def room() -> AsyncIterator[Room]:
-    async with room_of(RecordingBackend()) as room:
-        yield room
-
-
-@pytest.fixture
 async def masked() -> AsyncIterator[Room]:
     """A server in which a persona speaks by a webhook."""
     backend = RecordingBackend(personas={"pixi": Persona("Pixi", "", summon=("pixi",))})

@@ -1,5 +1,5 @@
 import logging
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 import discord
@@ -42,35 +42,38 @@ class Return:
         return self.heard
 
 
+@pytest.fixture
+async def here() -> AsyncIterator[Incoming]:
+    async with incoming() as made:
+        yield made
+
+
 def mark(here: Incoming, payload: dict[str, Any]) -> None:
     """Everything up to this message was dealt with."""
     here.backend.marks[f"discord:{BOT}:{payload['channel_id']}:"] = int(payload["id"])
 
 
-async def test_at_the_first_start_nothing_was_missed() -> None:
-    async with incoming() as here:
-        here.sent("Pixi?", 60)
+async def test_at_the_first_start_nothing_was_missed(here: Incoming) -> None:
+    here.sent("Pixi?", 60)
 
-        assert await Return(here).catch_up() == []
-        assert here.rest.asked == []
-
-
-async def test_what_came_after_the_watermark_is_heard_in_its_order() -> None:
-    async with incoming() as here:
-        mark(here, here.sent("known", 100))
-        here.sent("one", 50)
-        here.sent("two", 20)
-
-        assert await Return(here).catch_up() == ["one", "two"]
+    assert await Return(here).catch_up() == []
+    assert here.rest.asked == []
 
 
-async def test_a_channel_where_nothing_came_is_not_asked_for() -> None:
-    async with incoming() as here:
-        here.sent("older", 100)
-        mark(here, here.sent("known", 50))
+async def test_what_came_after_the_watermark_is_heard_in_its_order(here: Incoming) -> None:
+    mark(here, here.sent("known", 100))
+    here.sent("one", 50)
+    here.sent("two", 20)
 
-        assert await Return(here).catch_up() == []
-        assert here.rest.asked == []
+    assert await Return(here).catch_up() == ["one", "two"]
+
+
+async def test_a_channel_where_nothing_came_is_not_asked_for(here: Incoming) -> None:
+    here.sent("older", 100)
+    mark(here, here.sent("known", 50))
+
+    assert await Return(here).catch_up() == []
+    assert here.rest.asked == []
 
 
 async def test_what_is_older_than_the_limit_is_left_alone() -> None:
@@ -100,14 +103,13 @@ async def test_catching_up_can_be_switched_off(rules: dict[str, Any]) -> None:
         assert await Return(here).catch_up() == []
 
 
-async def test_a_channel_without_a_watermark_counts_from_the_last_of_all() -> None:
-    async with incoming() as here:
-        here.sent("before we went", 80, channel=THREAD)
-        here.sent("while we were away", 40, channel=THREAD)
-        here.sent("here too", 30, channel=POST)
-        mark(here, here.sent("the last that was dealt with", 60))
+async def test_a_channel_without_a_watermark_counts_from_the_last_of_all(here: Incoming) -> None:
+    here.sent("before we went", 80, channel=THREAD)
+    here.sent("while we were away", 40, channel=THREAD)
+    here.sent("here too", 30, channel=POST)
+    mark(here, here.sent("the last that was dealt with", 60))
 
-        assert await Return(here).catch_up() == ["here too", "while we were away"]
+    assert await Return(here).catch_up() == ["here too", "while we were away"]
 
 
 async def test_where_nothing_was_heard_yet_all_counts_since_the_bot_came_whatever_other_shards_heard() -> (
@@ -121,57 +123,56 @@ async def test_where_nothing_was_heard_yet_all_counts_since_the_bot_came_whateve
         assert await Return(here).catch_up() == ["missed", "heard elsewhere"]
 
 
-async def test_direct_messages_are_asked_for_by_their_watermarks() -> None:
-    async with incoming() as here:
-        mark(here, here.sent("known", 100, channel=DM))
-        here.sent("are you there?", 50, channel=DM)
-        here.backend.marks[f"discord:{BOT}:404:"] = 5
+async def test_direct_messages_are_asked_for_by_their_watermarks(here: Incoming) -> None:
+    mark(here, here.sent("known", 100, channel=DM))
+    here.sent("are you there?", 50, channel=DM)
+    here.backend.marks[f"discord:{BOT}:404:"] = 5
 
-        assert await Return(here).catch_up() == []
-        assert await Return(here).catch_up(direct=True) == ["are you there?"]
+    assert await Return(here).catch_up() == []
+    assert await Return(here).catch_up(direct=True) == ["are you there?"]
 
 
-async def test_a_channel_that_may_not_be_read_is_not_asked_for() -> None:
-    async with incoming() as here:
-        mark(here, here.sent("known", 100))
-        here.sent("missed", 50)
-        guild: Any = here.client.get_guild(GUILD)
-        guild.default_role._permissions = discord.Permissions(view_channel=True).value
+async def test_a_channel_that_may_not_be_read_is_not_asked_for(here: Incoming) -> None:
+    mark(here, here.sent("known", 100))
+    here.sent("missed", 50)
+    guild: Any = here.client.get_guild(GUILD)
+    guild.default_role._permissions = discord.Permissions(view_channel=True).value
 
-        assert await Return(here).missed() == []
+    assert await Return(here).missed() == []
 
 
 async def test_a_refused_history_costs_one_line_and_is_not_asked_for_again(
+    here: Incoming,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    async with incoming() as here:
-        mark(here, here.sent("known", 100))
-        here.sent("missed", 50)
-        back = Return(here)
-        here.rest.broken = True
-        with caplog.at_level(logging.INFO, logger="pixi.discord"):
-            await back.catch_up()
-        await back.marks.write()
-        here.rest.broken = False
-
-        assert await Return(here).catch_up() == []
-        told = [record.levelname for record in caplog.records if record.module == "catch_up"]
-        assert told == ["WARNING"]
-
-
-async def test_a_message_that_could_not_be_dealt_with_comes_again_after_the_next_start() -> None:
-    async with incoming() as here:
-        mark(here, here.sent("known", 100))
-        here.sent("one", 50)
-        here.sent("two", 40)
-        here.sent("three", 30)
-        back = Return(here)
-        back.broken = "two"
+    mark(here, here.sent("known", 100))
+    here.sent("missed", 50)
+    back = Return(here)
+    here.rest.broken = True
+    with caplog.at_level(logging.INFO, logger="pixi.discord"):
         await back.catch_up()
-        await back.marks.write()
+    await back.marks.write()
+    here.rest.broken = False
 
-        assert back.heard == ["one", "three"]
-        assert await Return(here).catch_up() == ["two", "three"]
+    assert await Return(here).catch_up() == []
+    told = [record.levelname for record in caplog.records if record.module == "catch_up"]
+    assert told == ["WARNING"]
+
+
+async def test_a_message_that_could_not_be_dealt_with_comes_again_after_the_next_start(
+    here: Incoming,
+) -> None:
+    mark(here, here.sent("known", 100))
+    here.sent("one", 50)
+    here.sent("two", 40)
+    here.sent("three", 30)
+    back = Return(here)
+    back.broken = "two"
+    await back.catch_up()
+    await back.marks.write()
+
+    assert back.heard == ["one", "three"]
+    assert await Return(here).catch_up() == ["two", "three"]
 
 
 async def test_channels_with_a_conversation_come_first_where_there_are_too_many(
@@ -189,20 +190,20 @@ async def test_channels_with_a_conversation_come_first_where_there_are_too_many(
         assert [each.channel.id for each in await Return(here).missed()] == [THREAD, GENERAL]
 
 
-async def test_channels_that_hold_no_messages_are_passed_over() -> None:
-    async with incoming() as here:
-        mark(here, here.sent("known", 200, channel=DM))
-        forum: Any = here.client.get_channel(FORUM)
-        forum.last_message_id = discord.utils.time_snowflake(discord.utils.utcnow())
+async def test_channels_that_hold_no_messages_are_passed_over(here: Incoming) -> None:
+    mark(here, here.sent("known", 200, channel=DM))
+    forum: Any = here.client.get_channel(FORUM)
+    forum.last_message_id = discord.utils.time_snowflake(discord.utils.utcnow())
 
-        assert await Return(here).missed() == []
+    assert await Return(here).missed() == []
 
 
-async def test_a_membership_that_discord_py_made_up_says_nothing_of_what_the_bot_may_do() -> None:
-    async with incoming() as here:
-        guild: Any = here.client.get_guild(GUILD)
-        assert own_member(guild) is guild.me is not None
-        state, bot = here.client._connection, here.client.user
-        assert bot is not None
-        guild._add_member(discord.Member._from_client_user(user=bot, guild=guild, state=state))
-        assert own_member(guild) is None
+async def test_a_membership_that_discord_py_made_up_says_nothing_of_what_the_bot_may_do(
+    here: Incoming,
+) -> None:
+    guild: Any = here.client.get_guild(GUILD)
+    assert own_member(guild) is guild.me is not None
+    state, bot = here.client._connection, here.client.user
+    assert bot is not None
+    guild._add_member(discord.Member._from_client_user(user=bot, guild=guild, state=state))
+    assert own_member(guild) is None

@@ -1,4 +1,3 @@
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -8,12 +7,6 @@ from pixi.store.kept import ChannelConfig
 from tests.channels.discord.backend import RecordingBackend
 from tests.channels.discord.commands import Stage, stage
 from tests.waiting import until
-
-
-@pytest.fixture
-async def here() -> AsyncIterator[Stage]:
-    async with stage() as set_up:
-        yield set_up
 
 
 def place(here: Stage) -> ChannelConfig:

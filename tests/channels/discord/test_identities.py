@@ -14,17 +14,8 @@ from pixi.channels.discord.places import address_of_chat
 from pixi.core.errors import ChannelError, ChannelLost
 from pixi.core.persona import Persona
 from pixi.settings.rules import Rules
-from tests.channels.discord.rest_discord import (
-    ANA,
-    APPLICATION,
-    BOT,
-    CHANNEL,
-    DM,
-    GUILD,
-    MO,
-    THREAD,
-    Fault,
-)
+from tests.channels.discord.incoming import ANA, APPLICATION, BOT, DM, GENERAL, GUILD, MO, THREAD
+from tests.channels.discord.rest_discord import Fault
 from tests.channels.discord.scene import Scene, scene_with
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(20)
@@ -44,16 +35,16 @@ async def scene(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> AsyncIterato
         yield scene
 
 
-def _shown(scene: Scene, channel: int = CHANNEL) -> list[tuple[str, str]]:
+def _shown(scene: Scene, channel: int = GENERAL) -> list[tuple[str, str]]:
     posted = [each for each in scene.rest.messages.get(channel, ()) if each["author"].get("bot")]
     return [(each["author"]["username"], each["content"]) for each in posted]
 
 
 def _message(scene: Scene, index: int = -1) -> IncomingMessage:
     """A posted message as it is heard."""
-    channel = scene.client.get_channel(CHANNEL)
+    channel = scene.client.get_channel(GENERAL)
     assert isinstance(channel, discord.TextChannel)
-    data = {each: what for each, what in scene.rest.messages[CHANNEL][index].items() if each[0] != "_"}
+    data = {each: what for each, what in scene.rest.messages[GENERAL][index].items() if each[0] != "_"}
     message = discord.Message(state=channel._state, channel=channel, data=data)  # type: ignore[arg-type]
     assert scene.client.user is not None
     return MessageTranslator(scene.client.user, Rules).read(message)
@@ -67,22 +58,22 @@ async def test_each_persona_speaks_under_its_own_name_and_picture(scene: Scene) 
     await scene.channel(persona="dan").send("ho", nonce="2")
     await scene.channel(persona="pixi").send("again", nonce="3")
     assert _shown(scene) == [("Pixi", "hi"), ("Díscord Dan", "ho"), ("Pixi", "again")]
-    assert [each["_picture"] for each in scene.rest.messages[CHANNEL]] == [
+    assert [each["_picture"] for each in scene.rest.messages[GENERAL]] == [
         None,
         "https://example.org/dan.png",
         None,
     ]
-    made = scene.rest.requests("POST", f"/channels/{CHANNEL}/webhooks")
+    made = scene.rest.requests("POST", f"/channels/{GENERAL}/webhooks")
     assert [each.body["name"] for each in made] == [webhook_marked("pixi", PNG), "dan"]
     assert made[0].body["avatar"].startswith("data:image/png;base64,")
 
 
 async def test_a_webhook_is_found_again_and_never_taken_from_others(scene: Scene) -> None:
-    scene.rest.webhook(CHANNEL, "pixi", user=ANA)
-    mine = scene.rest.webhook(CHANNEL, "pixi")
+    scene.rest.webhook(GENERAL, "pixi", by=ANA)
+    mine = scene.rest.webhook(GENERAL, "pixi")
     await scene.channel().send("hi", nonce="1")
-    assert not scene.rest.requests("POST", f"/channels/{CHANNEL}/webhooks")
-    assert scene.rest.messages[CHANNEL][0]["webhook_id"] == mine["id"]
+    assert not scene.rest.requests("POST", f"/channels/{GENERAL}/webhooks")
+    assert scene.rest.messages[GENERAL][0]["webhook_id"] == mine["id"]
 
 
 async def test_a_picture_that_changed_is_shown_by_the_webhook_that_is_there(
@@ -107,7 +98,7 @@ async def test_a_picture_that_changed_is_shown_by_the_webhook_that_is_there(
 
 
 async def test_another_picture_after_a_start_is_shown_and_no_second_webhook_is_made(scene: Scene) -> None:
-    scene.rest.webhook(CHANNEL, webhook_marked("pixi", b"an older one"))
+    scene.rest.webhook(GENERAL, webhook_marked("pixi", b"an older one"))
     await scene.channel().send("hi", nonce="1")
     assert [each["name"] for each in scene.rest.webhooks.values()] == [webhook_marked("pixi", PNG)]
 
@@ -115,7 +106,7 @@ async def test_another_picture_after_a_start_is_shown_and_no_second_webhook_is_m
 async def test_in_a_thread_the_parent_s_webhook_speaks(scene: Scene) -> None:
     await scene.channel(THREAD).send("hi", nonce="1")
     assert _shown(scene, THREAD) == [("Pixi", "hi")]
-    assert len(scene.rest.requests("POST", f"/channels/{CHANNEL}/webhooks")) == 1
+    assert len(scene.rest.requests("POST", f"/channels/{GENERAL}/webhooks")) == 1
 
 
 async def test_a_webhook_pings_nobody_but_the_person_answered(scene: Scene) -> None:
@@ -131,7 +122,7 @@ async def test_a_webhook_points_by_a_line_where_there_is_room_for_it(scene: Scen
     await channel.send("yes", nonce="1", answers=asked)
     scene.hears(ANA, "something else again")
     await channel.send("x" * 2_000, nonce="2", answers=asked)
-    link = f"{address_of_chat()}/channels/{GUILD}/{CHANNEL}/{asked}"
+    link = f"{address_of_chat()}/channels/{GUILD}/{GENERAL}/{asked}"
     assert scene.rest.said() == [f"-# ↩ {link}\nyes", "x" * 2_000]
 
 
@@ -152,13 +143,13 @@ async def test_where_webhooks_are_deleted_at_once_the_bot_speaks(scene: Scene) -
 async def test_where_no_webhook_can_be_had_the_bot_speaks_and_the_log_tells_once(
     scene: Scene, caplog: pytest.LogCaptureFixture, status: int, code: int
 ) -> None:
-    scene.rest.faults.append(Fault("POST", f"{CHANNEL}/webhooks", status=status, code=code, times=9))
+    scene.rest.faults.append(Fault("POST", f"{GENERAL}/webhooks", status=status, code=code, times=9))
     with caplog.at_level(logging.WARNING, "pixi.discord"):
         for number in range(3):
             await scene.channel().send("hi", nonce=str(number))
     assert _shown(scene) == [("Bot", "hi")] * 3
     assert len([line for line in caplog.messages if "no webhook in #general of 'The Island'" in line]) == 1
-    assert len(scene.rest.requests("POST", f"{CHANNEL}/webhooks")) == 1
+    assert len(scene.rest.requests("POST", f"{GENERAL}/webhooks")) == 1
 
 
 async def test_without_the_permission_nothing_is_asked(
@@ -174,8 +165,8 @@ async def test_without_the_permission_nothing_is_asked(
 
 
 async def test_where_there_are_too_many_webhooks_another_of_ours_speaks(scene: Scene) -> None:
-    scene.rest.webhook(CHANNEL, "dan")
-    scene.rest.faults.append(Fault("POST", f"{CHANNEL}/webhooks", status=400, code=30007))
+    scene.rest.webhook(GENERAL, "dan")
+    scene.rest.faults.append(Fault("POST", f"{GENERAL}/webhooks", status=400, code=30007))
     await scene.channel().send("hi", nonce="1")
     assert _shown(scene) == [("Pixi", "hi")]
     assert scene.channels.persona_behind(_message(scene)) == "pixi"
@@ -210,7 +201,7 @@ async def test_a_server_that_breaks_loses_nothing_and_says_nothing_twice(
     scene.rest.faults.append(Fault("POST", "/t0ken", status=status, after=after))
     posted = await scene.channel().send("hi", nonce="1", answers=scene.hears(MO, "hi"))
     assert _shown(scene) == [("Pixi", "hi")]
-    assert posted == scene.rest.messages[CHANNEL][-1]["id"]
+    assert posted == scene.rest.messages[GENERAL][-1]["id"]
 
 
 async def test_a_webhook_waits_where_the_server_says_so(scene: Scene) -> None:
@@ -255,7 +246,7 @@ async def test_the_persona_behind_a_webhook_is_known_even_after_a_start(scene: S
 async def test_nobody_passes_for_a_persona(scene: Scene) -> None:
     scene.hears(MO, "hi", name="Pixi")
     assert scene.channels.persona_behind(_message(scene)) == ""
-    theirs = scene.rest.messages[CHANNEL][-1]
+    theirs = scene.rest.messages[GENERAL][-1]
     theirs |= {"webhook_id": "4444", "author": {**theirs["author"], "username": "Pixi", "bot": True}}
     assert scene.channels.persona_behind(_message(scene)) == ""
     theirs["application_id"] = "4445"

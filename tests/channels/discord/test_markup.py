@@ -1,22 +1,13 @@
 """What a persona says cannot deceive by its look."""
 
-from collections.abc import AsyncIterator
-
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pixi.channels.discord.formatting import units, without_misleading_markup
 from pixi.channels.discord.outgoing.splitting import LIMIT
-from tests.channels.discord.scene import Scene, scene_with
-from tests.channels.discord.steps import grows_in_proportion
-
-
-@pytest.fixture
-async def scene(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Scene]:
-    async with scene_with(monkeypatch) as made:
-        yield made
-
+from tests.channels.discord.scene import Scene
+from tests.steps import grows_in_proportion
 
 EVIL = "https://evil.example/x"
 

@@ -2,7 +2,7 @@ import pytest
 
 from pixi.channels.discord.formatting import one_line
 from pixi.channels.discord.incoming.message import MarkupNames, named_markup
-from tests.channels.discord.steps import grows_in_proportion
+from tests.steps import grows_in_proportion
 
 NAMES = MarkupNames(
     ours=(1, 9),

@@ -19,12 +19,6 @@ PERSONAS = Path(__file__).parents[3] / "personas"
 
 
 @pytest.fixture
-async def room() -> AsyncIterator[Room]:
-    async with room_of(RecordingBackend()) as room:
-        yield room
-
-
-@pytest.fixture
 async def faces() -> AsyncIterator[Room]:
     """Two personas that speak by webhooks."""
     backend = RecordingBackend()

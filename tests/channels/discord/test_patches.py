@@ -24,6 +24,7 @@ from tests.channels.discord.backend import RecordingBackend
 from tests.channels.discord.incoming import BOT, PERSONAS, user
 from tests.channels.discord.plain_server import plain_server
 from tests.channels.discord.test_bot import backend, lines, running, texts
+from tests.servers.staged_web import served
 from tests.waiting import until, within
 
 TOKEN = "t0ken"
@@ -78,17 +79,8 @@ class Rude:
 @asynccontextmanager
 async def rude(*codes: int) -> AsyncGenerator[Rude, None]:
     server = Rude(list(codes))
-    app = web.Application()
-    app.router.add_get("/socket", server.socket)
-    app.router.add_route("*", "/{path:.*}", server.rest)
-    runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    server.port = runner.addresses[0][1]
-    try:
+    async with served({"/socket": server.socket, "/{path:.*}": server.rest}) as server.port:
         yield server
-    finally:
-        await runner.cleanup()
 
 
 async def run(server: Rude) -> None:

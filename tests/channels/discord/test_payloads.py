@@ -18,18 +18,17 @@ def lean(number: int, text: str, **more: Any) -> dict[str, Any]:
     return {"id": str(number), "channel_id": str(GENERAL), "author": author, "content": text, **more}
 
 
-async def test_a_server_that_tells_not_where_to_resume_is_talked_on_and_resumed() -> None:
-    async with plain_server() as server:
-        server.silent = True
-        here = backend()
-        async with running(server, here):
-            await server.say(f"<@{BOT}> one")
-            await until(lambda: len(texts(here)) == 1)
-            await server.cut()
-            await until(lambda: server.resumed)
-            await server.say(f"<@{BOT}> two")
-            await until(lambda: len(texts(here)) == 2)
-        assert len(server.identified) == 1
+async def test_a_server_that_tells_not_where_to_resume_is_talked_on_and_resumed(server: PlainServer) -> None:
+    server.silent = True
+    here = backend()
+    async with running(server, here):
+        await server.say(f"<@{BOT}> one")
+        await until(lambda: len(texts(here)) == 1)
+        await server.cut()
+        await until(lambda: server.resumed)
+        await server.say(f"<@{BOT}> two")
+        await until(lambda: len(texts(here)) == 2)
+    assert len(server.identified) == 1
 
 
 @pytest.mark.parametrize(
@@ -40,44 +39,43 @@ async def test_a_server_that_tells_not_where_to_resume_is_talked_on_and_resumed(
         dict.fromkeys(("guild_id", "member", "nonce", "webhook_id", "poll", "flags", "embeds", "thread")),
     ],
 )
-async def test_a_message_of_which_little_is_told_is_heard(more: dict[str, Any]) -> None:
-    async with plain_server() as server:
-        here = backend()
-        async with running(server, here):
-            newest = int(server.message("before")["id"])
-            await server.send("MESSAGE_CREATE", lean(newest + 1, f"<@{BOT}> hi", **more))
+async def test_a_message_of_which_little_is_told_is_heard(server: PlainServer, more: dict[str, Any]) -> None:
+    here = backend()
+    async with running(server, here):
+        newest = int(server.message("before")["id"])
+        await server.send("MESSAGE_CREATE", lean(newest + 1, f"<@{BOT}> hi", **more))
+        await until(lambda: texts(here))
+    assert texts(here)[-1] == "hi"
+
+
+async def test_an_edit_of_which_only_the_words_are_told_is_passed_on(server: PlainServer) -> None:
+    here = backend()
+    async with running(server, here):
+        asked = await server.say(f"<@{BOT}> one")
+        await until(lambda: texts(here))
+        part = {"id": asked["id"], "channel_id": asked["channel_id"], "guild_id": str(GUILD)}
+        await server.send("MESSAGE_UPDATE", part | {"embeds": []})
+        await server.send("MESSAGE_UPDATE", part | {"content": f"<@{BOT}> two"})
+        await until(lambda: [each for each in here.asked if each[0] == "edit"])
+    edits = [each for each in here.asked if each[0] == "edit"]
+    assert len(edits) == 1
+    assert "two" in str(edits)
+
+
+async def test_a_guild_is_there_whatever_is_odd_in_it(
+    server: PlainServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    server.guild["channels"] = [{"id": str(GENERAL), "type": 0, "name": "general"}]
+    server.guild |= {"threads": [{"id": "7"}], "members": None, "stickers": [{}], "voice_states": [7]}
+    here = backend()
+    with caplog.at_level(logging.WARNING):
+        async with running(server, here) as told:
+            await server.say(f"<@{BOT}> hi")
             await until(lambda: texts(here))
-        assert texts(here)[-1] == "hi"
-
-
-async def test_an_edit_of_which_only_the_words_are_told_is_passed_on() -> None:
-    async with plain_server() as server:
-        here = backend()
-        async with running(server, here):
-            asked = await server.say(f"<@{BOT}> one")
-            await until(lambda: texts(here))
-            part = {"id": asked["id"], "channel_id": asked["channel_id"], "guild_id": str(GUILD)}
-            await server.send("MESSAGE_UPDATE", part | {"embeds": []})
-            await server.send("MESSAGE_UPDATE", part | {"content": f"<@{BOT}> two"})
-            await until(lambda: [each for each in here.asked if each[0] == "edit"])
-        edits = [each for each in here.asked if each[0] == "edit"]
-        assert len(edits) == 1
-        assert "two" in str(edits)
-
-
-async def test_a_guild_is_there_whatever_is_odd_in_it(caplog: pytest.LogCaptureFixture) -> None:
-    async with plain_server() as server:
-        server.guild["channels"] = [{"id": str(GENERAL), "type": 0, "name": "general"}]
-        server.guild |= {"threads": [{"id": "7"}], "members": None, "stickers": [{}], "voice_states": [7]}
-        here = backend()
-        with caplog.at_level(logging.WARNING):
-            async with running(server, here) as told:
-                await server.say(f"<@{BOT}> hi")
-                await until(lambda: texts(here))
-        assert told == ["Connected as Bot, in 1 server."]
-        assert [line.partition(":")[0] for line in lines(caplog)] == [
-            "an event GUILD_CREATE could not be read",
-        ]
+    assert told == ["Connected as Bot, in 1 server."]
+    assert [line.partition(":")[0] for line in lines(caplog)] == [
+        "an event GUILD_CREATE could not be read",
+    ]
 
 
 async def test_a_history_that_nobody_can_read_does_not_stop_the_answer(
@@ -131,33 +129,35 @@ ODD = [
 
 
 @pytest.mark.parametrize("more", [*LEAN, *ODD], ids=repr)
-async def test_the_words_of_a_message_are_heard_whatever_is_odd_beside_them(more: dict[str, Any]) -> None:
-    async with plain_server() as server:
-        here = backend()
-        async with running(server, here):
-            newest = int(server.message("before")["id"])
-            told = lean(newest + 1, f"<@{BOT}> hi", guild_id=str(GUILD)) | copy.deepcopy(more)
-            await server.send("MESSAGE_CREATE", told)
-            await until(lambda: texts(here), "the message")
-            assert texts(here)[-1].startswith("hi")
-            del told["guild_id"]
-            await server.send("MESSAGE_UPDATE", told | {"content": "two", "author": {"username": "mo"}})
-            await until(lambda: [each for each in here.asked if each[0] == "edit"], "the edit")
+async def test_the_words_of_a_message_are_heard_whatever_is_odd_beside_them(
+    server: PlainServer, more: dict[str, Any]
+) -> None:
+    here = backend()
+    async with running(server, here):
+        newest = int(server.message("before")["id"])
+        told = lean(newest + 1, f"<@{BOT}> hi", guild_id=str(GUILD)) | copy.deepcopy(more)
+        await server.send("MESSAGE_CREATE", told)
+        await until(lambda: texts(here), "the message")
+        assert texts(here)[-1].startswith("hi")
+        del told["guild_id"]
+        await server.send("MESSAGE_UPDATE", told | {"content": "two", "author": {"username": "mo"}})
+        await until(lambda: [each for each in here.asked if each[0] == "edit"], "the edit")
 
 
 @pytest.mark.parametrize("more", LEAN, ids=repr)
-async def test_a_history_is_read_whatever_the_server_leaves_out(more: dict[str, Any]) -> None:
-    async with plain_server() as server:
-        here = backend()
-        async with running(server, here):
-            await server.say(f"<@{BOT}> one")
-            await until(lambda: texts(here), "the first message")
-        missed = server.message(f"<@{BOT}> two")
-        for key in ("mentions", "mention_roles", "attachments", "type"):
-            del missed[key]
-        missed |= copy.deepcopy(more)
-        async with running(server, here):
-            await until(lambda: len(texts(here)) == 2, "what was missed")
+async def test_a_history_is_read_whatever_the_server_leaves_out(
+    server: PlainServer, more: dict[str, Any]
+) -> None:
+    here = backend()
+    async with running(server, here):
+        await server.say(f"<@{BOT}> one")
+        await until(lambda: texts(here), "the first message")
+    missed = server.message(f"<@{BOT}> two")
+    for key in ("mentions", "mention_roles", "attachments", "type"):
+        del missed[key]
+    missed |= copy.deepcopy(more)
+    async with running(server, here):
+        await until(lambda: len(texts(here)) == 2, "what was missed")
 
 
 def test_roles_that_are_told_whole_are_roles() -> None:

@@ -2,7 +2,6 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -11,8 +10,7 @@ from msgspec.structs import replace
 from pixi.channels.discord import permissions
 from pixi.core.message import Rights, Venue
 from pixi.testing.discord import FakeChannel, Permission, User
-from tests.channels.discord.backend import RecordingBackend
-from tests.channels.discord.room import Room, room_of
+from tests.channels.discord.room import Room
 from tests.waiting import until, within
 
 VIEW = Permission.VIEW_CHANNEL
@@ -20,12 +18,6 @@ SPEAK = (
     VIEW | Permission.SEND_MESSAGES | Permission.SEND_MESSAGES_IN_THREADS | Permission.READ_MESSAGE_HISTORY
 )
 NOBODY, MANAGER, OPERATOR = Rights(), Rights(manager=True), Rights(manager=True, operator=True)
-
-
-@pytest.fixture
-async def room() -> AsyncIterator[Room]:
-    async with room_of(RecordingBackend()) as room:
-        yield room
 
 
 def closed(room: Room, kind: str = "text", *, parent: FakeChannel | None = None) -> FakeChannel:

@@ -16,24 +16,11 @@ from pixi.channels.discord.requests import RetryTimer
 from pixi.core.errors import ChannelError, ChannelForgot, ChannelLost
 from pixi.core.events import Failed, Performed, TurnEnded
 from pixi.core.persona import Persona
-from tests.channels.discord.rest_discord import (
-    ANA,
-    BOT,
-    CHANNEL,
-    DM,
-    MO,
-    THREAD,
-    Fault,
-)
+from tests.channels.discord.incoming import ANA, BOT, DM, GENERAL, MO, THREAD
+from tests.channels.discord.rest_discord import Fault
 from tests.channels.discord.scene import Scene, scene_with
 from tests.held_clock import HeldClock
 from tests.waiting import until
-
-
-@pytest.fixture
-async def scene(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Scene]:
-    async with scene_with(monkeypatch) as scene:
-        yield scene
 
 
 @pytest.fixture
@@ -50,7 +37,7 @@ async def muted(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Scene]:
 async def test_a_message_is_posted_with_its_nonce_and_gives_its_id(scene: Scene) -> None:
     posted = await scene.channel().send("hi there", nonce="1-1-abc")
     assert scene.rest.said() == ["hi there"]
-    assert posted == scene.rest.messages[CHANNEL][0]["id"]
+    assert posted == scene.rest.messages[GENERAL][0]["id"]
     assert scene.rest.requests("POST", "/messages")[0].body["nonce"] == "1-1-abc"
 
 
@@ -150,7 +137,7 @@ async def test_a_connection_that_breaks_loses_nothing_and_says_nothing_twice(
     scene.rest.faults.append(Fault("POST", "/messages", after=after))
     posted = await scene.channel().send("hi", nonce="1", answers=scene.hears(MO, "hi"))
     assert scene.rest.said() == ["hi"]
-    assert posted == scene.rest.messages[CHANNEL][-1]["id"]
+    assert posted == scene.rest.messages[GENERAL][-1]["id"]
 
 
 async def test_a_connection_that_stays_broken_leaves_it_open_whether_it_was_posted(scene: Scene) -> None:
@@ -176,10 +163,10 @@ async def test_an_outage_within_the_patience_is_waited_out(scene: Scene, faces: 
     ]
     posted = await channel.send("two", nonce="2", answers=asked)
     assert scene.rest.said() == ["one", "two"]
-    assert posted == scene.rest.messages[CHANNEL][-1]["id"]
-    assert len({each["author"]["id"] for each in scene.rest.messages[CHANNEL][1:]}) == 1, "in one voice"
+    assert posted == scene.rest.messages[GENERAL][-1]["id"]
+    assert len({each["author"]["id"] for each in scene.rest.messages[GENERAL][1:]}) == 1, "in one voice"
     await channel.react(asked, "🥞", nonce="3")
-    assert scene.rest.reactions == [(CHANNEL, int(asked), "🥞")]
+    assert scene.rest.reactions == [(GENERAL, int(asked), "🥞")]
 
 
 async def test_pauses_grow_until_the_patience_is_over(
@@ -366,7 +353,7 @@ async def test_what_the_nonce_does_not_guard_any_more_is_posted_only_once_the_hi
     monkeypatch.setattr(delivery, "NONCE_SECONDS", 0.0)
     scene.rest.faults += [Fault("POST", "/messages", after=True), Fault("GET", "/messages", times=3)]
     posted = await scene.channel().send("hi", nonce="1", answers=scene.hears(MO, "hi"))
-    assert posted == scene.rest.messages[CHANNEL][-1]["id"]
+    assert posted == scene.rest.messages[GENERAL][-1]["id"]
     assert len(scene.rest.requests("POST", "/messages")) == 1
 
 
@@ -379,7 +366,7 @@ async def test_what_the_nonce_does_not_guard_any_more_is_posted_only_once_the_hi
 async def test_a_reaction_is_put_on_the_message(scene: Scene, written: str, put: str) -> None:
     asked = scene.hears(MO, "hi")
     await scene.channel().react(asked, written, nonce="1")
-    assert scene.rest.reactions == [(CHANNEL, int(asked), put)]
+    assert scene.rest.reactions == [(GENERAL, int(asked), put)]
 
 
 async def test_an_emoji_that_there_is_not_is_named_and_nothing_is_asked(scene: Scene) -> None:
@@ -408,7 +395,7 @@ async def test_a_reaction_that_is_refused_is_one_plain_line(
 async def test_a_reaction_is_tried_again_where_the_connection_breaks(scene: Scene) -> None:
     scene.rest.faults.append(Fault("PUT", "/@me", times=1))
     await scene.channel().react("1", "🥞", nonce="1")
-    assert scene.rest.reactions == [(CHANNEL, 1, "🥞")]
+    assert scene.rest.reactions == [(GENERAL, 1, "🥞")]
 
 
 async def test_typing_is_one_request_and_its_failure_a_channel_error(scene: Scene) -> None:
@@ -486,7 +473,7 @@ async def test_a_channel_is_one_object_while_it_is_held_and_nothing_after(scene:
     assert scene.channel() is channel
     assert scene.channel(THREAD) is not channel
     assert (channel.growing, channel.paced) == (False, True)
-    assert channel.address == f"discord:{BOT}:{CHANNEL}:pixi"
+    assert channel.address == f"discord:{BOT}:{GENERAL}:pixi"
     del channel
     gc.collect()
     assert len(scene.channels._alive) == 0
@@ -505,7 +492,7 @@ async def test_a_channel_opens_by_its_address(scene: Scene) -> None:
 
 
 @pytest.mark.parametrize(
-    "address", [f"discord:{BOT}:999:pixi", f"discord:1:{CHANNEL}:pixi", "terminal:a:b", ""]
+    "address", [f"discord:{BOT}:999:pixi", f"discord:1:{GENERAL}:pixi", "terminal:a:b", ""]
 )
 async def test_what_is_gone_or_not_ours_does_not_open(scene: Scene, address: str) -> None:
     assert await scene.channels.open(address) is None

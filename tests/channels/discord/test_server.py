@@ -18,6 +18,7 @@ from pixi.channels.discord.gateway.patches import patched
 from pixi.channels.discord.gateway.preflight import DiscordServer, find_server
 from pixi.core.errors import ConfigError
 from tests.pages import ROOT
+from tests.servers.staged_web import served
 
 GATEWAY = {"url": "ws://127.0.0.1:9/gate"}
 BOT = {"id": "80351110224678912", "username": "pixi", "discriminator": "0", "avatar": None, "bot": True}
@@ -39,17 +40,8 @@ async def serving(pages: Mapping[str, Any]) -> AsyncIterator[tuple[str, list[web
             return web.Response(text=page, content_type="text/html")
         return web.json_response(page)
 
-    app = web.Application()
-    app.router.add_route("*", "/{tail:.*}", answer)
-    runner = web.AppRunner(app)
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
-    await site.start()
-    try:
-        host, port = runner.addresses[0][:2]
-        yield f"http://{host}:{port}", seen
-    finally:
-        await runner.cleanup()
+    async with served({"/{tail:.*}": answer}) as port:
+        yield f"http://127.0.0.1:{port}", seen
 
 
 @pytest.mark.parametrize("base", ["", "/v10", "/api/v10", "/api", "/api/v9", "/some/where/api/v10"])

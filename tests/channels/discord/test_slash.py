@@ -25,12 +25,6 @@ from tests.waiting import until
 WORDS = Translations()
 
 
-@pytest.fixture
-async def here() -> AsyncIterator[Stage]:
-    async with stage() as set_up:
-        yield set_up
-
-
 def registered(here: Stage) -> dict[str, JSON]:
     return {command.name: command.body for command in here.discord.commands}
 

@@ -10,7 +10,7 @@ from wcwidth import iter_graphemes
 
 from pixi.channels.discord.formatting import units
 from pixi.channels.discord.outgoing.splitting import LIMIT, clean, split
-from tests.channels.discord.steps import grows_in_proportion
+from tests.steps import grows_in_proportion
 
 FAMILY = "👩‍👩‍👧"
 FLAG = "🇩🇪"

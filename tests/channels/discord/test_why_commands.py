@@ -3,7 +3,6 @@ import json
 import logging
 import re
 import zipfile
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -16,12 +15,6 @@ from pixi.testing.discord import FakeChannel, FakeMessage, Interaction
 from tests.channels.discord.backend import RecordingBackend
 from tests.channels.discord.commands import PERSONAS, Stage, embed, fields, shown, stage
 from tests.waiting import until
-
-
-@pytest.fixture
-async def here() -> AsyncIterator[Stage]:
-    async with stage() as set_up:
-        yield set_up
 
 
 def turn(here: Stage, message: str = "501", note: str = "hm", **changes: Any) -> TurnRecord:

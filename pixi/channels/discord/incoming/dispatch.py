@@ -143,6 +143,7 @@ class Dispatcher:
         self._lost: set[int] = set()  # shards
         self._starting: set[int] = set()
         self._beside: set[asyncio.Task[None]] = set()
+        self._stopped = False
         self._since = discord.utils.time_snowflake(discord.utils.utcnow())
         self._reader = MessageTranslator(bot, lambda: backend.rules)
         self._handler = MessageHandler(backend, channels, recent, self._reader, since=self._since)
@@ -153,37 +154,7 @@ class Dispatcher:
     async def listen(self) -> None:
         """Read up to where everything was dealt with, and take events from now on."""
         await self._marks.load(self._bot.id, self._since)
-        for handler in self._handlers():
-            self._client.event(handler)
-        self.beside(self._marks.keep_written())
-        self.beside(self._try_again())
-
-    def beside(self, work: Coroutine[None, None, None]) -> None:
-        """Do something while messages are heard; what it raises costs one line in the log."""
-        task = asyncio.get_running_loop().create_task(work)
-        self._beside.add(task)
-        task.add_done_callback(self._ended)
-
-    async def stop(self, seconds: float) -> None:
-        """Hear no more. What was begun is finished within this time; the rest is for the next start.
-
-        discord.py tells of events until it is closed: `ready` would begin requests that closing cuts off.
-        """
-        for handler in self._handlers():
-            vars(self._client).pop(handler.__name__, None)
-        await self._queues.close(seconds)
-        while self._beside:
-            for task in self._beside:
-                task.cancel()
-            await asyncio.wait(self._beside)
-
-    async def write_marks(self) -> None:
-        """Write down up to where everything was dealt with."""
-        await self._marks.write()
-
-    def _handlers(self) -> tuple[Callable[..., Coroutine[None, None, None]], ...]:
-        """Return the handlers, each named as its event."""
-        return (
+        for handler in (
             self.on_message,
             self.on_raw_message_edit,
             self.on_raw_message_delete,
@@ -196,7 +167,36 @@ class Dispatcher:
             self.on_shard_disconnect,
             self.on_shard_resumed,
             self.on_ready,
-        )
+        ):
+            self._client.event(handler)
+        self.beside(self._marks.keep_written())
+        self.beside(self._try_again())
+
+    def beside(self, work: Coroutine[None, None, None]) -> None:
+        """Do something while messages are heard; what it raises costs one line in the log."""
+        if self._stopped:
+            work.close()
+            return
+        task = asyncio.get_running_loop().create_task(work)
+        self._beside.add(task)
+        task.add_done_callback(self._ended)
+
+    async def stop(self, seconds: float) -> None:
+        """Hear no more. What was begun is finished within this time; the rest is for the next start.
+
+        discord.py tells of events until it is closed: `ready` would begin requests that closing cuts off.
+        """
+        self._stopped = True
+        await self._queues.close(seconds)
+        beside = [*self._beside]
+        for task in beside:
+            task.cancel()
+        if beside:
+            await asyncio.wait(beside)
+
+    async def write_marks(self) -> None:
+        """Write down up to where everything was dealt with."""
+        await self._marks.write()
 
     # Messages.
 
@@ -305,7 +305,7 @@ class Dispatcher:
 
     async def on_ready(self) -> None:
         """Do once what is to be done when all shards are connected."""
-        if not self._was_ready:
+        if not (self._was_ready or self._stopped):
             self._was_ready = True
             await self._ready()
 

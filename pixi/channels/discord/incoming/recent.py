@@ -78,7 +78,7 @@ class RecentMessages:
 
     def __init__(self, overhear: Callable[[], int]) -> None:
         self._overhear = overhear
-        self._channels: OrderedDict[int, _Channel] = OrderedDict()
+        self._channels: LRU[int, _Channel] = LRU(_CHANNELS)
         self._seen: LRU[int, bool] = LRU(_SEEN)
 
     def is_new(self, message_id: int) -> bool:
@@ -111,7 +111,7 @@ class RecentMessages:
     def edit(self, channel_id: int, message_id: int, text: str) -> None:
         """Replace the text of a message that was edited."""
         if message := self.find(channel_id, message_id):
-            self._channels[channel_id].messages[message_id] = replace(message, text=text)
+            self._channel(channel_id).messages[message_id] = replace(message, text=text)
 
     def delete(self, channel_id: int, message_id: int) -> None:
         """Drop a message that was deleted."""
@@ -120,14 +120,15 @@ class RecentMessages:
 
     def forget(self, person: str | None = None) -> None:
         """Drop all that a person wrote, by the id of the author; None: all that anybody wrote."""
-        for channel in self._channels.values():
+        for channel_id in self._channels:
+            channel = self._channel(channel_id)
             for message in [*channel.messages.values()]:
                 if person is None or message.author.id == person:
                     del channel.messages[message.id]
 
     def leave(self, channel_id: int) -> None:
         """Drop a channel that is gone."""
-        self._channels.pop(channel_id, None)
+        self._channels.drop(channel_id)
 
     def find(self, channel_id: int, message_id: int) -> RecentMessage | None:
         """Return what is remembered of a message."""
@@ -189,12 +190,8 @@ class RecentMessages:
         told[persona] = max(told.get(persona, 0), up_to)
 
     def _channel(self, channel_id: int) -> _Channel:
-        channel = self._channels.get(channel_id)
-        if channel is None:
-            channel = self._channels[channel_id] = _Channel()
-            if len(self._channels) > _CHANNELS:
-                self._channels.popitem(last=False)
-        self._channels.move_to_end(channel_id)
+        channel = self._channels.get(channel_id) or _Channel()
+        self._channels.put(channel_id, channel)
         return channel
 
 
