@@ -24,10 +24,17 @@ Outcome = tuple[str | bool | int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What came of a reply. `ended`: the stream said so before its text was over."""
+    """What came of a reply.
+
+    Attributes:
+        events: in order.
+        ended: the stream said so before its text was over.
+        cut_short: it said so once it was closed: before, it may not have caught up with what it took back.
+    """
 
     events: tuple[Event, ...]
     ended: bool
+    cut_short: bool
 
 
 def read(
@@ -45,9 +52,10 @@ def read(
         events += answer
     ended = stream.ended
     events += stream.close()
+    cut_short = stream.ended
     assert stream.close() == [], "a second close gave events"
     assert stream.feed("late") == stream.feed("[SEND: late]") == [], "a closed stream gave events"
-    return Reading(tuple(events), ended)
+    return Reading(tuple(events), ended, cut_short)
 
 
 def pieces_at(reply: str, cuts: Iterable[int]) -> list[str]:

@@ -7,6 +7,9 @@ process. So whoever misses one, e.g. as a connection was lost, knows of it, and 
 
 Both connections of a process carry its name (`application_name`), so that the server knows who is there, and
 a process that dies is missed within a second or two. One that ends says so, as the last it does.
+
+Each says every second that it is there. So the others know when it has heard what they said before, or that
+it stands still. Nobody's clock counts, and while the database is away nobody is judged.
 """
 
 import asyncio
@@ -14,7 +17,7 @@ import logging
 import re
 import secrets
 import time
-from collections.abc import AsyncGenerator, Iterator, Sequence
+from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -35,10 +38,13 @@ PAUSE_SECONDS = 0.005
 """Between two transactions with messages: it bounds how many there are, whatever is written."""
 LOOK_SECONDS = 1.0
 """Between two looks who is there, while others are."""
+STILL_LOOKS = 4
+"""Nobody waits for a process that was not heard in so many looks on end, the present one among them."""
 MOST_BYTES = 8_000_000
 """That may wait to be sent. With more, as the database is away, all is dropped, and the others know of it."""
 
 _READY_SECONDS = 10.0
+_ECHO_SECONDS = 5.0  # until what is said is heard here: the database is there, but slow
 _AGAIN_SECONDS = 1.0  # until a database that is away is tried again
 _BYE_SECONDS = 2.0  # in which the others are told of the end
 _KIND = "serve"
@@ -86,7 +92,10 @@ class NotifyBus:
         self._more = asyncio.Event()
         self._number = 0  # of the next part
         self._senders: dict[str, _Sender] = {}
-        self._spoke: set[str] = set()  # who was heard since the database was last asked who is there
+        self._looks = 0  # how often it was looked who is there
+        self._heard: dict[str, int] = {}  # the look since which another process was heard last
+        self._echo = asyncio.Event()  # this process heard what it said since the present look began
+        self._echoes = 0  # the first part that is such an echo
         self._is_empty = asyncio.Event()  # nothing is left to be sent
         self._connection = LentConnection(self._connected)  # by which is sent and looked
         self._ahead = 0.0  # of the clock here before the database's, in seconds
@@ -102,7 +111,7 @@ class NotifyBus:
             self._waiting.clear()
             self._size = 0
             self._number += 1  # which nobody will hear
-            self._peers.hello()
+            self._peers.unheard()
         self._waiting.append(data)
         self._size += len(data)
         self._is_empty.clear()
@@ -138,10 +147,16 @@ class NotifyBus:
 
     def _hear(self, payload: str) -> None:
         given = _PART.fullmatch(payload)
-        if given is None or given["name"] == self._name:
+        if given is None:
             return
         number = int(given["number"])
-        self._spoke.add(given["name"])
+        if given["name"] == self._name:
+            if number >= self._echoes:
+                self._echo.set()
+            return
+        if self._silence_of(given["name"]) >= STILL_LOOKS:  # it may have said less than it did meanwhile
+            self._peers.doubt_all()
+        self._heard[given["name"]] = self._looks
         sender = self._senders.setdefault(given["name"], _Sender())
         begins = given["begins"] == "1"
         if number < sender.next:  # it came before: the connection was lost behind it
@@ -194,25 +209,43 @@ class NotifyBus:
             start = end
 
     async def look(self) -> None:
-        """Look who is gone, until cancelled: whoever is missing, and says nothing, in two looks on end.
-
-        At each look, the others are told which replies are written here.
-        """
-        missing = set[str]()
+        """Look who is gone, and whether all others were heard, until cancelled."""
         while True:
             await asyncio.sleep(LOOK_SECONDS)
-            if not (known := set(self._peers.others)):
-                continue
-            self._peers.tell_written()
-            # Whoever comes or says something while the database is asked is not missing: after an outage, all
+            # Whoever comes or says something while the database is asked is not gone: after an outage, all
             # connect anew at that moment, and say what they follow but once.
-            self._spoke.clear()
-            before, missing = missing, set()
-            with suppress(DatabaseError):  # while the database is away, nobody is missing
-                found = await self._run(_THERE, (self._address.label.split(" ")[2], _KIND))
-                missing = known - {name for (name,) in found} - self._spoke
-            for name in missing & before:
+            known = set(self._peers.others)
+            self._looks += 1
+            try:
+                if known:
+                    await self._look_for(known)
+                if not any(1 < self._silence_of(name) < STILL_LOOKS for name in known):
+                    await self._peers.find_missed()
+            except (DatabaseError, StoreError, TimeoutError):  # nobody is judged by what was not heard now
+                self._heard = dict.fromkeys(self._heard, self._looks)
+
+    def _silence_of(self, name: str) -> int:
+        """Return in how many looks on end another process was not heard."""
+        return self._looks - self._heard.setdefault(name, self._looks)
+
+    async def _look_for(self, known: Iterable[str]) -> None:
+        """See which of these are gone.
+
+        Raises:
+            DatabaseError: it does not answer.
+            TimeoutError: what is said is not heard, here at least.
+        """
+        self._echo.clear()
+        self._echoes = self._number
+        self._peers.beat()
+        async with asyncio.timeout(_ECHO_SECONDS):
+            await self._echo.wait()  # by now, all that others said before was heard
+        found = await self._run(_THERE, (self._address.label.split(" ")[2], _KIND))
+        there = {name for (name,) in found}
+        for name in known:
+            if name not in there and self._silence_of(name):
                 self._senders.pop(name, None)
+                self._heard.pop(name, None)
                 self._peers.gone(name)
 
     async def _connected(self) -> AsyncConnection[Any]:

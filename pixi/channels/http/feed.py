@@ -108,7 +108,7 @@ class Feed:
         self.turn_elsewhere = 0
         self.asked_elsewhere: set[str] = set()
         self.ended = 0
-        self.heard: deque[int] = deque(maxlen=4 * MOST_ENDED)  # more than others tell of: see `Peers`
+        self.heard: deque[int] = deque(maxlen=MOST_ENDED)
         self.losses = 0
         self._name = secrets.token_hex(4)  # counts of another feed mean nothing here
         self.used = time.monotonic()
@@ -355,6 +355,7 @@ class HttpChannel(Channel):
         answers: the client that spoke last can answer questions; a program that knows talk alone cannot.
         protocol: the client spoke this one last; a client that follows and names none gets it.
         saying: held while a message is being put on record.
+        joining: done once the feed has what happens on other servers; None: nobody has asked for that yet.
     """
 
     growing = True
@@ -365,6 +366,7 @@ class HttpChannel(Channel):
         self.answers = True
         self.protocol: Protocol = "native"
         self.saying = asyncio.Lock()
+        self.joining: asyncio.Future[None] | None = None
         self.keep: Callable[[str, Image], None] | None = None
         self._visitors = visitors
         self._asked: dict[str, tuple[str, asyncio.Future[Verdict]]] = {}  # by the nonce: whom, and the answer
@@ -501,6 +503,9 @@ class Channels:
 
     def __iter__(self) -> Iterator[HttpChannel]:
         return iter(list(self._open.values()))
+
+    def __len__(self) -> int:
+        return len(self._open)
 
     def _drop_old(self) -> None:
         oldest = self._clock() - KEPT_SECONDS
