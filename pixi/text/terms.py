@@ -31,7 +31,7 @@ _INVISIBLE = (
     *(0x00AD, 0x200B, 0x200D, 0x200E, 0x200F, 0x2060, 0xFEFF),
     *(*range(0x202A, 0x202F), *range(0x2066, 0x206A)),
 )
-_HAN = re.compile("[\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]")
+_HAN = "[\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"
 CODES = {
     "arabic": "ar", "armenian": "hy", "basque": "eu", "catalan": "ca", "czech": "cs", "danish": "da",
     "dutch": "nl", "english": "en", "esperanto": "eo", "estonian": "et", "finnish": "fi", "french": "fr",
@@ -60,11 +60,11 @@ _HAN_KANA = (
 )
 _HANGUL = "\u1100-\u11ff\u3130-\u318f\ua960-\ua97f\uac00-\ud7ff"
 _PLAIN = re.compile(r"[^\W_]+")
-_MIXED = re.compile(
+_MIXED = (
     f"(?P<han>[{_HAN_KANA}]+)|(?P<unspaced>[{_UNSPACED}]+)|(?P<hangul>[{_HANGUL}]+)"
     f"|(?:[{MARKS}]|(?![{_HAN_KANA}{_UNSPACED}{_HANGUL}])[^\\W_])+"
 )
-_SPECIAL = re.compile(f"[{MARKS}{_UNSPACED}{_HAN_KANA}{_HANGUL}]")
+_SPECIAL = f"[{MARKS}{_UNSPACED}{_HAN_KANA}{_HANGUL}]"
 LONGEST_WORD = 60
 """Length beyond which a word is code, and is known by its beginning."""
 _GRAM = 4
@@ -72,6 +72,12 @@ _NO_STEMMER = ("", "persian")
 """Persian stems were measured to find less than its words do."""
 _REMEMBERED = 20_000
 """Words whose terms are kept at hand while a text is read."""
+
+
+@cache
+def _compiled(pattern: str) -> re.Pattern[str]:
+    """Compile a pattern when it is first wanted: one with as many scripts takes some milliseconds."""
+    return re.compile(pattern)
 
 
 @cache
@@ -118,7 +124,7 @@ def normalise(text: str) -> str:
     if text.isascii():
         return text.lower().replace("\0", " ")
     text = unicodedata.normalize("NFKC", clean(text)).casefold().translate(_folds())
-    if _HAN.search(text):
+    if _compiled(_HAN).search(text):
         text = text.translate(_simplified())
     return unicodedata.normalize("NFC", text)
 
@@ -162,11 +168,11 @@ def pieces(normal: str) -> Iterator[tuple[str, str, int]]:
     Runs are what is written without spaces between the words; Korean words are their own kind, as they
     change their endings by whole syllables.
     """
-    if not _SPECIAL.search(normal):
+    if not _compiled(_SPECIAL).search(normal):
         for match in _PLAIN.finditer(normal):
             yield "word", match[0], match.start()
         return
-    for match in _MIXED.finditer(normal):
+    for match in _compiled(_MIXED).finditer(normal):
         yield match.lastgroup or "word", match[0], match.start()
 
 

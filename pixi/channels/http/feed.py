@@ -303,7 +303,7 @@ class Feed:
                         yield numbered
                 elif self.closed or over():
                     return
-                elif not await self._hears_more():
+                elif not await self._more_or_silence():
                     yield [(place, SILENCE)]
         finally:
             self.followers -= 1
@@ -311,14 +311,14 @@ class Feed:
                 self._silence.cancel()
                 self._silence = None
 
-    async def _hears_more(self) -> bool:
-        """Wait until there may be more to follow; False after a long silence."""
+    def _more_or_silence(self) -> asyncio.Future[bool]:
+        """Return what is done once there may be more to follow; False after a long silence."""
         loop = asyncio.get_running_loop()
         if self._silence is None:
             self._silence = loop.call_later(KEEP_ALIVE_SECONDS, self._tell_silence)
         more: asyncio.Future[bool] = loop.create_future()
         self._more.append(more)
-        return await more
+        return more
 
     def _tell_silence(self) -> None:
         """Tell the followers of a long silence; where it was not long yet, look again later."""

@@ -115,7 +115,7 @@ def check_names(request: web.Request, kind: type[Any] | None) -> None:
     Raises:
         Problem: 400, a name is not known; the nearest one is named.
     """
-    known = () if kind is None else tuple(each.encode_name for each in msgspec.structs.fields(kind))
+    known: tuple[str, ...] = () if kind is None else kind.__struct_encode_fields__
     for name in request.query:
         if name not in known:
             near = get_close_matches(name, known, 1)

@@ -186,9 +186,9 @@ class TalkReply:
         while True:
             losses = feed.losses
             try:
-                async with aclosing(feed.follow(place, self._is_settled)) as events:
-                    async for forms in events:
-                        yield forms
+                async with aclosing(feed.follow_on(place, self._is_settled)) as events:
+                    async for numbered in events:
+                        yield [form for _, form in numbered]
                 return
             except FollowedTooSlowly:
                 if self.turn or feed.losses == losses:
