@@ -7,7 +7,7 @@ from itertools import count
 
 from pixi.core.channel import Archive, Channel, Question
 from pixi.core.errors import ChannelError, ModelError
-from pixi.core.events import Noted, TurnEnded, TurnEvent, TurnStarted, Verdict
+from pixi.core.events import Noted, ToolAnswered, TurnEnded, TurnEvent, TurnStarted, Verdict
 from pixi.core.language import REACT, SEND
 from pixi.core.llm import Delta, Finished, Request, Text
 from pixi.core.message import Abilities, Author, Card, Image, Message, Picture, Rights, Venue
@@ -193,6 +193,11 @@ class RecordingChannel(Channel):
     def notes(self) -> list[str]:
         """The private thoughts, in order."""
         return [event.text for event in self.events if isinstance(event, Noted)]
+
+    @property
+    def tool_answers(self) -> list[ToolAnswered]:
+        """Return what tools answered, in order."""
+        return [event for event in self.events if isinstance(event, ToolAnswered)]
 
     @property
     def ended(self) -> list[TurnEnded]:
