@@ -27,14 +27,13 @@ from pixi.core.conversation import Conversation
 from pixi.core.errors import ChannelLost, LeaseHeld, PixiError, StoreError
 from pixi.core.events import Failed, TurnEnded, TurnReport
 from pixi.core.life import Fate, Reason
-from pixi.core.llm import AssistantLine, Line, Usage
-from pixi.core.message import Author, Message
-from pixi.core.reading import SILENCE
+from pixi.core.llm import Line
+from pixi.core.message import Message
 from pixi.engine.capabilities import NO_ABILITIES
 from pixi.engine.compaction import HistoryCompaction
 from pixi.engine.context import EngineContext, PersonaSession, PersonaSessions
 from pixi.engine.history import History
-from pixi.engine.inbox import FATAL, Inbox
+from pixi.engine.inbox import Inbox
 from pixi.engine.turn_runner import TurnRunner
 from pixi.store.kept import SavedConversation
 from pixi.store.store import Store
@@ -48,8 +47,6 @@ OVERHEARD = 20
 """Overheard messages, the latest ones, that a user line tells of."""
 
 _TOO_MANY = "Too many messages wait for an answer here. Please ask again later."
-
-_FATAL_HERE = "What was asked here ended the program each time it was tried. It is not tried again."
 
 _CLOSE_SECONDS = 4.0  # longer than a reply needs to stop
 _LEASE_PAUSES = (0.2, 2.0)  # seconds: the first pause and the longest, while another process answers
@@ -415,40 +412,6 @@ class LiveConversation:
             self._history.forget()
         if not busy:
             await self.settled()
-
-    async def give_up(self, channel: Channel | None) -> bool:
-        """End what processes die of, without a look at it: a turn that is open, and the messages it had.
-
-        Where no turn is open, these are all that wait. They stay on record, and no prompt shows them again:
-        the history tells that there were some. Messages that came later wait on. People get a word.
-
-        Returns:
-            False if there is nothing to end, or this process is answering there, and lives.
-
-        Raises:
-            PixiError: it could not be read or recorded.
-        """
-        if not self.idle:
-            return False
-        store, session = self._shared.store, self._session(channel)
-        async with self._lock:
-            left = (await store.load(self._name, 0)).unfinished
-            saved = await self._history.recover(session, None, take=True)
-            tried = {message.id for turn in left for message in turn.messages}
-            fatal = [each for each in saved.waiting if not left or each.id in tried]
-            is_asked = any(each.addressed for each in fatal)
-            if is_asked:
-                lease, name = self._history.lease, session.role.persona.name
-                ids = tuple(each.id for each in fatal)
-                begun = await store.begin_turn(self._name, saved.generation, name, ids, lease=lease)
-                line = session.stamp((Message("", self._name, Author("", ""), FATAL, 0.0),))
-                lines = (line, AssistantLine(SILENCE))
-                await store.end_turn(begun.turn, lines, "error", 0, Usage(), lease=lease)
-        self._forget()
-        if channel is not None and (left or is_asked):
-            channel.show(Failed(_FATAL_HERE))
-            channel.show(TurnEnded("error", 0))
-        return bool(left or is_asked)
 
     async def part_with(self, person: str) -> None:
         """Answer somebody no more, by the id of the author: not now, and not what still waits."""

@@ -469,19 +469,6 @@ class Engine:
         if not conversations.draining:
             await conversations.at(conversation).resume(channel, since, take=True)
 
-    async def give_up(self, conversation: str, open_channel: OpenChannel) -> bool:
-        """Have a conversation, and end what processes die of there, see `LiveConversation.give_up`.
-
-        Returns:
-            False if there is nothing to end.
-
-        Raises:
-            PixiError: it could not be opened, read or recorded.
-        """
-        conversations = await self._ready()
-        channel = await open_channel(conversation)
-        return not conversations.draining and await conversations.at(conversation).give_up(channel)
-
     async def look(self, conversation: str) -> None:
         """Take what another process has recorded in a conversation in which something is being done here.
 

@@ -15,9 +15,6 @@ from pixi.core.message import Message
 DELETED = "(this message was deleted)"
 """Text in the history for a message that was deleted after a reply to it was seen."""
 
-FATAL = "(a message that could not be answered)"
-"""Text in the history for messages that ended the program whenever they were answered."""
-
 
 class Inbox(Struct):
     """Messages that are to be answered, with those overheard between them, oldest first.

@@ -10,10 +10,9 @@ again by any other, as new jobs. Whoever takes such a job up takes the lease of 
 `pixi.store.statements.leases`. So a worker that was only slow, and goes on, can record nothing more of its
 turn, and what is not on record is not done.
 
-A conversation may be what workers die of. So a job counts the deaths, as its `attempts`, until it ends well.
-It is begun again at once after the first, then after pauses that double, and after `MOST_DEATHS` given up. Of
-many conversations that a worker had, one is to blame. So from `SUSPECT` deaths on, a worker has one such at a
-time, and none of the others comes to more deaths by it.
+A conversation may be what workers die of. So a job counts, as its `attempts`, the workers that died within a
+minute after they began it. After the first it is begun again at once, then after pauses that double, until
+its messages are too old to be answered.
 
 Beside the jobs there are signals, for processes that are at work just now. A process that gets none reads the
 store, and knows all the same.
@@ -24,11 +23,11 @@ import logging
 import math
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager, nullcontext, suppress
+from contextlib import asynccontextmanager, suppress
 from typing import Any, Literal, cast, get_args
 from zlib import crc32
 
-from procrastinate import App, JobContext, PsycopgConnector
+from procrastinate import App, PsycopgConnector
 from procrastinate.exceptions import AlreadyEnqueued, ConnectorException
 from procrastinate.jobs import Job, Status
 from procrastinate.manager import JobManager, NotificationCallback
@@ -51,9 +50,8 @@ people chose for channels; `forgot`: drop what is remembered of a person (the st
 `asked`: a worker is to ask a person this question; `expected`: a gateway will hear the click on it; `said`:
 what was clicked; `fails`: a server of models does not answer."""
 
-Answer = Callable[[str, int, int], Awaitable[None]]
-"""Answers a conversation. The numbers say how often it was put off before, and how many workers have died
-that had it."""
+Answer = Callable[[str, int], Awaitable[None]]
+"""Answers a conversation. The number says how often it was put off before."""
 
 MAIN = "main"
 """The queue of all conversations whose personas have none of their own."""
@@ -63,12 +61,8 @@ _TASK = "answer"
 BEAT_SECONDS = 1.0
 STALLED_SECONDS = 3.5
 """After so long without a heartbeat a worker is taken for dead. Others look for such each second."""
-SUSPECT = 3
-"""Deaths of workers after which a conversation is taken for what they may have died of."""
-MOST_DEATHS = 5
-"""Deaths of workers after which what was asked in a conversation is given up."""
-_MOST_DOUBLED = 3  # times that the pause of a second before a conversation is begun again doubles
-_ALONE_SECONDS = 1.0  # until it is seen again whether a suspect can be begun
+_DEADLY_SECONDS = 60.0  # within which a worker dies of what it began
+_MOST_DOUBLED = 5  # times that the pause of a second before a conversation is begun again doubles
 _LOOK_SECONDS = 1.0  # between two looks for workers that have died
 _LATE_SECONDS = STALLED_SECONDS - BEAT_SECONDS  # since the last look; then others may have missed beats, too
 _POLL_SECONDS = 1.0  # after which a job is found of which no notice came
@@ -78,14 +72,20 @@ _QUEUED_SECONDS = 120.0  # that a message may wait for a worker in any case
 _CLOCK_SECONDS = 30.0  # that the clocks of two machines may differ
 _NEVER = 86_400.0  # seconds; instead of the heartbeat of procrastinate, which ends too early
 _CONNECTIONS = 4
-_COUNT_DEATHS = """
-    UPDATE procrastinate_jobs SET attempts = greatest(attempts, %(deaths)s),
-        scheduled_at = now() + make_interval(secs => %(seconds)s)
-    WHERE lock = %(lock)s AND status = 'todo'
-    AND EXISTS (
-        SELECT 1 FROM procrastinate_jobs AS job
-        WHERE job.lock = %(lock)s AND job.status = 'doing' AND job.id = coalesce(%(behind)s::bigint, job.id)
+_COUNT_DEATH = """
+    WITH died AS (
+        SELECT lock, CASE WHEN (
+                SELECT max(at) FROM procrastinate_events WHERE job_id = job.id AND type = 'started'
+            ) > now() - make_interval(secs => %(deadly)s) THEN attempts + 1 ELSE 1 END AS deaths
+        FROM procrastinate_jobs AS job WHERE id = %(id)s AND status = 'doing'
+    ), paused AS (
+        SELECT lock, deaths, CASE deaths WHEN 1 THEN 0 ELSE 2 ^ least(deaths - 1, %(doubled)s) END AS seconds
+        FROM died
     )
+    UPDATE procrastinate_jobs AS next
+    SET attempts = deaths, scheduled_at = now() + make_interval(secs => seconds)
+    FROM paused WHERE next.lock = paused.lock AND status = 'todo'
+    RETURNING deaths, seconds
 """
 _FREE = """
     SELECT pg_notify(
@@ -117,7 +117,6 @@ class ConversationQueue:
         self._address = address
         self._channel = address.signals  # those of other stores are others
         self._beside: set[asyncio.Task[None]] = set()
-        self._suspect = asyncio.Lock()  # held while one is answered here
 
     @property
     def address(self) -> Address:
@@ -139,15 +138,7 @@ class ConversationQueue:
         persona = conversation.split(":", 3)[-1]
         return _name(conversation, persona if persona in self.names[1:] else MAIN)
 
-    async def put(
-        self,
-        conversation: str,
-        *,
-        times: int = 0,
-        deaths: int = 0,
-        seconds: float = 0.0,
-        behind: int | None = None,
-    ) -> None:
+    async def put(self, conversation: str, *, times: int = 0) -> None:
         """Have a conversation answered by a worker; once, if it waits on the queue already.
 
         A worker that has it just now is told to look.
@@ -155,10 +146,6 @@ class ConversationQueue:
         Args:
             conversation: its address. What is to be answered is on record.
             times: how often it was put off before.
-            deaths: of workers that had it, since one ended its work there. It counts while the conversation
-                has a job under way, the one that is put again.
-            seconds: until it is begun, if workers have died.
-            behind: the number of that job; None: whichever it is.
 
         Raises:
             StoreError: the database does not take it.
@@ -174,12 +161,9 @@ class ConversationQueue:
         if headers := TRACE_HEADERS.get():  # else there is no word of it: older workers know none
             given["trace"] = {**headers, "queued_at": str(time.time_ns())}
         try:
-            with suppress(AlreadyEnqueued):  # whoever takes it up finds this message too
-                number = await job.defer_async(**given)
-            if deaths:
-                await self._connector.execute_query_async(
-                    _COUNT_DEATHS, lock=conversation, deaths=deaths, seconds=seconds, behind=behind
-                )
+            number = await job.defer_async(**given)
+        except AlreadyEnqueued:
+            pass  # whoever takes it up finds this message too
         except ConnectorException as error:
             raise StoreError(f"The queue in {self._address} does not answer: {_reason(error)}.") from error
         await self.signal("look", conversation, besides=number)
@@ -290,21 +274,15 @@ class ConversationQueue:
         """
 
         async def task(
-            context: JobContext,
-            /,
             conversation: str,
             times: int = 0,
             trace: Mapping[str, str] | None = None,
             **later: object,  # of a newer version, which may be left aside
         ) -> None:
             TRACE_HEADERS.set(trace or {})
-            deaths = context.job.attempts
-            if deaths >= SUSPECT and self._suspect.locked():
-                return await self.put(conversation, times=times, deaths=deaths, seconds=_ALONE_SECONDS)
-            async with self._suspect if deaths >= SUSPECT else nullcontext():
-                return await answer(conversation, times, deaths)
+            await answer(conversation, times)
 
-        self._app.task(name=_TASK, pass_context=True)(task)
+        self._app.task(name=_TASK)(task)
         taken = [_name(bot, each) for each in queues or self.names]
         looking = asyncio.create_task(self._look_for_dead())
         runs: set[asyncio.Task[None]] = set()
@@ -387,18 +365,21 @@ class ConversationQueue:
         for job in stalled:
             assert job.lock is not None  # it is the conversation
             TRACE_HEADERS.set(cast("Mapping[str, str]", job.task_kwargs.get("trace", {})))
-            deaths = job.attempts + 1
-            pause = 0.0 if deaths in (1, MOST_DEATHS) else 2.0 ** min(deaths - 1, _MOST_DOUBLED)
-            # First: whoever dies in between has lost nothing.
-            await self.put(job.lock, deaths=deaths, seconds=pause, behind=job.id)
+            await self.put(job.lock)  # first: whoever dies in between has lost nothing
+            told = await self._count_death(job)
             await jobs.finish_job(job, Status.FAILED, delete_job=True)
-            _log.warning(
-                "the worker of conversation %s has died or stands still (%s; it is begun again in %.0f s)",
-                job.lock,
-                how_many(deaths, "death"),
-                pause,
-            )
+            _log.warning("the worker of conversation %s has died or stands still%s", job.lock, told)
         return True
+
+    async def _count_death(self, job: Job) -> str:
+        """Count the death of the worker that had a job, for the next job there; return what is to be told."""
+        died = await self._connector.execute_query_all_async(
+            _COUNT_DEATH, id=job.id, doubled=_MOST_DOUBLED, deadly=_DEADLY_SECONDS + STALLED_SECONDS
+        )
+        return "".join(
+            f" ({how_many(each['deaths'], 'time')} on end; it is begun again in {each['seconds']:.0f} s)"
+            for each in died
+        )
 
 
 def _name(address: str, queue: str) -> str:

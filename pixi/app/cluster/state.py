@@ -38,7 +38,7 @@ SELECT
         AND application_name ~ '^pixi ' AND split_part(application_name, ' ', 3) = %(tables)s
     ) AS labels,
     ARRAY(SELECT lock FROM procrastinate_jobs WHERE attempts > 1 AND status IN ('todo', 'doing')
-        ORDER BY attempts DESC, id) AS suspects,
+        ORDER BY attempts DESC, id) AS deadly,
     (SELECT count(*) FROM owners WHERE id %% 4294967296 IN (SELECT id FROM living)) AS living_owners
 FROM (
     SELECT
@@ -101,7 +101,7 @@ class ClusterState:
         stalled: conversations whose worker has died, and which no other has taken up.
         workers: that showed a sign of life.
         labels: of all connections for these tables but the one that asks.
-        suspects: conversations that more than one worker had when it died, the most deaths first.
+        deadly: conversations of which workers died more than once on end, the most deaths first.
         living_owners: processes that may own conversations, and live.
         leases: conversations that somebody owns.
         living_leases: those whose owner lives.
@@ -113,7 +113,7 @@ class ClusterState:
     stalled: int
     workers: int
     labels: Sequence[str]
-    suspects: Sequence[str]
+    deadly: Sequence[str]
     living_owners: int
     leases: int
     living_leases: int

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 
 import msgspec
 
-from pixi.app.cluster.queue import MOST_DEATHS, ConversationQueue, Signal, still_answered
+from pixi.app.cluster.queue import ConversationQueue, Signal, still_answered
 from pixi.app.cluster.shared_rates import SharedRates
 from pixi.app.service import BotService
 from pixi.channels.discord.backend import parse_address, prefix_of
@@ -78,16 +78,11 @@ class Worker:
                 if not working.done():
                     _log.warning("the database is away; other workers take up what was begun here")
 
-    async def answer(self, conversation: str, times: int = 0, deaths: int = 0) -> None:
+    async def answer(self, conversation: str, times: int = 0) -> None:
         """Answer a conversation; returns when nothing is left to be done there, or others are to do it.
 
-        What fails is told in the log, and done again when somebody writes, or a gateway looks for what still
-        waits. But what workers die of, again and again, is given up.
-
-        Args:
-            conversation: its address.
-            times: how often it was left to others.
-            deaths: how many workers have died that had it.
+        `times` says how often it was left to others. What fails is told in the log, and done again when
+        somebody writes, or a gateway looks for what still waits.
         """
         service = self._service
         since = still_answered(service.rules)
@@ -97,12 +92,7 @@ class Worker:
                 _log.warning("persona %r cannot answer on this worker; others are to try", persona)
                 # Here, and not by a time on the queue: the clock of this machine may be wrong.
                 await asyncio.sleep(_OTHERS_SECONDS)
-                await self._queue.put(conversation, times=times + 1, deaths=deaths)
-                return
-            if deaths >= MOST_DEATHS and await service.engine.give_up(conversation, self._channel):
-                told = "conversation %s: %d workers died while they had it, and what was asked is given up"
-                _log.error(told, conversation, deaths)
-                await self._hand_back(conversation, since)  # what came later, with no deaths
+                await self._queue.put(conversation, times=times + 1)
                 return
             await service.ready_models(conversation)
             with foreign(f"answering {conversation}"):

@@ -172,12 +172,10 @@ def _queue(state: "ClusterState") -> Finding:
     if state.stalled:
         told += f"; {state.stalled:,} of workers that died or stand still"
         mends.append("a worker that lives takes those up within five seconds: see that there is one")
-    if state.suspects:
-        names = some([display_line(address) for address in state.suspects], _MOST_TALKS)
+    if state.deadly:
+        names = some([display_line(address) for address in state.deadly], _MOST_TALKS)
         told += f"; workers died again and again while they had {names}"
-        mends.append(
-            "their logs and the system's say why; what was asked there is given up after some deaths"
-        )
+        mends.append("the workers' logs and the system's say why; /reset there ends it")
     if state.failed:
         told += f"; {state.failed:,} failed"
         mends.append("the workers' logs say why jobs failed")

@@ -31,8 +31,8 @@ async def test_work_that_is_cancelled_ends_though_the_database_goes_away(
         finally:
             raise ConnectorException
 
-    async def answer(conversation: str, times: int, deaths: int) -> None:
-        raise AssertionError(conversation, times, deaths)
+    async def answer(conversation: str, times: int) -> None:
+        raise AssertionError(conversation, times)
 
     monkeypatch.setattr("pixi.app.cluster.queue._JobWorker.run", run)
     working = asyncio.create_task(
@@ -73,7 +73,7 @@ class Beats:
         if self.taken_up:  # it is another worker's from now on
             return []
         last = self.AWAY if self.now < self.BEATS_AGAIN else self.DIED
-        job = Mock(lock="discord:1:2:pixi", task_kwargs={}, attempts=0)
+        job = Mock(lock="discord:1:2:pixi", task_kwargs={})
         return [job] if self.now - last > seconds_since_heartbeat else []
 
     async def finish_job(self, *_: object, **__: object) -> None:
@@ -93,6 +93,7 @@ async def test_the_living_beat_first_once_the_database_is_back_and_the_dead_are_
     beats = Beats(clock, silent=silent)
     monkeypatch.setattr(app, "job_manager", beats)
     monkeypatch.setattr(queue, "put", AsyncMock())
+    monkeypatch.setattr(queue, "_count_death", AsyncMock(return_value=""))
     working = asyncio.create_task(queue.work(AsyncMock(), bot="discord:1:", concurrency=1))
     await asyncio.sleep(Beats.DIED + 10)
     working.cancel()

@@ -84,7 +84,7 @@ async def test_what_a_gateway_hears_is_the_parent_of_what_a_worker_does(house: H
 
 
 async def test_a_conversation_that_is_put_off_goes_on_in_its_trace(house: House, url: str) -> None:
-    async def answer(conversation: str, times: int, deaths: int) -> None:
+    async def answer(conversation: str, times: int) -> None:
         began.append((times, TRACE_HEADERS.get()))
         if times == 0:
             await queue.put(conversation, times=1)

@@ -13,14 +13,13 @@ from procrastinate.jobs import Job
 from procrastinate.manager import JobManager
 
 from pixi.app.cluster.gateway import GatewayService
-from pixi.app.cluster.queue import MOST_DEATHS, SUSPECT, ConversationQueue, open_queue
+from pixi.app.cluster.queue import ConversationQueue, open_queue
 from pixi.app.cluster.recorder import Recorder
 from pixi.app.cluster.worker import Worker
 from pixi.app.personas import PersonaSet
 from pixi.channels.discord.bot import Bot
 from pixi.core.channel import Channel
 from pixi.core.errors import ModelError, StoreError
-from pixi.core.events import Failed, TurnEnded
 from pixi.engine import Engine
 from pixi.models.breaker import Breakers
 from pixi.settings import Settings
@@ -28,7 +27,6 @@ from pixi.store.kept import ChannelConfig
 from pixi.store.opening import open_store
 from pixi.testing import ScriptedModel
 from tests.app.cluster.house import TALK, House, working
-from tests.begun import begun as begin_turn
 from tests.engine.scene import PIXI
 from tests.servers.postgres import Postgres
 from tests.waiting import until
@@ -105,7 +103,7 @@ async def test_a_worker_that_is_told_to_end_lives_until_its_replies_have_ended(
     def in_database(statement: str) -> list[tuple[object, ...]]:
         return postgres.run_in(url.partition("schema=")[2], statement)
 
-    async def answer(conversation: str, times: int, deaths: int) -> None:
+    async def answer(conversation: str, times: int) -> None:
         begun.set()
         await go_on.wait()
 
@@ -127,7 +125,7 @@ async def test_a_worker_that_is_told_to_end_lives_until_its_replies_have_ended(
 async def test_a_reply_under_way_keeps_nobody_waiting_once_the_database_is_back(
     queue: ConversationQueue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def answer(conversation: str, times: int, deaths: int) -> None:
+    async def answer(conversation: str, times: int) -> None:
         begun.append(conversation)
         await go_on.wait()
 
@@ -165,7 +163,7 @@ async def test_a_worker_hears_of_new_jobs_again_once_the_database_is_back(
             raise ConnectorException
         await asyncio.Event().wait()
 
-    async def answer(conversation: str, times: int, deaths: int) -> None:
+    async def answer(conversation: str, times: int) -> None:
         answered.set()
 
     tries: list[bool] = []
@@ -251,7 +249,7 @@ async def test_a_worker_hears_of_a_server_of_models_that_fails_another(
 
 
 async def test_a_worker_takes_from_the_queues_that_it_was_given_and_others_from_all(url: str) -> None:
-    async def answer(conversation: str, times: int, deaths: int) -> None:
+    async def answer(conversation: str, times: int) -> None:
         answered.append(conversation)
 
     async def work(*queues: str, until_answered: Sequence[str]) -> None:
@@ -313,90 +311,31 @@ async def test_a_worker_that_stood_still_says_no_more_once_another_took_over(
 
 
 async def test_deaths_are_counted_and_a_conversation_is_begun_again_ever_later(
-    url: str, queue: ConversationQueue, postgres: Postgres, monkeypatch: pytest.MonkeyPatch
+    url: str, queue: ConversationQueue, postgres: Postgres, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def noted(self: ConversationQueue, conversation: str, **given: Any) -> None:
-        counted.extend([(given["deaths"], given["seconds"])] if "seconds" in given else ())
-        await put(self, conversation, **given)
-
-    def in_database(statement: str) -> list[tuple[object, ...]]:
+    def in_database(statement: str) -> list[tuple[Any, ...]]:
         return postgres.run_in(url.partition("schema=")[2], statement)
 
-    counted: list[tuple[int, float]] = []
-    put = ConversationQueue.put
-    monkeypatch.setattr(ConversationQueue, "put", noted)
-    dies = "UPDATE procrastinate_jobs SET status = 'doing' WHERE status = 'todo'"  # of no worker that lives
-    await queue.put(TALK)
-    for _ in range(6):
-        in_database(dies)
+    async def dies(after: str = "0 s") -> str:
+        in_database("UPDATE procrastinate_jobs SET status = 'doing' WHERE status = 'todo'")  # of no worker
+        in_database(f"UPDATE procrastinate_events SET at = at - interval '{after}' WHERE type = 'started'")
         await queue.put(TALK)  # somebody wrote meanwhile
+        caplog.clear()
         await queue.take_up()
-    assert counted == [(1, 0.0), (2, 2.0), (3, 4.0), (4, 8.0), (5, 0.0), (6, 8.0)]
-    await queue.put(TALK, deaths=99, behind=1)  # by one who saw the first death late
-    asked = "SELECT attempts, status::text, scheduled_at > now() FROM procrastinate_jobs"
-    assert in_database(asked) == [(6, "todo", True)]
+        return caplog.messages[0].partition("stands still")[2]
 
-
-async def test_of_conversations_that_workers_may_die_of_each_worker_has_one_at_a_time(
-    url: str, queue: ConversationQueue, postgres: Postgres, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def answer(conversation: str, times: int, deaths: int) -> None:
-        begun[conversation] = deaths
-        await go_on.wait()
-
-    def in_database(statement: str) -> list[tuple[object, ...]]:
-        return postgres.run_in(url.partition("schema=")[2], statement)
-
-    monkeypatch.setattr("pixi.app.cluster.queue._ALONE_SECONDS", 0.1)
-    monkeypatch.setattr("pixi.app.cluster.queue._POLL_SECONDS", 0.1)
-    suspects = {"discord:1:3:pixi", "discord:1:4:pixi"}
-    begun: dict[str, int] = {}
-    go_on = asyncio.Event()
-    for each in (*suspects, TALK):
-        await queue.put(each)
-    in_database(f"UPDATE procrastinate_jobs SET attempts = {SUSPECT} WHERE lock <> '{TALK}'")
-    working = asyncio.create_task(queue.work(answer, bot=TALK, concurrency=4))
-    await until(lambda: TALK in begun and begun.keys() & suspects)
-    again = f"SELECT 1 FROM procrastinate_jobs WHERE id > 3 AND status = 'todo' AND attempts = {SUSPECT}"
-    await until(lambda: in_database(again))
-    assert len(begun) == 2
-    go_on.set()
-    await until(lambda: len(begun) == 3)
-    assert begun == dict.fromkeys(suspects, SUSPECT) | {TALK: 0}
-    working.cancel()
-    await asyncio.wait([working])
-
-
-async def test_what_workers_die_of_is_given_up_and_what_came_later_is_answered(
-    house: House, url: str, queue: ConversationQueue, postgres: Postgres, caplog: pytest.LogCaptureFixture
-) -> None:
-    poison = await house.say("the poison")
-    died = await open_store(url)
-    await begin_turn(died, TALK, 0, "pixi", (poison.id,))
-    await died.close()
-    postgres.run_in(
-        url.partition("schema=")[2],
-        f"UPDATE procrastinate_jobs SET status = 'doing', attempts = {MOST_DEATHS - 1}",
-    )
-    await house.say("and you?")
-    await queue.take_up()
-    model = ScriptedModel("[SEND: fine]")
-    async with hired(house, url, model):
-        await until(house.said)
-        await house.rests()
-    assert house.said() == ["fine"]
-    assert [type(each).__name__ for each in house.channel().events if type(each) in (Failed, TurnEnded)] == [
-        "Failed",
-        "TurnEnded",
-        "TurnEnded",
+    await queue.put(TALK)
+    told = [await dies() for _ in range(7)]
+    assert [line.partition("again in ")[2] for line in told] == [
+        *("0 s)", "2 s)", "4 s)", "8 s)", "16 s)", "32 s)", "32 s)")
     ]
-    assert f"conversation {TALK}: {MOST_DEATHS} workers died while they had it" in caplog.text
-    (request,) = model.requests
-    assert "the poison" not in str(request.lines)
-    assert "and you?" in str(request.lines[-1])
-    (given_up, _) = await house.store.turns(TALK, 9)
-    assert given_up.finish == "error"
-    assert (await house.store.answer_to(TALK, poison.id)) is not None, "it stays on record"
+    assert told[1] == " (2 times on end; it is begun again in 2 s)"
+    waits = "SELECT attempts, scheduled_at > now() FROM procrastinate_jobs"
+    assert in_database(waits) == [(7, True)]
+    assert await dies(after="2 minutes") == " (1 time on end; it is begun again in 0 s)", (
+        "it was no deadly one"
+    )
+    assert in_database(waits) == [(1, False)]
 
 
 @pytest.mark.nightly
