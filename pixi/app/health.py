@@ -18,6 +18,8 @@ from msgspec import Struct
 if TYPE_CHECKING:
     from pixi.engine.engine import Engine
 
+_log = logging.getLogger("pixi.app")
+
 _FILES = Path("/dev/fd")  # a name for each open file, on Linux and on macOS
 _MEMORY = Path("/proc/self/statm")
 
@@ -84,8 +86,6 @@ def _megabytes() -> int | None:
         return None
     return round(pages * os.sysconf("SC_PAGE_SIZE") / 1e6)
 
-
-_log = logging.getLogger("pixi.app")
 
 STILL_SECONDS = 1.0
 """Seconds of standstill from which it is told of."""

@@ -14,6 +14,8 @@ from pixi.core.events import TurnReport
 from pixi.core.masking import SecretRedactor
 from pixi.core.untrusted import escaped_line
 
+_log = logging.getLogger("pixi.turns")
+
 TURN_SPAN: ContextVar[Mapping[str, str]] = ContextVar("TURN_SPAN", default=MappingProxyType({}))
 """The `trace_id` and `span_id` of the turn that a task is at, where turns are traced."""
 
@@ -81,9 +83,6 @@ def harmless_value(value: object, mask: SecretRedactor) -> object:
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     return "\n".join(escaped_line(line) for line in mask.redact(str(value)).split("\n"))
-
-
-_log = logging.getLogger("pixi.turns")
 
 
 def log_turn(report: TurnReport) -> None:

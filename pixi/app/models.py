@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from pixi.models.faults import Retries
     from pixi.models.server_model import ServerModel
 
+_log = logging.getLogger("pixi.models")
+
 Api = Literal["chat", "responses", "anthropic", "gemini"]
 
 _OPENAI = "api.openai.com"
@@ -160,8 +162,6 @@ def traits_of(chosen: ModelSettings, *, native: bool) -> Traits:
 def _host(chosen: ModelSettings) -> str:
     return urlsplit(chosen.base_url).hostname or ""
 
-
-_log = logging.getLogger("pixi.models")
 
 _LISTED_WAIT = 2.0  # seconds that a server may ask for, before the next model of a list is asked instead
 

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from pixi.app.cluster.gateway import GatewayService
     from pixi.app.service import BotService
 
+_log = logging.getLogger("pixi.settings")
+
 NEED_RESTART = frozenset(
     {
         "addons",
@@ -82,9 +84,6 @@ def changed_personas(before: Mapping[str, Persona], after: Mapping[str, Persona]
         "gone": [name for name in before if name not in after],
     }
     return "; ".join(f"{', '.join(names)} {what}" for what, names in told.items() if names)
-
-
-_log = logging.getLogger("pixi.settings")
 
 
 class SettingsReloader:

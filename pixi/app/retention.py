@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from pixi.settings import Settings
     from pixi.store.store import Store
 
+_log = logging.getLogger("pixi.store")
+
 
 def state_folder() -> Path:
     """Return the folder that the system has for such files."""
@@ -37,8 +39,6 @@ def forget_typed() -> None:
     with suppress(FileNotFoundError):
         os.truncate(state_folder() / "history", 0)
 
-
-_log = logging.getLogger("pixi.store")
 
 LOOK_SECONDS = 1.0
 """Time for which words that another process had forgotten may stay in memory."""

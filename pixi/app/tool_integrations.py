@@ -18,6 +18,8 @@ from pixi.web.pages import PageLimits, WebPageReader
 from pixi.web.search_engines import DuckDuckGo, SearXNG, require_ddgs
 from pixi.web.wiki import Wiki, wikipedia_in
 
+_log = logging.getLogger("pixi.web")
+
 
 class PagesIntegration:
     """The tool `read_page`.
@@ -69,9 +71,6 @@ def check_installed() -> None:
     """
     if any(find_spec(name) is None for name in ("trafilatura", "protego")):
         raise ConfigError('[web_pages] read = true needs `pip install "pixi-persona[web]"`.')
-
-
-_log = logging.getLogger("pixi.web")
 
 
 class SearchIntegration:

@@ -97,7 +97,7 @@ class TurnActions:
 
     Attributes:
         done: counts the acts that were carried out, of all kinds; `effects` of each.
-        acted: the number of the message that each of them named; 0: none.
+        targets: the number of the message that each of them named; 0: none.
         touched: whether an act was begun, on people or on the world.
         posted: ids of what they put in the chat.
         first_seen: when the first one was carried out, on the monotonic clock; None: there was none.
@@ -129,7 +129,6 @@ class TurnActions:
         "_typing",
         "_under_way",
         "_writing_since",
-        "acted",
         "askers",
         "channel",
         "effects",
@@ -142,6 +141,7 @@ class TurnActions:
         "persona",
         "posted",
         "reached",
+        "targets",
         "touched",
         "usage",
     )
@@ -173,7 +173,7 @@ class TurnActions:
         self.channel = channel
         self.usage = usage
         self.effects: Counter[str] = Counter()
-        self.acted: list[int] = []
+        self.targets: list[int] = []
         self.posted: list[str] = []
         self.reached = frozenset[str]()
         self.first_seen: float | None = None
@@ -337,9 +337,9 @@ class TurnActions:
 
     def show(self, event: TurnEvent) -> None:
         """Show people, and whoever looks on, what happens, once what it was held for is on record."""
-        self._in_turn(partial(self._show, event))
+        self._in_order(partial(self._show, event))
 
-    def _in_turn(self, tell: Callable[[], None]) -> None:
+    def _in_order(self, tell: Callable[[], None]) -> None:
         """Tell something behind all that is held."""
         if self._held:
             self._held.append(tell)
@@ -530,10 +530,10 @@ class TurnActions:
         try:
             platform_id = await do(nonce_of(self._turn, act.sequence, self.message.id))
             outcome = "done"
-            self._note(act.kind, platform_id, act.target)
+            self._count_done(act.kind, platform_id, act.target)
         finally:
             self.wait_for(asyncio.ensure_future(self._intend(act, outcome)))
-            self._in_turn(partial(self._observe, act, outcome))  # it is seen once its event is
+            self._in_order(partial(self._observe, act, outcome))  # it is seen once its event is
 
     async def _act_outside(self, act: _Act, do: Callable[[str], Awaitable[str | None]]) -> None:
         """Do an act in the world, on record before and after."""
@@ -553,7 +553,7 @@ class TurnActions:
                 raise NotDone("The turn was ended.")
             platform_id = await do(nonce_of(self._turn, act.sequence, self.message.id))
             outcome = "done"
-            self._note(act.kind, platform_id, act.target)
+            self._count_done(act.kind, platform_id, act.target)
         except (ChannelLost, asyncio.CancelledError):  # the place is away, or nobody waits for it any more
             self._life.on(LifeEvent.LOST)
             raise
@@ -606,10 +606,10 @@ class TurnActions:
             if error is not None:
                 raise error
 
-    def _note(self, kind: str, platform_id: str | None, target: int) -> None:
+    def _count_done(self, kind: str, platform_id: str | None, target: int) -> None:
         """Take note of an act that was carried out."""
         self.effects[kind] += 1
-        self.acted.append(target)
+        self.targets.append(target)
         if platform_id:
             self.posted.append(platform_id)
         if self.first_seen is None:

@@ -448,7 +448,7 @@ class TurnRunner:
         if self.life.fate is Fate.AGAIN or exceeded:
             self.again = unanswered(
                 self.inbox.messages,
-                attempt.actions.acted,
+                attempt.actions.targets,
                 cut=self.life.reason is Reason.DRAINED,
                 exceeded=exceeded,
                 gone=self._gone,

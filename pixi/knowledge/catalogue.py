@@ -340,8 +340,8 @@ class Catalogue:
         ).fetchall()
         return [each for each, shown in rows if shown], [each for each, shown in rows if not shown]
 
-    def clean(self, ids: Iterable[int], indexed: int) -> None:
-        """Note that the index was told of them, and holds so many entries now."""
+    def mark_told(self, ids: Iterable[int], indexed: int) -> None:
+        """Note that the index was told of these ids, and holds so many entries now."""
         with self._writing():
             self._db.executemany("DELETE FROM dirty WHERE id = ?", [(each,) for each in ids])
             self._tell({"generation": int(self.told("generation") or 0) + 1, "indexed": indexed})

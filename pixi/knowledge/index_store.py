@@ -287,7 +287,7 @@ class IndexStore:
                 there = [known[each] for each in add if each in known]
                 there += catalogue.entries(each for each in add if each not in known)
                 self.snapshot.index.change(there, [*add, *remove])
-                catalogue.clean([*add, *remove], indexed=self.snapshot.index.entries)
+                catalogue.mark_told([*add, *remove], indexed=self.snapshot.index.entries)
             self._take_stock(self.snapshot.index)
 
     def check(self, broken: Index | None = None) -> None:

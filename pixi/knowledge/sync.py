@@ -18,6 +18,8 @@ from pixi.knowledge.index import Index
 from pixi.knowledge.index_store import IndexStore, Threads, identity
 from pixi.knowledge.scan import Scan, readers_tag
 
+_log = logging.getLogger("pixi.knowledge")
+
 _LOOK_SECONDS = 2.0
 """Pause before looking again for a folder that went away."""
 
@@ -57,8 +59,6 @@ def _within(folder: Path, path: str) -> str:
     within = os.path.relpath(path, folder).replace(os.sep, "/")
     return "" if within == "." else within
 
-
-_log = logging.getLogger("pixi.knowledge")
 
 _IDLE_SECONDS = 5.0
 """Time without work after which the reader processes are stopped."""

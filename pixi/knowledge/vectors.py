@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     Halves = NDArray[np.float16]
     Floats = NDArray[np.float32]
 
+_log = logging.getLogger("pixi.knowledge")
+
 
 WEIGHT = 0.35
 """Weight of meaning, beside words."""
@@ -86,8 +88,6 @@ def joined(held: VectorSet, words: Sequence[Scored], vector: "Floats") -> list[S
 
 
 T = TypeVar("T")
-
-_log = logging.getLogger("pixi.knowledge")
 
 QUERY_SECONDS = 2.0
 """Longest wait of a search for the vector of its query; then words must do."""

@@ -34,7 +34,7 @@ def read(path: str, *documents: Document, hash_: bytes = b"h", mtime: int = 1, r
 def told(catalogue: Catalogue) -> tuple[set[int], set[int]]:
     """What the index is told now: ids to hold, ids not to hold."""
     add, remove = catalogue.dirty(1_000)
-    catalogue.clean([*add, *remove], len(add))
+    catalogue.mark_told([*add, *remove], len(add))
     return set(add), set(remove)
 
 
@@ -190,7 +190,7 @@ def test_an_index_that_is_told_everything_agrees(
                 index.pop(number, None)
             for entry in catalogue.entries(add):
                 index[entry.id] = entry.sections[0].text
-            catalogue.clean([*add, *remove], len(add))
+            catalogue.mark_told([*add, *remove], len(add))
             said = {text for records in truth.values() for _, text in records}
             assert sorted(index.values()) == sorted(said)
             assert catalogue.size() == (sum(map(len, truth.values())), len(said))

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from pixi.app.checking import missing_in, persona_form, with_missing
 from pixi.app.service import BotService
+from pixi.app.studio.draft_talk import DraftTalks
 from pixi.app.studio.persona_files import (
     Commit,
     PersonaText,
@@ -26,7 +27,6 @@ from pixi.app.studio.persona_files import (
     save_text,
     why_read_only,
 )
-from pixi.app.studio.persona_talk import DraftTalks
 from pixi.channels.http.feed import HttpChannel
 from pixi.core.llm import estimate_text, estimate_tools
 from pixi.core.persona import Persona

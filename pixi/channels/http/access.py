@@ -160,7 +160,7 @@ class Principal(msgspec.Struct, frozen=True):
         key: the name of the key that let them in; "" for none.
         scopes: those of `SCOPES` that they have.
         personas: whom they may talk to; empty: everybody.
-        network: of a visitor, where the requests come from, see `limits.network_of`: what they may do is
+        network: of a visitor, where the requests come from, see `visitors.network_of`: what they may do is
             limited by that too. It is kept nowhere.
     """
 

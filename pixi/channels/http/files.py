@@ -36,6 +36,8 @@ from pixi.store.kept import SentFile
 from pixi.store.opening import file_of, is_postgres
 from pixi.store.store import Store
 
+_log = logging.getLogger("pixi.http")
+
 PICTURES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 """Types of pictures, which are drawn anew."""
 
@@ -111,8 +113,6 @@ class Sniffer:
 
 
 T = TypeVar("T")
-
-_log = logging.getLogger("pixi.http")
 
 SWEEP_SECONDS = 30.0
 """Seconds for which a forgotten file may lie in the folder."""

@@ -36,7 +36,6 @@ _WORDS: Mapping[str, tuple[str, str, str]] = {
 _OF_A_SOURCE = re.compile(r"(search|query)_(.+)_(?:database|wiki)")
 _LONGEST = 80  # characters of an argument
 _MOST_ARGUMENTS = 4
-_SHORT_SECONDS = 1.0  # shorter waits are not worth a word
 CHUNK_BYTES = 65_536
 _TAKEN = Failed(TAKEN_OVER)
 OWN_SECONDS = 30.0
@@ -124,7 +123,7 @@ class ReadingIndicator:
     def words(self) -> str:
         """Return how much is left, such as `reading 1,669 tokens · 40 s to go`; "" where it takes no time."""
         now = time.monotonic()
-        if self._reading is None or not self.reads or now - self._since < _SHORT_SECONDS:
+        if self._reading is None or not self.reads or now - self._since < _SOON_SECONDS:
             return ""
         left = self._reading.total - self._reading.done
         words = f"reading {left:,} token{'s' if left > 1 else ''}"

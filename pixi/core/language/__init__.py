@@ -1,6 +1,6 @@
 """The inline command language: a reply's text in, in any pieces, events out.
 
-`reader` holds the parser, `states` its theory. The words of the language are in `vocabulary` and `tags`.
+`reader` holds the parser, `states` its theory. The words and tags of the language are in `vocabulary`.
 """
 
 from pixi.core.language.buffer import BREAK, unbroken

@@ -1,9 +1,10 @@
 """Several processes on one conversation: which of them owns it, and which words the others must read again.
 
 Every store that takes a lease is an owner: it has a number, and holds a lock under it that dies with its
-process. So nobody compares ids or times to find out who lives. A conversation's lease names its owner. Its
-own number grows whenever the owner changes, and a turn keeps the number that it began under: a turn with an
-older one was left over by somebody who owned the conversation before.
+process. So no store compares ids or times to find out who lives. (A worker that stands still, and holds its
+lock, is noticed by the queue: `pixi.app.cluster.queue.STALLED_SECONDS`.) A conversation's lease names its
+owner. Its own number grows whenever the owner changes, and a turn keeps the number that it began under: a
+turn with an older one was left over by somebody who owned the conversation before.
 
 A process may hold words of a conversation in memory. Each time words are taken out of one, in whichever
 process, it gets a higher revision; so the others see which to read again.

@@ -247,6 +247,18 @@ async def test_who_may_not_talk_is_not_answered(rules: dict[str, Any], more: dic
         assert here.received == []
 
 
+async def test_the_log_tells_which_message_is_left_alone_and_why(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG, "pixi.discord")
+    async with incoming(blocked_users=(ANA,)) as here:
+        blocked = await here.hear("Pixi!", by=ANA)
+        nobody = await here.hear("what a day")
+    told = [text for text in caplog.messages if "left alone" in text]
+    assert told == [
+        f"message {blocked['id']} in channel {GENERAL} is left alone: its author is blocked, a bot, or unknown",
+        f"message {nobody['id']} in channel {GENERAL} is left alone: no persona is meant",
+    ]
+
+
 async def test_blocked_people_are_not_overheard_and_not_quoted() -> None:
     async with incoming(blocked_users=(ANA,)) as here:
         secret = await here.hear("secret", by=ANA)

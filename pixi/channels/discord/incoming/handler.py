@@ -29,6 +29,8 @@ from pixi.core.lru import LRU
 from pixi.core.message import Attached, Author, Image, Message, Quoted
 from pixi.settings.rules import Requester, Rules, is_blocked, may_talk
 
+_log = logging.getLogger("pixi.discord")
+
 Why = Literal["dm", "mention", "reply", "name", "home"]
 
 
@@ -178,10 +180,12 @@ def _korean_run(text: str, start: int) -> str:
     return text[start:end]
 
 
-_log = logging.getLogger("pixi.discord")
-
 _GIVEN = 4_000  # messages of which it is remembered whom they were given to
 _READING = 20.0  # seconds for all that one message carries
+
+
+def _leave_alone(message: IncomingMessage, why: str) -> None:
+    _log.debug("message %s in channel %s is left alone: %s", message.id, message.channel.id, why)
 
 
 class _Given(Struct, frozen=True):
@@ -286,11 +290,13 @@ class MessageHandler:
             self._recent.somebody_spoke(channel.id, message.id)
         who = await self._channels.directory.requester(message, rules)
         if who is None or is_blocked(rules, who) or (who.is_bot and not speaker and not rules.bots):
+            _leave_alone(message, "its author is blocked, a bot, or unknown")
             return
         self._recent.add(channel.id, RecentMessage.of(message, speaker))
         if not who.is_bot:
             self._recent.person_spoke(channel.id)
         if not speaker and not may_talk(rules, who):
+            _leave_alone(message, "its author may not talk with the bot")
             return
         meant = await self._meant(message, who, speaker, rules)
         if who.is_bot:
@@ -298,6 +304,8 @@ class MessageHandler:
         if meant:
             await self._give(message, meant, rules)
             self._remember(message, meant)
+        else:
+            _leave_alone(message, "no persona is meant")
 
     async def _meant(
         self, message: IncomingMessage, who: Requester, speaker: str, rules: Rules

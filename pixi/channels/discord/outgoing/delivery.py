@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from discord.abc import MessageableChannel
     from discord.types.message import Message as Payload
 
+_log = logging.getLogger("pixi.discord")
+
 _LEFT_ALONE = (
     r"```.*?```|(?P<ticks>`{1,2})(?!`)[^\n]+?(?<!`)(?P=ticks)(?!`)|<[^<>\s]{1,120}>|https?://[^\s<>]+"
 )
@@ -169,8 +171,6 @@ def own_emoji(channel: "MessageableChannel") -> Sequence[OwnEmoji]:
         if emoji.available and (not emoji.roles or (me is not None and emoji.is_usable()))
     ]
 
-
-_log = logging.getLogger("pixi.discord")
 
 HISTORY = 100
 """Messages that one request for a channel's history gives."""
