@@ -34,7 +34,11 @@ def lines_of_code(source: str) -> int:
         for line in range(token.start[0], token.end[0] + 1)
     }
     for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+        if (
+            isinstance(node, ast.Expr)
+            and isinstance(node.value, ast.Constant)
+            and isinstance(node.value.value, str)
+        ):
             code.difference_update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
     return len(code)
 

@@ -38,6 +38,7 @@ _TIME = re.compile(r"<t:(\d{1,10})(?::\w)?>", re.ASCII)
 # takes that for a connection that is a whole pause late.
 _HEARTBEAT_SECONDS = 80_000.0
 _QUIET_SECONDS = 0.3  # after which a reply that was posted by somebody else than the engine has come
+_SLASH_SECONDS = 20.0  # for which the first line waits for the slash commands
 
 
 class Rehearsal:
@@ -281,7 +282,10 @@ async def rehearse(settings: "Settings", addons: Sequence[Path], me: str) -> int
         stack.push_async_callback(_ended, running)
         await _first(running, here.wait())
         if service.rules.slash:  # the first line may be a command
-            await _first(running, discord.wait_for(lambda: discord.world.commands.kept))
+            try:
+                await _first(running, discord.wait_for(lambda: discord.world.commands.kept, _SLASH_SECONDS))
+            except TimeoutError:
+                tell("The bot's slash commands are not there yet: a line that begins with / may fail.")
         tell(rehearsal.help)
         watching = asyncio.create_task(rehearsal.watch())
         stack.push_async_callback(_ended, watching)
@@ -301,12 +305,14 @@ async def rehearse(settings: "Settings", addons: Sequence[Path], me: str) -> int
 
 
 async def _first(running: "asyncio.Task[None]", ready: Awaitable[object]) -> None:
-    """Wait until the bot is there; raise what ended it before."""
+    """Wait until the bot is there; raise what ended it before, or what the wait raised."""
     waiting = asyncio.ensure_future(ready)
     await asyncio.wait([running, waiting], return_when=asyncio.FIRST_COMPLETED)
     if running.done():
         waiting.cancel()
         running.result()
+    else:
+        waiting.result()
 
 
 async def _ended(task: "asyncio.Task[None]") -> None:

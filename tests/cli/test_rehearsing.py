@@ -12,6 +12,7 @@ from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
 from pixi.channels.discord.gateway import client
+from pixi.channels.discord.slash.commands import SlashCommands
 from pixi.cli import frame, rehearsing
 from pixi.core.errors import Reporter
 from pixi.settings import Settings, load
@@ -90,6 +91,28 @@ async def test_a_rehearsal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert prompts[0] == "Mo in #general › "
     assert prompts[-1] == "Mo in direct message › "
     assert not list(tmp_path.glob("*.db"))
+
+
+async def test_slash_commands_that_do_not_come_are_told_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @asynccontextmanager
+    async def terminal() -> AsyncGenerator[tuple[rehearsing.Lines, Reporter, bool], None]:
+        async def lines(prompt: Callable[[], str]) -> AsyncGenerator[str, None]:
+            yield "/quit"
+
+        yield lines, told.append, True
+
+    told: list[str] = []
+    monkeypatch.setattr(rehearsing, "_terminal", terminal)
+    monkeypatch.setattr(rehearsing, "_SLASH_SECONDS", 0.0)
+    monkeypatch.setattr(SlashCommands, "sync", mock.AsyncMock())
+    settings = load(
+        environ={}, folder=tmp_path, overrides={"model.name": "m", "model.base_url": "http://127.0.0.1:9"}
+    )
+    with mock.patch.multiple(client, _LAST_GUILD=0.02, _BETWEEN_SESSIONS=0.0):
+        assert await rehearsing.rehearse(settings, (), "Mo") == 0
+    assert any("slash commands are not there yet" in line for line in told)
 
 
 async def test_that_the_bot_types_is_told_once_until_it_has_written() -> None:

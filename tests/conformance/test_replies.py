@@ -2,6 +2,7 @@
 
 import pytest
 
+from pixi.core.language import Prose
 from tests.conformance.reading import check_shape, comparable, merged, outcomes, pieces_at, read
 from tests.conformance.replies import Case, load_cases
 
@@ -42,3 +43,28 @@ def test_cut_inside_a_surrogate_pair(reply: str) -> None:
     halves = [units[at : at + 2].decode("utf-16-le", "surrogatepass") for at in range(0, len(units), 2)]
     assert len(halves) > len(reply)
     assert merged(read(halves).events) == merged(read([reply]).events)
+
+
+@pytest.mark.parametrize("invisible", ["\u200b", "\u2060", "\ufeff"])
+def test_something_invisible_in_a_surrogate_pair_breaks_the_pair_however_it_is_cut(invisible: str) -> None:
+    reply = f"a\ud83d{invisible}\ude00b"
+    for place in range(len(reply) + 1):
+        assert merged(read(pieces_at(reply, [place])).events) == [Prose("a\ufffd\ufffdb")]
+    assert merged(read(reply).events) == [Prose("a\ufffd\ufffdb")]
+
+
+@pytest.mark.parametrize(
+    ("name", "reply"),
+    [
+        ("[SEND", "a\n[SEND: yo]\n[SEND: z]"),
+        ("[SEND", "[NOTE: a\n[SEND: yo]\n[SEND: z]"),
+        ("\u3000[SEND", "[SEND: a]\n\u3000[SEND: yo]\n[SEND: z]"),
+        ("【SEND", "a\n【SEND: yo】\n【SEND: z】"),
+        ("［SEND", "a\n［SEND: yo］\n［SEND: z］"),
+    ],
+)
+def test_a_person_who_is_called_as_a_command_silences_none(name: str, reply: str) -> None:
+    whole = merged(read([reply]).events)
+    for place in range(len(reply) + 1):
+        assert merged(read(pieces_at(reply, [place]), people=(name,)).events) == whole
+    assert merged(read(reply, people=(name,)).events) == whole

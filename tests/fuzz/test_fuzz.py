@@ -30,7 +30,7 @@ def test_a_blank_behind_a_closing_tag_is_ornament_however_it_arrives() -> None:
 
 FRAGMENTS = (
     *("[SEND:", "[/SEND]", "[SEND]", "[", "]", "\\", ":", "`", "*", "- ", " ", "\n", "a", "```\n"),
-    *("<think>", "</think>", "<|im_end|>", '<tool-call tool="x">', "</tool-call>"),
+    *("[SEND: a]", "<think>", "</think>", "<|im_end|>", '<tool-call tool="x">', "</tool-call>"),
 )
 
 

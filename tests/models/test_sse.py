@@ -30,6 +30,7 @@ def in_pieces(pieces: list[bytes]) -> list[bytes]:
         (b"data:  a\n\n", [b" a"]),
         (b"data: a\r\n\r\ndata: b\r\n\r\n", [b"a", b"b"]),
         (b"data: a\r\rdata: b\r\r", [b"a", b"b"]),
+        (b'data: {"a":1}\rdata: x\n\n', [b'{"a":1}\nx']),
         (b"data: a\ndata: b\n\n", [b"a\nb"]),
         (b"data: a\n\n\n\ndata: b\n\n", [b"a", b"b"]),
         (b"data: \n\ndata: b\n\n", [b"b"]),

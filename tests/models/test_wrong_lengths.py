@@ -1,5 +1,6 @@
 """Replies that are longer or shorter than their server declares: what came is delivered, whole if it is."""
 
+import asyncio
 import json
 
 import pytest
@@ -10,7 +11,7 @@ from pixi.models.dialects.gemini import Gemini
 from pixi.models.faults import Retries
 from pixi.models.model import Model
 from pixi.models.server_model import ServerModel
-from tests.servers.scripted_openai import Close, Reply, ScriptedOpenAI, content, event, finish, head
+from tests.servers.scripted_openai import Close, Reply, ScriptedOpenAI, Until, content, event, finish, head
 
 HI = Request((UserLine("hi"),))
 SAID = "[SEND: pancakes for all of us]"
@@ -52,6 +53,22 @@ async def test_what_comes_later_than_the_declared_length_ends_the_reply_there() 
     reply = Reply((head(content_length=str(len(begun))), begun, event(content("cakes]")), Close()))
     async with ScriptedOpenAI(reply) as server:
         assert await said_by(ServerModel("scripted", base_url=server.base_url)) == "[SEND: pan"
+
+
+async def test_a_packet_within_a_reply_is_read_as_it_is_though_it_looks_like_a_head() -> None:
+    first = asyncio.Event()
+    begun = event(content("[SEND: pan"))
+    rest = b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\n" + event(content("cakes]"))
+    whole = head(content_length=str(len(begun + rest)))
+    async with ScriptedOpenAI(Reply((whole + begun, Until(first), rest, Close()))) as server:
+        model = ServerModel("scripted", base_url=server.base_url, retries=Retries(attempts=1))
+        said = ""
+        async for delta in model.stream(HI):
+            if isinstance(delta, Text):
+                said += delta.text
+                first.set()
+        await model.close()
+    assert said == "[SEND: pancakes]"
 
 
 async def test_a_reply_of_the_right_length_keeps_its_connection() -> None:

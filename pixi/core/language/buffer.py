@@ -128,6 +128,7 @@ class RewindBuffer:
         self.waiting = end if end == "\r" or "\ud800" <= end <= "\udbff" else ""
         if self.waiting > "\r":
             piece = piece[:-1]
+        # Joined first: halves between which something invisible is dropped below are no pair.
+        piece = _LONE.sub("\ufffd", _PAIR.sub(_join, piece))
         piece = piece.replace("\r\n", "\n").replace("\r", "\n").translate(_INVISIBLE)
-        piece = _BREAK.sub("", f"<{piece}")[1:] if self.text[-1:] == "<" else _BREAK.sub("", piece)
-        return _LONE.sub("\ufffd", _PAIR.sub(_join, piece))
+        return _BREAK.sub("", f"<{piece}")[1:] if self.text[-1:] == "<" else _BREAK.sub("", piece)

@@ -432,7 +432,9 @@ class People:
     __slots__ = ("_firsts", "_line", "_longest", "_names")
 
     def __init__(self, people: tuple[str, ...]) -> None:
-        names = (*_PEOPLE, *(name for person in people if (name := " ".join(person.split()))))
+        named = (" ".join(person.split()) for person in people)
+        # A bracket opens a command, whoever is called so.
+        names = (*_PEOPLE, *(name for name in named if name and name[0] not in CLOSERS))
         # A name in small letters gets a capital where a line begins with it.
         self._names = tuple({form: None for n in names for form in (n, n.upper(), n[:1].upper() + n[1:])})
         self._firsts = {" ", "\t", "*", "_", *(name[0] for name in self._names)}

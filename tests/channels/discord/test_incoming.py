@@ -15,7 +15,7 @@ from pixi.core.errors import StoreError
 from pixi.core.message import Message
 from pixi.testing.discord import FakeChannel, LoopbackDiscord
 from tests.channels.discord.backend import RecordingBackend
-from tests.channels.discord.incoming import PERSONAS, incoming
+from tests.channels.discord.incoming import BOT, PERSONAS, incoming
 from tests.waiting import until
 
 
@@ -161,8 +161,11 @@ async def test_what_discord_tells_once_the_bot_leaves_begins_nothing() -> None:
     async with incoming() as here:
         channels = DiscordChannels(here.client, here.backend, here.recent)
         dispatcher = dispatch.Dispatcher(here.client, here.backend, channels, here.recent, ready)
+        here.backend.marks = {f"discord:{BOT}:77:": dispatcher._since}  # of a channel that is not announced
+        await dispatcher.listen()
         await dispatcher.stop(0.1)
         await dispatcher.on_ready()
+        await dispatcher.on_shard_ready(0)
         await asyncio.sleep(0)
-        assert begun == []
+        assert (begun, here.rest.asked) == ([], [])
         await channels.close()

@@ -174,9 +174,6 @@ class Dispatcher:
 
     def beside(self, work: Coroutine[None, None, None]) -> None:
         """Do something while messages are heard; what it raises costs one line in the log."""
-        if self._stopped:
-            work.close()
-            return
         task = asyncio.get_running_loop().create_task(work)
         self._beside.add(task)
         task.add_done_callback(self._ended)
@@ -184,7 +181,7 @@ class Dispatcher:
     async def stop(self, seconds: float) -> None:
         """Hear no more. What was begun is finished within this time; the rest is for the next start.
 
-        discord.py tells of events until it is closed: `ready` would begin requests that closing cuts off.
+        discord.py tells of events until it is closed: they would begin requests that closing cuts off.
         """
         self._stopped = True
         await self._queues.close(seconds)
@@ -288,6 +285,8 @@ class Dispatcher:
             await self._put_missed([guild], direct=False)
 
     async def _put_missed(self, guilds: Iterable[discord.Guild], *, direct: bool) -> None:
+        if self._stopped:
+            return
         missed = await self._catch_up.missed(guilds, direct=direct)
         for each in reversed(missed):  # each comes before those that were put before it
             self._queues.put(each.channel.id, partial(self._catch_up.read, each), group=_UNGATED, first=True)
