@@ -21,7 +21,7 @@ from tests.servers.staged_web import served
 from tests.waiting import until
 
 PUBLIC = "pixi_pk_" + "w" * 40
-MOST_BYTES = 25_200
+MOST_BYTES = 25_500
 """Of all that the widget loads, packed."""
 
 pytestmark = [needs_chromium, pytest.mark.nightly]
@@ -63,6 +63,12 @@ _POLICY = (
     "frame-src {pixi}; require-trusted-types-for 'script'; trusted-types 'none'"
 )
 
+
+BRING = """(key) => {
+  const chat = document.querySelector("pixi-chat") ?? document.createElement("pixi-chat");
+  chat.setAttribute("key", key);
+  if (!chat.isConnected) document.body.append(chat);
+}"""
 
 COLOUR = re.compile(r"(--[a-z-]+): (?:var\(--pixi-[a-z-]+, )?(light-dark\([^)]*\))")
 
@@ -310,6 +316,32 @@ async def test_a_page_without_a_key_shows_nothing_and_the_console_says_why(tmp_p
             assert "no key (data-key)" in (await told.value).text
             assert f"--origin {site.origin}" in (await told.value).text
             await expect(page.get_by_role("button")).to_have_count(0)
+
+
+async def test_of_several_lines_the_one_with_a_key_counts(tmp_path: Path) -> None:
+    async with shop(tmp_path) as (here, site), browsing(here.url, site.origin) as (context, _):
+        site.body = '<script type="module" src="{pixi}/widget.js"></script>' + site.body
+        page = await context.new_page()
+        await page.goto(site.origin)
+        await expect(page.get_by_role("button", name="Open the chat")).to_be_visible()
+
+
+@pytest.mark.parametrize("element", ["", "<pixi-chat></pixi-chat>"])
+async def test_a_page_whose_script_brings_the_key_has_one_chat_and_is_told_nothing(
+    tmp_path: Path, element: str
+) -> None:
+    told: list[str] = []
+    async with shop(tmp_path) as (here, site), browsing(here.url, site.origin) as (context, _):
+        site.body = f'<script type="module" src="{{pixi}}/widget.js"></script>{element}'
+        page = await context.new_page()
+        page.on("console", lambda message: told.append(message.text) if _is_ours(message) else None)
+        await page.clock.install()
+        await page.goto(site.origin)
+        await page.evaluate(BRING, PUBLIC)
+        await page.clock.run_for(10_000)
+        await expect(page.get_by_role("button", name="Open the chat")).to_be_visible()
+        await expect(page.locator("pixi-chat")).to_have_count(1)
+    assert told == []
 
 
 def _is_ours(message: ConsoleMessage) -> bool:

@@ -26,7 +26,7 @@ from zlib import crc32
 from psycopg import AsyncConnection, InterfaceError, OperationalError
 from psycopg import Error as DatabaseError
 
-from pixi.app.cluster.shared_rates import LentConnection, SharedRates
+from pixi.app.cluster.shared_rates import LentConnection, SharedRates, connect_unsynced
 from pixi.channels.http.peers import Peers
 from pixi.core.errors import StoreError
 from pixi.store.postgres.address import Address, read_address, store_error
@@ -250,11 +250,7 @@ class NotifyBus:
 
     async def _connected(self) -> AsyncConnection[Any]:
         label = f"{self._address.label} {_KIND} {self._name}"
-        session = await AsyncConnection.connect(
-            self._address.conninfo, autocommit=True, client_encoding="UTF8", application_name=label
-        )
-        await session.execute("SET synchronous_commit TO off")  # what is passed on is kept by nobody
-        return session
+        return await connect_unsynced(self._address.conninfo, label)
 
     async def _run(self, statement: str, values: tuple[object, ...]) -> list[tuple[Any, ...]]:
         async with self._connection.lent() as session:

@@ -180,8 +180,11 @@ class SharedRates:
             "last": slice_.ends,
             "left": slice_.left,
         }
+        # A query that is cancelled is cancelled at the server too, and the driver waits for that: up to 10 s
+        # where the server stands still. A second cancellation ends that wait, and the connection.
         async with (
             asyncio.timeout(_ANSWER_SECONDS),
+            asyncio.timeout(0.9 * _ANSWER_SECONDS),
             self._session() as session,
             session.cursor(row_factory=tuple_row) as cursor,
         ):
@@ -226,8 +229,30 @@ class SharedRates:
         return await self._own.use(shares)
 
 
+async def connect_unsynced(conninfo: str, label: str) -> AsyncConnection[Any]:
+    """Make a connection for what need not outlive a crash. It commits each statement by itself.
+
+    Args:
+        conninfo: of the store.
+        label: the name of the connection for whoever looks at the server.
+
+    Raises:
+        psycopg.Error: the database does not answer.
+    """
+    session = await AsyncConnection.connect(
+        conninfo, autocommit=True, client_encoding="UTF8", application_name=label
+    )
+    try:
+        await session.execute("SET synchronous_commit TO off")
+    except BaseException:
+        await session.close()
+        raise
+    return session
+
+
 class LentConnection:
-    """A connection that is made when it is needed, and again after it failed; lent to one at a time.
+    """A connection that is made when it is needed, and again after it failed or its use was cancelled; lent
+    to one at a time.
 
     Args:
         connect: makes it, so that it commits each statement by itself.
@@ -250,7 +275,7 @@ class LentConnection:
                 if self._session is None:
                     self._session = await self._connect()
                 yield self._session
-            except DatabaseError:
+            except (DatabaseError, asyncio.CancelledError):
                 await self.close()
                 raise
 
@@ -269,14 +294,7 @@ async def sharing(rates: Rates, url: str) -> AsyncGenerator[None, None]:
     """
     address = read_address(url)
 
-    async def connect() -> AsyncConnection[Any]:
-        session = await AsyncConnection.connect(
-            address.conninfo, autocommit=True, application_name=address.label
-        )
-        await session.execute("SET synchronous_commit TO off")  # nothing of it outlives a crash in any case
-        return session
-
-    connection = LentConnection(connect)
+    connection = LentConnection(lambda: connect_unsynced(address.conninfo, address.label))
     rates.shared = SharedRates(connection.lent, address).use
     try:
         yield

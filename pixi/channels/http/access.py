@@ -203,7 +203,7 @@ def persona_named(name: str, personas: Mapping[str, Persona], allowed: Collectio
         allowed: names of the files of those that the caller may talk to; empty: all.
     """
     known = {file: each for file, each in personas.items() if not allowed or file in allowed}
-    if name in known or len(name) > MOST_CHARACTERS:  # so long, nobody's; and slow to compare
+    if name in personas or len(name) > MOST_CHARACTERS:  # so long, nobody's; and slow to compare
         return name if name in known else ""
     wanted = name_key(name)
     found = [file for file in known if name_key(file) == wanted]

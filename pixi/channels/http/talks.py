@@ -585,7 +585,8 @@ class Talks:
             message_id: its id.
 
         Raises:
-            Problem: 409, it came long ago and was never answered.
+            Problem: 409, it came long ago and was never answered; 503, another server is about to finish the
+                reply.
         """
         channel, store = self.channels.at(address), self._backend.store
         answered = await store.answer_to(branch, message_id)

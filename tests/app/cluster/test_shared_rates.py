@@ -7,13 +7,20 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from unittest.mock import Mock
+from unittest.mock import AsyncMock, Mock
 
 import psycopg
 import pytest
 
 from pixi.app.cluster import shared_rates
-from pixi.app.cluster.shared_rates import AWAY_SECONDS, HOLD_SECONDS, TABLE, SharedRates
+from pixi.app.cluster.shared_rates import (
+    AWAY_SECONDS,
+    HOLD_SECONDS,
+    TABLE,
+    SharedRates,
+    connect_unsynced,
+    sharing,
+)
 from pixi.channels.discord import requests
 from pixi.channels.discord.gateway.client import Client
 from pixi.channels.discord.gateway.patches import patched
@@ -27,6 +34,7 @@ from pixi.settings.rules import HttpRules
 from pixi.store.postgres.address import Address, read_address
 from pixi.store.rates import Rates
 from pixi.testing.discord import LoopbackDiscord
+from tests.held_clock import hold
 from tests.servers.postgres import Postgres
 from tests.waiting import LIMIT, until
 
@@ -185,6 +193,33 @@ async def test_without_the_database_each_process_goes_by_a_share_and_says_so_onc
     assert caplog.messages[1:] == ["rates are counted over all processes again"]
 
 
+async def test_a_database_that_stands_still_is_not_waited_for_and_then_asked_by_a_new_connection(
+    postgres: Postgres, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shared_rates, "AWAY_SECONDS", 0.0)
+    rates, rate = Rates(), Rate(1, 1_000.0)
+    with postgres.schema() as schema:
+        postgres.run_in(schema, "SELECT 1")  # which makes it
+        async with sharing(rates, postgres.url(schema)):
+            assert rates.shared is not None
+            assert await rates.shared({KEY: rate}) == 0.0
+            with postgres.frozen(), monkeypatch.context() as patch:
+                clock = hold(patch)
+                began = clock.time()
+                assert await rates.shared({("draw", "guild", "9"): rate}) == 0.0, "by its share"
+                assert clock.time() - began <= shared_rates._ANSWER_SECONDS
+            assert await rates.shared({KEY: rate}) > 0, "a new connection knows of the first use"
+
+
+async def test_a_connection_that_cannot_be_set_up_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = AsyncMock()
+    made.execute.side_effect = asyncio.CancelledError
+    monkeypatch.setattr(psycopg.AsyncConnection, "connect", AsyncMock(return_value=made))
+    with pytest.raises(asyncio.CancelledError):
+        await connect_unsynced("", "")
+    made.close.assert_awaited_once_with()
+
+
 async def test_a_slice_is_held_no_longer_than_its_window(
     two: tuple[Counting, Counting], database: Database
 ) -> None:
@@ -278,12 +313,17 @@ async def test_processes_that_run_a_bot_whole_share_its_requests_and_ask_seldom(
             self._rates = rates
 
         async def run(self) -> None:
-            allowed.append([await self._rates.use({KEY: Rate(450, 100.0)}) for _ in range(450)].count(0.0))
+            first = await self._rates.use(rate)
+            await both.wait()
+            allowed.append([first, *[await self._rates.use(rate) for _ in range(450)]].count(0.0))
 
     async def counted(self: SharedRates, *given: Any) -> None:
         asked.append(given)
         await take(self, *given)
 
+    monkeypatch.setattr(shared_rates, "HOLD_SECONDS", 1_000.0)  # no slice ends while this runs
+    rate = {KEY: Rate(450, 10_000.0)}
+    both = asyncio.Barrier(2)
     allowed: list[int] = []
     asked: list[object] = []
     take = SharedRates._take
@@ -299,6 +339,6 @@ async def test_processes_that_run_a_bot_whole_share_its_requests_and_ask_seldom(
             service.engine.tools.rates = Rates()
         await asyncio.gather(*map(stay_on_discord, services))
     assert all(allowed)
-    assert sum(allowed) <= 450
+    assert sum(allowed) == 450
     assert len(asked) < 120
     assert all(service.engine.tools.rates.shared is None for service in services)

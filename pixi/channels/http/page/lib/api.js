@@ -32,14 +32,29 @@ export const newId = () =>
   [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
 
 /**
- * The persona that is called that, by its file or by its own name if no other has it.
+ * A name as the server compares it: case, blanks and the spelling of an accent do not count.
+ * @param {string} name
+ */
+const nameKey = (name) =>
+  name
+    .normalize("NFC")
+    .toLowerCase()
+    .replace(/[^ı]+/gu, (part) => part.toUpperCase()) // "ß" is "SS"; "ı" is no "I"
+    .split(/[\p{White_Space}\x1c-\x1f]+/u)
+    .filter(Boolean)
+    .join(" ");
+
+/**
+ * The persona that is called that, by its file or by its own name if no other has it. The server finds the same.
  * @template {{id: string, name: string}} Persona
  * @param {Persona[]} personas
  * @param {string} name
  */
 export function personaNamed(personas, name) {
-  const named = personas.filter((each) => each.name.toLowerCase() === name.toLowerCase());
-  return personas.find((each) => each.id === name) ?? (named[1] ? undefined : named[0]);
+  const same = (/** @type {string} */ other) => nameKey(other) === nameKey(name);
+  const files = personas.filter((each) => same(each.id));
+  const found = files.length ? files : personas.filter((each) => same(each.name));
+  return personas.find((each) => each.id === name) ?? (found[1] ? undefined : found[0]);
 }
 
 /** @returns {Record<string, string>} */

@@ -10,8 +10,9 @@ import { Widget } from "./view.js";
 import { Visitor } from "./visitor.js";
 
 const HOME = new URL(import.meta.url).origin;
+const tags = [...document.scripts].filter((script) => script.src.startsWith(`${HOME}/widget.js`));
 /** The line on the page. */
-const tag = [...document.scripts].find((script) => script.src.startsWith(`${HOME}/widget.js`));
+const tag = tags.find((script) => script.dataset.key) ?? tags[0];
 
 server.origin = HOME === location.origin ? "" : HOME;
 
@@ -81,9 +82,10 @@ class PixiChat extends HTMLElement {
       console.error(`pixi-chat: ${HOME} cannot be asked from this page. ${policy()}`);
       return;
     }
+    if (!this.key) await aMoment();
     if (!this.isConnected) return;
     if (!this.key) {
-      keyNeeded("There is no key (data-key), and so no chat");
+      noKey();
       return;
     }
     const visitor = (this._visitor = new Visitor(this.key, this.persona));
@@ -243,6 +245,18 @@ const keyNeeded = (/** @type {string} */ fault) =>
       `pixi-persona keys add NAME --publishable --origin ${location.origin}`,
   );
 
+/** Tell that there is no key, if no element has one. */
+function noKey() {
+  const all = /** @type {NodeListOf<PixiChat>} */ (document.querySelectorAll("pixi-chat"));
+  if (![...all].some((each) => each.key)) keyNeeded("There is no key (data-key), and so no chat");
+}
+
+/** Wait for what scripts bring once the page has loaded. */
+async function aMoment() {
+  if (document.readyState !== "complete") await new Promise((done) => addEventListener("load", done));
+  await new Promise((done) => setTimeout(done, 2000));
+}
+
 const policy = () =>
   `If it runs, the page's content security policy stops it: it must name ${HOME} under script-src, connect-src ` +
   "and img-src.";
@@ -250,8 +264,11 @@ const policy = () =>
 if (!customElements.get("pixi-chat")) {
   customElements.define("pixi-chat", PixiChat);
   // A page that says nothing of where it is to stand has it in its corner.
-  const place = () =>
-    document.querySelector("pixi-chat") ?? document.body.append(document.createElement("pixi-chat"));
+  const place = () => {
+    if (document.querySelector("pixi-chat")) return;
+    if (tag?.dataset.key) document.body.append(document.createElement("pixi-chat"));
+    else aMoment().then(noKey);
+  };
   if (tag && document.body) place();
   else if (tag) addEventListener("DOMContentLoaded", place);
 }
