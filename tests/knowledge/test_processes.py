@@ -90,9 +90,9 @@ def in_the_index(cache: Path) -> list[int]:
 KILLED = {
     "before anything is written": 'kill_before(Catalogue, "record", 0)',
     "before the index is told": 'kill_before(Index, "change", 0)',
-    "between the index and the catalogue": 'kill_before(Catalogue, "clean", 0)',
+    "between the index and the catalogue": 'kill_before(Catalogue, "mark_told", 0)',
     "in the middle of several batches": 'kill_before(Index, "change", 2)',
-    "between them, in the middle": 'kill_before(Catalogue, "clean", 2)',
+    "between them, in the middle": 'kill_before(Catalogue, "mark_told", 2)',
     "at the end": 'kill_before(Catalogue, "tell", 2)',
 }
 
