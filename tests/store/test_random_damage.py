@@ -232,6 +232,9 @@ FOUND: dict[str, Callable[[Path], None]] = {
     "a table that leads nowhere, under a name that is no text": _named_nowhere,
     "a table of another name": _replaced(b"tableturnsturns", b"tableturntturns"),
     "a column of another name": _replaced(b"persona TEXT NOT NULL", b"perrona TEXT NOT NULL"),
+    "a table that refers to none, under a name that is no text": _replaced(
+        b"message INTEGER NOT NULL REFERENCES messages", b"message INTEGER NOT NULL REFERENCES mes\xcbages"
+    ),
     "pages in a circle": _circle,
     "an index that is not of its table": _index,
     "no first page": _first_page,

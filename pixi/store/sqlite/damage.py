@@ -16,7 +16,7 @@ from pixi.store.layout import latest_version, names_in
 from pixi.store.sqlite import faults, schema
 from pixi.store.sqlite.faults import Damaged, opening_error
 from pixi.store.sqlite.salvage import carry_over, is_readable
-from pixi.store.sqlite.schema import APPLICATION, connect
+from pixi.store.sqlite.schema import APPLICATION, connect, tables_of
 
 LOOK_SECONDS = 0.5
 """How long a start may look whether a file is whole that was not closed as it should be."""
@@ -124,9 +124,14 @@ def _has_log(path: Path) -> bool:
 
 
 def _is_writable(connection: sqlite3.Connection) -> bool:
-    """Return True if the header lets anybody write; the permissions of the file do."""
+    """Return True if the header lets anybody write; the permissions of the file do.
+
+    What a table refers to is looked up where it is written to, and only there.
+    """
     try:
-        connection.execute("DELETE FROM turns WHERE 0")
+        for table in tables_of(connection):
+            connection.execute(f"DELETE FROM {table} WHERE 0")
+            connection.execute(f"INSERT INTO {table} SELECT * FROM {table} WHERE 0")
     except sqlite3.OperationalError as error:
         if error.sqlite_errorcode == sqlite3.SQLITE_READONLY:
             return False
