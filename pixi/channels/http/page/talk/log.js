@@ -49,10 +49,10 @@ function usePart(talk, onEarlier) {
   /** Where a line is in all that is drawn. @param {HTMLElement} box @param {Element} line */
   const placeOf = (box, line) =>
     line.getBoundingClientRect().top - box.getBoundingClientRect().top + box.scrollTop;
-  /** Remember the first line that is seen. @param {HTMLElement} box */
+  /** Remember the first line that is seen; what stands above the lines stays there. @param {HTMLElement} box */
   const look = (box) => {
     const top = box.getBoundingClientRect().top;
-    const line = [...(lines.current?.children ?? [])].find(
+    const line = [...(lines.current?.querySelectorAll(".line") ?? [])].find(
       (each) => each.getBoundingClientRect().bottom > top,
     );
     view.current = { ...view.current, line: line ?? null, place: line ? placeOf(box, line) : 0 };
