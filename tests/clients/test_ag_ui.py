@@ -40,13 +40,13 @@ def last(told: dict[str, Any]) -> Any:
 
 
 async def test_two_runs_with_several_messages_and_a_reaction() -> None:
-    async with page("[NOTE: hm][REACT: 🥞][SEND: hey][SEND: you]", "[SEND: two]") as (here, agent):
+    async with page("[NOTE: pondering][REACT: 🥞][SEND: hey][SEND: you]", "[SEND: two]") as (here, agent):
         told = await run(agent, "r1", id="u1", text="hi")
         assert (said(told), told["failed"]) == (["hi", "hey", "you"], "")
         (reaction,) = [event for event in told["events"] if event["type"] == "CUSTOM"]
         assert (reaction["name"], reaction["value"]["emoji"]) == ("reaction", "🥞")
         assert last(told)["outcome"] == {"type": "success"}
-        assert "hm" not in str(told)
+        assert "pondering" not in str(told)
         told = await run(agent, "r2", id="u2", text="more")
         assert said(told) == ["hi", "hey", "you", "more", "two"]
         assert "hey" in str(here.model.requests[1].lines[1:])

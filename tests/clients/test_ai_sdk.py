@@ -50,7 +50,7 @@ def talk(told: dict[str, Any]) -> list[list[str]]:
 
 
 async def test_two_turns_with_several_messages_and_a_reaction(version: str) -> None:
-    async with page(version, "[NOTE: hm][REACT: 🥞][SEND: hey][SEND: you]", "[SEND: two]") as (_, chat):
+    async with page(version, "[NOTE: thinking][REACT: 🥞][SEND: hey][SEND: you]", "[SEND: two]") as (_, chat):
         first = await say(chat, "hi")
         assert first["error"] == ""
         assert first["statuses"] == DONE
@@ -60,7 +60,7 @@ async def test_two_turns_with_several_messages_and_a_reaction(version: str) -> N
         (reaction,) = [part for part in reply["parts"] if part["type"] == "data-reaction"]
         assert reaction["data"] == {"emoji": "🥞", "message": mine["id"]}
         assert reply["metadata"]["finish"] == "stop"
-        assert "hm" not in str(reply)
+        assert "thinking" not in str(reply)
         second = await say(chat, "more")
         assert talk(second) == [["hi"], ["hey", "you"], ["more"], ["two"]]
         assert len({message["id"] for message in second["messages"]}) == 4

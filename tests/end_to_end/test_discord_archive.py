@@ -54,17 +54,17 @@ async def test_a_secret_of_a_closed_channel_stays_there_whatever_the_model_asks_
         )
         vault.overwrite(here.mo, allow=Permission.VIEW_CHANNEL | Permission.READ_MESSAGE_HISTORY)
         vault.overwrite(here.guild.everyone, deny=Permission.VIEW_CHANNEL)
-        await vault.say(here.mo, "the secret is 4711")
+        await vault.say(here.mo, "the secret is sesame")
         async with here.bot(discord__read_history=True) as service:
             await here.ask("what is it?")
             await here.said("nothing")
             await here.answered(service, 3)
-            assert "4711" not in here.whole()
+            assert "sesame" not in here.whole()
             assert "There is no such channel" in answer_of_tool(here)
             await here.ask("what is it?", room=vault)
             await here.said("found", room=vault)
             await here.answered(service, 5)
-            assert "the secret is 4711" in answer_of_tool(here)
+            assert "the secret is sesame" in answer_of_tool(here)
 
 
 async def test_it_is_offered_where_it_can_be_used_and_while_the_settings_say_so(tmp_path: Path) -> None:

@@ -262,13 +262,13 @@ async def test_who_asks_sees_what_is_left_and_operators_see_all() -> None:
 
 async def test_who_wants_to_is_given_all_and_forgotten() -> None:
     async with served("[SEND: one]") as here:
-        await here.say("hi", conversation="a")
+        await here.say("good evening", conversation="a")
         _, kept = await here.get("/api/me/export")
         assert kept["person"] == "web:local"
-        assert "hi" in str(kept)
+        assert "good evening" in str(kept)
         assert (await here.post("/api/me/forget", {"really": False}))[0] == 422
         assert await here.post("/api/me/forget", {"really": True}) == (200, {"done": True})
-        assert "hi" not in str((await here.get("/api/me/export"))[1])
+        assert "good evening" not in str((await here.get("/api/me/export"))[1])
         assert (await here.get("/api/chat/a/messages"))[0] == 404
 
 
