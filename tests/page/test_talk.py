@@ -506,9 +506,26 @@ async def test_of_a_long_talk_only_a_part_is_drawn_and_what_is_read_keeps_its_pl
         await page.get_by_role("button", name="To the latest message").click()
         await expect(words(page).last).to_have_text("answer 129")
         await expect(words(page).last).to_be_in_viewport()
-        # Also who goes to the top at once gets there, however often the part moves.
+        # An earlier page that could not be had is asked for by a button. Also who goes to the top at once
+        # gets there, however often the part moves.
+        fails = True
+
+        async def fail(route: Route) -> None:
+            await (route.abort() if fails else route.continue_())
+
+        await page.route(re.compile(r"/messages\?.*before="), fail)
         await page.reload()
         await expect(words(page).last).to_have_text("answer 129")
+        trouble = page.locator(".trouble")
+        for _ in range(400):
+            if await trouble.count():
+                break
+            await log.evaluate(TO_THE_TOP)
+        await expect(trouble).to_be_visible()
+        drawn = await page.locator(".said.own .words").all_text_contents()
+        fails = False
+        await page.get_by_role("button", name="Earlier messages").click()
+        await expect(page.locator(".said.own .words").first).not_to_have_text(drawn[0])
         first = page.get_by_text("question 0", exact=True)
         for _ in range(400):
             await log.evaluate(TO_THE_TOP)

@@ -159,7 +159,8 @@ export function Log({ talk, persona, acts, onEarlier, children }) {
   return html`<div class="log-frame">
     <div class="log" ref=${log} onScroll=${scrolled} tabindex="0" role="region" aria-label=${t("talk.log")}>
       <div class="lines" ref=${lines} role="log" aria-live="polite" aria-relevant="additions">
-        ${talk.more && html`<p class="waiting small">${t("shared.loading")}</p>`} ${nodes}
+        ${talk.more && html`<button class="bare small" onClick=${onEarlier}>${t("talk.earlier")}</button>`}
+        ${nodes}
       </div>
       ${talk.questions.map((each) => html`<${Ask} key=${each.id} question=${each} onAnswer=${acts.answer} />`)}
       ${
