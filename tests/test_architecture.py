@@ -78,6 +78,13 @@ FORBIDDEN_NAMES = {"utils", "manager", "base", "helpers", "misc"}
 CLOCKS = {"now", "utcnow", "today"}
 
 
+_LOOKED_AT = (
+    *(ast.Import, ast.ImportFrom, ast.ClassDef, ast.Attribute, ast.Call, ast.ExceptHandler),
+    *(ast.Await, ast.AsyncFunctionDef, ast.AsyncFor, ast.AsyncWith),
+)
+"""Nodes that tell something; the others, nine of ten, are passed over."""
+
+
 @dataclass
 class Module:
     """A module of the package, and what was found in it, each with its line.
@@ -98,9 +105,12 @@ class Module:
         return self.name.split(".")[0]
 
     def read(self, tree: ast.Module) -> None:
+        is_core = self.room == "core"
         for node in ast.walk(tree):
-            line = getattr(node, "lineno", 0)
-            if self.room == "core" and (what := _impure(node)):
+            if not isinstance(node, _LOOKED_AT):
+                continue
+            line = node.lineno
+            if is_core and (what := _impure(node)):
                 self.impure.append((what, line))
             if isinstance(node, ast.ExceptHandler | ast.Call):
                 self.broad_excepts += _broad(node)
