@@ -9,18 +9,15 @@ import msgspec
 from msgspec import Struct
 
 from pixi.companion.data import (
-    AlreadyDecided,
     CompanionError,
-    KeyReused,
     Kind,
     NewDraft,
-    NotFound,
+    NewTricklist,
     Spot,
     SpotDraft,
     Trick,
     Tricklist,
     TrickMatch,
-    Unavailable,
     Uncertain,
 )
 from pixi.companion.maps import MapLink, resolve_map_link
@@ -28,17 +25,6 @@ from pixi.companion.tools import HOUR, WRITES, Companion
 from pixi.core.routes import AddonRoute, Caller, RouteError, RouteWrites
 
 T = TypeVar("T")
-
-
-class PlaceJson(Struct, kw_only=True):
-    """A place and its kind. Coordinates in degrees."""
-
-    city: str = ""
-    state: str = ""
-    country: str = ""
-    latitude: float | None = None
-    longitude: float | None = None
-    description: str = ""
 
 
 class SpotsJson(Struct):
@@ -72,23 +58,14 @@ class TricklistsJson(Struct):
     tricklists: list[Tricklist]
 
 
-class NewTricklistJson(Struct, kw_only=True):
+class NewTricklistJson(NewTricklist, frozen=True):
     """A list that is to be made, of tricks that there are."""
 
-    name: str
-    category: str
-    trickIds: list[str]
-    createdBy: str
 
-
-class NewDraftJson(PlaceJson, kw_only=True):
+class NewDraftJson(NewDraft, frozen=True, kw_only=True):
     """A spot that is submitted."""
 
-    name: str
-    type: Kind
-    submittedBy: str
-    mapsUrl: str = ""
-    submittedVia: str = ""
+    submitted_by: str
 
 
 class DraftsJson(Struct):
@@ -195,13 +172,22 @@ def description() -> dict[str, Any]:
 
 
 _DRAFTS, _DRAFT = "/api/spots/drafts", "/api/spots/drafts/{id}"
+_ONCE_MORE = (
+    "No answer came from where it is kept. Send the same once more, with the same key: it is done once."
+)
 
 
-class DraftRequest(PlaceJson, forbid_unknown_fields=True, kw_only=True):
-    """A spot that is submitted. `userId`: for whom; needs the scope `chat:on-behalf`."""
+class DraftRequest(Struct, forbid_unknown_fields=True, kw_only=True):
+    """A spot that is submitted; coordinates in degrees. `userId`: for whom; needs `chat:on-behalf`."""
 
     name: str
     type: Kind
+    city: str = ""
+    state: str = ""
+    country: str = ""
+    latitude: float | None = None
+    longitude: float | None = None
+    description: str = ""
     mapsUrl: str = ""
     userId: str | None = None
 
@@ -288,20 +274,6 @@ def routes_of(companion: Companion) -> tuple[AddonRoute, ...]:
 def _told() -> Iterator[None]:
     try:
         yield
-    except NotFound as error:
-        raise RouteError(404, "No such draft", str(error)) from error
-    except AlreadyDecided as error:
-        raise RouteError(409, "Decided before", str(error)) from error
-    except KeyReused as error:
-        raise RouteError(422, "Used before", str(error)) from error
-    except Unavailable as error:
-        raise RouteError(503, "Not now", str(error)) from error
-    except Uncertain as error:
-        raise RouteError(
-            504,
-            "Nobody knows whether it was done",
-            "No answer came from where it is kept. Send the same request once more, with the same key: it is "
-            "done once.",
-        ) from error
     except CompanionError as error:
-        raise RouteError(422, "Something is wrong with it", str(error)) from error
+        detail = _ONCE_MORE if isinstance(error, Uncertain) else str(error)
+        raise RouteError(error.status, error.title, detail) from error

@@ -5,7 +5,6 @@ import secrets
 import time
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import fields
 from typing import Any, Literal, TypeVar
 
 from pixi.companion.data import (
@@ -225,7 +224,7 @@ class CompanionTables:
 
     async def create_tricklist(self, person: str, new: NewTricklist, key: str) -> Tricklist:
         """See `CompanionData.create_tricklist`."""
-        made_id, now, trick_ids = _new_id(), time.time(), tuple(new.trick_ids)
+        made_id, now, trick_ids = _new_id(), time.time(), new.trick_ids
 
         def create(db: Database) -> Tricklist | str:
             tricks = _tricks_of(db, trick_ids)
@@ -273,7 +272,7 @@ class CompanionTables:
             return made
 
         made = await self._write(create)
-        if any(getattr(made, each.name) != getattr(new, each.name) for each in fields(new)):
+        if any(getattr(made, each) != getattr(new, each) for each in NewDraft.__struct_fields__):
             raise KeyReused(
                 f"Another spot was submitted by the same key, {made.name!r}: send a key of its own with each."
             )

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
+from msgspec import to_builtins
 from pydantic import Field
 
 from pixi.companion.cards import spot_card, spot_draft_confirmation, spots_list, trick_card, tricklist_card
@@ -20,7 +21,6 @@ from pixi.companion.data import (
     NewTricklist,
     Spot,
     SpotSearch,
-    Trick,
     Tricklist,
     TrickMatch,
     Uncertain,
@@ -42,6 +42,7 @@ WRITES = ("create_tricklist", "create_spot_draft")
 
 _TYPE = f"one of {', '.join(KINDS)}"
 _MOST_NEAREST = 3
+_OF_SPOT = ("_id", "name", "type", "city", "state", "country", "rating", "description")
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +108,7 @@ class Companion:
             """Search tricks: how they go, how hard they are, or which there are."""
             with told():
                 tricks = await self.data.search_tricks(query, category)
-            return {"tricks": [_trick(trick) for trick in tricks], "count": len(tricks)}
+            return {"tricks": [to_builtins(trick) for trick in tricks], "count": len(tricks)}
 
     def _register_writes(self, addon: Addon) -> None:
         writes = Rate(self.writes_per_hour, HOUR)
@@ -175,12 +176,8 @@ class Companion:
                 given = (name, type, mapsUrl, latitude, longitude, city, state, country, description)
                 key = _key(context, "create_spot_draft", *given)
                 draft = await self.data.create_draft(context.message.author.id, new, key)
-            return {
-                "_id": draft.id,
-                "name": draft.name,
-                "status": draft.status,
-                "card": spot_draft_confirmation(draft),
-            }
+            card = spot_draft_confirmation(draft)
+            return {"_id": draft.id, "name": draft.name, "status": draft.status, "card": card}
 
     def _register_sharing(self, addon: Addon) -> None:
         @addon.tool(source=SOURCE)
@@ -247,34 +244,14 @@ def _nearest(unmatched: Sequence[TrickMatch]) -> str:
 
 
 def _spot(spot: Spot) -> dict[str, Any]:
+    shown = to_builtins(spot)
     far = {} if spot.distance_km is None else {"distanceKm": spot.distance_km}
-    return {
-        "_id": spot.id,
-        "name": spot.name,
-        "type": spot.kind,
-        "city": spot.city,
-        "state": spot.state,
-        "country": spot.country,
-        "rating": spot.rating,
-        "description": spot.description,
-    } | far
-
-
-def _trick(trick: Trick) -> dict[str, Any]:
-    return {
-        "_id": trick.id,
-        "name": trick.name,
-        "category": trick.category,
-        "difficulty": trick.difficulty,
-        "description": trick.description,
-        "videos": list(trick.videos),
-    }
+    return {key: shown[key] for key in _OF_SPOT} | far
 
 
 def _tricklist(tricklist: Tricklist) -> dict[str, Any]:
-    tricks = [{"_id": each.id, "name": each.name, "checked": each.checked} for each in tricklist.tricks]
-    more = {"category": tricklist.category, "tricks": tricks, "createdBy": tricklist.created_by}
-    return _shortly(tricklist) | more
+    shown = to_builtins(tricklist)
+    return _shortly(tricklist) | {key: shown[key] for key in ("category", "tricks", "createdBy")}
 
 
 def _shortly(tricklist: Tricklist) -> dict[str, Any]:

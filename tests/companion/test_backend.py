@@ -213,7 +213,7 @@ async def test_an_app_knows_its_own_people_by_its_own_ids(person: str, known_as:
     async with tables() as kept, companion_host(kept) as url:
         backend = CompanionBackend(url, app_keys=("app",))
         ollie = (await backend.search_tricks("ollie"))[0]
-        new = NewTricklist("L", "skateboard", [ollie.id], "Kit")
+        new = NewTricklist("L", "skateboard", (ollie.id,), "Kit")
         made = await backend.create_tricklist(person, new, "k")
         draft = await backend.create_draft(person, DRAFT, "k")
         assert await kept.tricklists(known_as) == (made,)
