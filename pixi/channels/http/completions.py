@@ -29,7 +29,6 @@ from pixi.channels.http.faces.chat_completions import (
     CompletionOptions,
     error_body,
     text_events,
-    whole_answer,
 )
 from pixi.channels.http.feed import Form
 from pixi.channels.http.jwt import ForwardedUsers
@@ -38,12 +37,10 @@ from pixi.channels.http.reconciliation import (
     LONGEST_TOLD,
     TOLD,
     TOLD_BY_APP,
-    Append,
-    Branch,
     ClientLine,
+    Found,
     KnownTalks,
     Reader,
-    Transient,
 )
 from pixi.channels.http.requests import json_answer, keyed_request, server_of
 from pixi.channels.http.routes import Route
@@ -68,7 +65,7 @@ _SUMMED_UP = "[CONVERSATION SUMMARY]"
 
 Event = Mapping[str, Any]
 
-_Choice = tuple[Append | Branch, str]
+_Choice = tuple[Found, str]
 """Where the message is said, and its id."""
 
 Identify = Callable[[web.Request, str, str], Awaitable[Principal]]
@@ -97,7 +94,7 @@ class _Turn(Struct, frozen=True):
 
     place: TalkAddress
     message_id: str
-    found: Append | Branch
+    found: Found
     text: str
     quoted: Sequence[Quoted]
     attachments: Sequence[Attachment]
@@ -234,10 +231,9 @@ class Completions:
         )
         if asked.stream:
             return await write_stream(request, face, _until_cut(events, face, stop))
-        gathered = [event async for some in _until_cut(events, face, stop, feed=True) for event in some]
-        answer, problem = whole_answer(
-            gathered, answer_id=answer_id, model=asked.model, created=created, wishes=wishes
-        )
+        async for _ in _until_cut(events, face, stop, feed=True):
+            pass
+        answer, problem = face.whole()
         if problem:
             return web.json_response({"error": error_body(problem)}, status=503)
         return web.json_response(answer)
@@ -318,19 +314,11 @@ class Completions:
         keyed = keyed_request(request, person, asked, name)
         key = keyed.key if keyed else ""
         request_digest = joint_digest(person, persona, name, key, asked.last, *said, *files)
-        told: tuple[ClientLine, ...] = ()
         async with self._choosing:
             if (choice := await self._same(person, persona, request_digest, keyed)) is None:
                 message_id = keyed.message if keyed else uuid.uuid4().hex
                 found = await self._known.find(person, persona, asked.told, name, complete=complete)
-                match found:
-                    case Branch():
-                        told = found.told
-                    case Transient(lines):
-                        told = lines
-                if not isinstance(found, Append | Branch):
-                    found = Append(name or uuid.uuid4().hex)
-                choice = found, message_id
+                choice = replace(found, name=found.name or name or uuid.uuid4().hex), message_id
             found, message_id = choice
             place = TalkAddress(asker, persona, found.name)
             self._note(request_digest, choice)
@@ -338,7 +326,7 @@ class Completions:
             self._known.readers.add(reader)
         quoted = [
             Quoted(f"{TOLD}{n}", _author(each, asker), each.text.strip()[:LONGEST_TOLD])
-            for n, each in enumerate(told)
+            for n, each in enumerate(found.told)
         ]
         instructions = asked.system if self._settings.system == "append" and asker.may("instruct") else ""
         if asked.system and not instructions and self._settings.system != "ignore":
@@ -352,13 +340,12 @@ class Completions:
             is_picture = form["event"] == "picture"
             return self._shown.decorated(form, turn.place.address, server) if is_picture else form
 
-        cut = turn.found.turn if isinstance(turn.found, Branch) else None
+        cut, branch = turn.found.turn, turn.found.branch
 
         async def replaces() -> Instead | None:
             answered = await self._store.answer_to(turn.place.address, turn.message_id)
             # A retry cuts nothing more.
-            changes = cut is not None or turn.found.branch
-            return Instead(cut, branch=turn.found.branch) if changes and answered is None else None
+            return Instead(cut, branch=branch) if (cut is not None or branch) and answered is None else None
 
         reply = await self._talks.begin(
             turn.place,
@@ -387,7 +374,7 @@ class Completions:
         ):
             return choice
         known = None if keyed is None else await self._store.request(keyed.key)
-        return None if known is None else (Append(known.name), known.message)
+        return None if known is None else (Found(known.name), known.message)
 
     def _note(self, request_digest: str, choice: _Choice) -> None:
         self._under_way.pop(request_digest, None)

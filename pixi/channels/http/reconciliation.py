@@ -10,7 +10,7 @@ from aiohttp import web
 from msgspec import Struct
 from msgspec.structs import replace
 
-from pixi.channels.http.faces.chat_completions import CompletionOptions, Reactions, whole_answer
+from pixi.channels.http.faces.chat_completions import CompletionOptions, Reactions, visible_text
 from pixi.channels.http.recorded import acts_of
 from pixi.channels.http.talks import KEPT_TURNS, Talks
 from pixi.core.events import Numbering, TurnEnded
@@ -38,14 +38,13 @@ LONGEST_TOLD = 4_000
 # Two histories are compared: what the program has (`told`) and what we have of each talk. Ours is never
 # replaced by theirs. There are four answers:
 #
-# - `Append`: theirs is ours, or the end of ours (a program leaves out what is too long). The turn is
-#   added.
-# - `Branch`: theirs is the begin of ours: somebody asked for another answer, or edited what they said.
-#   Ours is cut off there, and the turn is added.
-# - `Begin`: theirs is empty. A new talk.
-# - `Transient`: theirs is nobody's here, e.g. it was begun with another model. A talk made of their
-#   lines, marked as told by a program. It is so too where they have no more than what was told before the
-#   first turn of a talk: many talks may begin like that.
+# - Theirs is ours, or the end of ours (a program leaves out what is too long). The turn is added.
+# - Theirs is the begin of ours: somebody asked for another answer, or edited what they said. Ours is cut off
+#   there, and the turn is added.
+# - Theirs is empty. A new talk.
+# - Theirs is nobody's here, e.g. it was begun with another model. A talk made of their lines, marked as told
+#   by a program. It is so too where they have no more than what was told before the first turn of a talk:
+#   many talks may begin like that.
 #
 # What we have of a talk is more than its turns that have ended. A program that stops an answer only stops
 # to read: the turn goes on here, and counts with what it has said so far. (As long as a program reads on,
@@ -109,53 +108,25 @@ class KeptTalk(Struct, frozen=True):
     branch: str = ""
 
 
-class Append(Struct, frozen=True):
-    """Go on with the talk of this name, after `branch` was put back."""
+class Found(Struct, frozen=True):
+    """Where a request goes on.
 
-    name: str
-    branch: str = ""
-
-
-class Branch(Struct, frozen=True):
-    """Go on with the talk of this name, after `branch` was put back, and the turns from `turn` on cut off.
-
-    `told`: lines that go with what was cut off, and are told anew.
+    Attributes:
+        name: of the talk; "": a new one.
+        turn: the first of the turns that are cut off before; None: none is.
+        branch: the address of what is put back before that; "": nothing.
+        told: lines of the program that the talk has not, or that go with what is cut off: they are told.
     """
 
-    name: str
-    turn: int
+    name: str = ""
+    turn: int | None = None
     branch: str = ""
     told: tuple[ClientLine, ...] = ()
 
 
-class Begin(Struct, frozen=True):
-    """Begin a new talk."""
-
-
-class Transient(Struct, frozen=True):
-    """Begin a talk that the program told these lines of."""
-
-    lines: tuple[ClientLine, ...]
-
-
-Found = Append | Branch | Begin | Transient
-
-
-def reconcile(told: Sequence[ClientLine], talks: Sequence[KeptTalk], *, silence: str = "…") -> Found:
-    """Find the talk that a program's history goes on with.
-
-    Args:
-        told: the program's lines before the one to be answered.
-        talks: those of the person with the persona, latest first, each with all its ways.
-        silence: what a program was given where nothing was said.
-    """
-    theirs = _folded(told)
-    return _found_also_reworded(theirs, _with_lines(talks, silence), silence) or _new(told, theirs)
-
-
 def reconcile_named(
     told: Sequence[ClientLine], ways: Sequence[KeptTalk], *, complete: bool, silence: str = "…"
-) -> Append | Branch:
+) -> Found:
     """Find where a request goes on in the talk that it names. It never leads to another.
 
     Args:
@@ -172,19 +143,17 @@ def reconcile_named(
     # A program that dropped what is old may have no more than our last answer.
     answer = " ".join(filter(None, (_fold(line.text) for line in told)))
     if not theirs and answer and lines and answer == lines[-1].text:
-        return Append(stands.name)
+        return Found(stands.name)
     is_anew = not theirs or (stands.whole and _missing(theirs, lines) is not None)
     if complete and is_anew and stands.turns and not any(turn.stays for turn in stands.turns):
-        return Branch(stands.name, stands.turns[0].turn, told=tuple(told) if theirs else ())
-    return Append(stands.name)
+        return Found(stands.name, stands.turns[0].turn, told=tuple(told) if theirs else ())
+    return Found(stands.name)
 
 
 _WithLines = tuple[KeptTalk, list[ClientLine]]
 
 
-def _found(
-    theirs: list[ClientLine], ours: Sequence[_WithLines], *, named: bool = False
-) -> Append | Branch | None:
+def _found(theirs: list[ClientLine], ours: Sequence[_WithLines], *, named: bool = False) -> Found | None:
     """Find the talk whose lines, or the begin or the end of them, are theirs.
 
     Args:
@@ -198,23 +167,23 @@ def _found(
     whole = [(talk, lines) for talk, lines in ours if talk.whole]
     for talk, lines in whole:
         if theirs == lines:
-            return Append(talk.name, talk.branch)
+            return Found(talk.name, branch=talk.branch)
     for talk, lines in whole:
         if _missing(theirs, lines) == 0:
-            return Append(talk.name, talk.branch)
+            return Found(talk.name, branch=talk.branch)
     for talk, lines in whole if named or theirs[-1].text else ():
         missing = _missing(theirs, lines)
         if missing is not None and (cut := _cut(talk, len(talk.turns) - missing)):
             return cut
     for talk, lines in ours:
         if len(theirs) >= _SHORTEST_END and _is_end(theirs, lines):
-            return Append(talk.name, talk.branch)
+            return Found(talk.name, branch=talk.branch)
     return None
 
 
 def _found_also_reworded(
     theirs: list[ClientLine], ours: Sequence[_WithLines], silence: str, *, named: bool = False
-) -> Append | Branch | None:
+) -> Found | None:
     """Find the talk as `_found` does; else as a program has it that drops its own words, see `_reworded`."""
     if found := _found(theirs, ours, named=named):
         return found
@@ -254,11 +223,6 @@ def _reworded(
     return replace(talk, turns=tuple(turns)) if len(turns) < len(ours) else None
 
 
-def _new(told: Sequence[ClientLine], theirs: list[ClientLine]) -> Begin | Transient:
-    """Begin a talk with what a program told; `theirs`: the same, folded."""
-    return Transient(tuple(told)) if theirs else Begin()
-
-
 def _with_lines(talks: Sequence[KeptTalk], silence: str) -> list[_WithLines]:
     """Return talks with their lines. A turn that stands in many of them is read once."""
     turns = {id(turn): turn for talk in talks for turn in talk.turns}
@@ -266,11 +230,11 @@ def _with_lines(talks: Sequence[KeptTalk], silence: str) -> list[_WithLines]:
     return [(talk, [line for turn in talk.turns for line in lines[id(turn)]]) for talk in talks]
 
 
-def _cut(talk: KeptTalk, place: int) -> Branch | None:
+def _cut(talk: KeptTalk, place: int) -> Found | None:
     """Cut a talk off at the turn of that place; None: it is the first, or a turn from there on stays."""
     if place <= 0 or any(turn.stays for turn in talk.turns[place:]):
         return None
-    return Branch(talk.name, talk.turns[place].turn, talk.branch)
+    return Found(talk.name, talk.turns[place].turn, talk.branch)
 
 
 # No bracket is within its words but behind a backslash, so that a text is read once however many begin in it.
@@ -390,7 +354,7 @@ class KnownTalks:
         if name:
             kept = await self._store.talk(person, name, persona)
             if kept is None:
-                return Transient(tuple(told)) if told else Begin()
+                return Found(told=tuple(told))
             return reconcile_named(told, await self._ways(kept), complete=complete, silence=silence)
         theirs, ours = _folded(told), list[_WithLines]()
         for talk in await self._store.talks(person, persona, _TALKS) if theirs else ():
@@ -399,7 +363,7 @@ class KnownTalks:
             stands, lines = ways[0]
             if stands.whole and theirs == lines:
                 break  # none of others can be nearer
-        return _found_also_reworded(theirs, ours, silence) or _new(told, theirs)
+        return _found_also_reworded(theirs, ours, silence) or Found(told=tuple(told) if theirs else ())
 
     def is_running(self, address: str) -> bool:
         """Return True if a turn is under way in a talk, or a message waits for one."""
@@ -461,7 +425,6 @@ class KnownTalks:
 
     def _turn_of(self, turn: int, asked: Sequence[Message], events: Iterable[Mapping[str, Any]]) -> KeptTurn:
         wishes = CompletionOptions(silence="", reactions=self._reactions)
-        answer, _ = whole_answer(events, answer_id="", model="", created=0, wishes=wishes)
         told = tuple(
             ClientLine("user" if each.author else "assistant", each.text)
             for message in asked
@@ -469,7 +432,7 @@ class KnownTalks:
             if each.id.startswith(TOLD) and each.id != TOLD_BY_APP
         )
         words = "\n".join(words_of(message.text) for message in asked)
-        return KeptTurn(turn, words, answer["choices"][0]["message"]["content"], told)
+        return KeptTurn(turn, words, visible_text(events, wishes), told)
 
 
 def _visible(record: TurnRecord) -> list[dict[str, Any]]:

@@ -1,6 +1,7 @@
 """Which talk a program's history goes on."""
 
 from collections import Counter
+from collections.abc import Sequence
 
 import pytest
 from msgspec.structs import replace
@@ -8,17 +9,22 @@ from msgspec.structs import replace
 from pixi.channels.http import reconciliation
 from pixi.channels.http.completion_requests import visible_text
 from pixi.channels.http.reconciliation import (
-    Append,
-    Begin,
-    Branch,
     ClientLine,
     Found,
     KeptTalk,
     KeptTurn,
-    Transient,
-    reconcile,
+    _folded,
+    _found_also_reworded,
+    _with_lines,
     reconcile_named,
 )
+
+
+def reconcile(told: Sequence[ClientLine], talks: Sequence[KeptTalk]) -> Found:
+    """Find the talk that a history without a name goes on with."""
+    theirs = _folded(told)
+    found = _found_also_reworded(theirs, _with_lines(talks, "…"), "…")
+    return found or Found(told=tuple(told) if theirs else ())
 
 
 def lines(*texts: str) -> tuple[ClientLine, ...]:
@@ -40,21 +46,21 @@ OTHER = lines("who are you", "A model.")
 @pytest.mark.parametrize(
     ("told", "found"),
     [
-        ((), Begin()),
-        ((GREETING,), Begin()),
-        (lines("hi", "Hello!", "tea?", "Yes. With milk.", "now?", "…"), Append("tea")),
-        (lines(" hi ", "Hello!", "tea?", "Yes.\nWith  milk.", "now?", ""), Append("tea")),
-        ((GREETING, *lines("rain?", "Yes.")), Append("rain")),
-        (lines("hi", "Hello!", "tea?", "Yes. With", "now?", "…"), Append("tea")),
-        (lines("hi", "Hello!", "tea?", "Yes. With milk.", "now?"), Append("tea")),
-        (lines("tea?", "Yes. With milk.", "now?", "…"), Append("tea")),
-        (lines("hi", "Hello!"), Branch("tea", 2)),
-        (lines("hi", "Hello!", "tea?", "Yes. With milk."), Branch("tea", 3)),
-        (lines("hi"), Branch("tea", 2)),
-        (lines("hi", ""), Transient(lines("hi", ""))),
-        (OTHER, Transient(OTHER)),
-        (lines("hi", "Goodbye!"), Transient(lines("hi", "Goodbye!"))),
-        (lines("hi", "Hello!", "no", "Well."), Transient(lines("hi", "Hello!", "no", "Well."))),
+        ((), Found()),
+        ((GREETING,), Found()),
+        (lines("hi", "Hello!", "tea?", "Yes. With milk.", "now?", "…"), Found("tea")),
+        (lines(" hi ", "Hello!", "tea?", "Yes.\nWith  milk.", "now?", ""), Found("tea")),
+        ((GREETING, *lines("rain?", "Yes.")), Found("rain")),
+        (lines("hi", "Hello!", "tea?", "Yes. With", "now?", "…"), Found("tea")),
+        (lines("hi", "Hello!", "tea?", "Yes. With milk.", "now?"), Found("tea")),
+        (lines("tea?", "Yes. With milk.", "now?", "…"), Found("tea")),
+        (lines("hi", "Hello!"), Found("tea", 2)),
+        (lines("hi", "Hello!", "tea?", "Yes. With milk."), Found("tea", 3)),
+        (lines("hi"), Found("tea", 2)),
+        (lines("hi", ""), Found(told=lines("hi", ""))),
+        (OTHER, Found(told=OTHER)),
+        (lines("hi", "Goodbye!"), Found(told=lines("hi", "Goodbye!"))),
+        (lines("hi", "Hello!", "no", "Well."), Found(told=lines("hi", "Hello!", "no", "Well."))),
     ],
 )
 def test_a_history_is_found(told: tuple[ClientLine, ...], found: Found) -> None:
@@ -62,29 +68,29 @@ def test_a_history_is_found(told: tuple[ClientLine, ...], found: Found) -> None:
 
 
 def test_the_latest_of_two_same_talks_is_taken() -> None:
-    assert reconcile(lines("rain?", "Yes."), [talk("new", "rain?", "Yes."), RAIN]) == Append("new")
+    assert reconcile(lines("rain?", "Yes."), [talk("new", "rain?", "Yes."), RAIN]) == Found("new")
 
 
 def test_an_equal_talk_comes_before_one_that_is_longer() -> None:
     longer = talk("longer", "rain?", "Yes.", "much?", "No.")
-    assert reconcile(lines("rain?", "Yes."), [longer, RAIN]) == Append("rain")
+    assert reconcile(lines("rain?", "Yes."), [longer, RAIN]) == Found("rain")
 
 
 def test_a_talk_without_its_begin_is_compared_by_its_end_alone() -> None:
     cut = talk("cut", "hi", "Hello!", "tea?", "Yes.", whole=False)
-    assert reconcile(lines("hi", "Hello!"), [cut]) == Transient(lines("hi", "Hello!"))
-    assert reconcile(lines("tea?", "Yes."), [cut]) == Append("cut")
+    assert reconcile(lines("hi", "Hello!"), [cut]) == Found(told=lines("hi", "Hello!"))
+    assert reconcile(lines("tea?", "Yes."), [cut]) == Found("cut")
 
 
 @pytest.mark.parametrize(
     ("told", "complete", "found"),
     [
-        ((), False, Append("tea")),
-        ((), True, Branch("tea", 1)),
-        (lines("hi", "Hello!"), True, Branch("tea", 2)),
-        (lines("hi", ""), True, Branch("tea", 2)),
-        (OTHER, True, Append("tea")),
-        (lines("hi", "Hello!", "tea?", "Yes. With milk.", "now?", "…"), True, Append("tea")),
+        ((), False, Found("tea")),
+        ((), True, Found("tea", 1)),
+        (lines("hi", "Hello!"), True, Found("tea", 2)),
+        (lines("hi", ""), True, Found("tea", 2)),
+        (OTHER, True, Found("tea")),
+        (lines("hi", "Hello!", "tea?", "Yes. With milk.", "now?", "…"), True, Found("tea")),
     ],
 )
 def test_a_named_talk_is_never_left(told: tuple[ClientLine, ...], complete: bool, found: Found) -> None:
@@ -94,73 +100,75 @@ def test_a_named_talk_is_never_left(told: tuple[ClientLine, ...], complete: bool
 def test_a_program_that_dropped_all_but_the_last_answer_goes_on_with_the_talk_that_it_names() -> None:
     rain = talk("rain", "rain?", "Yes.", "much?", "A little.")
     last = ClientLine("assistant", "A  little.")
-    assert reconcile_named((last,), [rain], complete=True) == Append("rain")
-    assert reconcile_named((GREETING,), [rain], complete=True) == Branch("rain", 1)
-    assert reconcile((last,), [rain]) == Begin(), "without a name it could be any talk's"
+    assert reconcile_named((last,), [rain], complete=True) == Found("rain")
+    assert reconcile_named((GREETING,), [rain], complete=True) == Found("rain", 1)
+    assert reconcile((last,), [rain]) == Found(), "without a name it could be any talk's"
 
 
 def test_a_program_may_keep_a_shorter_answer_and_drop_the_words_with_which_it_asked_for_it() -> None:
     asked = ("hi", "Hello!", "tea?", "Yes, with milk.", "More Concise", "Yes.", "now?", "Soon.")
     tea = talk("tea", *asked)
     theirs = lines("hi", "Hello!", "tea?", "Yes.", "now?", "Soon.")
-    assert reconcile(theirs, [tea]) == reconcile_named(theirs, [tea], complete=True) == Append("tea")
+    assert reconcile(theirs, [tea]) == reconcile_named(theirs, [tea], complete=True) == Found("tea")
     assert (
-        reconcile(theirs[:4], [tea]) == reconcile_named(theirs[:4], [tea], complete=True) == Branch("tea", 4)
+        reconcile(theirs[:4], [tea]) == reconcile_named(theirs[:4], [tea], complete=True) == Found("tea", 4)
     )
-    assert reconcile(theirs[:2], [tea]) == Branch("tea", 2)
+    assert reconcile(theirs[:2], [tea]) == Found("tea", 2)
     twice = talk("tea", *asked[:6], "More Concise", "Y.", *asked[6:])
-    assert reconcile(lines("hi", "Hello!", "tea?", "Y."), [twice]) == Branch("tea", 5)
+    assert reconcile(lines("hi", "Hello!", "tea?", "Y."), [twice]) == Found("tea", 5)
     other = lines("hi", "Hello!", "tea?", "No.")
-    assert reconcile(other, [tea]) == Transient(other)
+    assert reconcile(other, [tea]) == Found(told=other)
 
 
 def test_a_turn_that_is_being_written_counts_with_what_it_has_said() -> None:
     written = KeptTalk("tea", (*TEA.turns[:1], KeptTurn(2, "tea?", "Yes. With")))
     for stopped in ("Yes. W", "Yes.", ""):
-        assert reconcile(lines("hi", "Hello!", "tea?", stopped), [written]) == Append("tea")
-    assert reconcile(lines("hi", "Hello!"), [written]) == Branch("tea", 2), "the words were edited"
+        assert reconcile(lines("hi", "Hello!", "tea?", stopped), [written]) == Found("tea")
+    assert reconcile(lines("hi", "Hello!"), [written]) == Found("tea", 2), "the words were edited"
     waiting = KeptTalk("tea", (*written.turns, KeptTurn(0, "well?", "", stays=True)))
-    assert reconcile(lines("hi", "Hello!", "tea?", "Yes.", "well?"), [waiting]) == Append("tea")
+    assert reconcile(lines("hi", "Hello!", "tea?", "Yes.", "well?"), [waiting]) == Found("tea")
     for told in (lines("hi", "Hello!"), lines("hi", "Hello!", "tea?", "Yes.")):
-        assert reconcile(told, [waiting]) == Transient(told), "nothing is taken from one who waits for it"
-        assert reconcile_named(told, [waiting], complete=True) == Append("tea")
+        assert reconcile(told, [waiting]) == Found(told=told), "nothing is taken from one who waits for it"
+        assert reconcile_named(told, [waiting], complete=True) == Found("tea")
 
 
 def test_what_a_program_told_stands_before_the_first_turn() -> None:
     told = (GREETING, *lines("who are you", "A model.", "so?"))
     other = KeptTalk("other", (KeptTurn(7, "hi", "Hello!", told), KeptTurn(8, "tea?", "Yes.")))
     theirs = lines("who are you", "A model.", "so? hi", "Hello!", "tea?", "Yes.")
-    assert reconcile(theirs, [other]) == Append("other")
-    assert reconcile(theirs[:4], [other]) == Branch("other", 8)
-    assert reconcile(theirs[:2], [other]) == Transient(theirs[:2]), "many talks may begin like that"
-    assert reconcile_named(theirs[:2], [other], complete=True) == Branch("other", 7, told=theirs[:2])
-    assert reconcile_named(theirs[:2], [other], complete=False) == Append("other")
-    assert reconcile_named(theirs[:1], [other], complete=True) == Branch("other", 7, told=theirs[:1])
-    assert reconcile_named((), [other], complete=True) == Branch("other", 7)
+    assert reconcile(theirs, [other]) == Found("other")
+    assert reconcile(theirs[:4], [other]) == Found("other", 8)
+    assert reconcile(theirs[:2], [other]) == Found(told=theirs[:2]), "many talks may begin like that"
+    assert reconcile_named(theirs[:2], [other], complete=True) == Found("other", 7, told=theirs[:2])
+    assert reconcile_named(theirs[:2], [other], complete=False) == Found("other")
+    assert reconcile_named(theirs[:1], [other], complete=True) == Found("other", 7, told=theirs[:1])
+    assert reconcile_named((), [other], complete=True) == Found("other", 7)
 
 
 def test_the_begin_of_a_very_long_line_is_enough() -> None:
     kept = KeptTalk("long", (KeptTurn(1, "hi", "Hello!", lines("x " * 3_000, "A model.")),))
-    assert reconcile(lines("x " * 2_500, "A model.", "hi", "Hello!"), [kept]) == Append("long")
+    assert reconcile(lines("x " * 2_500, "A model.", "hi", "Hello!"), [kept]) == Found("long")
 
 
 def test_a_person_who_goes_back_to_an_earlier_answer_has_that_put_back() -> None:
     stands = talk("tea", "tea?", "Yes. With milk.", "now?", "Soon.")
     before = KeptTalk("tea", (KeptTurn(7, "tea?", "Yes."), KeptTurn(8, "why?", "So.")), branch="tea~0.7")
     ways = [stands, before]
-    assert reconcile(lines("tea?", "Yes.", "why?", "So."), ways) == Append("tea", "tea~0.7")
+    assert reconcile(lines("tea?", "Yes.", "why?", "So."), ways) == Found("tea", branch="tea~0.7")
     short = [stands, KeptTalk("tea", before.turns[:1], branch="tea~0.7")]
-    assert reconcile(lines("tea?", "Yes."), short) == Append("tea", "tea~0.7"), "it is that, word for word"
-    assert reconcile_named(lines("tea?", "Yes."), short, complete=True) == Append("tea", "tea~0.7")
+    assert reconcile(lines("tea?", "Yes."), short) == Found("tea", branch="tea~0.7"), (
+        "it is that, word for word"
+    )
+    assert reconcile_named(lines("tea?", "Yes."), short, complete=True) == Found("tea", branch="tea~0.7")
     other = [talk("tea", "tea?", "No."), before]
-    assert reconcile(lines("tea?", "Yes."), other) == Branch("tea", 8, "tea~0.7")
+    assert reconcile(lines("tea?", "Yes."), other) == Found("tea", 8, "tea~0.7")
 
 
 def test_a_talk_as_it_stands_comes_before_what_was_set_aside_in_a_later_one() -> None:
     later = [talk("later", "hi", "Hi!!", "tea?", "Yes."), replace(talk("later", "hi", "Hello!"), branch="b")]
-    assert reconcile(lines("hi", "Hello!"), [*later, talk("earlier", "hi", "Hello!")]) == Append("earlier")
+    assert reconcile(lines("hi", "Hello!"), [*later, talk("earlier", "hi", "Hello!")]) == Found("earlier")
     cut = [later[0], replace(talk("later", "hi", "Hello!", "rain?", "No."), branch="b")]
-    assert reconcile(lines("hi", "Hello!"), [*cut, TEA]) == Branch("tea", 2)
+    assert reconcile(lines("hi", "Hello!"), [*cut, TEA]) == Found("tea", 2)
 
 
 def test_a_turn_that_stands_in_many_branches_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
