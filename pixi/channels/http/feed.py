@@ -79,27 +79,6 @@ class Feed:
         closed: the server stops.
     """
 
-    __slots__ = (
-        "_grows",
-        "_more",
-        "_name",
-        "_numbering",
-        "_pieces",
-        "_ring",
-        "_silence",
-        "asked_elsewhere",
-        "closed",
-        "count",
-        "ended",
-        "followers",
-        "heard",
-        "losses",
-        "pass_on",
-        "turn_elsewhere",
-        "used",
-        "waiting",
-    )
-
     def __init__(self) -> None:
         self.count = 0
         self.waiting = 0

@@ -13,7 +13,8 @@ in: it counts beside a key with the scope `chat:on-behalf`.
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -77,7 +78,7 @@ class HostTokens:
         """
         import jwt
 
-        try:
+        with _telling_what_is_wrong():
             head = jwt.get_unverified_header(token)
             if head.get("alg") not in _ALGORITHMS:
                 raise _refused(f"it is signed by {str(head.get('alg'))[:20]!r}, and not by a key pair")
@@ -91,12 +92,6 @@ class HostTokens:
                 leeway=_LEEWAY,
                 options={"require": ["exp", "iss", "aud"]},
             )
-        except jwt.ExpiredSignatureError:
-            raise _refused("it has expired") from None
-        except jwt.PyJWTError as error:
-            raise _refused(str(error)[:200].lower() or "it is none") from None
-        except RecursionError:
-            raise _refused("it is nested too deeply") from None
         return claims
 
     async def _key(self, name: str) -> Any:
@@ -132,7 +127,7 @@ class HostTokens:
             else:
                 data = await asyncio.to_thread(Path(self._place).read_bytes)
             found = jwt.PyJWKSet.from_dict(json.loads(data))
-        except (OSError, aiohttp.ClientError, TimeoutError, jwt.PyJWTError) as error:
+        except (OSError, aiohttp.ClientError, jwt.PyJWTError) as error:
             raise _no_keys() from error
         except (ValueError, TypeError, AttributeError, RecursionError) as error:  # no JSON, or no JWKS
             raise _no_keys() from error
@@ -165,7 +160,7 @@ class ForwardedUsers:
 
         if not token:
             raise _refused("Open WebUI sent none; set its FORWARD_USER_INFO_HEADER_JWT_SECRET")
-        try:
+        with _telling_what_is_wrong():
             claims = jwt.decode(
                 token,
                 self._secret,
@@ -174,14 +169,23 @@ class ForwardedUsers:
                 leeway=_LEEWAY,
                 options={"require": ["exp", "iss", "sub"]},
             )
-        except jwt.ExpiredSignatureError:
-            raise _refused("it has expired") from None
-        except jwt.PyJWTError as error:
-            raise _refused(str(error)[:200].lower() or "it is none") from None
-        except RecursionError:
-            raise _refused("it is nested too deeply") from None
         name = claims.get("name")
         return claims["sub"], name if isinstance(name, str) else ""
+
+
+@contextmanager
+def _telling_what_is_wrong() -> Iterator[None]:
+    """Refuse a token that the library finds wrong."""
+    import jwt
+
+    try:
+        yield
+    except jwt.ExpiredSignatureError:
+        raise _refused("it has expired") from None
+    except jwt.PyJWTError as error:
+        raise _refused(str(error)[:200].lower() or "it is none") from None
+    except RecursionError:
+        raise _refused("it is nested too deeply") from None
 
 
 async def _fetched(url: str) -> bytes:

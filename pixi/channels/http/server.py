@@ -13,7 +13,7 @@ end at once, and the turns that they showed are finished or left on record by th
 import asyncio
 import logging
 import re
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from functools import cache, partial
 from importlib.metadata import version
@@ -32,7 +32,7 @@ from pixi.channels.http.completions import Completions
 from pixi.channels.http.files import Files
 from pixi.channels.http.history import TalkHistory
 from pixi.channels.http.jwt import ForwardedUsers, HostTokens
-from pixi.channels.http.pages import PUBLIC_PATHS, Embeds, StaticFiles
+from pixi.channels.http.pages import PUBLIC_PATHS, page_routes
 from pixi.channels.http.peers import Peers
 from pixi.channels.http.pictures import ShownPictures
 from pixi.channels.http.routes import Route, routes_of, routes_of_addons
@@ -166,7 +166,7 @@ class HttpServer:
             # An answer to HEAD has no body, and what a stream wrote would be taken for the next answer.
             options = {"allow_head": False} if each.method == "GET" and each.streams else {}
             self._app.router.add_routes([web.route(each.method, each.path, each.handler, **options)])
-        self._app.router.add_routes(_page_routes(StaticFiles(), visitors, backend))
+        self._app.router.add_routes(page_routes(visitors, backend))
         self._app.on_response_prepare.append(self._sign)
 
     @asynccontextmanager
@@ -292,30 +292,6 @@ class HttpServer:
         if origin in self._origins or origin in self._visited:
             response.headers["Access-Control-Allow-Origin"] = origin
             response.headers["Access-Control-Expose-Headers"] = _TOLD_HEADERS
-
-
-def _page_routes(pages: StaticFiles, visitors: Visitors, backend: Backend) -> list[web.RouteDef]:
-    """Return the routes of the pages and their files. They are no part of the API."""
-    return [
-        web.get("/", _page(pages, "talk/index.html")),
-        web.get("/studio{path:(/.*)?}", _page(pages, "studio/index.html")),
-        web.get("/embed/{persona}", Embeds(pages, visitors, backend).page),
-        web.get("/widget.js", _plain(pages.widget)),
-        web.get("/page/{version}/{path:.+}", _plain(pages.file)),
-    ]
-
-
-def _plain(answer: Callable[[web.Request], web.StreamResponse]) -> Handler:
-    """Make a handler of a function that does not wait."""
-
-    async def handle(request: web.Request) -> web.StreamResponse:
-        return answer(request)
-
-    return handle
-
-
-def _page(pages: StaticFiles, name: str) -> Handler:
-    return _plain(lambda request: pages.document(request, name))
 
 
 @web.middleware

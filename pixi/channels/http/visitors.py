@@ -250,7 +250,7 @@ class Visitors:
         """Return a publishable key that the calling page may use.
 
         A page of this server may use each: it stands in frames of the pages that the key was made for, as
-        browsers let nobody else have it in one, see `pages.Embeds`.
+        browsers let nobody else have it in one, see `pages.page_routes`.
 
         Raises:
             Problem: 401, it is none; 403, it is another page's.
