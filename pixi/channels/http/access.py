@@ -370,20 +370,14 @@ class Access:
 
 
 def _of_key(key: ApiKey, user_id: str, user_name: str) -> Principal:
-    scopes = frozenset(key.scopes)
-    if not user_id:
-        return Principal(f"web:{key.name}", key.name, key.name, scopes, frozenset(key.personas))
-    if "chat:on-behalf" not in scopes:
-        raise _no_scope("chat:on-behalf")
-    user = checked_user_id(user_id)
-    # The operator's scope is the application's own: it is not lent to the users that it names.
-    return Principal(
-        f"web:{key.name}:{user}",
-        _shown(user_name, user),
-        key.name,
-        scopes - {"operate"},
-        frozenset(key.personas),
-    )
+    person, name, scopes = f"web:{key.name}", key.name, frozenset(key.scopes)
+    if user_id:
+        if "chat:on-behalf" not in scopes:
+            raise _no_scope("chat:on-behalf")
+        user = checked_user_id(user_id)
+        # The operator's scope is the application's own: it is not lent to the users that it names.
+        person, name, scopes = f"{person}:{user}", _shown(user_name, user), scopes - {"operate"}
+    return Principal(person, name, key.name, scopes, frozenset(key.personas))
 
 
 def _shown(name: str, otherwise: str) -> str:

@@ -483,9 +483,6 @@ class Channels:
     def __iter__(self) -> Iterator[HttpChannel]:
         return iter(list(self._open.values()))
 
-    def __len__(self) -> int:
-        return len(self._open)
-
     def _drop_old(self) -> None:
         oldest = self._clock() - KEPT_SECONDS
         while len(self._open) > 1:

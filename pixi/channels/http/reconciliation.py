@@ -10,11 +10,12 @@ from aiohttp import web
 from msgspec import Struct
 from msgspec.structs import replace
 
-from pixi.channels.http.faces.chat_completions import CompletionOptions, Reactions, visible_text
+from pixi.channels.http.faces.chat_completions import CompletionOptions, visible_text
 from pixi.channels.http.recorded import acts_of
 from pixi.channels.http.talks import KEPT_TURNS, Talks
 from pixi.core.events import Numbering, TurnEnded
 from pixi.core.message import Message, words_of
+from pixi.settings.rules import HttpRules
 from pixi.store.kept import Talk, TurnRecord
 from pixi.store.store import Store
 
@@ -320,25 +321,17 @@ class KnownTalks:
     Args:
         talks: all over HTTP.
         store: keeps them.
-        silence, reactions: what programs are given, see `CompletionOptions`.
+        rules: what the operator decided.
 
     Attributes:
         readers: all requests under way at this server.
     """
 
-    def __init__(
-        self,
-        talks: Talks,
-        store: Store,
-        *,
-        silence: str,
-        reactions: Reactions,
-    ) -> None:
+    def __init__(self, talks: Talks, store: Store, rules: HttpRules) -> None:
         self.readers: set[Reader] = set()
         self._talks = talks
         self._store = store
-        self._silence = silence
-        self._reactions = reactions
+        self._rules = rules
 
     async def find(
         self, person: str, persona: str, told: Sequence[ClientLine], name: str, *, complete: bool
@@ -350,7 +343,7 @@ class KnownTalks:
             name: of the talk; "": the program gives none.
             complete: see `reconcile_named`.
         """
-        silence = self._silence
+        silence = self._rules.silence
         if name:
             kept = await self._store.talk(person, name, persona)
             if kept is None:
@@ -424,7 +417,7 @@ class KnownTalks:
         return turns
 
     def _turn_of(self, turn: int, asked: Sequence[Message], events: Iterable[Mapping[str, Any]]) -> KeptTurn:
-        wishes = CompletionOptions(silence="", reactions=self._reactions)
+        wishes = CompletionOptions(silence="", reactions=self._rules.reactions)
         told = tuple(
             ClientLine("user" if each.author else "assistant", each.text)
             for message in asked

@@ -116,13 +116,7 @@ class HttpServer:
             backend,
             turns_per_person=rules.turns_per_person,
             limits=limits,
-            attachments=Attachments(
-                self._files,
-                characters=rules.file_characters,
-                most_bytes=rules.max_file_bytes,
-                hosts=rules.attachment_hosts,
-                web=fetching,
-            ),
+            attachments=Attachments(self._files, rules, fetching),
         )
         self._talks.channels.keep = self._shown.keep
         self._talks.channels.forgotten = self._shown.forget
@@ -144,17 +138,8 @@ class HttpServer:
             files=self._files,
             shown=self._shown,
         )
-        history = TalkHistory(api, backend, self._talks, self._shown, shows_tools=rules.show_tools)
-        table = routes_of(api, history, self._shown)
-        v1 = Completions(
-            self._talks,
-            backend,
-            self._shown,
-            identify=api.who_has_a_key,
-            settings=rules,
-            forwarded=forwarded,
-        )
-        table += v1.routes()
+        table = routes_of(api, TalkHistory(api))
+        table += Completions(api, forwarded).routes()
         table += routes_of_addons(api, routes, table)
         api.describe = cache(partial(_described, table))
         self._hosts = {*_LOOPBACK, *(host.lower() for host in rules.allowed_hosts)}
