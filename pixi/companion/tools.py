@@ -91,8 +91,7 @@ class Companion:
 
         @addon.tool(source=SOURCE)
         async def get_user_tricklists(
-            context: Context,
-            listName: Annotated[str, Field(description="a list of this name alone")] = "",
+            context: Context, listName: Annotated[str, Field(description="a list of this name alone")] = ""
         ) -> dict[str, Any]:
             """Get the lists of tricks of the person who asks, with what they have landed."""
             with told():

@@ -109,11 +109,7 @@ async def test_a_list_is_made_of_names_and_what_is_unknown_is_told_with_the_near
         "deepLink": f"trickbook://tricklist/{told['_id']}",
     }
     (lists,) = await play.asks(call("get_user_tricklists"))
-    assert [each["name"] for each in lists["tricklists"][0]["tricks"]] == [
-        "Kickflip",
-        "Heelflip",
-        "Ollie",
-    ]
+    assert [each["name"] for each in lists["tricklists"][0]["tricks"]] == ["Kickflip", "Heelflip", "Ollie"]
     assert lists["tricklists"][0]["createdBy"] == "Kit"
 
 
@@ -125,7 +121,7 @@ async def test_a_list_of_no_known_trick_is_not_made(play: Played) -> None:
 
 async def test_a_trick_of_another_sport_is_found_all_the_same(play: Played) -> None:
     (told,) = await play.asks(
-        call("create_tricklist", name="x", tricks=["Barspin", "Manual"], category="bmx"),
+        call("create_tricklist", name="x", tricks=["Barspin", "Manual"], category="bmx")
     )
     assert told["matchedTricks"] == 2
     (other,) = await play.asks(call("create_tricklist", name="y", tricks=["Barspin"]))

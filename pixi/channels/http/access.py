@@ -16,11 +16,7 @@ from pixi.core.persona import Persona
 from pixi.core.untrusted import name_key
 from pixi.store.kept import ApiKey
 
-_KINDS = {
-    401: "authentication_error",
-    403: "permission_error",
-    429: "rate_limit_error",
-}
+_KINDS = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
 _CODES = {401: "invalid_api_key", 429: "rate_limit_exceeded"}
 
 

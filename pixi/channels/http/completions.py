@@ -303,11 +303,7 @@ class Completions:
         return place, reader, begin
 
     async def _said(
-        self,
-        place: TalkAddress,
-        reader: Reader,
-        begin: Callable[[], Awaitable[TalkReply]],
-        server: str,
+        self, place: TalkAddress, reader: Reader, begin: Callable[[], Awaitable[TalkReply]], server: str
     ) -> AsyncGenerator[Sequence[Event], None]:
         """Say what is asked; yield the events of the turn, up to its end."""
 

@@ -236,8 +236,5 @@ def _responses(route: "Route", described: Mapping[Any, dict[str, Any]]) -> dict[
     if route.plain:
         problem["text/plain"] = {"schema": {"type": "string"}}
     for status in route.errors:
-        responses[str(status)] = {
-            "description": HTTPStatus(status).phrase,
-            "content": problem,
-        }
+        responses[str(status)] = {"description": HTTPStatus(status).phrase, "content": problem}
     return responses

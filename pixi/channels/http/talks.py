@@ -27,20 +27,9 @@ from pixi.channels.http.recorded import recorded_events
 from pixi.channels.http.visitors import HttpLimits
 from pixi.core.channel import Channel
 from pixi.core.errors import ChannelElsewhere, StoreError
-from pixi.core.events import (
-    PersonSaid,
-    TalkChanged,
-    Verdict,
-)
+from pixi.core.events import PersonSaid, TalkChanged, Verdict
 from pixi.core.language import NOTE
-from pixi.core.message import (
-    Attached,
-    Author,
-    Message,
-    Quoted,
-    carried_by,
-    words_of,
-)
+from pixi.core.message import Attached, Author, Message, Quoted, carried_by, words_of
 from pixi.store.kept import AnsweredMessage, KeyedRequest, Talk, TurnRecord
 
 _PREFIX = "http:"  # of the addresses of all talks
@@ -219,12 +208,7 @@ class Talks:
     """
 
     def __init__(
-        self,
-        backend: Backend,
-        *,
-        turns_per_person: int,
-        limits: HttpLimits,
-        attachments: Attachments,
+        self, backend: Backend, *, turns_per_person: int, limits: HttpLimits, attachments: Attachments
     ) -> None:
         self.channels = Channels()
         self._backend = backend

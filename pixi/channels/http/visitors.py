@@ -239,9 +239,7 @@ class Visitors:
     """
 
     def __init__(
-        self,
-        key_of: Callable[[str], Awaitable[ApiKey | None]],
-        clock: Callable[[], float] = time.time,
+        self, key_of: Callable[[str], Awaitable[ApiKey | None]], clock: Callable[[], float] = time.time
     ) -> None:
         self._key_of = key_of
         self._clock = clock

@@ -14,16 +14,7 @@ from pixi.channels.http.faces.ai_sdk import AiSdkStream
 from pixi.channels.http.talks import Instead, TalkAddress, TalkReply
 from pixi.core.channel import Channel, OpenChannel
 from pixi.core.errors import StoreError
-from pixi.core.events import (
-    Grew,
-    Opened,
-    Reacted,
-    Sent,
-    ToolCalled,
-    TurnEnded,
-    TurnEvent,
-    TurnStarted,
-)
+from pixi.core.events import Grew, Opened, Reacted, Sent, ToolCalled, TurnEnded, TurnEvent, TurnStarted
 from pixi.core.language import NOTE
 from pixi.core.llm import PromptProgress
 from pixi.core.message import Message

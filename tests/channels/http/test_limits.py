@@ -146,8 +146,7 @@ async def test_behind_a_proxy_the_address_is_the_one_that_it_tells() -> None:
 
 
 @pytest.mark.parametrize(
-    ("method", "path"),
-    [("GET", "/api/personas"), ("DELETE", "/api/studio/session"), ("GET", "/metrics")],
+    ("method", "path"), [("GET", "/api/personas"), ("DELETE", "/api/studio/session"), ("GET", "/metrics")]
 )
 async def test_wrong_keys_from_one_network_are_refused_and_right_ones_are_not(
     monkeypatch: pytest.MonkeyPatch, method: str, path: str

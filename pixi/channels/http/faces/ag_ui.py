@@ -16,11 +16,7 @@ from pixi.channels.http.bodies import Name
 from pixi.channels.http.faces.messages import BROKEN, Messages
 from pixi.channels.http.faces.sse import HEADERS, frame
 
-_ANSWER = {
-    "type": "object",
-    "properties": {"approved": {"type": "boolean"}},
-    "required": ["approved"],
-}
+_ANSWER = {"type": "object", "properties": {"approved": {"type": "boolean"}}, "required": ["approved"]}
 
 
 class Forwarded(Struct):
@@ -164,10 +160,7 @@ def _of_note(what: str, key: str, text: str) -> list[dict[str, Any]]:
         return [{"type": "REASONING_START", "messageId": key}, start]
     if what == "add":
         return [{"type": "REASONING_MESSAGE_CONTENT", "messageId": key, "delta": text}]
-    return [
-        {"type": "REASONING_MESSAGE_END", "messageId": key},
-        {"type": "REASONING_END", "messageId": key},
-    ]
+    return [{"type": "REASONING_MESSAGE_END", "messageId": key}, {"type": "REASONING_END", "messageId": key}]
 
 
 def _of_tool(event: Mapping[str, Any]) -> list[dict[str, Any]]:

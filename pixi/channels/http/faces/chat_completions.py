@@ -298,9 +298,7 @@ class ChatCompletionStream:
         return out + DONE
 
     def _chunk(self, delta: Mapping[str, str], finish: str | None = None) -> bytes:
-        return frame(
-            {**self._head, "choices": [{"index": 0, "delta": delta, "finish_reason": finish}]},
-        )
+        return frame({**self._head, "choices": [{"index": 0, "delta": delta, "finish_reason": finish}]})
 
 
 def visible_text(events: Iterable[Mapping[str, Any]], wishes: CompletionOptions) -> str:
