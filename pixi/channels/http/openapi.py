@@ -91,19 +91,24 @@ EVENT_TYPES: Mapping[str, type[msgspec.Struct]] = {
     name: _event_type(name, fields) for name, fields in EVENTS.items()
 }
 
-_FieldError: Any = msgspec.defstruct("FieldError", [("pointer", str), ("detail", str)])
-ProblemBody = msgspec.defstruct(
-    "ProblemBody",
-    [
-        ("type", str),
-        ("title", str),
-        ("status", int),
-        ("detail", str),
-        ("instance", str, ""),
-        ("errors", list[_FieldError], msgspec.field(default_factory=list)),
-    ],
-)
-"""An error below `/api`, as RFC 9457 has it."""
+
+class FieldError(msgspec.Struct):
+    """A field that is wrong, by its JSON pointer."""
+
+    pointer: str
+    detail: str
+
+
+class ProblemBody(msgspec.Struct):
+    """An error below `/api`, as RFC 9457 has it."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    instance: str = ""
+    errors: list[FieldError] = []
+
 
 _OpenAIError: Any = msgspec.defstruct(
     "OpenAIError",
