@@ -244,13 +244,17 @@ def is_of_visitor(address: str) -> bool:
     return address.startswith(_VISITORS)
 
 
+def _is_user_id(text: str) -> bool:
+    return 1 <= len(text) <= MOST_CHARACTERS and text.isprintable()
+
+
 def checked_user_id(text: str) -> str:
     """Return the id of a user as it was given.
 
     Raises:
         Problem: 400, it is none.
     """
-    if not 1 <= len(text) <= MOST_CHARACTERS or not text.isprintable():
+    if not _is_user_id(text):
         raise Problem(
             400,
             "No user id",
@@ -356,7 +360,7 @@ class Access:
 
     def _of_claims(self, claims: Mapping[str, Any]) -> Principal:
         user = claims.get(self._jwt_user)
-        if not isinstance(user, str) or not 1 <= len(user) <= MOST_CHARACTERS or not user.isprintable():
+        if not isinstance(user, str) or not _is_user_id(user):
             raise _not_let_in(
                 f"The token names no user: its claim {self._jwt_user!r} must be 1 to {MOST_CHARACTERS} "
                 "printable characters."

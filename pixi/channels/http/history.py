@@ -24,7 +24,7 @@ from pixi.channels.http.talks import TalkAddress
 from pixi.core.events import Pictured, Reacted, Sent, Shown, to_json
 from pixi.core.message import Message, card_json, carried_by, words_of
 from pixi.core.spending import UsageEntry, UsageScope
-from pixi.store.kept import Alternative, TurnRecord
+from pixi.store.kept import TurnRecord
 
 _ALL_TALKS = 10_000
 
@@ -190,20 +190,15 @@ class TalkHistory:
         place = await self._api.place(request)
         turn = decoded(await read_body(request), bodies.BranchRequest).turn
         async with self._talks.channels.at(place.address).saying:
-            branch = self._of_turn(await self._store.alternatives(place.address), turn)
+            alternatives = await self._store.alternatives(place.address)
+            branch = next((each.branch for each in alternatives if each.turn == turn), None)
+            if branch is None:
+                detail = "Nothing that was set aside begins with that turn; see …/branches."
+                raise Problem(404, "No such branch", detail)
             await self._talks.peers.stop(place.address)
             await self._backend.engine.restore(place.address, branch)
             self._talks.changed(place.address)
         return json_answer(bodies.Done())
-
-    @staticmethod
-    def _of_turn(alternatives: Iterable[Alternative], turn: int) -> str:
-        branch = next((each.branch for each in alternatives if each.turn == turn), None)
-        if branch is None:
-            raise Problem(
-                404, "No such branch", "Nothing that was set aside begins with that turn; see …/branches."
-            )
-        return branch
 
     async def undo(self, request: web.Request) -> web.StreamResponse:
         """Take the last words of the person out of a talk, with the answer to them."""

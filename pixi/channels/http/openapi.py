@@ -183,15 +183,8 @@ def _operation(
         if route.scope
         else [],
     }
-    parameters: list[dict[str, Any]] = [
-        {
-            "name": name,
-            "in": "path",
-            "required": True,
-            "schema": {"type": "string", "minLength": 1, "maxLength": 128},
-        }
-        for name in _PARAMETER.findall(route.path)
-    ]
+    part = {"in": "path", "required": True, "schema": {"type": "string", "minLength": 1, "maxLength": 128}}
+    parameters: list[dict[str, Any]] = [{"name": name, **part} for name in _PARAMETER.findall(route.path)]
     parameters += [{"name": name, "in": "query", "schema": schema} for name, schema in query.items()]
     if parameters:
         operation["parameters"] = parameters
@@ -200,10 +193,8 @@ def _operation(
         operation["requestBody"] = {"required": True, "content": {"multipart/form-data": {"schema": file}}}
     elif route.request:
         kinds = [described[kind] for kind in route.request]
-        operation["requestBody"] = {
-            "required": True,
-            "content": {"application/json": {"schema": kinds[0] if len(kinds) == 1 else {"anyOf": kinds}}},
-        }
+        schema = kinds[0] if len(kinds) == 1 else {"anyOf": kinds}
+        operation["requestBody"] = {"required": True, "content": {"application/json": {"schema": schema}}}
     return operation
 
 
