@@ -150,15 +150,11 @@ async def test_a_draft_has_the_place_of_its_link(play: Played) -> None:
     [
         ({}, "Nobody could find it: give a maps link, coordinates, or at least the city."),
         ({"mapsUrl": "https://example.org/x"}, "is no link to a map that can be read"),
-        ({"mapsUrl": "http://127.0.0.1/maps"}, "is no link to a map that can be read"),
         ({"latitude": 138.2, "longitude": 54.9}, "seem to be swapped"),
-        ({"latitude": 91, "longitude": 200}, "latitude goes from -90 to 90"),
         ({"latitude": 10**400, "longitude": 1}, "latitude"),
-        ({"latitude": 1, "longitude": -(10**400)}, "longitude"),
-        ({"name": "x" * 10_000, "city": "y"}, "name has 10000 characters: 100 is the most."),
         ({"type": "cinema", "city": "y"}, "type"),
     ],
-    ids=range(9),
+    ids=range(5),
 )
 async def test_a_bad_draft_is_told_to_the_model_and_not_kept(
     play: Played, more: dict[str, Any], told: str

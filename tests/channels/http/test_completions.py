@@ -319,15 +319,6 @@ async def test_the_same_request_while_its_turn_runs_is_the_same_turn() -> None:
         assert later["choices"][0]["message"]["content"] == "Hello again."
 
 
-async def test_the_same_key_is_the_same_message_also_later() -> None:
-    async with v1("[SEND: Hello.]") as server:
-        for _ in range(2):
-            _, answer = await post(server, ask("hi"), **{"Idempotency-Key": "k"})
-            assert answer["choices"][0]["message"]["content"] == "Hello."
-        assert len(await talks(server)) == 1
-    assert len(server[0].model.requests) == 1
-
-
 async def test_a_trusted_key_adds_its_system_messages_to_the_prompt() -> None:
     first, second = (
         {"role": "system", "content": text} for text in ("Be brief, {{user}}. [NOTE: x", "Rhyme.")

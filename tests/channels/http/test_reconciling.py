@@ -14,8 +14,7 @@ from pixi.channels.http.reconciliation import (
     KeptTalk,
     KeptTurn,
     _folded,
-    _found_also_reworded,
-    _with_lines,
+    found_also_reworded,
     reconcile_named,
 )
 
@@ -23,8 +22,7 @@ from pixi.channels.http.reconciliation import (
 def reconcile(told: Sequence[ClientLine], talks: Sequence[KeptTalk]) -> Found:
     """Find the talk that a history without a name goes on with."""
     theirs = _folded(told)
-    found = _found_also_reworded(theirs, _with_lines(talks, "…"), "…")
-    return found or Found(told=tuple(told) if theirs else ())
+    return found_also_reworded(theirs, talks) or Found(told=tuple(told) if theirs else ())
 
 
 def lines(*texts: str) -> tuple[ClientLine, ...]:
@@ -34,7 +32,7 @@ def lines(*texts: str) -> tuple[ClientLine, ...]:
 
 def talk(name: str, *texts: str, whole: bool = True) -> KeptTalk:
     pairs = zip(texts[::2], texts[1::2], strict=True)
-    return KeptTalk(name, tuple(KeptTurn(n, a, b) for n, (a, b) in enumerate(pairs, 1)), whole)
+    return KeptTalk(name, tuple(KeptTurn(n, a, b or "…") for n, (a, b) in enumerate(pairs, 1)), whole)
 
 
 TEA = talk("tea", "hi", "Hello!", "tea?", "Yes.\n\nWith milk.", "now?", "")
@@ -125,7 +123,7 @@ def test_a_turn_that_is_being_written_counts_with_what_it_has_said() -> None:
     for stopped in ("Yes. W", "Yes.", ""):
         assert reconcile(lines("hi", "Hello!", "tea?", stopped), [written]) == Found("tea")
     assert reconcile(lines("hi", "Hello!"), [written]) == Found("tea", 2), "the words were edited"
-    waiting = KeptTalk("tea", (*written.turns, KeptTurn(0, "well?", "", stays=True)))
+    waiting = KeptTalk("tea", (*written.turns, KeptTurn(0, "well?", "…", stays=True)))
     assert reconcile(lines("hi", "Hello!", "tea?", "Yes.", "well?"), [waiting]) == Found("tea")
     for told in (lines("hi", "Hello!"), lines("hi", "Hello!", "tea?", "Yes.")):
         assert reconcile(told, [waiting]) == Found(told=told), "nothing is taken from one who waits for it"
@@ -179,7 +177,8 @@ def test_a_turn_that_stands_in_many_branches_is_read_once(monkeypatch: pytest.Mo
         return text
 
     monkeypatch.setattr(reconciliation, "words_of", counted)
-    reconcile(OTHER, [TEA, *(replace(TEA, branch=f"b{n}") for n in range(5))])
+    tea = talk("tea", "hi", "Hello!", "tea?", "Yes.")
+    reconcile(OTHER, [tea, *(replace(tea, branch=f"b{n}") for n in range(5))])
     assert read["tea?"] == 1
 
 
