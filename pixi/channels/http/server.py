@@ -112,12 +112,7 @@ class HttpServer:
         self.limits = limits = HttpLimits(rules)
         fetching = web_of_strangers or Web()
         self._shown = ShownPictures(fetching, backend.store)
-        self._talks = Talks(
-            backend,
-            turns_per_person=rules.turns_per_person,
-            limits=limits,
-            attachments=Attachments(self._files, rules, fetching),
-        )
+        self._talks = Talks(backend, rules, limits, Attachments(self._files, rules, fetching))
         self._talks.channels.keep = self._shown.keep
         self._talks.channels.forgotten = self._shown.forget
         visitors = Visitors(backend.store.key_of)
@@ -128,16 +123,7 @@ class HttpServer:
             jwt_user=user,
             visitor=visitors.verified,
         )
-        self._api = api = Api(
-            backend,
-            self._talks,
-            access,
-            rules,
-            visitors=visitors,
-            limits=limits,
-            files=self._files,
-            shown=self._shown,
-        )
+        self._api = api = Api(backend, self._talks, access, rules, visitors, limits, self._files, self._shown)
         table = routes_of(api, TalkHistory(api))
         table += Completions(api, forwarded).routes()
         table += routes_of_addons(api, routes, table)

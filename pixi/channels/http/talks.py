@@ -31,6 +31,7 @@ from pixi.core.errors import ChannelElsewhere, StoreError
 from pixi.core.events import PersonSaid, TalkChanged, Verdict
 from pixi.core.language import NOTE
 from pixi.core.message import Attached, Author, Message, Quoted, carried_by, words_of
+from pixi.settings.rules import HttpRules
 from pixi.store.kept import AnsweredMessage, KeyedRequest, Talk, TurnRecord
 
 _PREFIX = "http:"  # of the addresses of all talks
@@ -191,7 +192,7 @@ class Talks:
 
     Args:
         backend: takes the messages, and answers.
-        turns_per_person: talks in which one person may wait for replies at once.
+        rules: what the operator decided.
         limits: counts what visitors say.
         attachments: reads files that go with messages; closed with the talks.
 
@@ -201,11 +202,11 @@ class Talks:
     """
 
     def __init__(
-        self, backend: Backend, *, turns_per_person: int, limits: HttpLimits, attachments: Attachments
+        self, backend: Backend, rules: HttpRules, limits: HttpLimits, attachments: Attachments
     ) -> None:
         self.channels = Channels()
         self._backend = backend
-        self._turns_per_person = turns_per_person
+        self._turns_per_person = rules.turns_per_person
         self._limits = limits
         self._attachments = attachments
         self._talking: dict[str, dict[str, HttpChannel]] = {}  # where replies are waited for, by person
