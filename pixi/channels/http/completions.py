@@ -36,7 +36,7 @@ from pixi.channels.http.reconciliation import (
     TOLD,
     TOLD_BY_APP,
     ClientLine,
-    Found,
+    Continuation,
     KnownTalks,
     Reader,
 )
@@ -62,7 +62,7 @@ _SUMMED_UP = "[CONVERSATION SUMMARY]"
 
 Event = Mapping[str, Any]
 
-_Choice = tuple[Found, str]
+_Choice = tuple[Continuation, str]
 """Where the message is said, and its id."""
 
 
@@ -328,7 +328,7 @@ class Completions:
         ):
             return choice
         known = None if keyed is None else await self._store.request(keyed.key)
-        return None if known is None else (Found(known.name), known.message)
+        return None if known is None else (Continuation(known.name), known.message)
 
     def _note(self, request_digest: str, choice: _Choice) -> None:
         self._under_way.pop(request_digest, None)

@@ -121,7 +121,7 @@ class KeptTalk(Struct, frozen=True, dict=True):
         return [line for turn in self.turns for line in turn.lines]
 
 
-class Found(Struct, frozen=True):
+class Continuation(Struct, frozen=True):
     """Where a request goes on.
 
     Attributes:
@@ -137,7 +137,7 @@ class Found(Struct, frozen=True):
     told: tuple[ClientLine, ...] = ()
 
 
-def reconcile_named(told: Sequence[ClientLine], ways: Sequence[KeptTalk], *, complete: bool) -> Found:
+def reconcile_named(told: Sequence[ClientLine], ways: Sequence[KeptTalk], *, complete: bool) -> Continuation:
     """Find where a request goes on in the talk that it names. It never leads to another.
 
     Args:
@@ -152,14 +152,14 @@ def reconcile_named(told: Sequence[ClientLine], ways: Sequence[KeptTalk], *, com
     # A program that dropped what is old may have no more than our last answer.
     answer = " ".join(filter(None, (_fold(line.text) for line in told)))
     if not theirs and answer and stands.lines and answer == stands.lines[-1].text:
-        return Found(stands.name)
+        return Continuation(stands.name)
     is_anew = not theirs or (stands.whole and _missing(theirs, stands.lines) is not None)
     if complete and is_anew and stands.turns and not any(turn.stays for turn in stands.turns):
-        return Found(stands.name, stands.turns[0].turn, told=tuple(told) if theirs else ())
-    return Found(stands.name)
+        return Continuation(stands.name, stands.turns[0].turn, told=tuple(told) if theirs else ())
+    return Continuation(stands.name)
 
 
-def _found(theirs: list[ClientLine], ours: Sequence[KeptTalk], *, named: bool = False) -> Found | None:
+def _found(theirs: list[ClientLine], ours: Sequence[KeptTalk], *, named: bool = False) -> Continuation | None:
     """Find the talk whose lines, or the begin or the end of them, are theirs.
 
     Args:
@@ -173,23 +173,23 @@ def _found(theirs: list[ClientLine], ours: Sequence[KeptTalk], *, named: bool = 
     whole = [talk for talk in ours if talk.whole]
     for talk in whole:
         if theirs == talk.lines:
-            return Found(talk.name, branch=talk.branch)
+            return Continuation(talk.name, branch=talk.branch)
     for talk in whole:
         if _missing(theirs, talk.lines) == 0:
-            return Found(talk.name, branch=talk.branch)
+            return Continuation(talk.name, branch=talk.branch)
     for talk in whole if named or theirs[-1].text else ():
         missing = _missing(theirs, talk.lines)
         if missing is not None and (cut := _cut(talk, len(talk.turns) - missing)):
             return cut
     for talk in ours:
         if len(theirs) >= _SHORTEST_END and _is_end(theirs, talk.lines):
-            return Found(talk.name, branch=talk.branch)
+            return Continuation(talk.name, branch=talk.branch)
     return None
 
 
 def found_also_reworded(
     theirs: list[ClientLine], ours: Sequence[KeptTalk], *, named: bool = False
-) -> Found | None:
+) -> Continuation | None:
     """Find the talk as `_found` does; else as a program has it that drops its own words, see `_reworded`."""
     if found := _found(theirs, ours, named=named):
         return found
@@ -224,11 +224,11 @@ def _reworded(theirs: Sequence[ClientLine], talk: KeptTalk) -> KeptTalk | None:
     return replace(talk, turns=tuple(turns)) if len(turns) < len(ours) else None
 
 
-def _cut(talk: KeptTalk, place: int) -> Found | None:
+def _cut(talk: KeptTalk, place: int) -> Continuation | None:
     """Cut a talk off at the turn of that place; None: it is the first, or a turn from there on stays."""
     if place <= 0 or any(turn.stays for turn in talk.turns[place:]):
         return None
-    return Found(talk.name, talk.turns[place].turn, talk.branch)
+    return Continuation(talk.name, talk.turns[place].turn, talk.branch)
 
 
 # No bracket is within its words but behind a backslash, so that a text is read once however many begin in it.
@@ -322,7 +322,7 @@ class KnownTalks:
 
     async def find(
         self, person: str, persona: str, told: Sequence[ClientLine], name: str, *, complete: bool
-    ) -> Found:
+    ) -> Continuation:
         """Find the talk of a person with a persona that a history goes on with.
 
         Args:
@@ -333,7 +333,7 @@ class KnownTalks:
         if name:
             kept = await self._store.talk(person, name, persona)
             if kept is None:
-                return Found(told=tuple(told))
+                return Continuation(told=tuple(told))
             return reconcile_named(told, await self._ways(kept), complete=complete)
         theirs, ours = _folded(told), list[KeptTalk]()
         for talk in await self._store.talks(person, persona, _TALKS) if theirs else ():
@@ -341,7 +341,7 @@ class KnownTalks:
             ours += (stands, *others)
             if stands.whole and theirs == stands.lines:
                 break  # none of others can be nearer
-        return found_also_reworded(theirs, ours) or Found(told=tuple(told) if theirs else ())
+        return found_also_reworded(theirs, ours) or Continuation(told=tuple(told) if theirs else ())
 
     def is_running(self, address: str) -> bool:
         """Return True if a turn is under way in a talk, or a message waits for one."""
