@@ -29,10 +29,9 @@ from pixi.companion.data import (
     wrong_text,
 )
 from pixi.companion.maps import find_map_link, resolve_map_link
-from pixi.companion.names import register_deciding
 from pixi.companion.routes import routes_of
 from pixi.companion.tables import SCHEMA, CompanionTables
-from pixi.companion.tools import SOURCE, Companion
+from pixi.companion.tools import SOURCE, Companion, register_deciding
 from pixi.core.errors import ConfigError
 from pixi.core.message import Message
 from pixi.fetching.web import Web

@@ -10,9 +10,7 @@ from typing import Any
 import pytest
 
 from pixi.companion.data import CompanionData, NewDraft, Unavailable, Uncertain
-from pixi.companion.names import SOURCE as DRAFTS
-from pixi.companion.names import register_deciding
-from pixi.companion.tools import SOURCE, WRITES, Companion
+from pixi.companion.tools import DRAFTS, SOURCE, WRITES, Companion, register_deciding
 from pixi.core.events import Shown
 from pixi.core.llm import ToolCall, ToolLine
 from pixi.core.message import Author, Rights
