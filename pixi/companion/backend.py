@@ -91,6 +91,7 @@ class _Routes:
         self._data = data
 
     def all(self) -> list[tuple[str, str, Handler]]:
+        """Return method, path and handler of each of `ROUTES`, in their order."""
         handlers = (
             *(self.drafts, self.submit, self.draft, self.approve, self.reject, self.spots, self.spot),
             *(self.tricks, self.match, self.trick, self.lists, self.make_list, self.list_of_id),
