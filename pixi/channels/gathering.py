@@ -35,7 +35,9 @@ class GatheringChannel(Channel):
         self, text: str, *, nonce: str, answers: str | None = None, reply_to: str | None = None
     ) -> str | None:
         """Keep a message."""
-        self._keep(text, nonce)
+        self._nonce = nonce
+        self.messages.append(text)
+        self._happens(text)
         return None
 
     async def sent_before(self, text: str, *, nonce: str, after: str) -> str | None:
@@ -61,8 +63,3 @@ class GatheringChannel(Channel):
                 self.finish = finish
             case _:
                 pass
-
-    def _keep(self, text: str, nonce: str) -> None:
-        self._nonce = nonce
-        self.messages.append(text)
-        self._happens(text)

@@ -51,24 +51,6 @@ class ObservedTurn:
         names: the commands, with their aliases.
     """
 
-    __slots__ = (
-        "_asked",
-        "_before",
-        "_began",
-        "_between",
-        "_calls",
-        "_closed",
-        "_fed",
-        "_first",
-        "_names",
-        "_number",
-        "_observer",
-        "_opened",
-        "_step",
-        "_told",
-        "_whose",
-    )
-
     def __init__(
         self,
         observer: Observer,

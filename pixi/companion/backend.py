@@ -13,6 +13,7 @@ from urllib.parse import quote, urlencode
 
 import msgspec
 from aiohttp import web
+from msgspec.structs import asdict
 
 from pixi.companion.data import (
     MOST_DRAFTS,
@@ -38,12 +39,12 @@ from pixi.companion.data import (
     one_line,
 )
 from pixi.companion.routes import (
+    ROUTES,
     DecisionJson,
     DraftsJson,
     MatchesJson,
     NamesJson,
     NewDraftJson,
-    NewTricklistJson,
     RefusalJson,
     SpotsJson,
     TricklistsJson,
@@ -51,7 +52,7 @@ from pixi.companion.routes import (
 )
 
 if TYPE_CHECKING:
-    from aiohttp import ClientSession
+    from aiohttp import ClientResponse, ClientSession
 
 V = TypeVar("V")
 Handler = Callable[[web.Request], Awaitable[msgspec.Struct]]
@@ -90,22 +91,12 @@ class _Routes:
         self._data = data
 
     def all(self) -> list[tuple[str, str, Handler]]:
-        draft, lists = "/api/spots/drafts/{id}", "/api/users/{userId}/tricklists"
-        return [
-            ("GET", "/api/spots/drafts", self.drafts),
-            ("POST", "/api/spots/draft", self.submit),
-            ("GET", draft, self.draft),
-            ("PUT", f"{draft}/approve", self.approve),
-            ("PUT", f"{draft}/reject", self.reject),
-            ("GET", "/api/spots", self.spots),
-            ("GET", "/api/spots/{id}", self.spot),
-            ("GET", "/api/tricks", self.tricks),
-            ("POST", "/api/tricks/match", self.match),
-            ("GET", "/api/tricks/{id}", self.trick),
-            ("GET", lists, self.lists),
-            ("POST", lists, self.make_list),
-            ("GET", f"{lists}/{{id}}", self.list_of_id),
-        ]
+        """Return method, path and handler of each of `ROUTES`, in their order."""
+        handlers = (
+            *(self.drafts, self.submit, self.draft, self.approve, self.reject, self.spots, self.spot),
+            *(self.tricks, self.match, self.trick, self.lists, self.make_list, self.list_of_id),
+        )
+        return [(*route[:2], handler) for route, handler in zip(ROUTES, handlers, strict=True)]
 
     async def spots(self, request: web.Request) -> SpotsJson:
         asked = request.query
@@ -142,25 +133,12 @@ class _Routes:
         return _there(await self._data.tricklist(person, list_id))
 
     async def make_list(self, request: web.Request) -> Tricklist:
-        asked = await _body(request, NewTricklistJson)
-        new = NewTricklist(asked.name, asked.category, asked.trickIds, asked.createdBy)
+        new = await _body(request, NewTricklist)
         return await self._data.create_tricklist(request.match_info["userId"], new, _key(request))
 
     async def submit(self, request: web.Request) -> SpotDraft:
-        asked = await _body(request, NewDraftJson)
-        new = NewDraft(
-            name=asked.name,
-            kind=asked.type,
-            city=asked.city,
-            state=asked.state,
-            country=asked.country,
-            latitude=asked.latitude,
-            longitude=asked.longitude,
-            maps_url=asked.mapsUrl,
-            description=asked.description,
-            submitted_via=asked.submittedVia,
-        )
-        return await self._data.create_draft(asked.submittedBy, new, _key(request))
+        new = await _body(request, NewDraftJson)
+        return await self._data.create_draft(new.submitted_by, new, _key(request))
 
     async def drafts(self, request: web.Request) -> DraftsJson:
         status: Any = request.query.get("status", "pending_approval")
@@ -189,7 +167,7 @@ def _answering(handler: Handler, key: str) -> Callable[[web.Request], Awaitable[
                 body=msgspec.json.encode(await handler(request)), content_type="application/json"
             )
         except CompanionError as error:
-            return _problem(_status_of(error), str(error))
+            return _problem(error.status, str(error))
         except (ValueError, msgspec.DecodeError) as error:
             return _problem(422, str(error))
 
@@ -199,20 +177,6 @@ def _answering(handler: Handler, key: str) -> Callable[[web.Request], Awaitable[
 def _problem(status: int, detail: str) -> web.Response:
     body = msgspec.json.encode(RefusalJson(title="Refused", detail=detail))
     return web.Response(status=status, body=body, content_type="application/problem+json")
-
-
-def _status_of(error: CompanionError) -> int:
-    match error:
-        case NotFound():
-            return 404
-        case AlreadyDecided():
-            return 409
-        case Unavailable():
-            return 503
-        case Uncertain():
-            return 504
-        case _:
-            return 422
 
 
 async def _body(request: web.Request, kind: type[V]) -> V:
@@ -318,26 +282,11 @@ class CompanionBackend:
     async def create_tricklist(self, person: str, new: NewTricklist, key: str) -> Tricklist:
         """See `CompanionData.create_tricklist`."""
         path = f"/api/users/{_part(self._user(person))}/tricklists"
-        body = NewTricklistJson(
-            name=new.name, category=new.category, trickIds=list(new.trick_ids), createdBy=new.created_by
-        )
-        return await self._ask("POST", path, Tricklist, body=body, key=key)
+        return await self._ask("POST", path, Tricklist, body=new, key=key)
 
     async def create_draft(self, person: str, new: NewDraft, key: str) -> SpotDraft:
         """See `CompanionData.create_draft`."""
-        body = NewDraftJson(
-            name=new.name,
-            type=new.kind,
-            city=new.city,
-            state=new.state,
-            country=new.country,
-            latitude=new.latitude,
-            longitude=new.longitude,
-            mapsUrl=new.maps_url,
-            description=new.description,
-            submittedBy=self._user(person),
-            submittedVia=new.submitted_via,
-        )
+        body = NewDraftJson(**asdict(new), submitted_by=self._user(person))
         return await self._ask("POST", "/api/spots/draft", SpotDraft, body=body, key=f"{person} {key}")
 
     async def draft(self, draft_id: str) -> SpotDraft | None:
@@ -403,15 +352,27 @@ class CompanionBackend:
         Raises:
             CompanionError: it refused, or gave no answer that fits; `Uncertain` where it may have been done.
         """
-        from aiohttp import ClientConnectorError, ClientError
+        from aiohttp import ClientConnectorError, ClientError, ClientSession
+        from yarl import URL
 
+        if self._session is None:
+            self._session = ClientSession()
+        headers = {"Accept": "application/json", **self._headers}
+        if key:
+            headers["Idempotency-Key"] = quote(key)
+        data = None if body is None else msgspec.json.encode(body)
+        if data is not None:
+            headers["Content-Type"] = "application/json"
+        url = URL(f"{self._url}{path}{f'?{urlencode(query)}' if query else ''}", encoded=True)
         cause: Exception
-        tries, arrived = _TRIES if key or method == "GET" else 1, False
+        tries, arrived, status, told = _TRIES if key or method == "GET" else 1, False, 0, b""
         while True:
             tries -= 1
+            asking = self._session.request(method, url, data=data, headers=headers, allow_redirects=False)
             try:
-                async with asyncio.timeout(self._seconds):
-                    return await self._answer(method, path, kind, query=query, body=body, key=key)
+                async with asyncio.timeout(self._seconds), asking as answer:
+                    status, told = answer.status, await _read(answer)
+                break
             except TimeoutError as error:
                 lost, cause, arrived = f"The app took longer than {self._seconds:g} seconds.", error, True
             except (ClientError, OSError) as error:
@@ -419,43 +380,24 @@ class CompanionBackend:
                 arrived = arrived or not isinstance(error, ClientConnectorError)
             if not tries:
                 raise _lost(lost, writes=bool(key) and arrived) from cause
+        if len(told) > _MOST_BYTES:
+            raise _lost("The app answers more than can be read.", writes=bool(key))
+        if status not in (200, 201):
+            raise _refused(status, told, writes=bool(key))
+        try:
+            return msgspec.json.decode(told, type=kind)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            raise _lost("The app answers something that is not understood.", writes=bool(key)) from None
 
-    async def _answer(
-        self,
-        method: str,
-        path: str,
-        kind: type[T],
-        *,
-        query: Mapping[str, str] | None,
-        body: msgspec.Struct | None,
-        key: str,
-    ) -> T:
-        from aiohttp import ClientSession
-        from yarl import URL
 
-        if self._session is None:
-            self._session = ClientSession()
-        headers = {"Accept": "application/json", **self._headers}
-        if body is not None:
-            headers["Content-Type"] = "application/json"
-        if key:
-            headers["Idempotency-Key"] = quote(key)
-        data = None if body is None else msgspec.json.encode(body)
-        url = URL(f"{self._url}{path}{f'?{urlencode(query)}' if query else ''}", encoded=True)
-        async with self._session.request(
-            method, url, data=data, headers=headers, allow_redirects=False
-        ) as answer:
-            told = bytearray()
-            async for piece in answer.content.iter_chunked(65_536):
-                told += piece
-                if len(told) > _MOST_BYTES:
-                    raise _lost("The app answers more than can be read.", writes=bool(key))
-            if answer.status not in (200, 201):
-                raise _refused(answer.status, bytes(told), writes=bool(key))
-            try:
-                return msgspec.json.decode(bytes(told), type=kind)
-            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-                raise _lost("The app answers something that is not understood.", writes=bool(key)) from None
+async def _read(answer: "ClientResponse") -> bytes:
+    """Return an answer's body; of one that is too long, the first bytes that are too many."""
+    told = bytearray()
+    async for piece in answer.content.iter_chunked(65_536):
+        told += piece
+        if len(told) > _MOST_BYTES:
+            break
+    return bytes(told)
 
 
 def _lost(reason: str, *, writes: bool) -> CompanionError:

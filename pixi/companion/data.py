@@ -7,11 +7,12 @@ no way to delete anything through it.
 import math
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Literal, Protocol, get_args
 
 from msgspec import Struct
+from msgspec.structs import force_setattr
 
 from pixi.core.errors import PixiError
 
@@ -42,6 +43,7 @@ JSON_NAMES = {
     "decided_at": "decidedAt",
     "why": "reason",
     "spot_id": "spotId",
+    "trick_ids": "trickIds",
 }
 
 _INVISIBLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ud800-\udfff\ufeff]")
@@ -49,27 +51,44 @@ _LONGEST_SHOWN = 200  # characters of a reason within an error
 
 
 class CompanionError(PixiError):
-    """Something cannot be done. The text says what is wrong and what to do, all faults at once."""
+    """Something cannot be done. The text says what is wrong and what to do, all faults at once.
+
+    Attributes:
+        status: of HTTP, by which programs are told.
+        title: the kind of error, in a few words.
+    """
+
+    status, title = 422, "Something is wrong with it"
 
 
 class NotFound(CompanionError):
     """Nothing has that id, or it belongs to somebody else."""
 
+    status, title = 404, "No such draft"
+
 
 class AlreadyDecided(CompanionError):
     """Somebody decided about the draft before, and otherwise."""
+
+    status, title = 409, "Decided before"
 
 
 class KeyReused(CompanionError):
     """The key of a write came before, with another thing to write. Nothing was written."""
 
+    title = "Used before"
+
 
 class Unavailable(CompanionError):
     """The service that keeps the data does not answer, or answers nonsense. Try again later."""
 
+    status, title = 503, "Not now"
+
 
 class Uncertain(CompanionError):
     """No answer came to a write: nobody knows whether it was done."""
+
+    status, title = 504, "Nobody knows whether it was done"
 
 
 # What a companion has. In JSON the names are those of the app's own client, see `JSON_NAMES`. Both sides read
@@ -177,8 +196,7 @@ class SpotSearch:
         _refuse([*faults, *_wrong_limit(self.limit, MOST_FOUND)])
 
 
-@dataclass(frozen=True, slots=True)
-class NewTricklist:
+class NewTricklist(Struct, frozen=True, rename=JSON_NAMES):
     """A list that is to be made.
 
     Attributes:
@@ -191,20 +209,19 @@ class NewTricklist:
 
     name: str
     category: str
-    trick_ids: Sequence[str]
+    trick_ids: tuple[str, ...]
     created_by: str
 
     def __post_init__(self) -> None:
         _tidy(self, "name", "category")
-        faults = [*_wrong_text("name", self.name, LONGEST_NAME, needed=True)]
-        faults += _wrong_text("category", self.category, LONGEST_NAME, needed=True)
+        faults = [*wrong_text("name", self.name, LONGEST_NAME, needed=True)]
+        faults += wrong_text("category", self.category, LONGEST_NAME, needed=True)
         if len(self.trick_ids) > MOST_TRICKS:
             faults.append(f"There are {len(self.trick_ids)} tricks: {MOST_TRICKS} is the most for one list.")
         _refuse(faults)
 
 
-@dataclass(frozen=True, slots=True)
-class NewDraft:
+class NewDraft(Struct, frozen=True, rename=JSON_NAMES):
     """A spot that is to be submitted.
 
     Raises:
@@ -220,16 +237,16 @@ class NewDraft:
     longitude: float | None = None
     maps_url: str = ""
     description: str = ""
-    submitted_via: str = field(default="", kw_only=True)
+    submitted_via: str = ""
 
     def __post_init__(self) -> None:
         _tidy(self, "name", "city", "state", "country", "maps_url")
-        object.__setattr__(self, "description", in_lines(self.description))
-        faults = [*_wrong_text("name", self.name, LONGEST_NAME, needed=True), *_wrong_kind(self.kind)]
+        force_setattr(self, "description", in_lines(self.description))
+        faults = [*wrong_text("name", self.name, LONGEST_NAME, needed=True), *_wrong_kind(self.kind)]
         for place in ("city", "state", "country"):
-            faults += _wrong_text(place, getattr(self, place), LONGEST_NAME)
-        faults += _wrong_text("mapsUrl", self.maps_url, LONGEST_LINK)
-        faults += _wrong_text("description", self.description, LONGEST_TEXT)
+            faults += wrong_text(place, getattr(self, place), LONGEST_NAME)
+        faults += wrong_text("mapsUrl", self.maps_url, LONGEST_LINK)
+        faults += wrong_text("description", self.description, LONGEST_TEXT)
         faults += wrong_coordinates(self.latitude, self.longitude)
         if not (self.maps_url or self.city or self.latitude is not None or self.longitude is not None):
             faults.append("Nobody could find it: give a maps link, coordinates, or at least the city.")
@@ -364,7 +381,7 @@ def checked_reason(why: str) -> str:
         CompanionError: it is too long.
     """
     why = in_lines(why)
-    _refuse([*_wrong_text("why", why, LONGEST_TEXT)])
+    _refuse([*wrong_text("why", why, LONGEST_TEXT)])
     return why
 
 
@@ -386,7 +403,7 @@ def check_names(names: Sequence[str]) -> None:
     if len(names) > MOST_TRICKS:
         raise CompanionError(f"There are {len(names)} names of tricks: {MOST_TRICKS} is the most at once.")
     for number, name in enumerate(names, 1):
-        _refuse([*_wrong_text(f"The name of trick {number}", name, LONGEST_NAME)])
+        _refuse([*wrong_text(f"The name of trick {number}", name, LONGEST_NAME)])
 
 
 def decided_before(draft: SpotDraft) -> AlreadyDecided:
@@ -399,12 +416,13 @@ def decided_before(draft: SpotDraft) -> AlreadyDecided:
     )
 
 
-def _tidy(value: object, *names: str) -> None:
+def _tidy(value: Struct, *names: str) -> None:
     for name in names:
-        object.__setattr__(value, name, one_line(getattr(value, name)))
+        force_setattr(value, name, one_line(getattr(value, name)))
 
 
-def _wrong_text(name: str, text: str, longest: int, *, needed: bool = False) -> Iterator[str]:
+def wrong_text(name: str, text: str, longest: int, *, needed: bool = False) -> Iterator[str]:
+    """Yield what is wrong with a text: it is too long, or empty where it is needed."""
     if needed and not text:
         yield f"{name} is empty: give one."
     if len(text) > longest:

@@ -1,21 +1,14 @@
-"""Finding what somebody means: names of tricks and spots, and what was decided."""
+"""Finding what somebody means: names of tricks and spots."""
 
 import math
 import unicodedata
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Annotated, Any
 
-from msgspec import to_builtins
 from msgspec.structs import replace
-from pydantic import Field
 from rapidfuzz import fuzz, process
 
-from pixi.companion.cards import spot_draft_confirmation
-from pixi.companion.data import CompanionData, CompanionError, Spot, SpotSearch
-from pixi.companion.tools import told
-from pixi.toolbox.addon import Addon
-from pixi.toolbox.context import Context
+from pixi.companion.data import Spot, SpotSearch
 
 _SURE, _NEAR = 84.0, 60.0
 """Similarity of two names that are meant to be the same, and of two that are a little alike; 100: equal."""
@@ -188,50 +181,3 @@ def latitudes_within(latitude: float, km: float) -> tuple[float, float]:
     """Return the latitudes between which all places lie that are within a distance."""
     degrees = math.degrees(km / _RADIUS_KM)
     return max(-90.0, latitude - degrees), min(90.0, latitude + degrees)
-
-
-SOURCE = "companion_drafts"
-"""The source of the tools: a persona that names it has them."""
-
-_LISTED = 20
-
-
-def register_deciding(addon: Addon, data: CompanionData) -> None:
-    """Register the tools by which operators decide.
-
-    A model only proposes: what is decided is shown to the operator who asks, with its arguments, and done
-    once they press yes. Nobody else may use the tools, whatever they write.
-    """
-
-    @addon.tool(source=SOURCE, allow="operators")
-    async def list_spot_drafts(context: Context) -> dict[str, Any]:
-        """List the spots that people submitted and that wait for a decision."""
-        with told():
-            found = await data.drafts(limit=_LISTED + 1)
-        drafts = found[:_LISTED]
-        shown = ("_id", "name", "type", "city", "state", "mapsUrl", "description", "submittedBy")
-        plain = [to_builtins(draft) for draft in drafts]
-        return {
-            "drafts": [{key: each[key] for key in shown} for each in plain],
-            "count": len(drafts),
-            "more": len(found) > _LISTED,
-        }
-
-    @addon.tool(source=SOURCE, allow="operators", writes=True, approval=True)
-    async def decide_spot_draft(
-        context: Context,
-        id: Annotated[str, Field(description="the _id of the draft")],  # noqa: A002 - its name for models
-        name: Annotated[str, Field(description="of the spot, as the list has it")],
-        approve: Annotated[bool, Field(description="true: it becomes a spot; false: it is rejected")],
-        reason: Annotated[str, Field(description="of a rejection, told to whoever submitted it")] = "",
-    ) -> dict[str, Any]:
-        """Approve or reject a submitted spot, when an operator says so."""
-        with told():
-            draft = await data.draft(id)
-            if draft is None or draft.name != name:
-                raise CompanionError(
-                    "The _id and the name are not those of one draft: list the drafts first."
-                )
-            by = context.message.author.id
-            decided = await (data.approve(id, by) if approve else data.reject(id, by, reason))
-        return {"_id": id, "status": decided.status, "card": spot_draft_confirmation(decided)}

@@ -9,18 +9,15 @@ import msgspec
 from msgspec import Struct
 
 from pixi.companion.data import (
-    AlreadyDecided,
     CompanionError,
-    KeyReused,
     Kind,
     NewDraft,
-    NotFound,
+    NewTricklist,
     Spot,
     SpotDraft,
     Trick,
     Tricklist,
     TrickMatch,
-    Unavailable,
     Uncertain,
 )
 from pixi.companion.maps import MapLink, resolve_map_link
@@ -28,17 +25,6 @@ from pixi.companion.tools import HOUR, WRITES, Companion
 from pixi.core.routes import AddonRoute, Caller, RouteError, RouteWrites
 
 T = TypeVar("T")
-
-
-class PlaceJson(Struct, kw_only=True):
-    """A place and its kind. Coordinates in degrees."""
-
-    city: str = ""
-    state: str = ""
-    country: str = ""
-    latitude: float | None = None
-    longitude: float | None = None
-    description: str = ""
 
 
 class SpotsJson(Struct):
@@ -72,23 +58,14 @@ class TricklistsJson(Struct):
     tricklists: list[Tricklist]
 
 
-class NewTricklistJson(Struct, kw_only=True):
+class NewTricklistJson(NewTricklist, frozen=True):
     """A list that is to be made, of tricks that there are."""
 
-    name: str
-    category: str
-    trickIds: list[str]
-    createdBy: str
 
-
-class NewDraftJson(PlaceJson, kw_only=True):
+class NewDraftJson(NewDraft, frozen=True, kw_only=True):
     """A spot that is submitted."""
 
-    name: str
-    type: Kind
-    submittedBy: str
-    mapsUrl: str = ""
-    submittedVia: str = ""
+    submitted_by: str
 
 
 class DraftsJson(Struct):
@@ -113,33 +90,19 @@ class DecisionJson(Struct):
 
 Query = dict[str, Any]
 _TEXT, _NUMBER, _COUNT = {"type": "string"}, {"type": "number"}, {"type": "integer"}
-_SPOTS = {
-    "query": _TEXT,
-    "type": _TEXT,
-    "latitude": _NUMBER,
-    "longitude": _NUMBER,
-    "withinKm": _NUMBER,
-    "limit": _COUNT,
-}
+_SPOTS = {"query": _TEXT, "type": _TEXT, "latitude": _NUMBER, "longitude": _NUMBER, "withinKm": _NUMBER}
+_SPOTS |= {"limit": _COUNT}
+_TRICKS = {"query": _TEXT, "category": _TEXT, "limit": _COUNT}
+_OF_STATUS = {"status": _TEXT, "limit": _COUNT, "after": _TEXT}
 ROUTES: tuple[tuple[str, str, str, Query, Any, Any], ...] = (
-    (
-        "GET",
-        "/api/spots/drafts",
-        "List drafts",
-        {"status": _TEXT, "limit": _COUNT, "after": _TEXT},
-        None,
-        DraftsJson,
-    ),
+    ("GET", "/api/spots/drafts", "List drafts", _OF_STATUS, None, DraftsJson),
     ("POST", "/api/spots/draft", "Submit a spot", {}, NewDraftJson, SpotDraft),
     ("GET", "/api/spots/drafts/{id}", "Get a draft", {}, None, SpotDraft),
     ("PUT", "/api/spots/drafts/{id}/approve", "Make a spot of a draft", {}, DecisionJson, SpotDraft),
     ("PUT", "/api/spots/drafts/{id}/reject", "Reject a draft", {}, DecisionJson, SpotDraft),
     ("GET", "/api/spots", "Search spots", _SPOTS, None, SpotsJson),
     ("GET", "/api/spots/{id}", "Get a spot", {}, None, Spot),
-    (
-        *("GET", "/api/tricks", "Search tricks"),
-        *({"query": _TEXT, "category": _TEXT, "limit": _COUNT}, None, TricksJson),
-    ),
+    ("GET", "/api/tricks", "Search tricks", _TRICKS, None, TricksJson),
     ("POST", "/api/tricks/match", "Tell which tricks are meant by names", {}, NamesJson, MatchesJson),
     ("GET", "/api/tricks/{id}", "Get a trick", {}, None, Trick),
     ("GET", "/api/users/{userId}/tricklists", "List a person's lists", {"name": _TEXT}, None, TricklistsJson),
@@ -147,6 +110,13 @@ ROUTES: tuple[tuple[str, str, str, Query, Any, Any], ...] = (
     ("GET", "/api/users/{userId}/tricklists/{id}", "Get a list", {}, None, Tricklist),
 )
 """Routes that a host app offers: method, path, what it does, query, and the types of body and answer."""
+
+
+_REFUSED = {
+    "404": "There is nothing of that id, or it is another person's.",
+    "409": "It was decided otherwise before.",
+    "422": "Something is wrong with it; `detail` says what.",
+}
 
 
 def description() -> dict[str, Any]:
@@ -161,28 +131,17 @@ def description() -> dict[str, Any]:
         parameters = [{"name": name, "in": "path", "required": True, "schema": _TEXT} for name in names]
         parameters += [{"name": name, "in": "query", "schema": schema} for name, schema in query.items()]
         if method == "POST" and path != "/api/tricks/match":
-            key = {
-                "description": "The same again gives what the first made; with another body it is 422.",
-                "schema": _TEXT,
-            }
+            words = "The same again gives what the first made; with another body it is 422."
+            key = {"description": words, "schema": _TEXT}
             parameters.append({"name": "Idempotency-Key", "in": "header", "required": True, **key})
         operation: dict[str, Any] = {"summary": summary, "parameters": parameters}
         if body is not None:
-            operation["requestBody"] = {
-                "required": True,
-                "content": {"application/json": {"schema": told[body]}},
-            }
+            content = {"application/json": {"schema": told[body]}}
+            operation["requestBody"] = {"required": True, "content": content}
         refused = {"application/problem+json": {"schema": told[RefusalJson]}}
-        operation["responses"] = {
-            "200": {"description": "Done.", "content": {"application/json": {"schema": told[answer]}}},
-            **{
-                status: {"description": words, "content": refused}
-                for status, words in (
-                    ("404", "There is nothing of that id, or it is another person's."),
-                    ("409", "It was decided otherwise before."),
-                    ("422", "Something is wrong with it; `detail` says what."),
-                )
-            },
+        done = {"description": "Done.", "content": {"application/json": {"schema": told[answer]}}}
+        operation["responses"] = {"200": done} | {
+            status: {"description": words, "content": refused} for status, words in _REFUSED.items()
         }
         paths.setdefault(path, {})[method.lower()] = operation
     return {
@@ -195,13 +154,22 @@ def description() -> dict[str, Any]:
 
 
 _DRAFTS, _DRAFT = "/api/spots/drafts", "/api/spots/drafts/{id}"
+_ONCE_MORE = (
+    "No answer came from where it is kept. Send the same once more, with the same key: it is done once."
+)
 
 
-class DraftRequest(PlaceJson, forbid_unknown_fields=True, kw_only=True):
-    """A spot that is submitted. `userId`: for whom; needs the scope `chat:on-behalf`."""
+class DraftRequest(Struct, forbid_unknown_fields=True, kw_only=True):
+    """A spot that is submitted; coordinates in degrees. `userId`: for whom; needs `chat:on-behalf`."""
 
     name: str
     type: Kind
+    city: str = ""
+    state: str = ""
+    country: str = ""
+    latitude: float | None = None
+    longitude: float | None = None
+    description: str = ""
     mapsUrl: str = ""
     userId: str | None = None
 
@@ -288,20 +256,6 @@ def routes_of(companion: Companion) -> tuple[AddonRoute, ...]:
 def _told() -> Iterator[None]:
     try:
         yield
-    except NotFound as error:
-        raise RouteError(404, "No such draft", str(error)) from error
-    except AlreadyDecided as error:
-        raise RouteError(409, "Decided before", str(error)) from error
-    except KeyReused as error:
-        raise RouteError(422, "Used before", str(error)) from error
-    except Unavailable as error:
-        raise RouteError(503, "Not now", str(error)) from error
-    except Uncertain as error:
-        raise RouteError(
-            504,
-            "Nobody knows whether it was done",
-            "No answer came from where it is kept. Send the same request once more, with the same key: it is "
-            "done once.",
-        ) from error
     except CompanionError as error:
-        raise RouteError(422, "Something is wrong with it", str(error)) from error
+        detail = _ONCE_MORE if isinstance(error, Uncertain) else str(error)
+        raise RouteError(error.status, error.title, detail) from error

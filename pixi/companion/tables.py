@@ -5,8 +5,9 @@ import secrets
 import time
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import fields
 from typing import Any, Literal, TypeVar
+
+from msgspec.structs import astuple
 
 from pixi.companion.data import (
     MOST_DRAFTS,
@@ -37,14 +38,8 @@ from pixi.store.tables import Schema, Tables
 
 T = TypeVar("T")
 
-_SPOT = (
-    "id, name, kind, city, state, country, latitude, longitude, description, rating, image_url, created_by"
-)
-_TRICK = "id, name, category, difficulty, description, videos"
-_DRAFT = (
-    "id, name, kind, status, city, state, country, latitude, longitude, maps_url, description, submitted_by,"
-    " submitted_via, created_at, decided_by, decided_at, why, spot_id"
-)
+_SPOT = ", ".join(Spot.__struct_fields__[:-1])  # the last is of a search
+_TRICK, _DRAFT = (", ".join(kind.__struct_fields__) for kind in (Trick, SpotDraft))
 _WEIGHTS_OF_TRICK = (1.0, 0.5, 0.5, 0.3)
 """Weights of name, category, difficulty, and description."""
 _FIRST_VERSION = (
@@ -225,7 +220,7 @@ class CompanionTables:
 
     async def create_tricklist(self, person: str, new: NewTricklist, key: str) -> Tricklist:
         """See `CompanionData.create_tricklist`."""
-        made_id, now, trick_ids = _new_id(), time.time(), tuple(new.trick_ids)
+        made_id, now, trick_ids = _new_id(), time.time(), new.trick_ids
 
         def create(db: Database) -> Tricklist | str:
             tricks = _tricks_of(db, trick_ids)
@@ -258,22 +253,19 @@ class CompanionTables:
         made_id, now = _new_id(), time.time()
 
         def create(db: Database) -> SpotDraft:
+            values = {each: getattr(new, each) for each in NewDraft.__struct_fields__}
+            values |= {"id": made_id, "key": key, "submitted_by": person, "created_at": now}
+            values["status"] = "pending_approval"
             db.execute(
-                "INSERT INTO companion_drafts (id, key, name, kind, city, state, country, latitude,"
-                " longitude, maps_url, description, submitted_by, submitted_via, status, created_at)"
-                " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'pending_approval', ?)"
+                f"INSERT INTO companion_drafts ({', '.join(values)}) VALUES ({', '.join('?' * len(values))})"
                 " ON CONFLICT (submitted_by, key) DO NOTHING",
-                (
-                    *(made_id, key, new.name, new.kind, new.city, new.state, new.country),
-                    *(new.latitude, new.longitude, new.maps_url, new.description),
-                    *(person, new.submitted_via, now),
-                ),
+                tuple(values.values()),
             )
             (made,) = _drafts(db, "WHERE submitted_by = ? AND key = ?", (person, key))
             return made
 
         made = await self._write(create)
-        if any(getattr(made, each.name) != getattr(new, each.name) for each in fields(new)):
+        if any(getattr(made, each) != getattr(new, each) for each in NewDraft.__struct_fields__):
             raise KeyReused(
                 f"Another spot was submitted by the same key, {made.name!r}: send a key of its own with each."
             )
@@ -374,28 +366,12 @@ class CompanionTables:
             db.executemany(
                 f"INSERT INTO companion_spots ({_SPOT}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
                 f" ON CONFLICT (id) DO UPDATE SET {_in_place(_SPOT)}",
-                [
-                    (
-                        *(spot.id, spot.name, spot.kind, spot.city, spot.state, spot.country, spot.latitude),
-                        *(spot.longitude, spot.description, spot.rating, spot.image_url, spot.created_by),
-                    )
-                    for spot in spots
-                ],
+                [astuple(spot)[:-1] for spot in spots],
             )
             db.executemany(
                 f"INSERT INTO companion_tricks ({_TRICK}) VALUES (?, ?, ?, ?, ?, ?)"
                 f" ON CONFLICT (id) DO UPDATE SET {_in_place(_TRICK)}",
-                [
-                    (
-                        each.id,
-                        each.name,
-                        each.category,
-                        each.difficulty,
-                        each.description,
-                        "\n".join(each.videos),
-                    )
-                    for each in tricks
-                ],
+                [(*astuple(trick)[:-1], "\n".join(trick.videos)) for trick in tricks],
             )
 
         await self._write(load)

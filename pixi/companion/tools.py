@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
+from msgspec import to_builtins
 from pydantic import Field
 
 from pixi.companion.cards import spot_card, spot_draft_confirmation, spots_list, trick_card, tricklist_card
@@ -20,7 +21,6 @@ from pixi.companion.data import (
     NewTricklist,
     Spot,
     SpotSearch,
-    Trick,
     Tricklist,
     TrickMatch,
     Uncertain,
@@ -35,6 +35,9 @@ from pixi.toolbox.context import Context
 SOURCE = "companion"
 """The source of the tools: a persona that names it has all of them."""
 
+DRAFTS = "companion_drafts"
+"""The source of the tools by which operators decide: a persona that names it has them."""
+
 HOUR = 3_600.0
 
 WRITES = ("create_tricklist", "create_spot_draft")
@@ -42,6 +45,8 @@ WRITES = ("create_tricklist", "create_spot_draft")
 
 _TYPE = f"one of {', '.join(KINDS)}"
 _MOST_NEAREST = 3
+_LISTED = 20  # drafts
+_OF_SPOT = ("_id", "name", "type", "city", "state", "country", "rating", "description")
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +95,7 @@ class Companion:
 
         @addon.tool(source=SOURCE)
         async def get_user_tricklists(
-            context: Context,
-            listName: Annotated[str, Field(description="a list of this name alone")] = "",
+            context: Context, listName: Annotated[str, Field(description="a list of this name alone")] = ""
         ) -> dict[str, Any]:
             """Get the lists of tricks of the person who asks, with what they have landed."""
             with told():
@@ -107,7 +111,7 @@ class Companion:
             """Search tricks: how they go, how hard they are, or which there are."""
             with told():
                 tricks = await self.data.search_tricks(query, category)
-            return {"tricks": [_trick(trick) for trick in tricks], "count": len(tricks)}
+            return {"tricks": [to_builtins(trick) for trick in tricks], "count": len(tricks)}
 
     def _register_writes(self, addon: Addon) -> None:
         writes = Rate(self.writes_per_hour, HOUR)
@@ -175,12 +179,8 @@ class Companion:
                 given = (name, type, mapsUrl, latitude, longitude, city, state, country, description)
                 key = _key(context, "create_spot_draft", *given)
                 draft = await self.data.create_draft(context.message.author.id, new, key)
-            return {
-                "_id": draft.id,
-                "name": draft.name,
-                "status": draft.status,
-                "card": spot_draft_confirmation(draft),
-            }
+            card = spot_draft_confirmation(draft)
+            return {"_id": draft.id, "name": draft.name, "status": draft.status, "card": card}
 
     def _register_sharing(self, addon: Addon) -> None:
         @addon.tool(source=SOURCE)
@@ -219,6 +219,43 @@ class Companion:
         return found
 
 
+def register_deciding(addon: Addon, data: CompanionData) -> None:
+    """Register the tools by which operators decide.
+
+    A model only proposes: what is decided is shown to the operator who asks, with its arguments, and done
+    once they press yes. Nobody else may use the tools, whatever they write.
+    """
+
+    @addon.tool(source=DRAFTS, allow="operators")
+    async def list_spot_drafts(context: Context) -> dict[str, Any]:
+        """List the spots that people submitted and that wait for a decision."""
+        with told():
+            found = await data.drafts(limit=_LISTED + 1)
+        drafts = found[:_LISTED]
+        shown = ("_id", "name", "type", "city", "state", "mapsUrl", "description", "submittedBy")
+        listed = [{key: each[key] for key in shown} for each in map(to_builtins, drafts)]
+        return {"drafts": listed, "count": len(drafts), "more": len(found) > _LISTED}
+
+    @addon.tool(source=DRAFTS, allow="operators", writes=True, approval=True)
+    async def decide_spot_draft(
+        context: Context,
+        id: Annotated[str, Field(description="the _id of the draft")],  # noqa: A002 - its name for models
+        name: Annotated[str, Field(description="of the spot, as the list has it")],
+        approve: Annotated[bool, Field(description="true: it becomes a spot; false: it is rejected")],
+        reason: Annotated[str, Field(description="of a rejection, told to whoever submitted it")] = "",
+    ) -> dict[str, Any]:
+        """Approve or reject a submitted spot, when an operator says so."""
+        with told():
+            draft = await data.draft(id)
+            if draft is None or draft.name != name:
+                raise CompanionError(
+                    "The _id and the name are not those of one draft: list the drafts first."
+                )
+            by = context.message.author.id
+            decided = await (data.approve(id, by) if approve else data.reject(id, by, reason))
+        return {"_id": id, "status": decided.status, "card": spot_draft_confirmation(decided)}
+
+
 @contextmanager
 def told() -> Iterator[None]:
     """Tell the model of what cannot be done, in the words of the error."""
@@ -247,34 +284,14 @@ def _nearest(unmatched: Sequence[TrickMatch]) -> str:
 
 
 def _spot(spot: Spot) -> dict[str, Any]:
+    shown = to_builtins(spot)
     far = {} if spot.distance_km is None else {"distanceKm": spot.distance_km}
-    return {
-        "_id": spot.id,
-        "name": spot.name,
-        "type": spot.kind,
-        "city": spot.city,
-        "state": spot.state,
-        "country": spot.country,
-        "rating": spot.rating,
-        "description": spot.description,
-    } | far
-
-
-def _trick(trick: Trick) -> dict[str, Any]:
-    return {
-        "_id": trick.id,
-        "name": trick.name,
-        "category": trick.category,
-        "difficulty": trick.difficulty,
-        "description": trick.description,
-        "videos": list(trick.videos),
-    }
+    return {key: shown[key] for key in _OF_SPOT} | far
 
 
 def _tricklist(tricklist: Tricklist) -> dict[str, Any]:
-    tricks = [{"_id": each.id, "name": each.name, "checked": each.checked} for each in tricklist.tricks]
-    more = {"category": tricklist.category, "tricks": tricks, "createdBy": tricklist.created_by}
-    return _shortly(tricklist) | more
+    shown = to_builtins(tricklist)
+    return _shortly(tricklist) | {key: shown[key] for key in ("category", "tricks", "createdBy")}
 
 
 def _shortly(tricklist: Tricklist) -> dict[str, Any]:

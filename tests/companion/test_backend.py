@@ -5,7 +5,6 @@ import json
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from importlib import resources
-from pathlib import Path
 
 import pytest
 from aiohttp import web
@@ -27,7 +26,6 @@ from pixi.core.errors import ConfigError
 from pixi.toolbox.addon import Addon
 from pixi.toolbox.commands import CommandRegistry
 from pixi.toolbox.tools import Toolbox
-from tests.channels.http.test_openapi import complaint_of
 from tests.companion.conftest import tables
 from tests.servers.staged_web import Handler, served
 
@@ -105,8 +103,8 @@ async def test_an_app_that_does_not_answer_is_told() -> None:
         await asyncio.Event().wait()
         raise AssertionError
 
-    async with app(answer, seconds=0.05) as backend:
-        with pytest.raises(Unavailable, match=r"took longer than 0\.05 seconds"):
+    async with app(answer, seconds=0.3) as backend:
+        with pytest.raises(Unavailable, match=r"took longer than 0\.3 seconds"):
             await backend.spot("a")
     assert asked == ["/api/spots/a"] * 2
 
@@ -154,7 +152,7 @@ async def test_of_a_write_whose_answer_is_lost_for_good_nobody_knows_whether_it_
                 return web.Response(text="<p>" * (1 if after == "html" else 1_000_000))
         return web.Response(status=int(after) if after.isdigit() else 200)
 
-    async with app(losing, seconds=0.2 if after == "wait" else 8.0) as backend:
+    async with app(losing, seconds=0.3 if after == "wait" else 8.0) as backend:
         with pytest.raises(
             Uncertain, match=r"Nobody knows whether it was done\. .* do not do it again by you"
         ):
@@ -213,7 +211,7 @@ async def test_an_app_knows_its_own_people_by_its_own_ids(person: str, known_as:
     async with tables() as kept, companion_host(kept) as url:
         backend = CompanionBackend(url, app_keys=("app",))
         ollie = (await backend.search_tricks("ollie"))[0]
-        new = NewTricklist("L", "skateboard", [ollie.id], "Kit")
+        new = NewTricklist("L", "skateboard", (ollie.id,), "Kit")
         made = await backend.create_tricklist(person, new, "k")
         draft = await backend.create_draft(person, DRAFT, "k")
         assert await kept.tricklists(known_as) == (made,)
@@ -234,10 +232,9 @@ async def test_an_id_is_never_another_path(made_up: str) -> None:
     assert [path for path in asked if not path.startswith("/api/spots/") or path.count("/") != 3] == []
 
 
-def test_the_description_that_ships_is_valid_and_that_of_the_routes(tmp_path: Path) -> None:
+def test_the_description_that_ships_is_that_of_the_routes() -> None:
     shipped = json.loads(resources.files("pixi.companion").joinpath("openapi.json").read_text("utf-8"))
     assert shipped == json.loads(json.dumps(description()))
-    assert complaint_of(shipped, tmp_path) == ""
     assert {(method.lower(), path) for method, path, *_ in ROUTES} == {
         (method, path) for path, methods in shipped["paths"].items() for method in methods
     }

@@ -100,7 +100,7 @@ def test_whoever_does_not_know_them_draws_them_all_the_same() -> None:
         "  Lantern Bowl: Wexcombe, Tarnshire · skatepark · ★ 4.6 · 1.2 km",
     ]
     assert card_lines(CARDS["tricklist_card"]) == [
-        *("Summer", "  ☑ Kickflip", "  ☐ Ollie", "  Sport: skateboard", "  Tricks: 2 tricks"),
+        *("Summer", "  ☑ Kickflip", "  ☐ Ollie", "  Sport: skateboard", "  Tricks: 2 tricks")
     ]
     assert card_lines(CARDS["spot_draft_confirmation"])[1] == "  Status: Pending approval"
     embed = forms_of(CARDS["spots_list"], boxes=True, files=False)[0].embed

@@ -10,7 +10,7 @@ from pixi.companion import names
 from pixi.companion.addon import sample
 from pixi.companion.names import NameFinder, best, plain
 
-MANY = 5_000
+MANY = 1_000
 WEIGHTS = (1.0, 0.9, 0.4)
 
 

@@ -84,44 +84,21 @@ async def test_it_talks_until_it_is_told_to_end(tmp_path: Path) -> None:
         assert "Traceback" not in ended.err
 
 
-@pytest.mark.nightly
-async def test_discord_is_beside_it_and_each_has_a_talk_of_its_own(tmp_path: Path) -> None:
-    async with (
-        scene(tmp_path, "[SEND: one]", "[SEND: two]") as here,
-        beside_discord(here) as (program, url),
-        aiohttp.ClientSession() as http,
-    ):
-        await here.ask("from discord")
-        await here.said("one")
-        async with http.post(f"{url}/api/chat", json={"message": "from the web"}) as answer:
-            assert (await answer.json())["text"] == "two"
-        assert "from discord" in str(here.model.requests[0].json()["messages"])
-        assert "from discord" not in str(here.model.requests[1].json()["messages"])
-        async with http.get(f"{url}/metrics") as answer:
-            told = (await answer.text()).splitlines()
-        assert 'pixi_turns_total{finish="stop",model="scripted"} 2.0' in told
-        assert any(re.match(r'pixi_discord_requests_total\{status="200"\} \d', line) for line in told)
-        program.process.send_signal(signal.SIGTERM)
-        assert (await program.end()).code == 0
-
-
 async def test_three_programs_at_once_beside_discord_have_each_its_own_talk(tmp_path: Path) -> None:
-    from openai import AsyncOpenAI  # large, and of this test alone
-
     turns = range(2)
     async with (
         scene(tmp_path, echo) as here,
         beside_discord(here) as (program, url),
-        AsyncOpenAI(base_url=f"{url}/v1", api_key="none", max_retries=0) as client,
         aiohttp.ClientSession(headers={"Accept": "text/event-stream"}) as http,
     ):
 
-        async def by_openai() -> list[str]:
+        async def by_completions() -> list[str]:
             said: list[Any] = []
             for _ in turns:
                 said.append({"role": "user", "content": "x-says"})
-                answer = await client.chat.completions.create(model="pixi", messages=said)
-                said.append({"role": "assistant", "content": answer.choices[0].message.content})
+                body = {"model": "pixi", "messages": said}
+                async with http.post(f"{url}/v1/chat/completions", json=body) as answer:
+                    said.append((await answer.json())["choices"][0]["message"])
             return [each["content"] for each in said[1::2]]
 
         async def streamed(body: dict[str, Any]) -> list[dict[str, Any]]:
@@ -142,18 +119,27 @@ async def test_three_programs_at_once_beside_discord_have_each_its_own_talk(tmp_
             told = [await streamed({"message": "z-says", "conversation": "b"}) for _ in turns]
             return [each["text"] for events in told for each in events if each["event"] == "send"]
 
-        answers = await asyncio.gather(on_discord(here, len(turns)), by_openai(), by_ai_sdk(), by_events())
+        answers = await asyncio.gather(
+            on_discord(here, len(turns)), by_completions(), by_ai_sdk(), by_events()
+        )
+        async with http.get(f"{url}/metrics") as answer:
+            told = (await answer.text()).splitlines()
+        assert 'pixi_turns_total{finish="stop",model="scripted"} 8.0' in told
+        assert any(re.match(r'pixi_discord_requests_total\{status="200"\} \d', line) for line in told)
         program.process.send_signal(signal.SIGTERM)
         assert (await program.end()).code == 0
     assert list(answers) == [[f"{who} {n + 1}" for n in turns] for who in "wxyz"]
 
 
-async def test_others_are_let_in_by_a_key_alone(tmp_path: Path) -> None:
-    words = ("--model", "m", "--base-url", "http://127.0.0.1:9/v1")
-    async with piped(tmp_path, "serve", "--host", "0.0.0.0", "--port", "0", *words) as program:
-        ended = await program.end()
-    assert ended.code == 2
-    assert "pixi-persona keys add" in ended.err
+MODEL = ("--model", "m", "--base-url", "http://127.0.0.1:9/v1")
+
+
+def test_others_are_let_in_by_a_key_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert frame.run(["serve", "--host", "0.0.0.0", "--port", "0", *MODEL]) == 2
+    assert "pixi-persona keys add" in capsys.readouterr().err
 
 
 def test_a_port_that_is_taken_is_told_before_anything_is_loaded(
@@ -162,9 +148,7 @@ def test_a_port_that_is_taken_is_told_before_anything_is_loaded(
     monkeypatch.chdir(tmp_path)
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
-        assert (
-            frame.run(["serve", "--port", port, "--model", "m", "--base-url", "http://127.0.0.1:9/v1"]) == 2
-        )
+        assert frame.run(["serve", "--port", port, *MODEL]) == 2
     told = f"--port {port}: cannot listen there (another program does, perhaps another Pixi); choose another"
     assert told in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []

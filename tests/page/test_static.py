@@ -1,6 +1,5 @@
 """The sources of the pages: nothing that makes markup of text, nothing from elsewhere, little to load."""
 
-import gzip
 import json
 import re
 from collections.abc import Iterator
@@ -129,7 +128,7 @@ def test_a_document_asks_at_once_for_the_words_of_the_readers_language(accepted:
 def packed(*names: str) -> int:
     """Bytes of files as they are sent."""
     server = StaticFiles()
-    return sum(len(gzip.compress(server._body(name), mtime=0)) for name in names)
+    return sum(len(server._body(name, packs=True)) for name in names)
 
 
 def parts_of(page: str) -> set[str]:

@@ -4,6 +4,7 @@ import hashlib
 import re
 import secrets
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from http import HTTPStatus
 from ipaddress import ip_address
 from typing import Any
@@ -16,11 +17,7 @@ from pixi.core.persona import Persona
 from pixi.core.untrusted import name_key
 from pixi.store.kept import ApiKey
 
-_KINDS = {
-    401: "authentication_error",
-    403: "permission_error",
-    429: "rate_limit_error",
-}
+_KINDS = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
 _CODES = {401: "invalid_api_key", 429: "rate_limit_exceeded"}
 
 
@@ -248,13 +245,17 @@ def is_of_visitor(address: str) -> bool:
     return address.startswith(_VISITORS)
 
 
+def _is_user_id(text: str) -> bool:
+    return 1 <= len(text) <= MOST_CHARACTERS and text.isprintable()
+
+
 def checked_user_id(text: str) -> str:
     """Return the id of a user as it was given.
 
     Raises:
         Problem: 400, it is none.
     """
-    if not 1 <= len(text) <= MOST_CHARACTERS or not text.isprintable():
+    if not _is_user_id(text):
         raise Problem(
             400,
             "No user id",
@@ -280,6 +281,7 @@ def bearer_of(headers: Mapping[str, str]) -> str:
     return token
 
 
+@dataclass(frozen=True, eq=False)
 class Access:
     """Tells who sent a request.
 
@@ -293,20 +295,11 @@ class Access:
         visitor: verifies the token of a visitor, given the headers of its request too; None: there are none.
     """
 
-    def __init__(
-        self,
-        key_of: Callable[[str], Awaitable[ApiKey | None]],
-        *,
-        local: bool = True,
-        jwt: Callable[[str], Awaitable[Mapping[str, Any]]] | None = None,
-        jwt_user: str = "sub",
-        visitor: Callable[[str, Mapping[str, str]], Awaitable[Principal]] | None = None,
-    ) -> None:
-        self._key_of = key_of
-        self._local = local
-        self._jwt = jwt
-        self._jwt_user = jwt_user
-        self._visitor = visitor
+    key_of: Callable[[str], Awaitable[ApiKey | None]]
+    local: bool = True
+    jwt: Callable[[str], Awaitable[Mapping[str, Any]]] | None = None
+    jwt_user: str = "sub"
+    visitor: Callable[[str, Mapping[str, str]], Awaitable[Principal]] | None = None
 
     async def identify(
         self, headers: Mapping[str, str], remote: str | None, *, user_id: str = "", user_name: str = ""
@@ -334,35 +327,35 @@ class Access:
 
     async def holds(self, digest: str) -> bool:
         """Return True while a secret key with this digest is there, and was not revoked."""
-        return await self._key_of(digest) is not None
+        return await self.key_of(digest) is not None
 
     async def _other(self, token: str, headers: Mapping[str, str], remote: str | None) -> Principal:
         """Those without a key of ours."""
-        if token.count(".") == 2 and self._jwt is not None:
-            return self._of_claims(await self._jwt(token))
-        if token.startswith(VISITING) and self._visitor is not None:
-            return await self._visitor(token, headers)
+        if token.count(".") == 2 and self.jwt is not None:
+            return self._of_claims(await self.jwt(token))
+        if token.startswith(VISITING) and self.visitor is not None:
+            return await self.visitor(token, headers)
         if token.startswith(PUBLISHABLE):
             raise _not_let_in("A publishable key gets a visitor's token by POST /api/visitors, and no more.")
         if token.lower().startswith(_OURS):
             raise wrong_key()
-        if self._local and _is_here(headers, remote):
+        if self.local and _is_here(headers, remote):
             return Principal(LOCAL, "user", scopes=_OWN)
         if token:
             raise wrong_key()
         raise _not_let_in("Send a key: the header Authorization with Bearer, a space, and the key.")
 
     async def _secret(self, token: str) -> ApiKey:
-        key = await self._key_of(digest_of(token))
+        key = await self.key_of(digest_of(token))
         if key is None or key.is_publishable:
             raise wrong_key()
         return key
 
     def _of_claims(self, claims: Mapping[str, Any]) -> Principal:
-        user = claims.get(self._jwt_user)
-        if not isinstance(user, str) or not 1 <= len(user) <= MOST_CHARACTERS or not user.isprintable():
+        user = claims.get(self.jwt_user)
+        if not isinstance(user, str) or not _is_user_id(user):
             raise _not_let_in(
-                f"The token names no user: its claim {self._jwt_user!r} must be 1 to {MOST_CHARACTERS} "
+                f"The token names no user: its claim {self.jwt_user!r} must be 1 to {MOST_CHARACTERS} "
                 "printable characters."
             )
         name = claims.get("name")
@@ -370,20 +363,14 @@ class Access:
 
 
 def _of_key(key: ApiKey, user_id: str, user_name: str) -> Principal:
-    scopes = frozenset(key.scopes)
-    if not user_id:
-        return Principal(f"web:{key.name}", key.name, key.name, scopes, frozenset(key.personas))
-    if "chat:on-behalf" not in scopes:
-        raise _no_scope("chat:on-behalf")
-    user = checked_user_id(user_id)
-    # The operator's scope is the application's own: it is not lent to the users that it names.
-    return Principal(
-        f"web:{key.name}:{user}",
-        _shown(user_name, user),
-        key.name,
-        scopes - {"operate"},
-        frozenset(key.personas),
-    )
+    person, name, scopes = f"web:{key.name}", key.name, frozenset(key.scopes)
+    if user_id:
+        if "chat:on-behalf" not in scopes:
+            raise _no_scope("chat:on-behalf")
+        user = checked_user_id(user_id)
+        # The operator's scope is the application's own: it is not lent to the users that it names.
+        person, name, scopes = f"{person}:{user}", _shown(user_name, user), scopes - {"operate"}
+    return Principal(person, name, key.name, scopes, frozenset(key.personas))
 
 
 def _shown(name: str, otherwise: str) -> str:

@@ -5,6 +5,7 @@ import re
 import uuid
 from collections.abc import AsyncGenerator, Callable, Collection, Iterable
 from contextlib import aclosing
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from aiohttp import web
 from msgspec import UnsetType
 from msgspec.structs import replace
 
+from pixi.channels.http import bodies
 from pixi.channels.http.access import (
     LOCAL,
     PLAIN,
@@ -25,25 +27,6 @@ from pixi.channels.http.access import (
 )
 from pixi.channels.http.attachments import MOST, attachments_in
 from pixi.channels.http.backend import Backend
-from pixi.channels.http.bodies import (
-    MOST_LETTERS,
-    Abled,
-    ApprovalRequest,
-    ChatRequest,
-    Done,
-    FileAnswer,
-    Health,
-    PersonaQuery,
-    PersonasAnswer,
-    PersonaShown,
-    SaidAnswer,
-    StopAnswer,
-    StopRequest,
-    TalkQuery,
-    UserQuery,
-    VisitorAnswer,
-    VisitorRequest,
-)
 from pixi.channels.http.faces import ag_ui, ai_sdk
 from pixi.channels.http.faces.messages import adaptive, last_turn
 from pixi.channels.http.faces.native import NativeStream, whole
@@ -64,20 +47,20 @@ from pixi.channels.http.requests import (
     wants_adaptive,
     wrong_field,
 )
-from pixi.channels.http.streams import Events, Face, Told, read_body, write_stream
+from pixi.channels.http.streams import Events, Face, read_body, write_stream
 from pixi.channels.http.talks import Instead, TalkAddress, Talks, id_with_run
 from pixi.channels.http.visitors import HttpLimits, Visitors, network_of
 from pixi.core.message import words_of
 from pixi.core.persona import Persona
 from pixi.settings.rules import HttpRules
 from pixi.store.kept import SentFile
-from pixi.store.store import Store
 
 _EVENT = re.compile(r"(\d{1,18})\.(\d{1,9})")
 
 _STREAM = "text/event-stream"
 
 
+@dataclass(eq=False)
 class Api:
     """The handlers.
 
@@ -92,30 +75,21 @@ class Api:
         shown: gives addresses to pictures.
     """
 
-    def __init__(
-        self,
-        backend: Backend,
-        talks: Talks,
-        access: Access,
-        rules: HttpRules,
-        *,
-        visitors: Visitors,
-        limits: HttpLimits,
-        files: Files,
-        shown: ShownPictures,
-    ) -> None:
-        self._backend = backend
-        self._talks = talks
-        self._access = access
-        self._visitors = visitors
-        self._rules = rules
-        self._limits = limits
-        self._files = files
-        self._shown_pictures = shown
-        self.operators = Operators(access, limits, self._identified)
-        self.closing = asyncio.Event()  # set when the server stops: what streams ends then
-        # Makes the description of the API; set once all routes are known.
-        self.describe: Callable[[], bytes] = bytes
+    backend: Backend
+    talks: Talks
+    access: Access
+    rules: HttpRules
+    visitors: Visitors
+    limits: HttpLimits
+    files: Files
+    shown: ShownPictures
+    # Set when the server stops: what streams ends then.
+    closing: asyncio.Event = field(default_factory=asyncio.Event)
+    # Makes the description of the API; set once all routes are known.
+    describe: Callable[[], bytes] = bytes
+
+    def __post_init__(self) -> None:
+        self.operators = Operators(self.access, self.limits, self._identified)
 
     async def who(
         self, request: web.Request, user_id: str = "", user_name: str = "", scope: str = "chat"
@@ -129,7 +103,7 @@ class Api:
         principal.require(scope)
         if principal.is_visitor:
             principal = replace(principal, network=self._network(request))
-        await self._limits.request(principal)
+        await self.limits.request(principal)
         return principal
 
     async def _identified(self, request: web.Request, user_id: str = "", user_name: str = "") -> Principal:
@@ -139,12 +113,12 @@ class Api:
             Problem: they are not let in, or too many wrong keys came from their network.
         """
         try:
-            return await self._access.identify(
+            return await self.access.identify(
                 request.headers, request.remote, user_id=user_id, user_name=user_name
             )
         except Problem as problem:
             if problem.status == 401 and bearer_of(request.headers):
-                await self._limits.refused(self._network(request))
+                await self.limits.refused(self._network(request))
             raise
 
     async def who_has_a_key(
@@ -160,24 +134,19 @@ class Api:
             raise Problem(403, "Not allowed", "Visitors talk by /api/chat, and not here.")
         return principal
 
-    @property
-    def store(self) -> Store:
-        """Keeps the record of what was changed."""
-        return self._backend.store
-
     async def visitor(self, request: web.Request) -> web.StreamResponse:
         """Let a visitor of a page in, or let one stay who is known."""
         network = self._network(request)
-        await self._limits.knock(network)
-        key = await self._visitors.key(bearer_of(request.headers), request.headers)
+        await self.limits.knock(network)
+        key = await self.visitors.key(bearer_of(request.headers), request.headers)
         body = await read_body(request)
-        asked = decoded(body, VisitorRequest) if body else VisitorRequest()
-        admitted, is_new = await self._visitors.begin(key, request.headers, asked.token)
+        asked = decoded(body, bodies.VisitorRequest) if body else bodies.VisitorRequest()
+        admitted, is_new = await self.visitors.begin(key, request.headers, asked.token)
         if is_new:
-            await self._limits.new_visitor(network)
+            await self.limits.new_visitor(network)
         person = admitted.person
         return json_answer(
-            VisitorAnswer(
+            bodies.VisitorAnswer(
                 admitted.token,
                 admitted.expires,
                 person.id,
@@ -192,7 +161,7 @@ class Api:
         return await self.operators.enter(request, self._network(request))
 
     def _network(self, request: web.Request) -> str:
-        header = self._rules.address_header
+        header = self.rules.address_header
         return network_of(request.remote, request.headers.get(header, "") if header else "")
 
     # Talking.
@@ -204,7 +173,7 @@ class Api:
             return await self._ui_chat(request, body)
         are_adaptive = wants_adaptive(request)
         protocol_of(request, "native")  # there is one for such a body, but a wrong name is not passed over
-        asked = decoded(body, ChatRequest)
+        asked = decoded(body, bodies.ChatRequest)
         principal = await self.who(request, asked.userId or "", asked.userName or "")
         if not (asked.message or asked.attachments or asked.replaces):
             raise Problem(
@@ -223,8 +192,8 @@ class Api:
         place = TalkAddress(principal, persona, name)
         replaces = None
         if asked.replaces:
-            replaces = partial(self._talks.in_place_of, place.address, message_id, asked.replaces)
-        reply = await self._talks.begin(
+            replaces = partial(self.talks.in_place_of, place.address, message_id, asked.replaces)
+        reply = await self.talks.begin(
             place,
             asked.message,
             message_id,
@@ -236,15 +205,13 @@ class Api:
             # Who has the answer whole can go on after a question only where they may answer it.
             answers=streams or follows or principal.may("approve"),
         )
-        channel = self._talks.channels.at(place.address)
+        channel, told = self.talks.channels.at(place.address), self.told(request, place, are_adaptive)
         if follows:
             mark = channel.feed.mark_of(reply.place)
-            return json_answer(SaidAnswer(name, reply.message_id, mark), status=202)
+            return json_answer(bodies.SaidAnswer(name, reply.message_id, mark), status=202)
         if streams:
-            face = NativeStream(tools=self._rules.show_tools, resumable=not reply.over)
-            return await write_stream(
-                request, face, reply.events(resumes=True), self._told(request, place, are_adaptive)
-            )
+            face = NativeStream(tools=self.rules.show_tools, resumable=not reply.over)
+            return await write_stream(request, face, reply.events(resumes=True), told)
         is_asking = channel.is_asking and channel.feed.turn == reply.turn
         if reply.known and not reply.over and not is_asking:
             raise Problem(
@@ -254,9 +221,7 @@ class Api:
                 headers={"Retry-After": "2"},
                 turn=reply.turn,
             )
-        return json_answer(
-            await whole(reply.events(pauses=True), place.name, self._told(request, place, are_adaptive))
-        )
+        return json_answer(await whole(reply.events(pauses=True), place.name, told))
 
     async def _ui_chat(self, request: web.Request, body: bytes) -> web.StreamResponse:
         """Answer a page that talks by AI SDK. It shows people the body of an error as it is: plain words."""
@@ -268,7 +233,7 @@ class Api:
         pauses = protocol == "ai-sdk-6"
         last = asked.messages[-1]
         if verdicts := ai_sdk.verdicts_of(last):
-            channel = await self._talks.answer(place, verdicts)
+            channel = await self.talks.answer(place, verdicts)
             events: Events = channel.turn_from(_behind(channel, verdicts), pauses=pauses)
         else:
             files = attachments_in(last.get("parts"))
@@ -276,13 +241,11 @@ class Api:
             message_id, text = said_by_page(last, ai_sdk.text_of(last), at, files)
             replaces = partial(self._replaced, place, asked, message_id, text)
             keyed = keyed_request(request, principal.id, asked, place.persona, message_id=message_id)
-            reply = await self._talks.begin(
-                place, text, message_id, (), files, replaces=replaces, keyed=keyed
-            )
+            reply = await self.talks.begin(place, text, message_id, (), files, replaces=replaces, keyed=keyed)
             events = reply.events(pauses=pauses)
-        self._talks.channels.at(place.address).protocol = protocol
+        self.talks.channels.at(place.address).protocol = protocol
         return await write_stream(
-            request, self._face(protocol, principal), events, self._told(request, place, are_adaptive)
+            request, self._face(protocol, principal), events, self.told(request, place, are_adaptive)
         )
 
     async def _replaced(
@@ -292,27 +255,27 @@ class Api:
         that was set aside; None: it is none of these."""
         seen = {str(each.get("id")) for each in asked.messages[:-1]}
         turn = last_turn(asked.messages[:-1])
-        if back := await self._talks.restored_at(place.address, turn, message_id, seen):
+        if back := await self.talks.restored_at(place.address, turn, message_id, seen):
             return back
-        answered = await self._backend.store.answer_to(place.address, message_id)
+        answered = await self.backend.store.answer_to(place.address, message_id)
         if answered is None or answered.turn is None:
             return None
         before = None if answered.text is None else words_of(answered.text)
         edited = asked.messageId == message_id and before != words_of(text)
         if not edited and asked.trigger != "regenerate-message":
             return None
-        return await self._talks.cut_at(answered.turn.id, seen)
+        return await self.talks.cut_at(answered.turn.id, seen)
 
     async def run(self, request: web.Request) -> web.StreamResponse:
         """Answer a page that talks by AG-UI."""
         asked = decoded(await read_body(request), ag_ui.RunInput)
         props = asked.forwardedProps or ag_ui.Forwarded()
         principal = await self.who(request, props.userId or "", props.userName or "")
-        persona = queried(request, PersonaQuery).persona or props.persona
+        persona = queried(request, bodies.PersonaQuery).persona or props.persona
         place = TalkAddress(principal, self._persona(principal, persona), asked.threadId)
         if asked.resume:
             verdicts = ag_ui.verdicts_of(asked.resume)
-            channel = await self._talks.answer(place, verdicts)
+            channel = await self.talks.answer(place, verdicts)
             events: Events = channel.turn_from(_behind(channel, verdicts), pauses=True)
         else:
             people = [each for each in asked.messages if each.get("role") == "user"]
@@ -327,27 +290,25 @@ class Api:
             turn = last_turn(asked.messages[:place_of_last])
             replaces = partial(self._branched, place, client_id, message_id, seen, turn)
             keyed = keyed_request(request, principal.id, asked, place.persona, message_id=message_id)
-            reply = await self._talks.begin(
-                place, text, message_id, (), files, replaces=replaces, keyed=keyed
-            )
+            reply = await self.talks.begin(place, text, message_id, (), files, replaces=replaces, keyed=keyed)
             events = reply.events(pauses=True)
-        tools, notes = self._rules.show_tools, self._shows_notes(principal)
+        tools, notes = self.rules.show_tools, self._shows_notes(principal)
         face = ag_ui.AgUiStream(asked.threadId, asked.runId, tools=tools, notes=notes)
-        return await write_stream(request, face, events, self._told(request, place, are_adaptive=False))
+        return await write_stream(request, face, events, self.told(request, place, are_adaptive=False))
 
     async def _branched(
         self, place: TalkAddress, client_id: str, message_id: str, seen: Collection[str], last: int
     ) -> Instead | None:
         """Return where a client's talk leaves the one on record; None: the same run comes again."""
-        if await self._backend.store.answer_to(place.address, message_id) is not None:
+        if await self.backend.store.answer_to(place.address, message_id) is not None:
             return None
-        if back := await self._talks.restored_at(place.address, last, client_id, seen):
+        if back := await self.talks.restored_at(place.address, last, client_id, seen):
             return back
-        turn = await self._talks.branch_point(place.address, client_id, seen)
-        return await self._talks.cut_at(turn, seen)
+        turn = await self.talks.branch_point(place.address, client_id, seen)
+        return await self.talks.cut_at(turn, seen)
 
     def _face(self, protocol: Protocol, principal: Principal) -> Face:
-        tools = self._rules.show_tools
+        tools = self.rules.show_tools
         if protocol == "native":
             return NativeStream(tools=tools)
         notes = self._shows_notes(principal)
@@ -355,7 +316,7 @@ class Api:
 
     def _shows_notes(self, principal: Principal) -> bool:
         """A note is the persona's own: operators alone may see it, where the settings say so."""
-        return self._rules.notes == "reasoning" and principal.may("operate")
+        return self.rules.notes == "reasoning" and principal.may("operate")
 
     async def stream(self, request: web.Request) -> web.StreamResponse:
         """Follow the turn under way: from its beginning, or behind the event in `Last-Event-ID`.
@@ -363,14 +324,14 @@ class Api:
         It comes in the protocol in which the talk was spoken to, or the one that is asked for.
         """
         place = await self.place(request)
-        channel = await self._talks.peers.join(place.address)
+        channel = await self.talks.peers.join(place.address)
         feed = channel.feed
         given = _EVENT.fullmatch(request.headers.get("Last-Event-ID", "").strip())
         after = None
         if given is not None:
             turn, seq = map(int, given.groups())
             # What was forgotten, or taken out of the talk, is not told from memory.
-            if turn == feed.turn or await self._talks.has_turn(place.address, turn):
+            if turn == feed.turn or await self.talks.has_turn(place.address, turn):
                 after = feed.place_after(turn, seq)
         spoken = channel.protocol if after is None else "native"
         are_adaptive, protocol = wants_adaptive(request), protocol_of(request, spoken)
@@ -382,80 +343,80 @@ class Api:
             events = feed.follow(begin, lambda: feed.idle)
         else:
             events = channel.turn_from(feed.begin_of_turn(), pauses=protocol == "ai-sdk-6")
-        return await write_stream(request, face, _at_once(events), self._told(request, place, are_adaptive))
+        return await write_stream(request, face, _at_once(events), self.told(request, place, are_adaptive))
 
     async def stop(self, request: web.Request) -> web.StreamResponse:
         """Stop the reply that is being written; what was delivered stands."""
         place = await self.place(request)
         body = await read_body(request)
-        asked = decoded(body, StopRequest) if body else StopRequest()
-        return json_answer(StopAnswer(await self._talks.stop(place.address, asked.turn)))
+        asked = decoded(body, bodies.StopRequest) if body else bodies.StopRequest()
+        return json_answer(bodies.StopAnswer(await self.talks.stop(place.address, asked.turn)))
 
     async def approve(self, request: web.Request) -> web.StreamResponse:
         """Say yes or no to what a persona asks before it acts."""
         place = await self.place(request)
-        asked = decoded(await read_body(request), ApprovalRequest)
-        await self._talks.answer(place, {request.match_info["aid"]: asked.approved})
-        return json_answer(Done())
+        asked = decoded(await read_body(request), bodies.ApprovalRequest)
+        await self.talks.answer(place, {request.match_info["aid"]: asked.approved})
+        return json_answer(bodies.Done())
 
     async def personas(self, request: web.Request) -> web.StreamResponse:
         """List the personas that the caller may talk to."""
         principal = await self.who(request)
-        can = Abled(
+        can = bodies.Abled(
             files=not principal.is_visitor,
             approvals=principal.may("approve"),
-            characters=MOST_LETTERS,
+            characters=bodies.MOST_LETTERS,
             attachments=MOST,
-            fileBytes=self._rules.max_file_bytes,
+            fileBytes=self.rules.max_file_bytes,
         )
-        return json_answer(PersonasAnswer(self._shown(principal), self._default(principal), can))
+        return json_answer(bodies.PersonasAnswer(self._shown(principal), self._default(principal), can))
 
-    def _told(self, request: web.Request, place: TalkAddress, are_adaptive: bool) -> Told:
-        return partial(self.as_told, place=place, are_adaptive=are_adaptive, server=server_of(request))
+    def told(self, request: web.Request, place: TalkAddress, are_adaptive: bool) -> Callable[[Form], Form]:
+        """Return what gives an event the names that the client knows, and a card the form that it wants."""
+        server = server_of(request)
 
-    def as_told(self, form: Form, place: TalkAddress, are_adaptive: bool, server: str) -> Form:
-        """An event that names talk, persona and server as the client does, with cards in the form that it
-        wants.
-        """
-        match form["event"]:
-            case "turn_start":
-                return form | {"conversation": place.name, "persona": place.persona}
-            case "card":
-                shown = self._shown_pictures.decorated(form, place.address)
-                return adaptive(shown) if are_adaptive else shown
-            case "picture":
-                return self._shown_pictures.decorated(form, place.address, server)
-            case _:
-                return form
+        def told(form: Form) -> Form:
+            match form["event"]:
+                case "turn_start":
+                    return form | {"conversation": place.name, "persona": place.persona}
+                case "card":
+                    shown = self.shown.decorated(form, place.address)
+                    return adaptive(shown) if are_adaptive else shown
+                case "picture":
+                    return self.shown.decorated(form, place.address, server)
+                case _:
+                    return form
+
+        return told
 
     # Files.
 
     async def take_file(self, request: web.Request) -> web.StreamResponse:
         """Keep a file that somebody sends."""
-        principal = await self.who_has_a_key(request, queried(request, UserQuery).userId or "")
-        file = await self._files.take(request, principal.id, key_of(request))
+        principal = await self.who_has_a_key(request, queried(request, bodies.UserQuery).userId or "")
+        file = await self.files.take(request, principal.id, key_of(request))
         return json_answer(
-            FileAnswer(file.id, f"/api/files/{file.id}", file.media_type, file.size, file.name)
+            bodies.FileAnswer(file.id, f"/api/files/{file.id}", file.media_type, file.size, file.name)
         )
 
     async def give_file(self, request: web.Request) -> web.StreamResponse:
         """Give a file back to whose it is."""
-        return await self._files.answer(await self._file(request))
+        return await self.files.answer(await self._file(request))
 
     async def drop_file(self, request: web.Request) -> web.StreamResponse:
         """Keep a file no longer."""
-        await self._files.drop(await self._file(request))
-        return json_answer(Done())
+        await self.files.drop(await self._file(request))
+        return json_answer(bodies.Done())
 
     async def _file(self, request: web.Request) -> SentFile:
-        principal = await self.who(request, queried(request, UserQuery).userId or "")
-        return await self._files.of(principal.id, request.match_info["id"])
+        principal = await self.who(request, queried(request, bodies.UserQuery).userId or "")
+        return await self.files.of(principal.id, request.match_info["id"])
 
     # The server itself.
 
     async def health(self, request: web.Request) -> web.StreamResponse:
         """Say that the server answers."""
-        return json_answer(Health())
+        return json_answer(bodies.Health())
 
     async def ready(self, request: web.Request) -> web.StreamResponse:
         """Say that replies can be begun.
@@ -463,9 +424,9 @@ class Api:
         Raises:
             Problem: 503, none can, with the reason.
         """
-        if why := await self._backend.unready():
+        if why := await self.backend.unready():
             raise Problem(503, "Not ready", why)
-        return json_answer(Health())
+        return json_answer(bodies.Health())
 
     async def metrics(self, request: web.Request) -> web.StreamResponse:
         """Give the metrics to the person at this machine, and to operators.
@@ -475,17 +436,17 @@ class Api:
         """
         if (await self._identified(request)).id != LOCAL:
             await self.operators.who(request)
-        body, kind = await self._backend.scraped(request.headers.get("Accept", ""))
+        body, kind = await self.backend.scraped(request.headers.get("Accept", ""))
         return web.Response(body=body, headers={"Content-Type": kind})
 
     async def description(self, request: web.Request) -> web.StreamResponse:
         """Describe the API as OpenAPI 3.1."""
         return web.Response(body=self.describe(), content_type="application/json")
 
-    def _shown(self, principal: Principal) -> list[PersonaShown]:
+    def _shown(self, principal: Principal) -> list[bodies.PersonaShown]:
         """The personas that somebody may talk to."""
         return [
-            PersonaShown(
+            bodies.PersonaShown(
                 name,
                 each.name,
                 each.about,
@@ -493,9 +454,9 @@ class Api:
                 language=each.language,
                 direction=each.direction,
                 starters=[example.said for example in each.examples if 0 < len(example.said) <= 80][:3],
-                sees=self._backend.sees(address_of(principal.id, name, "")),
+                sees=self.backend.sees(address_of(principal.id, name, "")),
             )
-            for name, each in self._backend.personas.items()
+            for name, each in self.backend.personas.items()
             if principal.knows(name)
         ]
 
@@ -504,24 +465,24 @@ class Api:
         if not persona.avatar:
             return ""
         is_file = not persona.avatar.startswith("https://")
-        return self._shown_pictures.url(Path(persona.avatar) if is_file else persona.avatar)
+        return self.shown.url(Path(persona.avatar) if is_file else persona.avatar)
 
     def _default(self, principal: Principal) -> str:
         """Return the persona that answers a caller who names none: the default if they may ask it."""
-        usual = self._backend.default_persona
-        known = (name for name in self._backend.personas if principal.knows(name))
+        usual = self.backend.default_persona
+        known = (name for name in self.backend.personas if principal.knows(name))
         return usual if principal.knows(usual) else next(known, usual)
 
     def file_of(self, name: str | UnsetType | None, principal: Principal) -> str:
         """Return the name of the file of the persona that a client names, "" where it names none; a name that
         no persona has is given back.
         """
-        return (persona_named(name, self._backend.personas, principal.personas) or name) if name else ""
+        return (persona_named(name, self.backend.personas, principal.personas) or name) if name else ""
 
     def _persona(self, principal: Principal, name: str | None) -> str:
         wanted = self.file_of(name, principal) or self._default(principal)
-        if wanted not in self._backend.personas or not principal.knows(wanted):
-            known = ", ".join(each for each in self._backend.personas if principal.knows(each)) or "none"
+        if wanted not in self.backend.personas or not principal.knows(wanted):
+            known = ", ".join(each for each in self.backend.personas if principal.knows(each)) or "none"
             raise Problem(404, "No such persona", f"There is no persona of that name. There is: {known}.")
         return wanted
 
@@ -531,10 +492,10 @@ class Api:
         Raises:
             Problem: they are not let in, or there is no such talk of theirs.
         """
-        query = queried(request, TalkQuery)
+        query = queried(request, bodies.TalkQuery)
         principal = await self.who(request, query.userId or "")
         name = request.match_info["id"]
-        kept = await self._backend.store.talk(principal.id, name, self.file_of(query.persona, principal))
+        kept = await self.backend.store.talk(principal.id, name, self.file_of(query.persona, principal))
         if kept is None or not principal.knows(kept.persona):
             raise Problem(404, "No such conversation", "You have no conversation of that name.")
         return TalkAddress(principal, kept.persona, name)

@@ -10,7 +10,7 @@ import asyncio
 import base64
 import binascii
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,7 @@ from pixi.documents import FileLimits, Readers, SetAside
 from pixi.documents.formats.text import as_markdown
 from pixi.fetching.web import Web, WebError
 from pixi.models.pictures import PictureError, fit_for_model
+from pixi.settings.rules import HttpRules
 
 MOST = 8
 """Attachments of one message at most."""
@@ -47,26 +48,16 @@ class Attachments:
 
     Args:
         files: those that people sent.
-        characters: of the text of each that the persona is told.
-        most_bytes: of one that stands in a request, or is fetched.
-        hosts: from which files are fetched.
-        web: fetches them, and no address of a private network; None: one of its own.
+        rules: how much of them is taken, and from which hosts they are fetched.
+        web: fetches them, and no address of a private network; closed with this.
     """
 
-    def __init__(
-        self,
-        files: Files,
-        *,
-        characters: int,
-        most_bytes: int,
-        hosts: Collection[str] = (),
-        web: Web | None = None,
-    ) -> None:
+    def __init__(self, files: Files, rules: HttpRules, web: Web) -> None:
         self._files = files
-        self._hosts = frozenset(host.lower() for host in hosts)
-        self._web = web or Web()
-        self._characters = characters
-        self._most_bytes = most_bytes
+        self._hosts = frozenset(host.lower() for host in rules.attachment_hosts)
+        self._web = web
+        self._characters = rules.file_characters
+        self._most_bytes = rules.max_file_bytes
         self._drawing = asyncio.Lock()
         self._readers: Readers | None = None
 

@@ -138,15 +138,10 @@ class ApprovalRequest(Struct, forbid_unknown_fields=True):
     approved: bool
 
 
-class ProtocolQuery(Struct):
-    """In which protocol a stream comes."""
-
-    protocol: Protocol | UnsetType = UNSET
-
-
-class ChatQuery(ProtocolQuery):
+class ChatQuery(Struct):
     """The protocol of an answer, and the form of its cards."""
 
+    protocol: Protocol | UnsetType = UNSET
     cards: Literal["adaptive"] | UnsetType = UNSET
 
 

@@ -133,9 +133,7 @@ def _decoded(data: bytes) -> CompletionBody:
     return decoded(data, CompletionBody)
 
 
-def _said(
-    messages: Sequence[SentMessage],
-) -> tuple[str, tuple[Attachment, ...], tuple[ClientLine, ...], str]:
+def _said(messages: Sequence[SentMessage]) -> tuple[str, tuple[Attachment, ...], tuple[ClientLine, ...], str]:
     """Return the person's last message, its files, the lines before, and the program's instructions."""
     lines: list[ClientLine] = []
     contents: list[Any] = []

@@ -15,8 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from pixi.channels.http.access import Principal, Problem, address_of, joint_digest, persona_named
-from pixi.channels.http.backend import Backend
-from pixi.channels.http.bodies import Attachment
+from pixi.channels.http.api import Api
 from pixi.channels.http.completion_requests import (
     ChatCompletionRequest,
     CompletionBody,
@@ -29,29 +28,24 @@ from pixi.channels.http.faces.chat_completions import (
     CompletionOptions,
     error_body,
     text_events,
-    whole_answer,
 )
 from pixi.channels.http.feed import Form
 from pixi.channels.http.jwt import ForwardedUsers
-from pixi.channels.http.pictures import ShownPictures
 from pixi.channels.http.reconciliation import (
     LONGEST_TOLD,
     TOLD,
     TOLD_BY_APP,
-    Append,
-    Branch,
     ClientLine,
+    Continuation,
     KnownTalks,
     Reader,
-    Transient,
 )
 from pixi.channels.http.requests import json_answer, keyed_request, server_of
 from pixi.channels.http.routes import Route
 from pixi.channels.http.streams import Task, answer_by_rule, read_body, task_of, write_stream
-from pixi.channels.http.talks import Instead, TalkAddress, Talks
+from pixi.channels.http.talks import Instead, TalkAddress, TalkReply
 from pixi.core.errors import PixiError
 from pixi.core.message import Author, Quoted
-from pixi.settings.rules import HttpRules
 from pixi.store.kept import KeyedRequest
 
 _log = logging.getLogger("pixi.http")
@@ -68,11 +62,8 @@ _SUMMED_UP = "[CONVERSATION SUMMARY]"
 
 Event = Mapping[str, Any]
 
-_Choice = tuple[Append | Branch, str]
+_Choice = tuple[Continuation, str]
 """Where the message is said, and its id."""
-
-Identify = Callable[[web.Request, str, str], Awaitable[Principal]]
-"""Tells who asks; given the request, and the id and the name of whom it speaks for, or "" and ""."""
 
 
 class ShownModel(Struct):
@@ -92,55 +83,23 @@ class ModelsAnswer(Struct):
     object: Literal["list"] = "list"
 
 
-class _Turn(Struct, frozen=True):
-    """The words that a persona is to answer, see `Talks.begin`; and who reads the answer."""
-
-    place: TalkAddress
-    message_id: str
-    found: Append | Branch
-    text: str
-    quoted: Sequence[Quoted]
-    attachments: Sequence[Attachment]
-    reader: Reader
-    keyed: KeyedRequest | None
-    instructions: str
-
-
 class Completions:
     """The handlers of `/v1`.
 
     Args:
-        talks: all over HTTP.
-        backend: answers.
-        shown: gives addresses to pictures.
-        identify: see `Identify`; what it raises is the server's to tell.
-        settings: what to go by.
+        api: tells who asks, and has what answers.
         forwarded: checks whom Open WebUI speaks for; None: it is believed without proof.
     """
 
-    def __init__(
-        self,
-        talks: Talks,
-        backend: Backend,
-        shown: ShownPictures,
-        *,
-        identify: Identify,
-        settings: HttpRules,
-        forwarded: ForwardedUsers | None = None,
-    ) -> None:
-        self._talks = talks
-        self._backend = backend
-        self._store = backend.store
-        self._shown = shown
-        self._identify = identify
-        self._settings = settings
+    def __init__(self, api: Api, forwarded: ForwardedUsers | None = None) -> None:
+        self._identify = api.who_has_a_key
+        self._backend = api.backend
+        self._store = api.backend.store
+        self._talks = api.talks
+        self._shown = api.shown
+        self._rules = api.rules
         self._forwarded = forwarded
-        self._known = KnownTalks(
-            talks,
-            backend.store,
-            silence=settings.silence,
-            reactions=settings.reactions,
-        )
+        self._known = KnownTalks(api.talks, self._store, api.rules)
         # The talk of each request under way, by a digest of who asks what: a retry attaches to its turn.
         # One that was given no key of its own attaches only while the turn runs: later it asks for another.
         self._under_way: dict[str, _Choice] = {}
@@ -151,37 +110,28 @@ class Completions:
         """Return the table of what is below `/v1`; some programs leave that out."""
         return (*self._below("/v1"), *self._below(""))
 
+    # fmt: off
+
     def _below(self, base: str) -> tuple[Route, ...]:
         return (
-            Route.at(
-                f"GET {base}/models", self.models, "List personas, as models", "chat", response=ModelsAnswer
-            ),
-            Route.at(
-                f"GET {base}/models/{{id}}",
-                self.model,
-                "See a persona, as a model",
-                "chat",
-                response=ShownModel,
-            ),
-            Route.at(
-                f"POST {base}/chat/completions",
-                self.complete,
-                "Say something to a persona, by OpenAI's chat completions",
-                "chat",
-                request=(CompletionBody,),
-                response=ChatCompletion,
-                streams=True,
-                also=(404, 409, 503),
-            ),
+            Route.at(f"GET {base}/models", self.models, "List personas, as models", "chat",
+                     response=ModelsAnswer),
+            Route.at(f"GET {base}/models/{{id}}", self.model, "See a persona, as a model", "chat",
+                     response=ShownModel),
+            Route.at(f"POST {base}/chat/completions", self.complete,
+                     "Say something to a persona, by OpenAI's chat completions", "chat",
+                     request=(CompletionBody,), response=ChatCompletion, streams=True, also=(404, 409, 503)),
         )
+
+    # fmt: on
 
     async def models(self, request: web.Request) -> web.Response:
         """List the personas that the key may talk to."""
-        return json_answer(ModelsAnswer(self._models(await self._identify(request, "", ""))))
+        return json_answer(ModelsAnswer(self._models(await self._identify(request))))
 
     async def model(self, request: web.Request) -> web.Response:
         """Tell of one persona."""
-        asker = await self._identify(request, "", "")
+        asker = await self._identify(request)
         stem = self._stem(request.match_info["id"], asker)
         return json_answer(ShownModel(stem, self._backend.personas[stem].name))
 
@@ -200,11 +150,11 @@ class Completions:
                 param="response_format",
                 code="unsupported_value",
             )
-        turn = await self._turn(request, asker, asked)
+        place, reader, begin = await self._turn(request, asker, asked)
         wishes = CompletionOptions(
-            silence=self._settings.silence,
-            reactions=self._settings.reactions,
-            notes=self._settings.notes if asker.may("operate") else "hidden",
+            silence=self._rules.silence,
+            reactions=self._rules.reactions,
+            notes=self._rules.notes if asker.may("operate") else "hidden",
             stop=asked.stop,
             max_tokens=asked.max_tokens,
             strict=request.headers.get("X-Pixi-Errors", "").strip().lower() == "strict",
@@ -213,12 +163,12 @@ class Completions:
             return await self._answer(
                 request,
                 asked,
-                self._say(turn, server_of(request)),
+                self._said(place, reader, begin, server_of(request)),
                 wishes,
-                partial(self._talks.stop, turn.place.address),
+                partial(self._talks.stop, place.address),
             )
         finally:
-            self._known.readers.discard(turn.reader)
+            self._known.readers.discard(reader)
 
     async def _answer(
         self,
@@ -234,10 +184,9 @@ class Completions:
         )
         if asked.stream:
             return await write_stream(request, face, _until_cut(events, face, stop))
-        gathered = [event async for some in _until_cut(events, face, stop, feed=True) for event in some]
-        answer, problem = whole_answer(
-            gathered, answer_id=answer_id, model=asked.model, created=created, wishes=wishes
-        )
+        async for _ in _until_cut(events, face, stop, feed=True):
+            pass
+        answer, problem = face.whole()
         if problem:
             return web.json_response({"error": error_body(problem)}, status=503)
         return web.json_response(answer)
@@ -263,7 +212,7 @@ class Completions:
 
     async def _who(self, request: web.Request, asked: ChatCompletionRequest) -> Principal:
         """Return the user that the program names if its key may name one, else the key's owner."""
-        asker = await self._identify(request, "", "")
+        asker = await self._identify(request)
         if not asker.may("chat:on-behalf"):
             return asker
         user, name = self._spoken_for(request.headers, asked)
@@ -300,7 +249,7 @@ class Completions:
     def _named(self, request: web.Request, asked: ChatCompletionRequest) -> tuple[str, bool]:
         """The name of the talk, "" for none, and whether the program sends all that it has of it."""
         own = request.headers.get("X-Pixi-Conversation", "") or asked.talk
-        programs = (request.headers.get(name, "") for name in self._settings.conversation_headers)
+        programs = (request.headers.get(name, "") for name in self._rules.conversation_headers)
         theirs = next((name for name in programs if "{{" not in name and name not in _NO_NAMES), "")
         name = own or theirs
         if len(name) > _NAME_LETTERS or not name.isprintable():
@@ -309,8 +258,10 @@ class Completions:
             )
         return name, not own and _SUMMED_UP not in asked.system
 
-    async def _turn(self, request: web.Request, asker: Principal, asked: ChatCompletionRequest) -> _Turn:
-        """The turn that the request asks for."""
+    async def _turn(
+        self, request: web.Request, asker: Principal, asked: ChatCompletionRequest
+    ) -> tuple[TalkAddress, Reader, Callable[[], Awaitable[TalkReply]]]:
+        """Return the talk that a request goes on with, who reads the answer, and what says the words."""
         name, complete = self._named(request, asked)
         said = (f"{line.role}:{line.text}" for line in asked.told)
         files = (f"{each.id}{each.url}" for each in asked.files)
@@ -318,19 +269,11 @@ class Completions:
         keyed = keyed_request(request, person, asked, name)
         key = keyed.key if keyed else ""
         request_digest = joint_digest(person, persona, name, key, asked.last, *said, *files)
-        told: tuple[ClientLine, ...] = ()
         async with self._choosing:
             if (choice := await self._same(person, persona, request_digest, keyed)) is None:
                 message_id = keyed.message if keyed else uuid.uuid4().hex
                 found = await self._known.find(person, persona, asked.told, name, complete=complete)
-                match found:
-                    case Branch():
-                        told = found.told
-                    case Transient(lines):
-                        told = lines
-                if not isinstance(found, Append | Branch):
-                    found = Append(name or uuid.uuid4().hex)
-                choice = found, message_id
+                choice = replace(found, name=found.name or name or uuid.uuid4().hex), message_id
             found, message_id = choice
             place = TalkAddress(asker, persona, found.name)
             self._note(request_digest, choice)
@@ -338,40 +281,38 @@ class Completions:
             self._known.readers.add(reader)
         quoted = [
             Quoted(f"{TOLD}{n}", _author(each, asker), each.text.strip()[:LONGEST_TOLD])
-            for n, each in enumerate(told)
+            for n, each in enumerate(found.told)
         ]
-        instructions = asked.system if self._settings.system == "append" and asker.may("instruct") else ""
-        if asked.system and not instructions and self._settings.system != "ignore":
+        instructions = asked.system if self._rules.system == "append" and asker.may("instruct") else ""
+        if asked.system and not instructions and self._rules.system != "ignore":
             quoted.append(Quoted(TOLD_BY_APP, Author("web:app", "the app"), asked.system[:LONGEST_TOLD]))
-        return _Turn(place, message_id, found, asked.last, quoted, asked.files, reader, keyed, instructions)
 
-    async def _say(self, turn: _Turn, server: str) -> AsyncGenerator[Sequence[Event], None]:
+        async def replaces() -> Instead | None:
+            answered = await self._store.answer_to(place.address, message_id)
+            is_changed = found.turn is not None or found.branch  # a retry cuts nothing more
+            return Instead(found.turn, branch=found.branch) if is_changed and answered is None else None
+
+        begin = partial(
+            self._talks.begin,
+            *(place, asked.last, message_id, quoted, asked.files),
+            answers=False,
+            replaces=replaces,
+            keyed=keyed,
+            instructions=instructions,
+        )
+        return place, reader, begin
+
+    async def _said(
+        self, place: TalkAddress, reader: Reader, begin: Callable[[], Awaitable[TalkReply]], server: str
+    ) -> AsyncGenerator[Sequence[Event], None]:
         """Say what is asked; yield the events of the turn, up to its end."""
 
         def told(form: Form) -> Event:
             is_picture = form["event"] == "picture"
-            return self._shown.decorated(form, turn.place.address, server) if is_picture else form
+            return self._shown.decorated(form, place.address, server) if is_picture else form
 
-        cut = turn.found.turn if isinstance(turn.found, Branch) else None
-
-        async def replaces() -> Instead | None:
-            answered = await self._store.answer_to(turn.place.address, turn.message_id)
-            # A retry cuts nothing more.
-            changes = cut is not None or turn.found.branch
-            return Instead(cut, branch=turn.found.branch) if changes and answered is None else None
-
-        reply = await self._talks.begin(
-            turn.place,
-            turn.text,
-            turn.message_id,
-            turn.quoted,
-            turn.attachments,
-            answers=False,
-            replaces=replaces,
-            keyed=turn.keyed,
-            instructions=turn.instructions,
-        )
-        turn.reader.asked = True
+        reply = await begin()
+        reader.asked = True
         async with aclosing(reply.events()) as events:
             async for some in events:
                 yield [told(form) for form in some]
@@ -387,7 +328,7 @@ class Completions:
         ):
             return choice
         known = None if keyed is None else await self._store.request(keyed.key)
-        return None if known is None else (Append(known.name), known.message)
+        return None if known is None else (Continuation(known.name), known.message)
 
     def _note(self, request_digest: str, choice: _Choice) -> None:
         self._under_way.pop(request_digest, None)

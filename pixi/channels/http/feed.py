@@ -79,27 +79,6 @@ class Feed:
         closed: the server stops.
     """
 
-    __slots__ = (
-        "_grows",
-        "_more",
-        "_name",
-        "_numbering",
-        "_pieces",
-        "_ring",
-        "_silence",
-        "asked_elsewhere",
-        "closed",
-        "count",
-        "ended",
-        "followers",
-        "heard",
-        "losses",
-        "pass_on",
-        "turn_elsewhere",
-        "used",
-        "waiting",
-    )
-
     def __init__(self) -> None:
         self.count = 0
         self.waiting = 0
@@ -503,9 +482,6 @@ class Channels:
 
     def __iter__(self) -> Iterator[HttpChannel]:
         return iter(list(self._open.values()))
-
-    def __len__(self) -> int:
-        return len(self._open)
 
     def _drop_old(self) -> None:
         oldest = self._clock() - KEPT_SECONDS

@@ -7,49 +7,24 @@ another. So branches are walked alike, whichever client made them.
 
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing
-from functools import partial
 
 from aiohttp import web
 
+from pixi.channels.http import bodies
 from pixi.channels.http.access import LOCAL, Principal, Problem
 from pixi.channels.http.api import Api
-from pixi.channels.http.backend import Backend
-from pixi.channels.http.bodies import (
-    BranchesAnswer,
-    BranchRequest,
-    CarriedFile,
-    CitedPage,
-    DayShare,
-    Done,
-    ForgetMeRequest,
-    MessagesAnswer,
-    MessagesQuery,
-    OwnTalk,
-    OwnTalksAnswer,
-    OwnTalksQuery,
-    ShownPicture,
-    ShownReaction,
-    StreamQuery,
-    Sum,
-    TalkMessage,
-    ToldBranch,
-    ToldTurn,
-    UndoAnswer,
-    UsageAnswer,
-    UserQuery,
-)
 from pixi.channels.http.faces.messages import adaptive
 from pixi.channels.http.faces.native import NativeStream
 from pixi.channels.http.feed import SILENCE, Feed, Form
 from pixi.channels.http.pictures import OfMessage, ShownPictures
 from pixi.channels.http.recorded import acts_of, messages_reacted_to, sources_of
-from pixi.channels.http.requests import decoded, json_answer, queried, server_of
+from pixi.channels.http.requests import decoded, json_answer, queried
 from pixi.channels.http.streams import read_body, write_stream
-from pixi.channels.http.talks import TalkAddress, Talks
+from pixi.channels.http.talks import TalkAddress
 from pixi.core.events import Pictured, Reacted, Sent, Shown, to_json
 from pixi.core.message import Message, card_json, carried_by, words_of
 from pixi.core.spending import UsageEntry, UsageScope
-from pixi.store.kept import Alternative, TurnRecord
+from pixi.store.kept import TurnRecord
 
 _ALL_TALKS = 10_000
 
@@ -59,26 +34,19 @@ class TalkHistory:
 
     Args:
         api: tells who asks, and which talk they mean.
-        backend: answers.
-        talks: those of everybody.
-        shown: gives addresses to pictures.
-        shows_tools: clients are told which tools were called.
     """
 
-    def __init__(
-        self, api: Api, backend: Backend, talks: Talks, shown: ShownPictures, *, shows_tools: bool
-    ) -> None:
+    def __init__(self, api: Api) -> None:
         self._api = api
-        self._backend = backend
-        self._store = backend.store
-        self._talks = talks
-        self._shown = shown
-        self._shows_tools = shows_tools
+        self._backend = api.backend
+        self._store = api.backend.store
+        self._talks = api.talks
+        self._shown = api.shown
 
     async def messages(self, request: web.Request) -> web.StreamResponse:
         """Tell what was said in a talk, the latest messages first asked for and oldest first told."""
         place = await self._api.place(request)
-        asked_for = queried(request, MessagesQuery)
+        asked_for = queried(request, bodies.MessagesQuery)
         address, feed = place.address, (await self._talks.peers.join(place.address)).feed
         # First the place: what happens meanwhile is told twice rather than not at all.
         mark, under_way, is_idle = feed.mark_of(feed.begin_of_turn()), feed.turn, feed.idle
@@ -100,7 +68,7 @@ class TalkHistory:
         for message in waiting:
             told.person(message, 0)
         return json_answer(
-            MessagesAnswer(
+            bodies.MessagesAnswer(
                 conversation=place.name,
                 persona=place.persona,
                 messages=told.messages,
@@ -161,34 +129,32 @@ class TalkHistory:
 
     async def talks(self, request: web.Request) -> web.StreamResponse:
         """List the talks of the caller."""
-        asked_for = queried(request, OwnTalksQuery)
+        asked_for = queried(request, bodies.OwnTalksQuery)
         person = await self._api.who(request, asked_for.userId or "")
         persona = self._api.file_of(asked_for.persona, person)
         found = await self._store.talks(person.id, persona, asked_for.limit)
-        listed: list[OwnTalk] = []
+        listed: list[bodies.OwnTalk] = []
         for talk in found:
             if person.knows(talk.persona):
                 _, asked = await self._store.last_asked(talk.address)
                 text = words_of(asked[-1].text) if asked else ""
-                listed.append(OwnTalk(talk.name, talk.persona, talk.began, talk.last, text))
-        return json_answer(OwnTalksAnswer(listed))
+                listed.append(bodies.OwnTalk(talk.name, talk.persona, talk.began, talk.last, text))
+        return json_answer(bodies.OwnTalksAnswer(listed))
 
     async def stream(self, request: web.Request) -> web.StreamResponse:
         """Follow the turn under way; or a whole talk, over many turns, with what is said in other windows.
 
         Who was away for too long is told first that the talk has changed, and reads it anew.
         """
-        asked_for = queried(request, StreamQuery)
+        asked_for = queried(request, bodies.StreamQuery)
         if asked_for.follow == "turn":
             return await self._api.stream(request)
         place = await self._api.place(request)
         feed = (await self._talks.peers.join(place.address)).feed
         mark = request.headers.get("Last-Event-ID", "").strip() or asked_for.after
         begin = feed.place_of_mark(mark) if mark else feed.begin_of_turn()
-        face = NativeStream(tools=self._shows_tools, talk=True)
-        told = partial(
-            self._api.as_told, place=place, are_adaptive=bool(asked_for.cards), server=server_of(request)
-        )
+        face = NativeStream(tools=self._api.rules.show_tools, talk=True)
+        told = self._api.told(request, place, bool(asked_for.cards))
         return await write_stream(request, face, self._of_talk(feed, begin, told))
 
     async def _of_talk(
@@ -214,28 +180,25 @@ class TalkHistory:
         found = await self._store.alternatives(place.address)
         words = await self._words(each.turn for each in found)
         return json_answer(
-            BranchesAnswer([ToldBranch(each.turn, each.began, words.get(each.turn, "")) for each in found])
+            bodies.BranchesAnswer(
+                [bodies.ToldBranch(each.turn, each.began, words.get(each.turn, "")) for each in found]
+            )
         )
 
     async def branch(self, request: web.Request) -> web.StreamResponse:
         """Go back to what was set aside; what stands in its place is set aside."""
         place = await self._api.place(request)
-        turn = decoded(await read_body(request), BranchRequest).turn
+        turn = decoded(await read_body(request), bodies.BranchRequest).turn
         async with self._talks.channels.at(place.address).saying:
-            branch = self._of_turn(await self._store.alternatives(place.address), turn)
+            alternatives = await self._store.alternatives(place.address)
+            branch = next((each.branch for each in alternatives if each.turn == turn), None)
+            if branch is None:
+                detail = "Nothing that was set aside begins with that turn; see …/branches."
+                raise Problem(404, "No such branch", detail)
             await self._talks.peers.stop(place.address)
             await self._backend.engine.restore(place.address, branch)
             self._talks.changed(place.address)
-        return json_answer(Done())
-
-    @staticmethod
-    def _of_turn(alternatives: Iterable[Alternative], turn: int) -> str:
-        branch = next((each.branch for each in alternatives if each.turn == turn), None)
-        if branch is None:
-            raise Problem(
-                404, "No such branch", "Nothing that was set aside begins with that turn; see …/branches."
-            )
-        return branch
+        return json_answer(bodies.Done())
 
     async def undo(self, request: web.Request) -> web.StreamResponse:
         """Take the last words of the person out of a talk, with the answer to them."""
@@ -244,7 +207,7 @@ class TalkHistory:
             await self._talks.peers.stop(place.address)
             taken = await self._backend.engine.take_back(place.address)
             self._talks.changed(place.address)
-        return json_answer(UndoAnswer([words_of(message.text) for message in taken]))
+        return json_answer(bodies.UndoAnswer([words_of(message.text) for message in taken]))
 
     async def reset(self, request: web.Request) -> web.StreamResponse:
         """Forget what was said in a talk."""
@@ -252,15 +215,17 @@ class TalkHistory:
         await self._talks.peers.stop(place.address)
         await self._backend.engine.reset(place.address)
         self._talks.changed(place.address)
-        return json_answer(Done())
+        return json_answer(bodies.Done())
 
     # What concerns the person rather than a talk.
 
     async def usage(self, request: web.Request) -> web.StreamResponse:
         """Tell what the caller used today of what is limited; operators are told of everybody."""
-        person = await self._api.who(request, queried(request, UserQuery).userId or "")
+        person = await self._api.who(request, queried(request, bodies.UserQuery).userId or "")
         shares = await self._backend.engine.shares(UsageScope(person.id))
-        told = UsageAnswer([DayShare(each.scope, each.kind, each.used, each.limit) for each in shares])
+        told = bodies.UsageAnswer(
+            [bodies.DayShare(each.scope, each.kind, each.used, each.limit) for each in shares]
+        )
         if person.id == LOCAL or person.may("operate"):
             bill = await self._backend.engine.bill()
             told.today, told.month, told.monthDollars = _sum(bill.today), _sum(bill.month), bill.month_dollars
@@ -269,19 +234,19 @@ class TalkHistory:
 
     async def export(self, request: web.Request) -> web.StreamResponse:
         """Give all that is kept of the caller."""
-        person = await self._api.who(request, queried(request, UserQuery).userId or "")
+        person = await self._api.who(request, queried(request, bodies.UserQuery).userId or "")
         return json_answer(await self._store.export(person.id))
 
     async def forget(self, request: web.Request) -> web.StreamResponse:
         """Forget all that was ever kept of the caller."""
-        person: Principal = await self._api.who(request, queried(request, UserQuery).userId or "")
-        if not decoded(await read_body(request), ForgetMeRequest).really:
+        person: Principal = await self._api.who(request, queried(request, bodies.UserQuery).userId or "")
+        if not decoded(await read_body(request), bodies.ForgetMeRequest).really:
             raise Problem(422, "Not meant", 'Everything would go: send {"really": true} to do it.')
         talks = await self._store.talks(person.id, "", _ALL_TALKS)
         await self._backend.engine.forget(person.id)
         for talk in talks:
             self._talks.changed(talk.address)
-        return json_answer(Done())
+        return json_answer(bodies.Done())
 
 
 class _Told:
@@ -299,11 +264,11 @@ class _Told:
     """
 
     def __init__(self, place: TalkAddress, shown: ShownPictures, *, are_adaptive: bool) -> None:
-        self.messages: list[TalkMessage] = []
-        self.turns: list[ToldTurn] = []
-        self.elsewhere: list[ShownReaction] = []
+        self.messages: list[bodies.TalkMessage] = []
+        self.turns: list[bodies.ToldTurn] = []
+        self.elsewhere: list[bodies.ShownReaction] = []
         self.siblings: Mapping[int, tuple[list[int], list[int]]] = {}
-        self._known: dict[str, TalkMessage] = {}
+        self._known: dict[str, bodies.TalkMessage] = {}
         self._address = place.address
         self._shown = shown
         self._are_adaptive = are_adaptive
@@ -311,30 +276,32 @@ class _Told:
     def turn(self, record: TurnRecord, messages: Sequence[Message], earlier: Mapping[int, str]) -> None:
         """Tell of a turn, and of the messages that it answered."""
         edits, answers = self.siblings.get(record.id, ([], []))
-        sources = [CitedPage(each.title, each.url) for each in sources_of(record)]
-        self.turns.append(ToldTurn(record.id, record.began, record.finish or "", sources, siblings=answers))
+        sources = [bodies.CitedPage(each.title, each.url) for each in sources_of(record)]
+        self.turns.append(
+            bodies.ToldTurn(record.id, record.began, record.finish or "", sources, siblings=answers)
+        )
         for message in messages:
             self.person(message, record.id, edits)
         for event in acts_of(record, messages[-1].id if messages else "", earlier):
             match event:
                 case Sent(text, act):
-                    self._answer(TalkMessage(act, "assistant", text, record.id), record, answers)
+                    self._answer(bodies.TalkMessage(act, "assistant", text, record.id), record, answers)
                 case Shown(card, act):
                     form = self._shown.decorated({"id": act, **card_json(card)}, self._address)
-                    told = TalkMessage(act, "assistant", "", record.id)
+                    told = bodies.TalkMessage(act, "assistant", "", record.id)
                     told.pictures = form.pop("pictures", {})
                     del form["id"]
                     told.cards = [adaptive(form) if self._are_adaptive else form]
                     self._answer(told, record, answers)
                 case Pictured(picture, act):
                     form = self._shown.decorated(to_json(event), self._address)
-                    told = TalkMessage(act, "assistant", "", record.id)
-                    told.picture = ShownPicture(picture.words, picture.link, picture.service)
+                    told = bodies.TalkMessage(act, "assistant", "", record.id)
+                    told.picture = bodies.ShownPicture(picture.words, picture.link, picture.service)
                     told.pictures = form.get("pictures", {})
                     self._answer(told, record, answers)
                 case Reacted(emoji, act, message_id):
                     on = self._known.get(message_id)
-                    reaction = ShownReaction(act, emoji, message_id)
+                    reaction = bodies.ShownReaction(act, emoji, message_id)
                     if on is None:
                         self.elsewhere.append(reaction)
                     else:
@@ -344,24 +311,24 @@ class _Told:
 
     def person(self, message: Message, turn: int, siblings: Sequence[int] = ()) -> None:
         """Tell of a message of a person; `turn`: that answers it, 0: it waits."""
-        told = TalkMessage(message.id, "user", words_of(message.text), turn, message.sent_at)
+        told = bodies.TalkMessage(message.id, "user", words_of(message.text), turn, message.sent_at)
         shown = iter(range(len(message.images)))
         for name, is_picture in carried_by(message.text):
             number = next(shown, None) if is_picture else None
             kept = number is not None and turn > 0
             url = self._shown.url(OfMessage(self._address, turn, message.id, number or 0)) if kept else ""
-            told.attachments = [*told.attachments, CarriedFile(name, is_picture, url)]
+            told.attachments = [*told.attachments, bodies.CarriedFile(name, is_picture, url)]
         told.siblings = list(siblings)
         self._add(told)
 
-    def _answer(self, told: TalkMessage, record: TurnRecord, siblings: Sequence[int]) -> None:
+    def _answer(self, told: bodies.TalkMessage, record: TurnRecord, siblings: Sequence[int]) -> None:
         told.at, told.siblings = record.began, list(siblings)
         self._add(told)
 
-    def _add(self, told: TalkMessage) -> None:
+    def _add(self, told: bodies.TalkMessage) -> None:
         self._known[told.id] = told
         self.messages.append(told)
 
 
-def _sum(spent: UsageEntry) -> Sum:
-    return Sum(spent.messages, spent.tokens, spent.cost)
+def _sum(spent: UsageEntry) -> bodies.Sum:
+    return bodies.Sum(spent.messages, spent.tokens, spent.cost)

@@ -13,7 +13,9 @@ in: it counts beside a key with the scope `chat:on-behalf`.
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -34,6 +36,7 @@ _LEEWAY = 30  # seconds that the clocks of two machines may differ
 Fetch = Callable[[str], Awaitable[bytes]]
 
 
+@dataclass(eq=False)
 class HostTokens:
     """Checks tokens.
 
@@ -48,25 +51,19 @@ class HostTokens:
         ConfigError: the library is missing.
     """
 
-    def __init__(
-        self,
-        issuer: str,
-        audience: str,
-        keys: str,
-        *,
-        fetch: Fetch | None = None,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
+    issuer: str
+    audience: str
+    keys: str
+    fetch: Fetch | None = None
+    clock: Callable[[], float] = time.monotonic
+
+    def __post_init__(self) -> None:
         if find_spec("jwt") is None:
             raise ConfigError('[http.jwt] needs PyJWT: pip install "pixi-persona[jwt]"')
-        self._issuer = issuer
-        self._audience = audience
-        self._place = keys
-        self._fetch = fetch or _fetched
-        self._clock = clock
-        self._keys: Mapping[str, Any] = {}
-        self._due = clock()  # when the keys may be read next
-        self._old = clock()  # when they are to be
+        self._fetch = self.fetch or _fetched
+        self._known: Mapping[str, Any] = {}
+        self._due = self.clock()  # when the keys may be read next
+        self._old = self.clock()  # when they are to be
         self._reading = asyncio.Lock()
 
     async def verified(self, token: str) -> Mapping[str, Any]:
@@ -77,7 +74,7 @@ class HostTokens:
         """
         import jwt
 
-        try:
+        with _telling_what_is_wrong():
             head = jwt.get_unverified_header(token)
             if head.get("alg") not in _ALGORITHMS:
                 raise _refused(f"it is signed by {str(head.get('alg'))[:20]!r}, and not by a key pair")
@@ -86,40 +83,34 @@ class HostTokens:
                 token,
                 key,
                 algorithms=[head["alg"]],
-                audience=self._audience,
-                issuer=self._issuer,
+                audience=self.audience,
+                issuer=self.issuer,
                 leeway=_LEEWAY,
                 options={"require": ["exp", "iss", "aud"]},
             )
-        except jwt.ExpiredSignatureError:
-            raise _refused("it has expired") from None
-        except jwt.PyJWTError as error:
-            raise _refused(str(error)[:200].lower() or "it is none") from None
-        except RecursionError:
-            raise _refused("it is nested too deeply") from None
         return claims
 
     async def _key(self, name: str) -> Any:
         if self._is_missing(name):
             async with self._reading:
-                if self._is_missing(name) and self._clock() >= self._due:
-                    self._due = self._clock() + _AFTER_FAILURE_SECONDS
+                if self._is_missing(name) and self.clock() >= self._due:
+                    self._due = self.clock() + _AFTER_FAILURE_SECONDS
                     try:
-                        self._keys = await self._read()
-                        self._due = self._clock() + _AGAIN_SECONDS
-                        self._old = self._clock() + _GOOD_SECONDS
+                        self._known = await self._read()
+                        self._due = self.clock() + _AGAIN_SECONDS
+                        self._old = self.clock() + _GOOD_SECONDS
                     except Problem:
-                        if name not in self._keys:
+                        if name not in self._known:
                             raise
-                        self._old = self._clock() + _AGAIN_SECONDS  # the keys stay good until then
-        if not self._keys:
+                        self._old = self.clock() + _AGAIN_SECONDS  # the keys stay good until then
+        if not self._known:
             raise _no_keys()
-        if name not in self._keys:
+        if name not in self._known:
             raise _refused("it was signed with a key that is not among those of the issuer")
-        return self._keys[name]
+        return self._known[name]
 
     def _is_missing(self, name: str) -> bool:
-        return name not in self._keys or self._clock() >= self._old
+        return name not in self._known or self.clock() >= self._old
 
     async def _read(self) -> Mapping[str, Any]:
         import json
@@ -127,12 +118,12 @@ class HostTokens:
         import jwt
 
         try:
-            if self._place.startswith("https://"):
-                data = await self._fetch(self._place)
+            if self.keys.startswith("https://"):
+                data = await self._fetch(self.keys)
             else:
-                data = await asyncio.to_thread(Path(self._place).read_bytes)
+                data = await asyncio.to_thread(Path(self.keys).read_bytes)
             found = jwt.PyJWKSet.from_dict(json.loads(data))
-        except (OSError, aiohttp.ClientError, TimeoutError, jwt.PyJWTError) as error:
+        except (OSError, aiohttp.ClientError, jwt.PyJWTError) as error:
             raise _no_keys() from error
         except (ValueError, TypeError, AttributeError, RecursionError) as error:  # no JSON, or no JWKS
             raise _no_keys() from error
@@ -165,7 +156,7 @@ class ForwardedUsers:
 
         if not token:
             raise _refused("Open WebUI sent none; set its FORWARD_USER_INFO_HEADER_JWT_SECRET")
-        try:
+        with _telling_what_is_wrong():
             claims = jwt.decode(
                 token,
                 self._secret,
@@ -174,14 +165,23 @@ class ForwardedUsers:
                 leeway=_LEEWAY,
                 options={"require": ["exp", "iss", "sub"]},
             )
-        except jwt.ExpiredSignatureError:
-            raise _refused("it has expired") from None
-        except jwt.PyJWTError as error:
-            raise _refused(str(error)[:200].lower() or "it is none") from None
-        except RecursionError:
-            raise _refused("it is nested too deeply") from None
         name = claims.get("name")
         return claims["sub"], name if isinstance(name, str) else ""
+
+
+@contextmanager
+def _telling_what_is_wrong() -> Iterator[None]:
+    """Refuse a token that the library finds wrong."""
+    import jwt
+
+    try:
+        yield
+    except jwt.ExpiredSignatureError:
+        raise _refused("it has expired") from None
+    except jwt.PyJWTError as error:
+        raise _refused(str(error)[:200].lower() or "it is none") from None
+    except RecursionError:
+        raise _refused("it is nested too deeply") from None
 
 
 async def _fetched(url: str) -> bytes:

@@ -91,19 +91,24 @@ EVENT_TYPES: Mapping[str, type[msgspec.Struct]] = {
     name: _event_type(name, fields) for name, fields in EVENTS.items()
 }
 
-_FieldError: Any = msgspec.defstruct("FieldError", [("pointer", str), ("detail", str)])
-ProblemBody = msgspec.defstruct(
-    "ProblemBody",
-    [
-        ("type", str),
-        ("title", str),
-        ("status", int),
-        ("detail", str),
-        ("instance", str, ""),
-        ("errors", list[_FieldError], msgspec.field(default_factory=list)),
-    ],
-)
-"""An error below `/api`, as RFC 9457 has it."""
+
+class FieldError(msgspec.Struct):
+    """A field that is wrong, by its JSON pointer."""
+
+    pointer: str
+    detail: str
+
+
+class ProblemBody(msgspec.Struct):
+    """An error below `/api`, as RFC 9457 has it."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    instance: str = ""
+    errors: list[FieldError] = []
+
 
 _OpenAIError: Any = msgspec.defstruct(
     "OpenAIError",
@@ -178,15 +183,8 @@ def _operation(
         if route.scope
         else [],
     }
-    parameters: list[dict[str, Any]] = [
-        {
-            "name": name,
-            "in": "path",
-            "required": True,
-            "schema": {"type": "string", "minLength": 1, "maxLength": 128},
-        }
-        for name in _PARAMETER.findall(route.path)
-    ]
+    part = {"in": "path", "required": True, "schema": {"type": "string", "minLength": 1, "maxLength": 128}}
+    parameters: list[dict[str, Any]] = [{"name": name, **part} for name in _PARAMETER.findall(route.path)]
     parameters += [{"name": name, "in": "query", "schema": schema} for name, schema in query.items()]
     if parameters:
         operation["parameters"] = parameters
@@ -195,10 +193,8 @@ def _operation(
         operation["requestBody"] = {"required": True, "content": {"multipart/form-data": {"schema": file}}}
     elif route.request:
         kinds = [described[kind] for kind in route.request]
-        operation["requestBody"] = {
-            "required": True,
-            "content": {"application/json": {"schema": kinds[0] if len(kinds) == 1 else {"anyOf": kinds}}},
-        }
+        schema = kinds[0] if len(kinds) == 1 else {"anyOf": kinds}
+        operation["requestBody"] = {"required": True, "content": {"application/json": {"schema": schema}}}
     return operation
 
 
@@ -236,8 +232,5 @@ def _responses(route: "Route", described: Mapping[Any, dict[str, Any]]) -> dict[
     if route.plain:
         problem["text/plain"] = {"schema": {"type": "string"}}
     for status in route.errors:
-        responses[str(status)] = {
-            "description": HTTPStatus(status).phrase,
-            "content": problem,
-        }
+        responses[str(status)] = {"description": HTTPStatus(status).phrase, "content": problem}
     return responses

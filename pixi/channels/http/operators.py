@@ -12,6 +12,7 @@ import secrets
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 
 from aiohttp import web
 from msgspec import Struct
@@ -54,6 +55,7 @@ class OperatorSession(Struct, frozen=True):
     expires: float
 
 
+@dataclass(eq=False)
 class Operators:
     """Lets operators in, and knows them again.
 
@@ -63,12 +65,11 @@ class Operators:
         identify: tells who sent a request, and counts a wrong key.
     """
 
-    def __init__(
-        self, access: Access, limits: HttpLimits, identify: Callable[[web.Request], Awaitable[Principal]]
-    ) -> None:
-        self._access = access
-        self._limits = limits
-        self._identify = identify
+    access: Access
+    limits: HttpLimits
+    identify: Callable[[web.Request], Awaitable[Principal]]
+
+    def __post_init__(self) -> None:
         self._links: dict[str, float] = {}  # until when each link that was not used lets somebody in
         self._sessions: OrderedDict[str, OperatorSession] = OrderedDict()  # by the cookie, oldest first
 
@@ -85,9 +86,9 @@ class Operators:
             Problem: it is none, or a page of another site sent it.
         """
         if "Authorization" in request.headers:
-            person = await self._identify(request)
+            person = await self.identify(request)
             _require_all(person)
-            await self._limits.request(person)
+            await self.limits.request(person)
             return person
         session = await self._session(request)
         word = request.headers.get(CSRF_HEADER, "")
@@ -101,10 +102,10 @@ class Operators:
         Raises:
             Problem: 401, neither holds; 403, the key may not operate; 429, too many were tried.
         """
-        await self._limits.knock(network)
+        await self.limits.knock(network)
         asked = decoded(await read_body(request), SessionRequest)
         if asked.key:
-            person = await self._access.identify({"Authorization": f"Bearer {asked.key}"}, None)
+            person = await self.access.identify({"Authorization": f"Bearer {asked.key}"}, None)
             _require_all(person)
             session = self._open(person, digest_of(asked.key))
         else:
@@ -161,7 +162,7 @@ class Operators:
         if (
             session is None
             or session.expires <= time.monotonic()
-            or (session.digest and not await self._access.holds(session.digest))
+            or (session.digest and not await self.access.holds(session.digest))
         ):
             raise Problem(
                 401,

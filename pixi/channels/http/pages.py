@@ -55,9 +55,6 @@ PUBLIC_PATHS = ("/page/", "/widget.js")
 class StaticFiles:
     """Serves the files of the pages from memory."""
 
-    def __init__(self) -> None:
-        self._packed: dict[str, bytes] = {}
-
     @cached_property
     def _files(self) -> dict[str, bytes]:
         """All files by their paths in the folder."""
@@ -72,7 +69,7 @@ class StaticFiles:
             digest.update(f"{name}\0{len(data)}\0".encode() + data)
         return f"/page/{digest.hexdigest()[:16]}"
 
-    def file(self, request: web.Request) -> web.Response:
+    async def file(self, request: web.Request) -> web.Response:
         """Answer with a file of this version.
 
         Raises:
@@ -83,7 +80,7 @@ class StaticFiles:
             raise Problem(404, "No such file", "There is nothing here; load the page again.")
         return self._answer(request, name, {"Cache-Control": _FOR_EVER, **_for_all()})
 
-    def widget(self, request: web.Request) -> web.Response:
+    async def widget(self, request: web.Request) -> web.Response:
         """Answer with the script that other people's pages load by a name that stays the same."""
         body = f'import "{self.root}/widget/widget.js";\n'.encode()
         return web.Response(
@@ -141,24 +138,20 @@ class StaticFiles:
 
     def _answer(self, request: web.Request, name: str, headers: dict[str, str]) -> web.Response:
         kind = _KINDS[name[name.rindex(".") :]]
-        if "gzip" in request.headers.get("Accept-Encoding", "") and not name.endswith(".png"):
+        packs = "gzip" in request.headers.get("Accept-Encoding", "") and not name.endswith(".png")
+        if packs:
             headers["Content-Encoding"] = "gzip"
-            body = self._packed.get(name) or self._pack(name)
-        else:
-            body = self._body(name)
+        body = self._body(name, packs)
         return web.Response(
             body=body, content_type=kind, charset="utf-8", headers={**headers, "Vary": "Accept-Encoding"}
         )
 
-    def _pack(self, name: str) -> bytes:
-        self._packed[name] = gzip.compress(self._body(name), mtime=0)
-        return self._packed[name]
-
-    def _body(self, name: str) -> bytes:
+    @cache  # noqa: B019 -- there are as many as files, for as long as the server runs
+    def _body(self, name: str, packs: bool) -> bytes:
         data = self._files[name]
         if name.endswith((".js", ".css")) and not name.startswith(_OTHERS):
-            return _COMMENT.sub(lambda comment: b"\n" * comment[0].count(b"\n"), data)
-        return data
+            data = _COMMENT.sub(lambda comment: b"\n" * comment[0].count(b"\n"), data)
+        return gzip.compress(data, mtime=0) if packs else data
 
 
 def _for_all() -> dict[str, str]:
@@ -176,21 +169,22 @@ _FRAMES = ("iframe", "frame")
 # tab of its own, the page is not served: there the key was made for nobody.
 
 
-class Embeds:
-    """Serves the page in the frame.
+def page_routes(visitors: Visitors, backend: Backend) -> list[web.RouteDef]:
+    """Return the routes of the pages and their files, which are no part of the API.
 
     Args:
-        pages: has it.
         visitors: knows publishable keys.
         backend: knows personas.
     """
+    pages = StaticFiles()
 
-    def __init__(self, pages: StaticFiles, visitors: Visitors, backend: Backend) -> None:
-        self._pages = pages
-        self._visitors = visitors
-        self._backend = backend
+    async def talk(request: web.Request) -> web.StreamResponse:
+        return pages.document(request, "talk/index.html")
 
-    async def page(self, request: web.Request) -> web.StreamResponse:
+    async def studio(request: web.Request) -> web.StreamResponse:
+        return pages.document(request, "studio/index.html")
+
+    async def framed(request: web.Request) -> web.StreamResponse:
         """Answer with the page for a persona, to be framed by pages of the key alone.
 
         Raises:
@@ -201,7 +195,15 @@ class Embeds:
         # Browsers without this header are held to `frame-ancestors` all the same.
         if request.headers.get("Sec-Fetch-Dest", _FRAMES[0]) not in _FRAMES:
             raise Problem(403, "Only in a frame", "This page stands in frames of others; see docs/widget.md.")
-        key = await self._visitors.found(request.query.get("key", ""))
-        if not persona_named(request.match_info["persona"], self._backend.personas, key.personas):
+        key = await visitors.found(request.query.get("key", ""))
+        if not persona_named(request.match_info["persona"], backend.personas, key.personas):
             raise Problem(404, "No such persona", "There is no persona of that name for this key.")
-        return self._pages.document(request, "talk/embed.html", key.origins)
+        return pages.document(request, "talk/embed.html", key.origins)
+
+    return [
+        web.get("/", talk),
+        web.get("/studio{path:(/.*)?}", studio),
+        web.get("/embed/{persona}", framed),
+        web.get("/widget.js", pages.widget),
+        web.get("/page/{version}/{path:.+}", pages.file),
+    ]

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import aclosing
+from functools import cached_property
 from itertools import dropwhile, groupby
 from typing import Any, Literal
 
@@ -10,11 +11,12 @@ from aiohttp import web
 from msgspec import Struct
 from msgspec.structs import replace
 
-from pixi.channels.http.faces.chat_completions import CompletionOptions, Reactions, whole_answer
+from pixi.channels.http.faces.chat_completions import CompletionOptions, visible_text
 from pixi.channels.http.recorded import acts_of
 from pixi.channels.http.talks import KEPT_TURNS, Talks
 from pixi.core.events import Numbering, TurnEnded
 from pixi.core.message import Message, words_of
+from pixi.settings.rules import HttpRules
 from pixi.store.kept import Talk, TurnRecord
 from pixi.store.store import Store
 
@@ -38,14 +40,13 @@ LONGEST_TOLD = 4_000
 # Two histories are compared: what the program has (`told`) and what we have of each talk. Ours is never
 # replaced by theirs. There are four answers:
 #
-# - `Append`: theirs is ours, or the end of ours (a program leaves out what is too long). The turn is
-#   added.
-# - `Branch`: theirs is the begin of ours: somebody asked for another answer, or edited what they said.
-#   Ours is cut off there, and the turn is added.
-# - `Begin`: theirs is empty. A new talk.
-# - `Transient`: theirs is nobody's here, e.g. it was begun with another model. A talk made of their
-#   lines, marked as told by a program. It is so too where they have no more than what was told before the
-#   first turn of a talk: many talks may begin like that.
+# - Theirs is ours, or the end of ours (a program leaves out what is too long). The turn is added.
+# - Theirs is the begin of ours: somebody asked for another answer, or edited what they said. Ours is cut off
+#   there, and the turn is added.
+# - Theirs is empty. A new talk.
+# - Theirs is nobody's here, e.g. it was begun with another model. A talk made of their lines, marked as told
+#   by a program. It is so too where they have no more than what was told before the first turn of a talk:
+#   many talks may begin like that.
 #
 # What we have of a talk is more than its turns that have ended. A program that stops an answer only stops
 # to read: the turn goes on here, and counts with what it has said so far. (As long as a program reads on,
@@ -75,13 +76,13 @@ class ClientLine(Struct, frozen=True):
     text: str
 
 
-class KeptTurn(Struct, frozen=True):
+class KeptTurn(Struct, frozen=True, dict=True):
     """A turn on record.
 
     Attributes:
         turn: its number; 0: the words wait for a turn.
         asked: the words of the person.
-        answered: what is visible of the answer until now; "" for nothing.
+        answered: what a program is given of the answer until now.
         told: lines that the program told before them.
         stays: it is not cut off: the words wait for a turn, or a program reads the answer still.
     """
@@ -92,8 +93,14 @@ class KeptTurn(Struct, frozen=True):
     told: tuple[ClientLine, ...] = ()
     stays: bool = False
 
+    @cached_property
+    def lines(self) -> list[ClientLine]:
+        """What was told before, and the two lines of the turn, which are joined with those of no other."""
+        answer = ClientLine("assistant", _fold(self.answered))
+        return [*_folded([*self.told, ClientLine("user", self.asked)]), answer]
 
-class KeptTalk(Struct, frozen=True):
+
+class KeptTalk(Struct, frozen=True, dict=True):
     """A talk on record, one way that it went.
 
     Attributes:
@@ -108,54 +115,29 @@ class KeptTalk(Struct, frozen=True):
     whole: bool = True
     branch: str = ""
 
-
-class Append(Struct, frozen=True):
-    """Go on with the talk of this name, after `branch` was put back."""
-
-    name: str
-    branch: str = ""
+    @cached_property
+    def lines(self) -> list[ClientLine]:
+        """The lines of its turns."""
+        return [line for turn in self.turns for line in turn.lines]
 
 
-class Branch(Struct, frozen=True):
-    """Go on with the talk of this name, after `branch` was put back, and the turns from `turn` on cut off.
+class Continuation(Struct, frozen=True):
+    """Where a request goes on.
 
-    `told`: lines that go with what was cut off, and are told anew.
+    Attributes:
+        name: of the talk; "": a new one.
+        turn: the first of the turns that are cut off before; None: none is.
+        branch: the address of what is put back before that; "": nothing.
+        told: lines of the program that the talk has not, or that go with what is cut off: they are told.
     """
 
-    name: str
-    turn: int
+    name: str = ""
+    turn: int | None = None
     branch: str = ""
     told: tuple[ClientLine, ...] = ()
 
 
-class Begin(Struct, frozen=True):
-    """Begin a new talk."""
-
-
-class Transient(Struct, frozen=True):
-    """Begin a talk that the program told these lines of."""
-
-    lines: tuple[ClientLine, ...]
-
-
-Found = Append | Branch | Begin | Transient
-
-
-def reconcile(told: Sequence[ClientLine], talks: Sequence[KeptTalk], *, silence: str = "…") -> Found:
-    """Find the talk that a program's history goes on with.
-
-    Args:
-        told: the program's lines before the one to be answered.
-        talks: those of the person with the persona, latest first, each with all its ways.
-        silence: what a program was given where nothing was said.
-    """
-    theirs = _folded(told)
-    return _found_also_reworded(theirs, _with_lines(talks, silence), silence) or _new(told, theirs)
-
-
-def reconcile_named(
-    told: Sequence[ClientLine], ways: Sequence[KeptTalk], *, complete: bool, silence: str = "…"
-) -> Append | Branch:
+def reconcile_named(told: Sequence[ClientLine], ways: Sequence[KeptTalk], *, complete: bool) -> Continuation:
     """Find where a request goes on in the talk that it names. It never leads to another.
 
     Args:
@@ -163,70 +145,59 @@ def reconcile_named(
         ways: those of the named talk, first as it stands.
         complete: whether `told` is known to be all that the program has of it; else a program that sends
             nothing but what is new is one that goes on.
-        silence: what a program was given where nothing was said.
     """
-    theirs, ours = _folded(told), _with_lines(ways, silence)
-    if found := _found_also_reworded(theirs, ours, silence, named=True):
+    theirs, stands = _folded(told), ways[0]
+    if found := found_also_reworded(theirs, ways, named=True):
         return found
-    stands, lines = ours[0]
     # A program that dropped what is old may have no more than our last answer.
     answer = " ".join(filter(None, (_fold(line.text) for line in told)))
-    if not theirs and answer and lines and answer == lines[-1].text:
-        return Append(stands.name)
-    is_anew = not theirs or (stands.whole and _missing(theirs, lines) is not None)
+    if not theirs and answer and stands.lines and answer == stands.lines[-1].text:
+        return Continuation(stands.name)
+    is_anew = not theirs or (stands.whole and _missing(theirs, stands.lines) is not None)
     if complete and is_anew and stands.turns and not any(turn.stays for turn in stands.turns):
-        return Branch(stands.name, stands.turns[0].turn, told=tuple(told) if theirs else ())
-    return Append(stands.name)
+        return Continuation(stands.name, stands.turns[0].turn, told=tuple(told) if theirs else ())
+    return Continuation(stands.name)
 
 
-_WithLines = tuple[KeptTalk, list[ClientLine]]
-
-
-def _found(
-    theirs: list[ClientLine], ours: Sequence[_WithLines], *, named: bool = False
-) -> Append | Branch | None:
+def _found(theirs: list[ClientLine], ours: Sequence[KeptTalk], *, named: bool = False) -> Continuation | None:
     """Find the talk whose lines, or the begin or the end of them, are theirs.
 
     Args:
         theirs: lines of the program, folded.
-        ours: talks, latest first, each with its lines.
+        ours: talks, latest first.
         named: they are all ways of the one that the program names.
     """
     if not theirs:
         return None
-    ours = sorted(ours, key=lambda each: bool(each[0].branch))  # as they stand comes first
-    whole = [(talk, lines) for talk, lines in ours if talk.whole]
-    for talk, lines in whole:
-        if theirs == lines:
-            return Append(talk.name, talk.branch)
-    for talk, lines in whole:
-        if _missing(theirs, lines) == 0:
-            return Append(talk.name, talk.branch)
-    for talk, lines in whole if named or theirs[-1].text else ():
-        missing = _missing(theirs, lines)
+    ours = sorted(ours, key=lambda talk: bool(talk.branch))  # as they stand comes first
+    whole = [talk for talk in ours if talk.whole]
+    for talk in whole:
+        if theirs == talk.lines:
+            return Continuation(talk.name, branch=talk.branch)
+    for talk in whole:
+        if _missing(theirs, talk.lines) == 0:
+            return Continuation(talk.name, branch=talk.branch)
+    for talk in whole if named or theirs[-1].text else ():
+        missing = _missing(theirs, talk.lines)
         if missing is not None and (cut := _cut(talk, len(talk.turns) - missing)):
             return cut
-    for talk, lines in ours:
-        if len(theirs) >= _SHORTEST_END and _is_end(theirs, lines):
-            return Append(talk.name, talk.branch)
+    for talk in ours:
+        if len(theirs) >= _SHORTEST_END and _is_end(theirs, talk.lines):
+            return Continuation(talk.name, branch=talk.branch)
     return None
 
 
-def _found_also_reworded(
-    theirs: list[ClientLine], ours: Sequence[_WithLines], silence: str, *, named: bool = False
-) -> Append | Branch | None:
+def found_also_reworded(
+    theirs: list[ClientLine], ours: Sequence[KeptTalk], *, named: bool = False
+) -> Continuation | None:
     """Find the talk as `_found` does; else as a program has it that drops its own words, see `_reworded`."""
     if found := _found(theirs, ours, named=named):
         return found
-    turns = {id(turn): turn for talk, lines in ours if lines[:1] == theirs[:1] for turn in talk.turns}
-    lines_of = {each: _lines(turn, silence) for each, turn in turns.items()}
-    other = [_reworded(theirs, talk, lines_of) for talk, lines in ours if lines[:1] == theirs[:1]]
-    return _found(theirs, _with_lines([talk for talk in other if talk], silence), named=named)
+    other = [_reworded(theirs, talk) for talk in ours if talk.lines[:1] == theirs[:1]]
+    return _found(theirs, [talk for talk in other if talk], named=named)
 
 
-def _reworded(
-    theirs: Sequence[ClientLine], talk: KeptTalk, lines_of: Mapping[int, Sequence[ClientLine]]
-) -> KeptTalk | None:
+def _reworded(theirs: Sequence[ClientLine], talk: KeptTalk) -> KeptTalk | None:
     """Return a talk with turns made one whose answer the program has in place of the one before.
 
     A program may ask for another answer in words of its own ("More concise") behind the answer that there
@@ -235,9 +206,8 @@ def _reworded(
     Args:
         theirs: lines of the program, folded.
         talk: begins as theirs.
-        lines_of: of its turns, by their `id()`.
     """
-    ours = [lines_of[id(turn)] for turn in talk.turns]
+    ours = [turn.lines for turn in talk.turns]
     turns: list[KeptTurn] = []
     at, place = 0, 0  # lines of theirs that the turns have; the next of our turns
     while place < len(ours):
@@ -254,23 +224,11 @@ def _reworded(
     return replace(talk, turns=tuple(turns)) if len(turns) < len(ours) else None
 
 
-def _new(told: Sequence[ClientLine], theirs: list[ClientLine]) -> Begin | Transient:
-    """Begin a talk with what a program told; `theirs`: the same, folded."""
-    return Transient(tuple(told)) if theirs else Begin()
-
-
-def _with_lines(talks: Sequence[KeptTalk], silence: str) -> list[_WithLines]:
-    """Return talks with their lines. A turn that stands in many of them is read once."""
-    turns = {id(turn): turn for talk in talks for turn in talk.turns}
-    lines = {each: _lines(turn, silence) for each, turn in turns.items()}
-    return [(talk, [line for turn in talk.turns for line in lines[id(turn)]]) for talk in talks]
-
-
-def _cut(talk: KeptTalk, place: int) -> Branch | None:
+def _cut(talk: KeptTalk, place: int) -> Continuation | None:
     """Cut a talk off at the turn of that place; None: it is the first, or a turn from there on stays."""
     if place <= 0 or any(turn.stays for turn in talk.turns[place:]):
         return None
-    return Branch(talk.name, talk.turns[place].turn, talk.branch)
+    return Continuation(talk.name, talk.turns[place].turn, talk.branch)
 
 
 # No bracket is within its words but behind a backslash, so that a text is read once however many begin in it.
@@ -299,12 +257,6 @@ def _folded(lines: Sequence[ClientLine]) -> list[ClientLine]:
         ClientLine(role, " ".join(filter(None, (_fold(words_of(line.text)) for line in neighbours))))
         for role, neighbours in groupby(said, key=lambda line: line.role)
     ]
-
-
-def _lines(turn: KeptTurn, silence: str) -> list[ClientLine]:
-    """Return what was told before a turn, and its two lines, which are joined with those of no other turn."""
-    answer = ClientLine("assistant", _fold(turn.answered) or _fold(silence))
-    return [*_folded([*turn.told, ClientLine("user", turn.asked)]), answer]
 
 
 def _same(theirs: ClientLine, ours: ClientLine) -> bool:
@@ -356,29 +308,21 @@ class KnownTalks:
     Args:
         talks: all over HTTP.
         store: keeps them.
-        silence, reactions: what programs are given, see `CompletionOptions`.
+        rules: what the operator decided.
 
     Attributes:
         readers: all requests under way at this server.
     """
 
-    def __init__(
-        self,
-        talks: Talks,
-        store: Store,
-        *,
-        silence: str,
-        reactions: Reactions,
-    ) -> None:
+    def __init__(self, talks: Talks, store: Store, rules: HttpRules) -> None:
         self.readers: set[Reader] = set()
         self._talks = talks
         self._store = store
-        self._silence = silence
-        self._reactions = reactions
+        self._rules = rules
 
     async def find(
         self, person: str, persona: str, told: Sequence[ClientLine], name: str, *, complete: bool
-    ) -> Found:
+    ) -> Continuation:
         """Find the talk of a person with a persona that a history goes on with.
 
         Args:
@@ -386,20 +330,18 @@ class KnownTalks:
             name: of the talk; "": the program gives none.
             complete: see `reconcile_named`.
         """
-        silence = self._silence
         if name:
             kept = await self._store.talk(person, name, persona)
             if kept is None:
-                return Transient(tuple(told)) if told else Begin()
-            return reconcile_named(told, await self._ways(kept), complete=complete, silence=silence)
-        theirs, ours = _folded(told), list[_WithLines]()
+                return Continuation(told=tuple(told))
+            return reconcile_named(told, await self._ways(kept), complete=complete)
+        theirs, ours = _folded(told), list[KeptTalk]()
         for talk in await self._store.talks(person, persona, _TALKS) if theirs else ():
-            ways = _with_lines(await self._ways(talk), silence)
-            ours += ways
-            stands, lines = ways[0]
-            if stands.whole and theirs == lines:
+            stands, *others = await self._ways(talk)
+            ours += (stands, *others)
+            if stands.whole and theirs == stands.lines:
                 break  # none of others can be nearer
-        return _found_also_reworded(theirs, ours, silence) or _new(told, theirs)
+        return found_also_reworded(theirs, ours) or Continuation(told=tuple(told) if theirs else ())
 
     def is_running(self, address: str) -> bool:
         """Return True if a turn is under way in a talk, or a message waits for one."""
@@ -415,7 +357,7 @@ class KnownTalks:
         known = {turn.turn for turn in ended}
         kept = {talk.address: [*ended, *(turn for turn in unended if turn.turn not in known)]}
         if unasked:
-            kept[talk.address].append(KeptTurn(0, "", "", stays=True))
+            kept[talk.address].append(KeptTurn(0, "", self._rules.silence, stays=True))
         alternatives = {each.branch: each for each in await self._store.alternatives(talk.address)}
 
         async def way(at: str) -> list[KeptTurn]:
@@ -460,8 +402,7 @@ class KnownTalks:
         return turns
 
     def _turn_of(self, turn: int, asked: Sequence[Message], events: Iterable[Mapping[str, Any]]) -> KeptTurn:
-        wishes = CompletionOptions(silence="", reactions=self._reactions)
-        answer, _ = whole_answer(events, answer_id="", model="", created=0, wishes=wishes)
+        wishes = CompletionOptions(silence="", reactions=self._rules.reactions)
         told = tuple(
             ClientLine("user" if each.author else "assistant", each.text)
             for message in asked
@@ -469,7 +410,7 @@ class KnownTalks:
             if each.id.startswith(TOLD) and each.id != TOLD_BY_APP
         )
         words = "\n".join(words_of(message.text) for message in asked)
-        return KeptTurn(turn, words, answer["choices"][0]["message"]["content"], told)
+        return KeptTurn(turn, words, visible_text(events, wishes) or self._rules.silence, told)
 
 
 def _visible(record: TurnRecord) -> list[dict[str, Any]]:

@@ -9,7 +9,7 @@ import msgspec
 from aiohttp import web
 
 from pixi.channels.http.access import MOST_CHARACTERS, Problem, joint_digest
-from pixi.channels.http.bodies import MOST_LETTERS, Attachment, ChatQuery, ProtocolQuery
+from pixi.channels.http.bodies import MOST_LETTERS, Attachment, ChatQuery
 from pixi.channels.http.feed import Protocol
 from pixi.store.kept import KeyedRequest
 
@@ -70,12 +70,11 @@ def said_by_page(
 
 def protocol_of(request: web.Request, otherwise: Protocol) -> Protocol:
     """The protocol of a stream that a request asks for."""
-    asked = queried(request, ProtocolQuery).protocol or otherwise
+    asked = queried(request, ChatQuery).protocol or otherwise
     given = request.headers.get("X-Pixi-Protocol") or asked
-    for known in get_args(Protocol):
-        if given == known:
-            return cast(Protocol, known)
-    raise Problem(400, "No such protocol", f"protocol must be one of {', '.join(get_args(Protocol))}.")
+    if given not in get_args(Protocol):
+        raise Problem(400, "No such protocol", f"protocol must be one of {', '.join(get_args(Protocol))}.")
+    return cast(Protocol, given)
 
 
 def wants_adaptive(request: web.Request) -> bool:

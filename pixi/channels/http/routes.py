@@ -13,43 +13,13 @@ from aiohttp import web
 from aiohttp.typedefs import Handler
 from msgspec.structs import replace
 
+from pixi.channels.http import bodies
 from pixi.channels.http.access import LOCAL, Problem
 from pixi.channels.http.api import Api
-from pixi.channels.http.bodies import (
-    ApprovalRequest,
-    BranchesAnswer,
-    BranchRequest,
-    ChatAnswer,
-    ChatQuery,
-    ChatRequest,
-    Done,
-    FileAnswer,
-    ForgetMeRequest,
-    Health,
-    MessagesAnswer,
-    MessagesQuery,
-    OwnTalksAnswer,
-    OwnTalksQuery,
-    PersonaQuery,
-    PersonasAnswer,
-    SaidAnswer,
-    SessionAnswer,
-    SessionRequest,
-    StopAnswer,
-    StopRequest,
-    StreamQuery,
-    TalkQuery,
-    UndoAnswer,
-    UsageAnswer,
-    UserQuery,
-    VisitorAnswer,
-    VisitorRequest,
-)
 from pixi.channels.http.faces.ag_ui import RunInput
 from pixi.channels.http.faces.ai_sdk import UiRequest
 from pixi.channels.http.faces.sse import PlainStream
 from pixi.channels.http.history import TalkHistory
-from pixi.channels.http.pictures import ShownPictures
 from pixi.channels.http.requests import check_names, decoded, json_answer, key_of, queried
 from pixi.channels.http.streams import kept_alive, read_body, write_stream
 from pixi.core.errors import ConfigError, OverQuota, StoreError
@@ -126,9 +96,9 @@ _NOT_IN = (401, 403, 429)
 _BODY = (400, 408, 413, 415, 422)
 
 
-def routes_of(api: Api, history: TalkHistory, shown: ShownPictures) -> tuple[Route, ...]:
+def routes_of(api: Api, history: TalkHistory) -> tuple[Route, ...]:
     """Return the table of what is below `/api`, and of the server itself."""
-    table = (*_of_talks(api, history), *_of_people(api, history, shown), *_of_the_server(api))
+    table = (*_of_talks(api, history), *_of_people(api, history), *_of_the_server(api))
     return tuple(
         replace(each, handler=partial(_checked, each)) if each.path.startswith(BELOW) else each
         for each in table
@@ -146,52 +116,53 @@ async def _checked(route: Route, request: web.Request) -> web.StreamResponse:
 def _of_talks(api: Api, history: TalkHistory) -> Sequence[Route]:
     talk = "/api/chat/{id}"
     return (
-        Route.at("POST /api/chat", api.chat, "Say something to a persona", "chat", query=ChatQuery,
-                 request=(ChatRequest, UiRequest), response=ChatAnswer, accepted=SaidAnswer, streams=True,
-                 plain=True, also=(404, 409)),
-        Route.at("GET /api/talks", history.talks, "List one's talks", "chat", query=OwnTalksQuery,
-                 response=OwnTalksAnswer),
+        Route.at("POST /api/chat", api.chat, "Say something to a persona", "chat", query=bodies.ChatQuery,
+                 request=(bodies.ChatRequest, UiRequest), response=bodies.ChatAnswer,
+                 accepted=bodies.SaidAnswer, streams=True, plain=True, also=(404, 409)),
+        Route.at("GET /api/talks", history.talks, "List one's talks", "chat", query=bodies.OwnTalksQuery,
+                 response=bodies.OwnTalksAnswer),
         Route.at(f"GET {talk}/stream", history.stream, "Follow a turn, or a whole talk", "chat",
-                 query=StreamQuery, streams=True, empty=True),
-        Route.at(f"POST {talk}/stop", api.stop, "Stop a reply", "chat", query=TalkQuery,
-                 request=(StopRequest,), response=StopAnswer),
+                 query=bodies.StreamQuery, streams=True, empty=True),
+        Route.at(f"POST {talk}/stop", api.stop, "Stop a reply", "chat", query=bodies.TalkQuery,
+                 request=(bodies.StopRequest,), response=bodies.StopAnswer),
         Route.at(f"POST {talk}/approvals/{{aid}}", api.approve,
-                 "Answer a question whether a tool may do something", "approve", query=TalkQuery,
-                 request=(ApprovalRequest,), response=Done),
-        Route.at(f"GET {talk}/messages", history.messages, "Read what was said", "chat", query=MessagesQuery,
-                 response=MessagesAnswer),
-        Route.at(f"GET {talk}/branches", history.branches, "List what was set aside", "chat", query=TalkQuery,
-                 response=BranchesAnswer),
+                 "Answer a question whether a tool may do something", "approve", query=bodies.TalkQuery,
+                 request=(bodies.ApprovalRequest,), response=bodies.Done),
+        Route.at(f"GET {talk}/messages", history.messages, "Read what was said", "chat",
+                 query=bodies.MessagesQuery, response=bodies.MessagesAnswer),
+        Route.at(f"GET {talk}/branches", history.branches, "List what was set aside", "chat",
+                 query=bodies.TalkQuery, response=bodies.BranchesAnswer),
         Route.at(f"POST {talk}/branch", history.branch, "Go back to what was set aside", "chat",
-                 query=TalkQuery, request=(BranchRequest,), response=Done),
+                 query=bodies.TalkQuery, request=(bodies.BranchRequest,), response=bodies.Done),
         Route.at(f"POST {talk}/undo", history.undo, "Take the last words and their answer out", "chat",
-                 query=TalkQuery, response=UndoAnswer),
+                 query=bodies.TalkQuery, response=bodies.UndoAnswer),
         Route.at(f"POST {talk}/reset", history.reset, "Forget what was said", "chat",
-                 query=TalkQuery, response=Done),
+                 query=bodies.TalkQuery, response=bodies.Done),
         Route.at("POST /api/agui", api.run, "Say something to a persona, by AG-UI", "chat",
-                 query=PersonaQuery, request=(RunInput,), streams=True, also=(404,)),
+                 query=bodies.PersonaQuery, request=(RunInput,), streams=True, also=(404,)),
     )
 
 
-def _of_people(api: Api, history: TalkHistory, shown: ShownPictures) -> Sequence[Route]:
+def _of_people(api: Api, history: TalkHistory) -> Sequence[Route]:
     file = "/api/files/{id}"
     return (
-        Route.at("GET /api/personas", api.personas, "List personas", "chat", response=PersonasAnswer),
-        Route.at("GET /api/pictures/{name}", shown.answer, "Get a picture that a talk showed", response=bytes,
-                 also=(503,)),
+        Route.at("GET /api/personas", api.personas, "List personas", "chat", response=bodies.PersonasAnswer),
+        Route.at("GET /api/pictures/{name}", api.shown.answer, "Get a picture that a talk showed",
+                 response=bytes, also=(503,)),
         Route.at("GET /api/usage", history.usage, "See what was used of what is limited", "chat",
-                 query=UserQuery, response=UsageAnswer),
+                 query=bodies.UserQuery, response=bodies.UsageAnswer),
         Route.at("GET /api/me/export", history.export, "Get all that is kept of oneself", "chat",
-                 query=UserQuery),
-        Route.at("POST /api/me/forget", history.forget, "Have oneself forgotten", "chat", query=UserQuery,
-                 request=(ForgetMeRequest,), response=Done),
-        Route.at("POST /api/files", api.take_file, "Send a file", "chat", query=UserQuery, request=(bytes,),
-                 response=FileAnswer, also=(503,)),
-        Route.at(f"GET {file}", api.give_file, "Get a file back", "chat", query=UserQuery,
+                 query=bodies.UserQuery),
+        Route.at("POST /api/me/forget", history.forget, "Have oneself forgotten", "chat",
+                 query=bodies.UserQuery, request=(bodies.ForgetMeRequest,), response=bodies.Done),
+        Route.at("POST /api/files", api.take_file, "Send a file", "chat", query=bodies.UserQuery,
+                 request=(bytes,), response=bodies.FileAnswer, also=(503,)),
+        Route.at(f"GET {file}", api.give_file, "Get a file back", "chat", query=bodies.UserQuery,
                  response=bytes),
-        Route.at(f"DELETE {file}", api.drop_file, "Delete a file", "chat", query=UserQuery, response=Done),
+        Route.at(f"DELETE {file}", api.drop_file, "Delete a file", "chat", query=bodies.UserQuery,
+                 response=bodies.Done),
         Route.at("POST /api/visitors", api.visitor, "Get a visitor's token, with a publishable key",
-                 "visitors", request=(VisitorRequest,), response=VisitorAnswer),
+                 "visitors", request=(bodies.VisitorRequest,), response=bodies.VisitorAnswer),
     )
 
 
@@ -199,12 +170,13 @@ def _of_the_server(api: Api) -> Sequence[Route]:
     operators = api.operators
     return (
         Route.at(f"POST {_SESSION}", api.enter, "Begin a session of an operator in a browser",
-                 request=(SessionRequest,), response=SessionAnswer, also=_NOT_IN),
+                 request=(bodies.SessionRequest,), response=bodies.SessionAnswer, also=_NOT_IN),
         Route.at(f"GET {_SESSION}", operators.session, "See whose session it is", "operate",
-                 response=SessionAnswer),
-        Route.at(f"DELETE {_SESSION}", operators.leave, "End a session", "operate", response=Done),
-        Route.at("GET /healthz", api.health, "See whether the server answers", response=Health),
-        Route.at("GET /readyz", api.ready, "See whether personas can answer", response=Health, also=(503,)),
+                 response=bodies.SessionAnswer),
+        Route.at(f"DELETE {_SESSION}", operators.leave, "End a session", "operate", response=bodies.Done),
+        Route.at("GET /healthz", api.health, "See whether the server answers", response=bodies.Health),
+        Route.at("GET /readyz", api.ready, "See whether personas can answer", response=bodies.Health,
+                 also=(503,)),
         Route.at("GET /metrics", api.metrics, "Read the metrics, for Prometheus", "operate", response=bytes,
                  local=True),
         Route.at("GET /openapi.json", api.description, "Read this description"),
@@ -235,7 +207,7 @@ def routes_of_addons(api: Api, added: Iterable[AddonRoute], taken: Iterable[Rout
                 each.summary,
                 each.scope,
                 also=(400, 404, 409, 422),
-                response=each.response or Done,
+                response=each.response or bodies.Done,
                 streams=each.streams,
                 **({"query": each.request} if reads else {"request": takes}),
             )
@@ -267,13 +239,17 @@ async def _answer(api: Api, route: AddonRoute, request: web.Request) -> web.Stre
         )
     caller = Caller(principal.id, principal.name, dict(request.match_info), key_of(request))
     try:
-        answer = _on_record(api.store, route, caller, asked) if route.writes else route.answer(caller, asked)
+        answer = (
+            _on_record(api.backend.store, route, caller, asked)
+            if route.writes
+            else route.answer(caller, asked)
+        )
         if isinstance(answer, AsyncGenerator):
             return await write_stream(request, PlainStream(), kept_alive(answer, api.closing))
         answered = await answer
     except RouteError as error:
         raise Problem(error.status, error.title, error.detail, type="about:blank") from error
-    return json_answer(Done() if route.response is None else answered)
+    return json_answer(bodies.Done() if route.response is None else answered)
 
 
 async def _on_record(store: Store, route: AddonRoute, caller: Caller, asked: Any) -> Any:

@@ -13,7 +13,7 @@ end at once, and the turns that they showed are finished or left on record by th
 import asyncio
 import logging
 import re
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from functools import cache, partial
 from importlib.metadata import version
@@ -32,7 +32,7 @@ from pixi.channels.http.completions import Completions
 from pixi.channels.http.files import Files
 from pixi.channels.http.history import TalkHistory
 from pixi.channels.http.jwt import ForwardedUsers, HostTokens
-from pixi.channels.http.pages import PUBLIC_PATHS, Embeds, StaticFiles
+from pixi.channels.http.pages import PUBLIC_PATHS, page_routes
 from pixi.channels.http.peers import Peers
 from pixi.channels.http.pictures import ShownPictures
 from pixi.channels.http.routes import Route, routes_of, routes_of_addons
@@ -112,18 +112,7 @@ class HttpServer:
         self.limits = limits = HttpLimits(rules)
         fetching = web_of_strangers or Web()
         self._shown = ShownPictures(fetching, backend.store)
-        self._talks = Talks(
-            backend,
-            turns_per_person=rules.turns_per_person,
-            limits=limits,
-            attachments=Attachments(
-                self._files,
-                characters=rules.file_characters,
-                most_bytes=rules.max_file_bytes,
-                hosts=rules.attachment_hosts,
-                web=fetching,
-            ),
-        )
+        self._talks = Talks(backend, rules, limits, Attachments(self._files, rules, fetching))
         self._talks.channels.keep = self._shown.keep
         self._talks.channels.forgotten = self._shown.forget
         visitors = Visitors(backend.store.key_of)
@@ -134,27 +123,9 @@ class HttpServer:
             jwt_user=user,
             visitor=visitors.verified,
         )
-        self._api = api = Api(
-            backend,
-            self._talks,
-            access,
-            rules,
-            visitors=visitors,
-            limits=limits,
-            files=self._files,
-            shown=self._shown,
-        )
-        history = TalkHistory(api, backend, self._talks, self._shown, shows_tools=rules.show_tools)
-        table = routes_of(api, history, self._shown)
-        v1 = Completions(
-            self._talks,
-            backend,
-            self._shown,
-            identify=api.who_has_a_key,
-            settings=rules,
-            forwarded=forwarded,
-        )
-        table += v1.routes()
+        self._api = api = Api(backend, self._talks, access, rules, visitors, limits, self._files, self._shown)
+        table = routes_of(api, TalkHistory(api))
+        table += Completions(api, forwarded).routes()
         table += routes_of_addons(api, routes, table)
         api.describe = cache(partial(_described, table))
         self._hosts = {*_LOOPBACK, *(host.lower() for host in rules.allowed_hosts)}
@@ -166,7 +137,7 @@ class HttpServer:
             # An answer to HEAD has no body, and what a stream wrote would be taken for the next answer.
             options = {"allow_head": False} if each.method == "GET" and each.streams else {}
             self._app.router.add_routes([web.route(each.method, each.path, each.handler, **options)])
-        self._app.router.add_routes(_page_routes(StaticFiles(), visitors, backend))
+        self._app.router.add_routes(page_routes(visitors, backend))
         self._app.on_response_prepare.append(self._sign)
 
     @asynccontextmanager
@@ -292,30 +263,6 @@ class HttpServer:
         if origin in self._origins or origin in self._visited:
             response.headers["Access-Control-Allow-Origin"] = origin
             response.headers["Access-Control-Expose-Headers"] = _TOLD_HEADERS
-
-
-def _page_routes(pages: StaticFiles, visitors: Visitors, backend: Backend) -> list[web.RouteDef]:
-    """Return the routes of the pages and their files. They are no part of the API."""
-    return [
-        web.get("/", _page(pages, "talk/index.html")),
-        web.get("/studio{path:(/.*)?}", _page(pages, "studio/index.html")),
-        web.get("/embed/{persona}", Embeds(pages, visitors, backend).page),
-        web.get("/widget.js", _plain(pages.widget)),
-        web.get("/page/{version}/{path:.+}", _plain(pages.file)),
-    ]
-
-
-def _plain(answer: Callable[[web.Request], web.StreamResponse]) -> Handler:
-    """Make a handler of a function that does not wait."""
-
-    async def handle(request: web.Request) -> web.StreamResponse:
-        return answer(request)
-
-    return handle
-
-
-def _page(pages: StaticFiles, name: str) -> Handler:
-    return _plain(lambda request: pages.document(request, name))
 
 
 @web.middleware

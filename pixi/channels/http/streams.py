@@ -193,10 +193,7 @@ Told = Callable[[Any], Mapping[str, Any]]
 
 
 async def write_stream(
-    request: web.Request,
-    face: Face,
-    events: Events,
-    told: Told = lambda event: event,
+    request: web.Request, face: Face, events: Events, told: Told = lambda event: event
 ) -> web.StreamResponse:
     """Write events through a face as they come; events that come together are written at once.
 

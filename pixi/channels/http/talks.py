@@ -11,6 +11,7 @@ import time
 import uuid
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack, aclosing, suppress
+from dataclasses import dataclass
 from functools import partial
 from urllib.parse import quote
 
@@ -27,20 +28,10 @@ from pixi.channels.http.recorded import recorded_events
 from pixi.channels.http.visitors import HttpLimits
 from pixi.core.channel import Channel
 from pixi.core.errors import ChannelElsewhere, StoreError
-from pixi.core.events import (
-    PersonSaid,
-    TalkChanged,
-    Verdict,
-)
+from pixi.core.events import PersonSaid, TalkChanged, Verdict
 from pixi.core.language import NOTE
-from pixi.core.message import (
-    Attached,
-    Author,
-    Message,
-    Quoted,
-    carried_by,
-    words_of,
-)
+from pixi.core.message import Attached, Author, Message, Quoted, carried_by, words_of
+from pixi.settings.rules import HttpRules
 from pixi.store.kept import AnsweredMessage, KeyedRequest, Talk, TurnRecord
 
 _PREFIX = "http:"  # of the addresses of all talks
@@ -86,6 +77,7 @@ class Instead(Struct, frozen=True):
     branch: str = ""
 
 
+@dataclass(eq=False)
 class TalkReply:
     """The answer to one message, as it comes.
 
@@ -98,27 +90,18 @@ class TalkReply:
         turn: that answers it; 0: none has begun.
 
     Attributes:
-        message_id, known, over, turn: see above.
         place: the count from which on the events are followed.
     """
 
-    def __init__(
-        self,
-        channel: HttpChannel,
-        message_id: str,
-        recorded: Callable[[], Awaitable[Sequence[Form] | None]],
-        *,
-        known: bool = False,
-        over: bool = False,
-        turn: int = 0,
-    ) -> None:
-        self.message_id = message_id
-        self.known = known
-        self.over = over
-        self._channel = channel
-        self._recorded = recorded
-        self.turn = turn
-        self.place = channel.feed.begin_of_turn() if known else channel.feed.count
+    channel: HttpChannel
+    message_id: str
+    recorded: Callable[[], Awaitable[Sequence[Form] | None]]
+    known: bool = False
+    over: bool = False
+    turn: int = 0
+
+    def __post_init__(self) -> None:
+        self.place = self.channel.feed.begin_of_turn() if self.known else self.channel.feed.count
         self._settled = False
         self._seen = False  # something of the answer
         self._begun = False  # something of the turn was passed on behind which it cannot begin anew
@@ -142,7 +125,7 @@ class TalkReply:
             FollowedTooSlowly: events of the turn were dropped.
         """
         if self.over:
-            yield await self._recorded() or ()
+            yield await self.recorded() or ()
             return
         async with aclosing(self._followed()) as events:
             async for forms in events:
@@ -160,15 +143,15 @@ class TalkReply:
                             self._seen = self._seen or form["event"] in _SEEN
                             self._begun = self._begun or (form["turn"] > 0 and form["event"] not in _BEFORE)
                         shown.append(form)
-                        if self._channel.ends(form, pauses=pauses):
+                        if self.channel.ends(form, pauses=pauses):
                             yield shown
                             return
                 if shown:
                     yield shown
-        closed = self._channel.feed.closed
+        closed = self.channel.feed.closed
         if self.turn and not closed:
             return  # it was put back, or taken over: what was shown stands
-        recorded = None if closed else await self._recorded()
+        recorded = None if closed else await self.recorded()
         if recorded is not None:
             yield recorded
         elif not resumes:
@@ -178,11 +161,11 @@ class TalkReply:
         """Return True for the end of a turn of which nothing was seen, where the message is still to be
         answered: the server stops, or another one has taken the talk."""
         is_empty = form["event"] == "turn_end" and form["finish"] == "cancelled" and not self._seen
-        return is_empty and await self._recorded() is None
+        return is_empty and await self.recorded() is None
 
     async def _followed(self) -> AsyncGenerator[Sequence[Form], None]:
         """Yield the events of the talk. Those of other servers are not missed before the turn began."""
-        feed, place = self._channel.feed, self.place
+        feed, place = self.channel.feed, self.place
         while True:
             losses = feed.losses
             try:
@@ -196,12 +179,12 @@ class TalkReply:
                 place = feed.first
 
     def _is_settled(self) -> bool:
-        return self._settled or (self.known and self._channel.feed.idle)
+        return self._settled or (self.known and self.channel.feed.idle)
 
     def settle(self) -> None:
         """End the events with the last that is there: nothing is left to be answered."""
         self._settled = True
-        self._channel.feed.wake()
+        self.channel.feed.wake()
 
 
 class Talks:
@@ -209,7 +192,7 @@ class Talks:
 
     Args:
         backend: takes the messages, and answers.
-        turns_per_person: talks in which one person may wait for replies at once.
+        rules: what the operator decided.
         limits: counts what visitors say.
         attachments: reads files that go with messages; closed with the talks.
 
@@ -219,16 +202,11 @@ class Talks:
     """
 
     def __init__(
-        self,
-        backend: Backend,
-        *,
-        turns_per_person: int,
-        limits: HttpLimits,
-        attachments: Attachments,
+        self, backend: Backend, rules: HttpRules, limits: HttpLimits, attachments: Attachments
     ) -> None:
         self.channels = Channels()
         self._backend = backend
-        self._turns_per_person = turns_per_person
+        self._turns_per_person = rules.turns_per_person
         self._limits = limits
         self._attachments = attachments
         self._talking: dict[str, dict[str, HttpChannel]] = {}  # where replies are waited for, by person

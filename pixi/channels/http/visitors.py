@@ -7,6 +7,7 @@ import secrets
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import KW_ONLY, dataclass
 from ipaddress import IPv6Address, ip_address, ip_network
 
 import msgspec
@@ -35,6 +36,7 @@ _PERIODS = {60: "a minute", 3_600: "an hour", 86_400: "a day"}
 Clock = Callable[[], float]
 
 
+@dataclass(eq=False)
 class RequestLimit:
     """Counts requests. Each caller may send `most` at once, and from then on that many in each period.
 
@@ -51,21 +53,15 @@ class RequestLimit:
         shared: counts requests over all servers; None: there is no other.
     """
 
-    def __init__(
-        self,
-        name: str,
-        most: int,
-        *,
-        seconds: int = 60,
-        what: str = "requests",
-        clock: Clock = time.monotonic,
-    ) -> None:
-        self.shared: UseOfAll | None = None
-        self._name = name
-        self._most = most
-        self._seconds = seconds
-        self._what = what
-        self._clock = clock
+    name: str
+    most: int
+    _: KW_ONLY
+    seconds: int = 60
+    what: str = "requests"
+    clock: Clock = time.monotonic
+    shared: UseOfAll | None = None
+
+    def __post_init__(self) -> None:
         self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()  # requests, and when it was counted
 
     async def use(self, caller: str, *, here: bool = False) -> None:
@@ -78,25 +74,25 @@ class RequestLimit:
         Raises:
             Problem: 429, too many; it says when the next one is taken.
         """
-        now = self._clock()
-        left, then = self._left.pop(caller, (float(self._most), now))
-        left = min(float(self._most), left + (now - then) * self._most / self._seconds)
+        now = self.clock()
+        left, then = self._left.pop(caller, (float(self.most), now))
+        left = min(float(self.most), left + (now - then) * self.most / self.seconds)
         self._left[caller] = (max(left - 1, 0.0) if left >= 1 else left, now)
         if len(self._left) > _MOST_CALLERS:
             self._left.popitem(last=False)
-        seconds = 0.0 if left >= 1 else (1 - left) * self._seconds / self._most
+        seconds = 0.0 if left >= 1 else (1 - left) * self.seconds / self.most
         if not seconds and self.shared is not None and not here:
-            seconds = await self.shared({("http", self._name, caller): Rate(self._most, self._seconds)})
+            seconds = await self.shared({("http", self.name, caller): Rate(self.most, self.seconds)})
         if seconds:
-            wait, period = math.ceil(seconds), _PERIODS[self._seconds]
+            wait, period = math.ceil(seconds), _PERIODS[self.seconds]
             raise Problem(
                 429,
-                f"Too many {self._what}",
-                f"At most {self._most} {self._what} {period} are taken. Try again in {wait} s.",
+                f"Too many {self.what}",
+                f"At most {self.most} {self.what} {period} are taken. Try again in {wait} s.",
                 headers={
                     "Retry-After": str(wait),
-                    "RateLimit-Policy": f'"{self._what}";q={self._most};w={self._seconds}',
-                    "RateLimit": f'"{self._what}";r=0;t={wait}',
+                    "RateLimit-Policy": f'"{self.what}";q={self.most};w={self.seconds}',
+                    "RateLimit": f'"{self.what}";r=0;t={wait}',
                 },
                 type=type_of("Too many requests"),
             )
@@ -239,9 +235,7 @@ class Visitors:
     """
 
     def __init__(
-        self,
-        key_of: Callable[[str], Awaitable[ApiKey | None]],
-        clock: Callable[[], float] = time.time,
+        self, key_of: Callable[[str], Awaitable[ApiKey | None]], clock: Callable[[], float] = time.time
     ) -> None:
         self._key_of = key_of
         self._clock = clock
@@ -250,7 +244,7 @@ class Visitors:
         """Return a publishable key that the calling page may use.
 
         A page of this server may use each: it stands in frames of the pages that the key was made for, as
-        browsers let nobody else have it in one, see `pages.Embeds`.
+        browsers let nobody else have it in one, see `pages.page_routes`.
 
         Raises:
             Problem: 401, it is none; 403, it is another page's.

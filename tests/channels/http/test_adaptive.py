@@ -17,11 +17,7 @@ from tests.channels.http.served import PERSONAS, served
 
 def _element(kind: str, required: str, **properties: Any) -> dict[str, Any]:
     own = {"type": {"const": kind}, "spacing": {"enum": ["None", "Small"]}, "separator": {"type": "boolean"}}
-    return {
-        "properties": own | properties,
-        "required": ["type", required],
-        "additionalProperties": False,
-    }
+    return {"properties": own | properties, "required": ["type", required], "additionalProperties": False}
 
 
 _TEXT = {"type": "string", "minLength": 1}
@@ -116,9 +112,7 @@ def test_a_list_is_drawn_by_entries_with_their_pictures() -> None:
 
 def test_the_title_leads_to_the_link() -> None:
     card = drawn(CARDS["link"])
-    assert card["actions"] == [
-        {"type": "Action.OpenUrl", "title": "Open", "url": "https://example.org/menu"},
-    ]
+    assert card["actions"] == [{"type": "Action.OpenUrl", "title": "Open", "url": "https://example.org/menu"}]
     assert card["body"][1]["url"] == "https://example.org/m.png"
 
 

@@ -14,16 +14,7 @@ from pixi.channels.http.faces.ai_sdk import AiSdkStream
 from pixi.channels.http.talks import Instead, TalkAddress, TalkReply
 from pixi.core.channel import Channel, OpenChannel
 from pixi.core.errors import StoreError
-from pixi.core.events import (
-    Grew,
-    Opened,
-    Reacted,
-    Sent,
-    ToolCalled,
-    TurnEnded,
-    TurnEvent,
-    TurnStarted,
-)
+from pixi.core.events import Grew, Opened, Reacted, Sent, ToolCalled, TurnEnded, TurnEvent, TurnStarted
 from pixi.core.language import NOTE
 from pixi.core.llm import PromptProgress
 from pixi.core.message import Message
@@ -484,12 +475,3 @@ async def test_at_v1_too_what_is_refused_takes_nothing_out_and_what_is_missing_i
         await until(lambda: here.model.streaming)
     status, problem = await asking
     assert (status, "The server stops" in problem["error"]["message"]) == (503, True)
-
-
-async def test_a_key_is_its_persons_alone() -> None:
-    async with served("[SEND: one]", "[SEND: two]", "[SEND: three]") as here:
-        app = await here.key("app", "chat", "chat:on-behalf")
-        people = [({}, {}), (app, {}), (app, {"userId": "app"})]
-        asked = [here.post("/api/chat", BODY | more, **KEY, **headers) for headers, more in people]
-        told = [answer["text"] for _, answer in await asyncio.gather(*asked)]
-        assert sorted(told) == ["one", "three", "two"]

@@ -4,7 +4,6 @@ import base64
 import dataclasses
 import io
 import zlib
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -49,32 +48,27 @@ def word() -> bytes:
     return file.getvalue()
 
 
-DOCUMENTS = [
-    pytest.param(lambda: TEXT, "notes.txt", "Flour, eggs and milk.", id="text"),
-    pytest.param(lambda: b"def f():\n    return 1\n", "a.py", "def f():\n    return 1", id="program"),
-    pytest.param(lambda: b'{"flour": 2}', "a.json", '{"flour": 2}', id="JSON"),
-    pytest.param(lambda: "caf\u00e9".encode("utf-16"), "a.txt", "caf\u00e9", id="UTF-16"),
-    pytest.param(lambda: b"<html><h1>Milk</h1><p>warm</p>", "a.htm", "warm", id="page"),
-    pytest.param(lambda: pdf(line("Two spoons of sugar.")), "a.pdf", "Two spoons of sugar.", id="PDF"),
-    pytest.param(word, "a.docx", "The oven is warm.", id="Word"),
-]
-
-
-@pytest.mark.parametrize(("made", "name", "told"), DOCUMENTS)
-async def test_a_document_is_told_with_the_words(
-    tmp_path: Path, made: Callable[[], bytes], name: str, told: str
-) -> None:
-    data = made()
-    async with served("[SEND: a]", "[SEND: b]", files=tmp_path) as here:
-        _, sent = await send(here, data, name)
-        assert (await say(here, "what is this?", {"id": sent["id"]}))[0] == 200
-        by_id = asked(here).text
-        assert f'what is this?\n[file "{name}":]\n' in by_id
-        assert told in by_id
-        assert f'\n[end of "{name}"]' in by_id
-        assert (await say(here, "what is this?", {"url": data_url(data), "name": name}))[0] == 200
-        assert asked(here).text.partition("what is")[2] == by_id.partition("what is")[2]
-        assert len(lying(tmp_path)) == 1, "what stood in the request is not kept"
+async def test_a_document_is_told_with_the_words(tmp_path: Path) -> None:
+    documents = (
+        (TEXT, "notes.txt", "Flour, eggs and milk."),
+        (b"def f():\n    return 1\n", "a.py", "def f():\n    return 1"),
+        (b'{"flour": 2}', "a.json", '{"flour": 2}'),
+        ("caf\u00e9".encode("utf-16"), "b.txt", "caf\u00e9"),
+        (b"<html><h1>Milk</h1><p>warm</p>", "a.htm", "warm"),
+        (pdf(line("Two spoons of sugar.")), "a.pdf", "Two spoons of sugar."),
+        (word(), "a.docx", "The oven is warm."),
+    )
+    async with served(*["[SEND: a]"] * 14, files=tmp_path) as here:
+        for number, (data, name, told) in enumerate(documents, 1):
+            _, sent = await send(here, data, name)
+            assert (await say(here, "what is this?", {"id": sent["id"]}))[0] == 200
+            by_id = asked(here).text
+            assert f'what is this?\n[file "{name}":]\n' in by_id
+            assert told in by_id, name
+            assert f'\n[end of "{name}"]' in by_id
+            assert (await say(here, "what is this?", {"url": data_url(data), "name": name}))[0] == 200
+            assert asked(here).text.partition("what is")[2] == by_id.partition("what is")[2]
+            assert len(lying(tmp_path)) == number, "what stood in the request is not kept"
 
 
 async def test_a_picture_is_shown_to_a_model_that_sees_and_stays_in_the_history(
@@ -120,34 +114,30 @@ async def test_pictures_beyond_the_fourth_are_only_named() -> None:
         assert asked(here).text.count('[picture "file"; there are more than can be shown]') == 1
 
 
-@pytest.mark.parametrize(
-    ("data", "told"),
-    [
-        pytest.param(b"\x89PNG\r\n\x1a\n\x00", "it cannot be read]", id="broken picture"),
-        pytest.param(b"%PDF-1.7 and nothing", "not read: it is broken", id="broken PDF"),
-        pytest.param(b"\x00\x01", ", 0.1 kB, not read]", id="program"),
-        pytest.param(b" \n ", "without text]", id="blank"),
-        pytest.param(zipped(a=bytes(1_000)), "not read]", id="zip"),
-        pytest.param(
-            zipped(**{"word/document.xml": bytes(5_000_000)}), "not read: it", id="a document that unpacks"
-        ),
-        pytest.param(
-            pdf(zlib.compress(line("a") * 200_000), packed=True),
-            "",
-            id="a page that unpacks to much",
-            marks=pytest.mark.nightly,
-        ),
-    ],
+UNREADABLE = (
+    (b"\x89PNG\r\n\x1a\n\x00", "it cannot be read]"),
+    (b"%PDF-1.7 and nothing", "not read: it is broken"),
+    (b"\x00\x01", ", 0.1 kB, not read]"),
+    (b" \n ", "without text]"),
+    (zipped(a=bytes(1_000)), "not read]"),
+    (zipped(**{"word/document.xml": bytes(5_000_000)}), "not read: it"),
 )
-async def test_what_cannot_be_read_is_named(data: bytes, told: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        attachments, "_READING", dataclasses.replace(attachments._READING, unpacked_bytes=1_000_000)
-    )
-    async with served("[SEND: a]", vision=True, rules=HttpRules(file_characters=1_000)) as here:
-        status, answer = await say(here, "look", {"url": data_url(data), "name": "x"})
-        assert (status, answer["text"]) == (200, "a")
-        assert told in asked(here).text
-        assert len(asked(here).text) < 2_000
+
+
+@pytest.mark.parametrize("files", [UNREADABLE, pytest.param(None, marks=pytest.mark.nightly)])
+async def test_what_cannot_be_read_is_named(
+    files: tuple[tuple[bytes, str], ...] | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limits = dataclasses.replace(attachments._READING, unpacked_bytes=1_000_000)
+    monkeypatch.setattr(attachments, "_READING", limits)
+    files = files or ((pdf(zlib.compress(line("a") * 200_000), packed=True), ""),)  # a page that unpacks
+    rules = HttpRules(file_characters=1_000)
+    async with served(*["[SEND: a]"] * 6, vision=True, rules=rules) as here:
+        for data, told in files:
+            status, answer = await say(here, "look", {"url": data_url(data), "name": "x"})
+            assert (status, answer["text"]) == (200, "a")
+            assert told in asked(here).text
+            assert len(asked(here).text) < 2_000
 
 
 async def test_a_long_text_is_told_in_part() -> None:
@@ -156,40 +146,36 @@ async def test_a_long_text_is_told_in_part() -> None:
         assert "more characters, not read]" in asked(here).text
 
 
-NO_FILES = [
-    pytest.param(422, [{}], id="nothing"),
-    pytest.param(422, [{"id": "a", "url": "data:,a"}], id="both"),
-    pytest.param(404, [{"id": "0" * 32}], id="unknown"),
-    pytest.param(404, [{"url": f"/api/files/{'0' * 32}"}], id="an unknown address"),
-    pytest.param(422, [{"url": "https://example.org/cat.png"}], id="web"),
-    pytest.param(422, [{"url": "file:///etc/passwd"}], id="disk"),
-    pytest.param(422, [{"url": "/api/files/../../etc/passwd"}], id="traversal"),
-    pytest.param(422, [{"url": "http://169.254.169.254/latest"}], id="metadata"),
-    pytest.param(422, [{"url": "data:"}], id="an empty URL"),
-    pytest.param(422, [{"url": "data:,"}], id="an empty file"),
-    pytest.param(422, [{"url": "data:image/png;base64,###"}], id="no base64"),
-    pytest.param(422, [{"url": "data:image/png;base64,é"}], id="no ASCII"),
-    pytest.param(413, [{"url": data_url(bytes(3_000))}], id="too large"),
-    pytest.param(422, [{"url": "data:,a"}] * 9, id="too many"),
-    pytest.param(422, [{"url": 5}], id="a number"),
-    pytest.param(422, "data:,a", id="no list"),
-    pytest.param(422, [{"url": "data:,a", "path": "/etc/passwd"}], id="an unknown field"),
-]
+NO_FILES: tuple[tuple[str, int, Any], ...] = (
+    ("nothing", 422, [{}]),
+    ("both", 422, [{"id": "a", "url": "data:,a"}]),
+    ("unknown", 404, [{"id": "0" * 32}]),
+    ("an unknown address", 404, [{"url": f"/api/files/{'0' * 32}"}]),
+    ("web", 422, [{"url": "https://example.org/cat.png"}]),
+    ("disk", 422, [{"url": "file:///etc/passwd"}]),
+    ("traversal", 422, [{"url": "/api/files/../../etc/passwd"}]),
+    ("metadata", 422, [{"url": "http://169.254.169.254/latest"}]),
+    ("an empty URL", 422, [{"url": "data:"}]),
+    ("an empty file", 422, [{"url": "data:,"}]),
+    ("no base64", 422, [{"url": "data:image/png;base64,###"}]),
+    ("no ASCII", 422, [{"url": "data:image/png;base64,é"}]),
+    ("too large", 413, [{"url": data_url(bytes(3_000))}]),
+    ("too many", 422, [{"url": "data:,a"}] * 9),
+    ("a number", 422, [{"url": 5}]),
+    ("no list", 422, "data:,a"),
+    ("an unknown field", 422, [{"url": "data:,a", "path": "/etc/passwd"}]),
+)
 
 
-@pytest.mark.parametrize(("status", "files"), NO_FILES)
-async def test_what_is_no_file_is_refused_and_nothing_is_fetched(status: int, files: Any) -> None:
+async def test_what_is_no_file_is_refused_and_nothing_is_fetched() -> None:
     async with served("[SEND: a]", rules=HttpRules(max_file_bytes=2_000)) as here:
-        got, told = await here.post("/api/chat", {"message": "hi", "attachments": files})
-        assert (got, told["status"]) == (status, status)
-        assert not here.model.requests
-        assert (await here.say("hi"))["text"] == "a", "nothing of it waits"
-
-
-async def test_nothing_at_all_is_refused() -> None:
-    async with served() as here:
+        for name, status, files in NO_FILES:
+            got, told = await here.post("/api/chat", {"message": "hi", "attachments": files})
+            assert (got, told["status"]) == (status, status), name
+            assert not here.model.requests, name
         status, told = await here.post("/api/chat", {"message": ""})
         assert (status, told["errors"]) == (422, [{"pointer": "/message", "detail": "it is empty"}])
+        assert (await here.say("hi"))["text"] == "a", "nothing of it waits"
 
 
 async def test_the_same_request_is_the_same_turn_also_when_the_file_is_gone() -> None:
@@ -304,26 +290,20 @@ async def test_a_page_by_ai_sdk_sends_files(kind: str) -> None:
             assert "Nothing is fetched" in await answer.text()
 
 
-@pytest.mark.parametrize(
-    "part",
-    [
-        pytest.param({"type": "binary", "mimeType": "text/plain", "data": "ZmxvdXI="}, id="binary"),
-        pytest.param({"type": "binary", "mimeType": "text/plain", "url": data_url(b"flour")}, id="a URL"),
-        pytest.param(
-            {"type": "document", "source": {"type": "data", "value": "ZmxvdXI=", "mimeType": "text/plain"}},
-            id="document",
-        ),
-        pytest.param({"type": "image", "source": {"type": "url", "value": data_url(b"flour")}}, id="image"),
-    ],
-)
-async def test_a_page_by_ag_ui_sends_files(part: dict[str, Any]) -> None:
+async def test_a_page_by_ag_ui_sends_files() -> None:
+    parts: tuple[dict[str, Any], ...] = (
+        {"type": "binary", "mimeType": "text/plain", "data": "ZmxvdXI="},
+        {"type": "binary", "mimeType": "text/plain", "url": data_url(b"flour")},
+        {"type": "document", "source": {"type": "data", "value": "ZmxvdXI=", "mimeType": "text/plain"}},
+        {"type": "image", "source": {"type": "url", "value": data_url(b"flour")}},
+    )
     async with served("[SEND: flour]") as here:
-        message = {"id": "m1", "role": "user", "content": [part]}
+        message = {"id": "m1", "role": "user", "content": parts}
         body = {"threadId": "k", "runId": "r", "messages": [message], "state": {}, "tools": [], "context": []}
         async with here.http.post(f"{here.url}/api/agui", json=body) as answer:
             assert answer.status == 200
             assert "RUN_FINISHED" in await answer.text()
-        assert '[file "file":]\nflour' in asked(here).text
+        assert asked(here).text.count('[file "file":]\nflour') == 4
 
 
 async def test_a_visitor_keeps_no_file_and_sends_small_ones(tmp_path: Path) -> None:
@@ -336,14 +316,17 @@ async def test_a_visitor_keeps_no_file_and_sends_small_ones(tmp_path: Path) -> N
         assert lying(tmp_path) == []
 
 
-@pytest.mark.parametrize("number", range(4))
-def test_a_part_that_is_no_file_is_refused(number: int) -> None:
-    part = (
+@pytest.mark.parametrize(
+    "part",
+    [
         {"type": "image_url"},
         {"type": "file", "file": 5},
         {"type": "file", "file": {}},
         {"type": "image_url", "image_url": {"url": ["data:,a"]}},
-    )[number]
+    ],
+    ids=range(4),
+)
+def test_a_part_that_is_no_file_is_refused(part: dict[str, Any]) -> None:
     with pytest.raises(Problem):
         attachments_in([part])
 

@@ -10,7 +10,6 @@ from pixi.channels.http.faces.chat_completions import (
     CompletionOptions,
     card_markdown,
     picture_markdown,
-    whole_answer,
 )
 
 USAGE = {"prompt_tokens": 12, "cached_tokens": 8, "completion_tokens": 3}
@@ -26,10 +25,22 @@ def said(*texts: str) -> list[dict[str, Any]]:
     return [{"event": "send", "id": f"1.{n}", "text": text} for n, text in enumerate(texts)]
 
 
-def stream(events: list[dict[str, Any]], *, usage: bool = False, **wishes: Any) -> bytes:
-    face = ChatCompletionStream(
-        answer_id="chatcmpl-1", model="mathilde", created=7, wishes=CompletionOptions(**wishes), usage=usage
+def face_of(*, usage: bool = False, **wishes: Any) -> ChatCompletionStream:
+    options = CompletionOptions(**wishes)
+    return ChatCompletionStream(
+        answer_id="chatcmpl-1", model="mathilde", created=7, wishes=options, usage=usage
     )
+
+
+def whole(events: list[dict[str, Any]], **wishes: Any) -> tuple[dict[str, Any], str]:
+    face = face_of(**wishes)
+    for event in events:
+        face.feed(event)
+    return face.whole()
+
+
+def stream(events: list[dict[str, Any]], **given: Any) -> bytes:
+    face = face_of(**given)
     return b"".join(face.feed(event) for event in events) + face.close()
 
 
@@ -46,11 +57,9 @@ def deltas(data: bytes) -> list[dict[str, Any]]:
 def text(events: list[dict[str, Any]], **wishes: Any) -> str:
     """The text of a stream, which is that of the whole answer too."""
     streamed = "".join(each.get("content", "") for each in deltas(stream(events, **wishes)))
-    whole, problem = whole_answer(
-        events, answer_id="chatcmpl-1", model="mathilde", created=7, wishes=CompletionOptions(**wishes)
-    )
+    answer, problem = whole(events, **wishes)
     assert not problem
-    assert whole["choices"][0]["message"]["content"] == streamed
+    assert answer["choices"][0]["message"]["content"] == streamed
     return streamed
 
 
@@ -154,10 +163,7 @@ def test_a_strict_program_is_told_an_error_and_no_excuse() -> None:
         b'data: {"error":{"message":"No answer.","type":"server_error","param":null,'
         b'"code":"persona_unavailable"}}\n\ndata: [DONE]\n\n'
     )
-    assert (
-        whole_answer(BROKEN, answer_id="1", model="m", created=0, wishes=CompletionOptions(strict=True))[1]
-        == "No answer."
-    )
+    assert whole(BROKEN, strict=True)[1] == "No answer."
 
 
 def test_a_fault_that_did_not_end_the_turn_changes_nothing_for_a_strict_program() -> None:
@@ -178,7 +184,7 @@ def test_notes_are_reasoning_where_the_key_asks_for_them() -> None:
 
 
 def test_a_stream_that_broke_is_closed_once_with_an_error() -> None:
-    face = ChatCompletionStream(answer_id="1", model="m", created=0)
+    face = face_of()
     face.feed(START)
     assert face.close("The server stops.").endswith(b"data: [DONE]\n\n")
     assert face.close() == b""

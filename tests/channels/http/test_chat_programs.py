@@ -136,47 +136,46 @@ async def test_a_chat_that_open_webui_sums_up_goes_on() -> None:
         assert reply(1)[:15] in shown(server)
 
 
-@pytest.mark.parametrize(
-    ("task", "prompt", "answer"),
-    [
-        (
-            "title_generation",
-            "### Task:\nGenerate a concise title summarizing the chat history.\n### Guidelines:\n- The title "
-            "should clearly represent the main theme or subject of the conversation.\n### Output:\nJSON "
-            'format: { "title": "your concise title here" }\n### Chat History:\n<chat_history>\nUSER: '
-            "Hello there.\n</chat_history>",
-            '{"title": "Hello there."}',
-        ),
-        (
-            "follow_up_generation",
-            "### Task:\nPredict 3-5 useful messages this user might naturally send next to advance their "
-            "current objective.\n### Guidelines:\n- Write from the user's point of view, directed to the "
-            'assistant.\n### Output:\nJSON format: { "follow_ups": ["Message 1"] }\n### Chat History:\n'
-            "<chat_history>\nUSER: Hello there.\nASSISTANT: Reply number 1.\n</chat_history>",
-            '{"follow_ups": []}',
-        ),
-        (
-            "tags_generation",
-            "### Task:\nGenerate 1-3 broad tags categorizing the main themes of the chat history, along with "
-            '1-3 more specific subtopic tags.\n\n### Output:\nJSON format: { "tags": ["tag1"] }\n\n### Chat '
-            "History:\n<chat_history>\nUSER: Hello there.\n</chat_history>",
-            '{"tags": []}',
-        ),
-        (
-            "query_generation",
-            "### Task:\nAnalyze the chat history to determine the necessity of generating search queries, in "
-            "the given language.\n\n### Chat History:\n<chat_history>\nUSER: Hello there.\n</chat_history>",
-            '{"queries": []}',
-        ),
-    ],
+TASKS = (
+    (
+        "title_generation",
+        "### Task:\nGenerate a concise title summarizing the chat history.\n### Guidelines:\n- The title "
+        "should clearly represent the main theme or subject of the conversation.\n### Output:\nJSON "
+        'format: { "title": "your concise title here" }\n### Chat History:\n<chat_history>\nUSER: '
+        "Hello there.\n</chat_history>",
+        '{"title": "Hello there."}',
+    ),
+    (
+        "follow_up_generation",
+        "### Task:\nPredict 3-5 useful messages this user might naturally send next to advance their "
+        "current objective.\n### Guidelines:\n- Write from the user's point of view, directed to the "
+        'assistant.\n### Output:\nJSON format: { "follow_ups": ["Message 1"] }\n### Chat History:\n'
+        "<chat_history>\nUSER: Hello there.\nASSISTANT: Reply number 1.\n</chat_history>",
+        '{"follow_ups": []}',
+    ),
+    (
+        "tags_generation",
+        "### Task:\nGenerate 1-3 broad tags categorizing the main themes of the chat history, along with "
+        '1-3 more specific subtopic tags.\n\n### Output:\nJSON format: { "tags": ["tag1"] }\n\n### Chat '
+        "History:\n<chat_history>\nUSER: Hello there.\n</chat_history>",
+        '{"tags": []}',
+    ),
+    (
+        "query_generation",
+        "### Task:\nAnalyze the chat history to determine the necessity of generating search queries, in "
+        "the given language.\n\n### Chat History:\n<chat_history>\nUSER: Hello there.\n</chat_history>",
+        '{"queries": []}',
+    ),
 )
+
+
 @NAMED
-async def test_a_task_of_open_webui_never_reaches_the_persona(
-    headers: dict[str, str], task: str, prompt: str, answer: str
-) -> None:
+async def test_a_task_of_open_webui_never_reaches_the_persona(headers: dict[str, str]) -> None:
     async with v1() as server:
-        named = {"X-OpenWebUI-Task": task} if headers else {}
-        assert await Program(server, headers, stream=False, max_tokens=1000).say(prompt, **named) == answer
+        for task, prompt, answer in TASKS:
+            named = {"X-OpenWebUI-Task": task} if headers else {}
+            program = Program(server, headers, stream=False, max_tokens=1000)
+            assert await program.say(prompt, **named) == answer
         assert not server[0].model.requests
 
 

@@ -67,44 +67,44 @@ def ask(*texts: str, **fields: Any) -> dict[str, Any]:
     return {"model": "mathilde", "messages": messages, **fields}
 
 
-@pytest.mark.parametrize(
-    ("body", "status", "param"),
-    [
-        (b"{", 400, None),
-        (b"[]", 400, None),
-        (b"[" * 100_000, 400, None),
-        (b'"' + b"x" * 600_000 + b'"', 413, None),
-        ({"messages": [USER]}, 400, "model"),
-        ({"model": "mathilde"}, 400, "messages"),
-        ({"model": "mathilde", "messages": []}, 400, "messages"),
-        ({"model": "mathilde", "messages": ["hi"]}, 400, "messages[0]"),
-        ({"model": "mathilde", "messages": [{"content": "hi"}]}, 400, "messages[0].role"),
-        ({"model": "mathilde", "messages": [{"role": "robot", "content": "hi"}]}, 400, "messages[0].role"),
-        ({"model": "mathilde", "messages": [{"role": "user", "content": []}]}, 400, "messages"),
-        ({"model": "mathilde", "messages": [{"role": "assistant", "content": "a"}]}, 400, "messages"),
-        ({"model": "nobody", "messages": [USER]}, 404, "model"),
-        ({"model": "hidden", "messages": [USER]}, 404, "model"),
-        (ask("hi", stop=[1]), 400, "stop[0]"),
-        (ask("hi", max_tokens=0), 400, "max_tokens"),
-        (ask("hi", max_completion_tokens=True), 400, "max_completion_tokens"),
-        (ask("hi", stream_options=[]), 400, "stream_options"),
-        (ask("hi", metadata={"conversation": 5}), 400, "metadata.conversation"),
-        (ask("hi", user=5), 400, "user"),
-        (ask("hi", stream="false"), 400, "stream"),
-        (ask("hi", stream_options={"include_usage": "no"}), 400, "stream_options.include_usage"),
-        (ask("hi", temperature="hot"), 400, "temperature"),
-        (ask("hi", response_format="json"), 400, "response_format"),
-        (ask("hi", metadata={"conversation": "x" * 129}), 400, "conversation"),
-        (ask("hi", metadata={"conversation": "a\nb"}), 400, "conversation"),
-        (ask("hi", response_format={"type": "json_object"}), 400, "response_format"),
-    ],
+BAD: tuple[tuple[Any, int, str | None], ...] = (
+    (b"{", 400, None),
+    (b"[]", 400, None),
+    (b"[" * 100_000, 400, None),
+    (b'"' + b"x" * 600_000 + b'"', 413, None),
+    ({"messages": [USER]}, 400, "model"),
+    ({"model": "mathilde"}, 400, "messages"),
+    ({"model": "mathilde", "messages": []}, 400, "messages"),
+    ({"model": "mathilde", "messages": ["hi"]}, 400, "messages[0]"),
+    ({"model": "mathilde", "messages": [{"content": "hi"}]}, 400, "messages[0].role"),
+    ({"model": "mathilde", "messages": [{"role": "robot", "content": "hi"}]}, 400, "messages[0].role"),
+    ({"model": "mathilde", "messages": [{"role": "user", "content": []}]}, 400, "messages"),
+    ({"model": "mathilde", "messages": [{"role": "assistant", "content": "a"}]}, 400, "messages"),
+    ({"model": "nobody", "messages": [USER]}, 404, "model"),
+    ({"model": "hidden", "messages": [USER]}, 404, "model"),
+    (ask("hi", stop=[1]), 400, "stop[0]"),
+    (ask("hi", max_tokens=0), 400, "max_tokens"),
+    (ask("hi", max_completion_tokens=True), 400, "max_completion_tokens"),
+    (ask("hi", stream_options=[]), 400, "stream_options"),
+    (ask("hi", metadata={"conversation": 5}), 400, "metadata.conversation"),
+    (ask("hi", user=5), 400, "user"),
+    (ask("hi", stream="false"), 400, "stream"),
+    (ask("hi", stream_options={"include_usage": "no"}), 400, "stream_options.include_usage"),
+    (ask("hi", temperature="hot"), 400, "temperature"),
+    (ask("hi", response_format="json"), 400, "response_format"),
+    (ask("hi", metadata={"conversation": "x" * 129}), 400, "conversation"),
+    (ask("hi", metadata={"conversation": "a\nb"}), 400, "conversation"),
+    (ask("hi", response_format={"type": "json_object"}), 400, "response_format"),
 )
-async def test_a_bad_request_is_refused_in_openais_form(body: Any, status: int, param: str | None) -> None:
+
+
+async def test_a_bad_request_is_refused_in_openais_form() -> None:
     async with v1() as server:
-        got, answer = await post(server, body)
-    assert (got, answer["error"]["param"]) == (status, param)
-    assert answer["error"]["message"]
-    assert not server[0].model.requests
+        for body, status, param in BAD:
+            got, answer = await post(server, body)
+            assert (got, answer["error"]["param"]) == (status, param), str(body)[:200]
+            assert answer["error"]["message"]
+        assert not server[0].model.requests
 
 
 async def test_what_is_no_json_or_has_no_key_is_refused_in_openais_form_too() -> None:
@@ -153,10 +153,10 @@ async def test_a_talk_goes_on_is_branched_or_is_told_by_the_program() -> None:
         await post(server, ask("hi", "Hello.", "rain?"))
         assert "Hello." in shown(server)
         assert "tea?" not in shown(server), "the program took that back"
-        await post(server, ask("a", "b", "c"))
+        await post(server, ask("geese?", "South.", "storks?"))
         assert len(await talks(server)) == 2
         assert "Hello." not in shown(server)
-        assert shown(server).index("a") < shown(server).index("b") < shown(server).index("c")
+        assert shown(server).index("geese?") < shown(server).index("South.") < shown(server).index("storks?")
 
 
 async def test_a_program_that_stops_an_answer_goes_on_with_the_talk() -> None:
@@ -319,15 +319,6 @@ async def test_the_same_request_while_its_turn_runs_is_the_same_turn() -> None:
         assert later["choices"][0]["message"]["content"] == "Hello again."
 
 
-async def test_the_same_key_is_the_same_message_also_later() -> None:
-    async with v1("[SEND: Hello.]") as server:
-        for _ in range(2):
-            _, answer = await post(server, ask("hi"), **{"Idempotency-Key": "k"})
-            assert answer["choices"][0]["message"]["content"] == "Hello."
-        assert len(await talks(server)) == 1
-    assert len(server[0].model.requests) == 1
-
-
 async def test_a_trusted_key_adds_its_system_messages_to_the_prompt() -> None:
     first, second = (
         {"role": "system", "content": text} for text in ("Be brief, {{user}}. [NOTE: x", "Rhyme.")
@@ -464,8 +455,9 @@ async def test_openai_raises_what_is_wrong() -> None:
             _ = [chunk async for chunk in stream]
 
 
+@pytest.mark.nightly
 @pytest.mark.skipif(importlib.util.find_spec("llm") is None, reason="the package llm is not installed")
-@pytest.mark.parametrize("flags", [[], pytest.param(["--no-stream"], marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("flags", [[], ["--no-stream"]])
 async def test_llm_talks_to_a_persona(tmp_path: Path, flags: list[str]) -> None:
     async with v1(["[SEND: Good morning.][SEND: Tea?]", USED]) as (here, key):
         (tmp_path / "extra-openai-models.yaml").write_text(

@@ -40,100 +40,78 @@ async def _told(
         return answer.status, answer, await answer.text()
 
 
-@pytest.mark.parametrize(
-    ("status", "method", "path", "headers", "body"),
-    [
-        pytest.param(400, "POST", "/api/chat", JSON, b'{"message": ', id="broken JSON"),
-        pytest.param(400, "POST", "/api/chat", JSON, b'{"message": "\xff"}', id="not UTF-8"),
-        pytest.param(400, "POST", "/api/chat", JSON, b'{"message": "\\ud800"}', id="lone surrogate"),
-        pytest.param(400, "POST", "/api/chat", JSON, b"", id="empty"),
-        pytest.param(400, "POST", "/api/chat", JSON, SAID + b"{}", id="two values"),
-        pytest.param(400, "POST", "/api/chat", JSON, b'{"message":NaN}', id="NaN"),
-        pytest.param(422, "POST", "/api/chat", JSON, b"[]", id="a list"),
-        pytest.param(422, "POST", "/api/chat", JSON, b'{"message": "a", "admin": true}', id="unknown field"),
-        pytest.param(422, "POST", "/api/chat", JSON, b'{"message": 7}', id="wrong type"),
-        pytest.param(422, "POST", "/api/chat", JSON, b'{"message": ""}', id="nothing said"),
-        pytest.param(
-            422,
-            *("POST", "/api/chat", JSON),
-            b'{"message": "a", "conversation": "a\\r\\nSet-Cookie: x"}',
-            id="line break in a name",
-        ),
-        pytest.param(422, "POST", "/api/chat", JSON, b'{"message":' + b"[" * 400_000, id="deep nesting"),
-        pytest.param(
-            *(422, "POST", "/api/chat", JSON),
-            b'{"x":' + b"[" * 400_000 + b"]" * 400_000 + b"}",
-            id="deep nesting in an unknown field",
-        ),
-        pytest.param(413, "POST", "/api/chat", JSON, b"[" * 1_000_001, id="too long"),
-        pytest.param(400, "POST", "/api/chat", {**JSON, "Content-Encoding": "gzip"}, SAID, id="no gzip"),
-        pytest.param(
-            *(400, "POST", "/v1/chat/completions", {**JSON, "Content-Encoding": "gzip"}),
-            SAID,
-            id="no gzip at /v1",
-        ),
-        pytest.param(
-            *(413, "POST", "/api/chat", {**JSON, "Content-Encoding": "gzip"}),
-            gzip.compress(b'{"message": "' + b"a" * 20_000_000 + b'"}', 1),
-            id="a body that unpacks to too much",
-        ),
-        pytest.param(415, "POST", "/api/chat", {"Content-Type": "text/plain"}, SAID, id="plain text"),
-        pytest.param(400, "POST", "/api/chat", {**JSON, "Idempotency-Key": "k" * 2_000}, SAID, id="long key"),
-        pytest.param(
-            *(404, "POST", "/api/chat", JSON),
-            b'{"message": "a", "persona": "../../etc/passwd"}',
-            id="traversal in a persona",
-        ),
-        pytest.param(401, "POST", "/api/chat", JSON, b'{"message": "a", "userId": "mo"}', id="another user"),
-        pytest.param(405, "DELETE", "/api/chat", {}, b"", id="wrong method"),
-        pytest.param(404, "GET", "/api/nothing", {}, b"", id="unknown path"),
-        pytest.param(404, "GET", "/api/chat/..%2f..%2fetc%2fpasswd/messages", {}, b"", id="traversal"),
-        pytest.param(404, "GET", "/api/chat/a%0d%0aSet-Cookie:%20x/stream", {}, b"", id="line break"),
-        pytest.param(404, "GET", "/api/chat/a%00b/messages", {}, b"", id="NUL"),
-        pytest.param(404, "GET", "/api/chat/a%ffb/messages", {}, b"", id="a path that is not UTF-8"),
-        pytest.param(404, "GET", "/api/chat/a%ed%a0%80/messages", {}, b"", id="a surrogate in a path"),
-        pytest.param(400, "GET", f"{TALK}/messages?persona=%00%ff", {}, b"", id="odd persona"),
-        pytest.param(400, "GET", f"{TALK}/messages?userId=%ff%00", {}, b"", id="odd user"),
-        pytest.param(400, "GET", f"/api/files/{'a' * 32}?userId=", {}, b"", id="empty user"),
-        pytest.param(400, "GET", f"{TALK}/messages?limit=-1", {}, b"", id="negative number"),
-        pytest.param(400, "GET", f"{TALK}/messages?limit=%D9%A3", {}, b"", id="Arabic digit"),
-        pytest.param(
-            400, "GET", f"{TALK}/messages?limit={'0' * 19}1{'9' * 5_000}", {}, b"", id="5,000 digits"
-        ),
-        pytest.param(400, "GET", f"{TALK}/messages?before={'0' * 19}1{'9' * 40}", {}, b"", id="long number"),
-        pytest.param(204, "GET", f"{TALK}/stream", {"Last-Event-ID": "9" * 5_000}, b"", id="odd event id"),
-        pytest.param(422, "POST", f"{TALK}/stop", JSON, b'{"turn": "1"}', id="a turn that is a text"),
-        pytest.param(404, "POST", f"{TALK}/approvals/x", JSON, b'{"approved": true}', id="nobody asked"),
-        pytest.param(421, "GET", "/api/personas", {"Host": "evil.example"}, b"", id="foreign host"),
-        pytest.param(421, "GET", "/api/personas", {"Host": ""}, b"", id="no host"),
-        pytest.param(421, "GET", "/api/personas", {"Host": "localhost:evil.example"}, b"", id="no port"),
-        pytest.param(421, "GET", "/api/personas", {"Host": "[::1]evil.example"}, b"", id="behind a bracket"),
-        pytest.param(400, "GET", f"/api/personas?{'x' * 5_000}", {}, b"", id="long name of a parameter"),
-        pytest.param(421, "OPTIONS", "/api/chat", {"Host": "evil.example"}, b"", id="preflight elsewhere"),
-        pytest.param(
-            403, "POST", "/api/chat", {**JSON, "Origin": "https://evil.example"}, SAID, id="foreign page"
-        ),
-        pytest.param(403, "POST", "/api/chat", {**JSON, "Origin": "null"}, SAID, id="page of no origin"),
-        pytest.param(
-            *(401, "GET", "/api/personas", {"Authorization": "Bearer pixi_sk_" + "A" * 43}),
-            b"",
-            id="forged key",
-        ),
-        pytest.param(401, "GET", "/api/personas", {"Authorization": "Basic YTpi"}, b"", id="Basic"),
-        pytest.param(400, "POST", "/v1/chat/completions", JSON, b"[" * 900_000, id="nesting at /v1"),
-        pytest.param(413, "POST", "/v1/chat/completions", JSON, b"[" * 1_000_001, id="too long at /v1"),
-        pytest.param(405, "GET", "/v1/chat/completions", {}, b"", id="wrong method at /v1"),
-    ],
+CHAT = ("POST", "/api/chat", JSON)
+PACKED = ("POST", "/api/chat", {**JSON, "Content-Encoding": "gzip"})
+HOSTILE: tuple[tuple[str, int, str, str, dict[str, str], bytes], ...] = (
+    ("broken JSON", 400, *CHAT, b'{"message": '),
+    ("not UTF-8", 400, *CHAT, b'{"message": "\xff"}'),
+    ("lone surrogate", 400, *CHAT, b'{"message": "\\ud800"}'),
+    ("empty", 400, *CHAT, b""),
+    ("two values", 400, *CHAT, SAID + b"{}"),
+    ("NaN", 400, *CHAT, b'{"message":NaN}'),
+    ("a list", 422, *CHAT, b"[]"),
+    ("unknown field", 422, *CHAT, b'{"message": "a", "admin": true}'),
+    ("wrong type", 422, *CHAT, b'{"message": 7}'),
+    ("nothing said", 422, *CHAT, b'{"message": ""}'),
+    ("line break in a name", 422, *CHAT, b'{"message": "a", "conversation": "a\\r\\nSet-Cookie: x"}'),
+    ("deep nesting", 422, *CHAT, b'{"message":' + b"[" * 400_000),
+    ("deep nesting in an unknown field", 422, *CHAT, b'{"x":' + b"[" * 400_000 + b"]" * 400_000 + b"}"),
+    ("too long", 413, *CHAT, b"[" * 1_000_001),
+    ("no gzip", 400, *PACKED, SAID),
+    ("no gzip at /v1", 400, "POST", "/v1/chat/completions", {**JSON, "Content-Encoding": "gzip"}, SAID),
+    (
+        "a body that unpacks to too much",
+        413,
+        *PACKED,
+        gzip.compress(b'{"message": "' + b"a" * 20_000_000 + b'"}', 1),
+    ),
+    ("plain text", 415, "POST", "/api/chat", {"Content-Type": "text/plain"}, SAID),
+    ("long key", 400, "POST", "/api/chat", {**JSON, "Idempotency-Key": "k" * 2_000}, SAID),
+    ("traversal in a persona", 404, *CHAT, b'{"message": "a", "persona": "../../etc/passwd"}'),
+    ("another user", 401, *CHAT, b'{"message": "a", "userId": "mo"}'),
+    ("wrong method", 405, "DELETE", "/api/chat", {}, b""),
+    ("unknown path", 404, "GET", "/api/nothing", {}, b""),
+    ("traversal", 404, "GET", "/api/chat/..%2f..%2fetc%2fpasswd/messages", {}, b""),
+    ("line break", 404, "GET", "/api/chat/a%0d%0aSet-Cookie:%20x/stream", {}, b""),
+    ("NUL", 404, "GET", "/api/chat/a%00b/messages", {}, b""),
+    ("a path that is not UTF-8", 404, "GET", "/api/chat/a%ffb/messages", {}, b""),
+    ("a surrogate in a path", 404, "GET", "/api/chat/a%ed%a0%80/messages", {}, b""),
+    ("odd persona", 400, "GET", f"{TALK}/messages?persona=%00%ff", {}, b""),
+    ("odd user", 400, "GET", f"{TALK}/messages?userId=%ff%00", {}, b""),
+    ("empty user", 400, "GET", f"/api/files/{'a' * 32}?userId=", {}, b""),
+    ("negative number", 400, "GET", f"{TALK}/messages?limit=-1", {}, b""),
+    ("Arabic digit", 400, "GET", f"{TALK}/messages?limit=%D9%A3", {}, b""),
+    ("5,000 digits", 400, "GET", f"{TALK}/messages?limit={'0' * 19}1{'9' * 5_000}", {}, b""),
+    ("long number", 400, "GET", f"{TALK}/messages?before={'0' * 19}1{'9' * 40}", {}, b""),
+    ("odd event id", 204, "GET", f"{TALK}/stream", {"Last-Event-ID": "9" * 5_000}, b""),
+    ("a turn that is a text", 422, "POST", f"{TALK}/stop", JSON, b'{"turn": "1"}'),
+    ("nobody asked", 404, "POST", f"{TALK}/approvals/x", JSON, b'{"approved": true}'),
+    ("foreign host", 421, "GET", "/api/personas", {"Host": "evil.example"}, b""),
+    ("no host", 421, "GET", "/api/personas", {"Host": ""}, b""),
+    ("no port", 421, "GET", "/api/personas", {"Host": "localhost:evil.example"}, b""),
+    ("behind a bracket", 421, "GET", "/api/personas", {"Host": "[::1]evil.example"}, b""),
+    ("long name of a parameter", 400, "GET", f"/api/personas?{'x' * 5_000}", {}, b""),
+    ("preflight elsewhere", 421, "OPTIONS", "/api/chat", {"Host": "evil.example"}, b""),
+    ("foreign page", 403, "POST", "/api/chat", {**JSON, "Origin": "https://evil.example"}, SAID),
+    ("page of no origin", 403, "POST", "/api/chat", {**JSON, "Origin": "null"}, SAID),
+    ("forged key", 401, "GET", "/api/personas", {"Authorization": "Bearer pixi_sk_" + "A" * 43}, b""),
+    ("Basic", 401, "GET", "/api/personas", {"Authorization": "Basic YTpi"}, b""),
+    ("nesting at /v1", 400, "POST", "/v1/chat/completions", JSON, b"[" * 900_000),
+    ("too long at /v1", 413, "POST", "/v1/chat/completions", JSON, b"[" * 1_000_001),
+    ("wrong method at /v1", 405, "GET", "/v1/chat/completions", {}, b""),
 )
-async def test_what_is_wrong_is_refused(
-    status: int, method: str, path: str, headers: dict[str, str], body: bytes
-) -> None:
-    async with served("[SEND: hello]", "[SEND: still here]") as here:
+"""Of each request a name, the status that it gets, method, path, headers and body."""
+
+
+async def test_what_is_wrong_is_refused() -> None:
+    rules = HttpRules(requests_per_minute=999)
+    async with served("[SEND: hello]", "[SEND: still here]", rules=rules) as here:
         await here.say("hi", conversation="kitchen")
-        got, answer, text = await _told(here, method, path, headers, body)
-        assert got == status, text
-        assert len(here.model.requests) == 1
-        _is_well_told(answer, path, text)
+        for name, status, method, path, headers, body in HOSTILE:
+            got, answer, text = await _told(here, method, path, headers, body)
+            assert got == status, (name, text)
+            assert len(here.model.requests) == 1, name
+            _is_well_told(answer, path, text)
         assert (await here.say("and now?", conversation="kitchen"))["text"] == "still here"
 
 
@@ -167,16 +145,15 @@ async def test_a_body_without_a_length_is_cut_off_where_it_is_too_long() -> None
         assert (await here.say("hi"))["text"] == "hello"
 
 
-@pytest.mark.parametrize("path", ["/api/chat", "/v1/chat/completions"])
 async def test_a_body_that_does_not_come_is_waited_for_no_longer_than_allowed(
-    path: str, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(streams, "BODY_SECONDS", 0.05)
     async with served("[SEND: hello]") as here:
         url = URL(here.url)
         reader, writer = await asyncio.open_connection(url.host, url.port)
         try:
-            head = f"POST {path} HTTP/1.1\r\nHost: {url.host}:{url.port}\r\n"
+            head = f"POST /api/chat HTTP/1.1\r\nHost: {url.host}:{url.port}\r\n"
             writer.write(f"{head}Content-Type: application/json\r\nContent-Length: 50\r\n\r\n{{".encode())
             async with within("the body is given up"):
                 assert b" 408 " in await reader.readline()
@@ -185,29 +162,24 @@ async def test_a_body_that_does_not_come_is_waited_for_no_longer_than_allowed(
         assert (await here.say("hi"))["text"] == "hello"
 
 
-@pytest.mark.parametrize("path", ["/api/chat", "/api/agui", "/v1/chat/completions"])
-async def test_ten_megabytes_of_nesting_are_refused(path: str) -> None:
+async def test_ten_megabytes_of_nesting_are_refused() -> None:
     async with served("[SEND: hello]", rules=HttpRules(max_body_bytes=20_000_000)) as here:
-        status, _, text = await _told(here, "POST", path, JSON, _nested())
-        assert status in (400, 422), text
+        for path in ("/api/chat", "/api/agui", "/v1/chat/completions"):
+            status, _, text = await _told(here, "POST", path, JSON, _nested())
+            assert status in (400, 422), (path, text)
         assert (await here.say("hi"))["text"] == "hello"
 
 
-async def test_a_stream_is_not_written_where_an_answer_has_no_body() -> None:
+async def test_a_method_that_a_path_has_not_is_told_the_right_one() -> None:
     go_on = asyncio.Event()
     async with served([go_on, "[SEND: hello]"]) as here:
         asking = asyncio.create_task(here.say("hi", conversation="kitchen"))
         await until(lambda: here.model.streaming)
-        status, answer, text = await _told(here, "HEAD", f"{TALK}/stream", {}, b"")
-        assert (status, answer.headers["Allow"], text) == (405, "GET", "")
+        for method, path, allowed in (("HEAD", f"{TALK}/stream", "GET"), ("PUT", "/api/chat", "POST")):
+            status, answer, text = await _told(here, method, path, {}, b"")
+            assert (status, answer.headers["Allow"], bool(text)) == (405, allowed, method == "PUT")
         go_on.set()
         await asking
-
-
-async def test_a_wrong_method_is_told_the_right_one() -> None:
-    async with served() as here:
-        _, answer, _ = await _told(here, "PUT", "/api/chat", {}, b"")
-        assert answer.headers["Allow"] == "POST"
 
 
 async def test_a_page_that_is_allowed_asks_without_a_key_before_it_calls() -> None:
@@ -224,31 +196,30 @@ async def test_a_page_that_is_allowed_asks_without_a_key_before_it_calls() -> No
         assert answer.headers["Access-Control-Allow-Origin"] == "https://shop.example"
 
 
-@pytest.mark.parametrize(
-    "sent",
-    [
-        b"GET /api/personas HTTP/1.1\r\nHost: 127.0.0.1\r\nno header\r\n\r\n",
-        b"GET /api/personas HTTP/1.1\r\nHost: 127.0.0.1\r\nX: " + b"a" * 20_000 + b"\r\n\r\n",
-        b"POST /api/chat HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: -1\r\n\r\n",
-        b"POST /api/chat HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 2\r\n"
-        b"Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
-        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n",
-    ],
-    ids=["no header", "long header", "negative length", "two lengths", "TLS"],
-)
-async def test_what_is_no_http_is_refused(sent: bytes, caplog: pytest.LogCaptureFixture) -> None:
+NO_HTTP = {
+    "no header": b"GET /api/personas HTTP/1.1\r\nHost: 127.0.0.1\r\nno header\r\n\r\n",
+    "long header": b"GET /api/personas HTTP/1.1\r\nHost: 127.0.0.1\r\nX: " + b"a" * 20_000 + b"\r\n\r\n",
+    "negative length": b"POST /api/chat HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: -1\r\n\r\n",
+    "two lengths": b"POST /api/chat HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 2\r\n"
+    b"Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+    "TLS": b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n",
+}
+
+
+async def test_what_is_no_http_is_refused(caplog: pytest.LogCaptureFixture) -> None:
     async with served("[SEND: hello]") as here:
         url = URL(here.url)
-        reader, writer = await asyncio.open_connection(url.host, url.port)
-        try:
-            writer.write(sent)
-            async with within("it is answered, and the connection closed"):
-                told = await reader.read()
-        finally:
-            writer.close()
-        assert told.startswith(b"HTTP/1.")
-        assert told.split()[1] == b"400"
-        assert not any(leak in told for leak in (b"Traceback", b".py", b"<html"))
+        for name, sent in NO_HTTP.items():
+            reader, writer = await asyncio.open_connection(url.host, url.port)
+            try:
+                writer.write(sent)
+                async with within(f"it is answered, and the connection closed: {name}"):
+                    told = await reader.read()
+            finally:
+                writer.close()
+            assert told.startswith(b"HTTP/1."), name
+            assert told.split()[1] == b"400", name
+            assert not any(leak in told for leak in (b"Traceback", b".py", b"<html")), name
         assert (await here.say("hi"))["text"] == "hello"
         assert caplog.text == ""  # else strangers could fill the log
 

@@ -2,15 +2,14 @@
 
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, get_args
+from typing import Any, get_args
 
 import msgspec
 import pytest
 
-from pixi.channels.http.openapi import EVENT_TYPES, document
+from pixi.channels.http.openapi import EVENT_TYPES
+from pixi.companion.routes import description
 from pixi.core.events import (
     Answered,
     Asked,
@@ -37,53 +36,6 @@ from pixi.core.events import (
 from pixi.core.llm import Cited, PromptProgress, Usage
 from pixi.core.message import Card, Field, Picture
 from tests.channels.http.served import served
-
-
-class Question(msgspec.Struct, forbid_unknown_fields=True):
-    message: str
-
-
-class Page(msgspec.Struct):
-    limit: Annotated[int, msgspec.Meta(ge=1)] = 50
-
-
-class Reply(msgspec.Struct):
-    text: str
-
-
-@dataclass(frozen=True)
-class Served:
-    """A line of a table of routes."""
-
-    method: str
-    path: str
-    request: tuple[type[msgspec.Struct], ...] = ()
-    response: type[msgspec.Struct] | None = None
-    errors: tuple[int, ...] = ()
-    scope: str = ""
-    summary: str = "It is done."
-    streams: bool = False
-    query: type[msgspec.Struct] | None = None
-    empty: bool = False
-    accepted: type[msgspec.Struct] | None = None
-    plain: bool = False
-    local: bool = False
-
-
-ROUTES = (
-    Served("GET", "/healthz"),
-    Served("POST", "/api/chat", (Question,), Reply, (400, 401, 422), "chat", streams=True),
-    Served(
-        "GET",
-        r"/api/chat/{id:[^/]+}/stream",
-        errors=(404,),
-        scope="chat",
-        streams=True,
-        query=Page,
-        empty=True,
-    ),
-    Served("POST", "/api/chat/{id}/approvals/{aid}", (Question,), None, (404,), "approve"),
-)
 
 PAGE_FILES = "/page/{version}/{path}"
 CARD = Card("Pancakes", "flat", (Field("eggs", "2"),), None, "https://example.org")
@@ -114,25 +66,11 @@ EVENTS: tuple[TurnEvent, ...] = (
 )
 
 
-def described() -> dict[str, Any]:
-    return document(ROUTES, "1.2.3")  # type: ignore[arg-type]
-
-
-def references(node: object) -> Iterator[str]:
-    """All references below a node."""
-    if isinstance(node, Mapping):
-        if isinstance(node.get("$ref"), str):
-            yield node["$ref"]
-        node = list(node.values())
-    if isinstance(node, list):
-        for each in node:
-            yield from references(each)
-
-
-def complaint_of(told: dict[str, Any], folder: Path) -> str:
+def complaint_of(folder: Path, **documents: Any) -> str:
     """What the validator says, in a process of its own: it takes much memory."""
-    (folder / "openapi.json").write_bytes(msgspec.json.encode(told))
-    words = (sys.executable, "-m", "openapi_spec_validator", "openapi.json")
+    for name, told in documents.items():
+        (folder / f"{name}.json").write_bytes(msgspec.json.encode(told))
+    words = (sys.executable, "-m", "openapi_spec_validator", *(f"{name}.json" for name in documents))
     ended = subprocess.run(words, cwd=folder, capture_output=True, text=True, check=False)
     return "" if ended.returncode == 0 else ended.stdout + ended.stderr
 
@@ -145,63 +83,31 @@ async def test_what_is_served_is_described_in_a_valid_form(tmp_path: Path) -> No
             for route in here.server._app.router.routes()
             if route.resource is not None and route.method != "HEAD"
         }
-    assert complaint_of(told, tmp_path) == ""
+    assert complaint_of(tmp_path, own=told, of_a_host_app=description()) == ""
     described = {(method.upper(), path) for path, item in told["paths"].items() for method in item}
     assert described <= registered
     assert registered - described == {
         ("GET", page) for page in ("/", "/studio{path}", "/embed/{persona}", "/widget.js", PAGE_FILES)
     }
-    assert told["paths"]["/api/chat"]["post"]["responses"]["202"]["content"] == {
+    chat, stream = told["paths"]["/api/chat"]["post"], told["paths"]["/api/chat/{id}/stream"]["get"]
+    approve = told["paths"]["/api/chat/{id}/approvals/{aid}"]["post"]
+    assert chat["responses"]["202"]["content"] == {
         "application/json": {"schema": {"$ref": "#/components/schemas/SaidAnswer"}}
     }
+    assert set(chat["responses"]["200"]["content"]) == {"application/json", "text/event-stream"}
+    assert set(chat["responses"]["401"]["content"]) == {"application/problem+json", "text/plain"}
+    assert [told["paths"]["/healthz"]["get"]["security"], chat["security"]] == [[], [{"key": ["chat"]}, {}]]
+    assert approve["security"] == [{"key": ["approve"]}]
+    assert [each["name"] for each in approve["parameters"]] == ["id", "aid", "userId", "persona"]
+    after = {"name": "after", "in": "query", "schema": {"type": "string", "maxLength": 64, "default": ""}}
+    assert after in stream["parameters"]
+    assert stream["responses"]["204"] == {"description": "There is nothing."}
     for path in ("/v1/chat/completions", "/chat/completions"):
         answers = told["paths"][path]["post"]["responses"]
         assert set(answers["200"]["content"]) == {"application/json", "text/event-stream"}
         assert answers["400"]["content"] == {
             "application/json": {"schema": {"$ref": "#/components/schemas/OpenAIErrorBody"}}
         }
-
-
-def test_it_is_valid_and_json(tmp_path: Path) -> None:
-    told = msgspec.json.decode(msgspec.json.encode(described()))
-    assert complaint_of(told, tmp_path) == ""
-    assert told["info"]["version"] == "1.2.3"
-
-
-def test_every_reference_leads_somewhere() -> None:
-    told = described()
-    known = {f"#/components/schemas/{name}" for name in told["components"]["schemas"]}
-    assert set(references(told)) <= known
-
-
-def test_what_a_route_takes_and_gives() -> None:
-    chat = described()["paths"]["/api/chat"]["post"]
-    assert chat["requestBody"]["content"]["application/json"]["schema"] == {
-        "$ref": "#/components/schemas/Question"
-    }
-    assert set(chat["responses"]) == {"200", "400", "401", "422"}
-    assert set(chat["responses"]["200"]["content"]) == {"application/json", "text/event-stream"}
-    assert set(chat["responses"]["401"]["content"]) == {"application/problem+json"}
-
-
-def test_scopes_are_told() -> None:
-    paths = described()["paths"]
-    assert paths["/healthz"]["get"]["security"] == []
-    assert paths["/api/chat"]["post"]["security"] == [{"key": ["chat"]}, {}]
-    assert {"key": ["approve"]} in paths["/api/chat/{id}/approvals/{aid}"]["post"]["security"]
-
-
-def test_what_stands_in_a_path_is_described() -> None:
-    operation = described()["paths"]["/api/chat/{id}/approvals/{aid}"]["post"]
-    assert [parameter["name"] for parameter in operation["parameters"]] == ["id", "aid"]
-
-
-def test_what_stands_behind_a_path_is_described_and_that_there_may_be_nothing() -> None:
-    stream = described()["paths"]["/api/chat/{id}/stream"]["get"]
-    assert stream["parameters"][1:] == [
-        {"name": "limit", "in": "query", "schema": {"type": "integer", "minimum": 1, "default": 50}}
-    ]
-    assert stream["responses"]["204"] == {"description": "There is nothing."}
 
 
 def test_the_examples_hold_every_kind_of_event() -> None:

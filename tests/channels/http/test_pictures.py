@@ -223,7 +223,7 @@ async def test_what_is_too_large_is_not_taken(monkeypatch: pytest.MonkeyPatch) -
 
 async def test_a_persona_has_a_face(tmp_path: Path) -> None:
     face = tmp_path / "face.png"
-    face.write_bytes(picture("PNG", 3_000))
+    face.write_bytes(picture("PNG", 1_100))
     personas = PERSONAS | {"edda": replace(PERSONAS["edda"], avatar=str(face))}
     async with served(personas=personas) as here:
         _, answer = await here.get("/api/personas")

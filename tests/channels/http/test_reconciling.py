@@ -1,6 +1,7 @@
 """Which talk a program's history goes on."""
 
 from collections import Counter
+from collections.abc import Sequence
 
 import pytest
 from msgspec.structs import replace
@@ -8,17 +9,20 @@ from msgspec.structs import replace
 from pixi.channels.http import reconciliation
 from pixi.channels.http.completion_requests import visible_text
 from pixi.channels.http.reconciliation import (
-    Append,
-    Begin,
-    Branch,
     ClientLine,
-    Found,
+    Continuation,
     KeptTalk,
     KeptTurn,
-    Transient,
-    reconcile,
+    _folded,
+    found_also_reworded,
     reconcile_named,
 )
+
+
+def reconcile(told: Sequence[ClientLine], talks: Sequence[KeptTalk]) -> Continuation:
+    """Find the talk that a history without a name goes on with."""
+    theirs = _folded(told)
+    return found_also_reworded(theirs, talks) or Continuation(told=tuple(told) if theirs else ())
 
 
 def lines(*texts: str) -> tuple[ClientLine, ...]:
@@ -28,7 +32,7 @@ def lines(*texts: str) -> tuple[ClientLine, ...]:
 
 def talk(name: str, *texts: str, whole: bool = True) -> KeptTalk:
     pairs = zip(texts[::2], texts[1::2], strict=True)
-    return KeptTalk(name, tuple(KeptTurn(n, a, b) for n, (a, b) in enumerate(pairs, 1)), whole)
+    return KeptTalk(name, tuple(KeptTurn(n, a, b or "…") for n, (a, b) in enumerate(pairs, 1)), whole)
 
 
 TEA = talk("tea", "hi", "Hello!", "tea?", "Yes.\n\nWith milk.", "now?", "")
@@ -40,127 +44,139 @@ OTHER = lines("who are you", "A model.")
 @pytest.mark.parametrize(
     ("told", "found"),
     [
-        ((), Begin()),
-        ((GREETING,), Begin()),
-        (lines("hi", "Hello!", "tea?", "Yes. With milk.", "now?", "…"), Append("tea")),
-        (lines(" hi ", "Hello!", "tea?", "Yes.\nWith  milk.", "now?", ""), Append("tea")),
-        ((GREETING, *lines("rain?", "Yes.")), Append("rain")),
-        (lines("hi", "Hello!", "tea?", "Yes. With", "now?", "…"), Append("tea")),
-        (lines("hi", "Hello!", "tea?", "Yes. With milk.", "now?"), Append("tea")),
-        (lines("tea?", "Yes. With milk.", "now?", "…"), Append("tea")),
-        (lines("hi", "Hello!"), Branch("tea", 2)),
-        (lines("hi", "Hello!", "tea?", "Yes. With milk."), Branch("tea", 3)),
-        (lines("hi"), Branch("tea", 2)),
-        (lines("hi", ""), Transient(lines("hi", ""))),
-        (OTHER, Transient(OTHER)),
-        (lines("hi", "Goodbye!"), Transient(lines("hi", "Goodbye!"))),
-        (lines("hi", "Hello!", "no", "Well."), Transient(lines("hi", "Hello!", "no", "Well."))),
+        ((), Continuation()),
+        ((GREETING,), Continuation()),
+        (lines("hi", "Hello!", "tea?", "Yes. With milk.", "now?", "…"), Continuation("tea")),
+        (lines(" hi ", "Hello!", "tea?", "Yes.\nWith  milk.", "now?", ""), Continuation("tea")),
+        ((GREETING, *lines("rain?", "Yes.")), Continuation("rain")),
+        (lines("hi", "Hello!", "tea?", "Yes. With", "now?", "…"), Continuation("tea")),
+        (lines("hi", "Hello!", "tea?", "Yes. With milk.", "now?"), Continuation("tea")),
+        (lines("tea?", "Yes. With milk.", "now?", "…"), Continuation("tea")),
+        (lines("hi", "Hello!"), Continuation("tea", 2)),
+        (lines("hi", "Hello!", "tea?", "Yes. With milk."), Continuation("tea", 3)),
+        (lines("hi"), Continuation("tea", 2)),
+        (lines("hi", ""), Continuation(told=lines("hi", ""))),
+        (OTHER, Continuation(told=OTHER)),
+        (lines("hi", "Goodbye!"), Continuation(told=lines("hi", "Goodbye!"))),
+        (lines("hi", "Hello!", "no", "Well."), Continuation(told=lines("hi", "Hello!", "no", "Well."))),
     ],
 )
-def test_a_history_is_found(told: tuple[ClientLine, ...], found: Found) -> None:
+def test_a_history_is_found(told: tuple[ClientLine, ...], found: Continuation) -> None:
     assert reconcile(told, [TEA, RAIN]) == found
 
 
 def test_the_latest_of_two_same_talks_is_taken() -> None:
-    assert reconcile(lines("rain?", "Yes."), [talk("new", "rain?", "Yes."), RAIN]) == Append("new")
+    assert reconcile(lines("rain?", "Yes."), [talk("new", "rain?", "Yes."), RAIN]) == Continuation("new")
 
 
 def test_an_equal_talk_comes_before_one_that_is_longer() -> None:
     longer = talk("longer", "rain?", "Yes.", "much?", "No.")
-    assert reconcile(lines("rain?", "Yes."), [longer, RAIN]) == Append("rain")
+    assert reconcile(lines("rain?", "Yes."), [longer, RAIN]) == Continuation("rain")
 
 
 def test_a_talk_without_its_begin_is_compared_by_its_end_alone() -> None:
     cut = talk("cut", "hi", "Hello!", "tea?", "Yes.", whole=False)
-    assert reconcile(lines("hi", "Hello!"), [cut]) == Transient(lines("hi", "Hello!"))
-    assert reconcile(lines("tea?", "Yes."), [cut]) == Append("cut")
+    assert reconcile(lines("hi", "Hello!"), [cut]) == Continuation(told=lines("hi", "Hello!"))
+    assert reconcile(lines("tea?", "Yes."), [cut]) == Continuation("cut")
 
 
 @pytest.mark.parametrize(
     ("told", "complete", "found"),
     [
-        ((), False, Append("tea")),
-        ((), True, Branch("tea", 1)),
-        (lines("hi", "Hello!"), True, Branch("tea", 2)),
-        (lines("hi", ""), True, Branch("tea", 2)),
-        (OTHER, True, Append("tea")),
-        (lines("hi", "Hello!", "tea?", "Yes. With milk.", "now?", "…"), True, Append("tea")),
+        ((), False, Continuation("tea")),
+        ((), True, Continuation("tea", 1)),
+        (lines("hi", "Hello!"), True, Continuation("tea", 2)),
+        (lines("hi", ""), True, Continuation("tea", 2)),
+        (OTHER, True, Continuation("tea")),
+        (lines("hi", "Hello!", "tea?", "Yes. With milk.", "now?", "…"), True, Continuation("tea")),
     ],
 )
-def test_a_named_talk_is_never_left(told: tuple[ClientLine, ...], complete: bool, found: Found) -> None:
+def test_a_named_talk_is_never_left(
+    told: tuple[ClientLine, ...], complete: bool, found: Continuation
+) -> None:
     assert reconcile_named(told, [TEA], complete=complete) == found
 
 
 def test_a_program_that_dropped_all_but_the_last_answer_goes_on_with_the_talk_that_it_names() -> None:
     rain = talk("rain", "rain?", "Yes.", "much?", "A little.")
     last = ClientLine("assistant", "A  little.")
-    assert reconcile_named((last,), [rain], complete=True) == Append("rain")
-    assert reconcile_named((GREETING,), [rain], complete=True) == Branch("rain", 1)
-    assert reconcile((last,), [rain]) == Begin(), "without a name it could be any talk's"
+    assert reconcile_named((last,), [rain], complete=True) == Continuation("rain")
+    assert reconcile_named((GREETING,), [rain], complete=True) == Continuation("rain", 1)
+    assert reconcile((last,), [rain]) == Continuation(), "without a name it could be any talk's"
 
 
 def test_a_program_may_keep_a_shorter_answer_and_drop_the_words_with_which_it_asked_for_it() -> None:
     asked = ("hi", "Hello!", "tea?", "Yes, with milk.", "More Concise", "Yes.", "now?", "Soon.")
     tea = talk("tea", *asked)
     theirs = lines("hi", "Hello!", "tea?", "Yes.", "now?", "Soon.")
-    assert reconcile(theirs, [tea]) == reconcile_named(theirs, [tea], complete=True) == Append("tea")
+    assert reconcile(theirs, [tea]) == reconcile_named(theirs, [tea], complete=True) == Continuation("tea")
     assert (
-        reconcile(theirs[:4], [tea]) == reconcile_named(theirs[:4], [tea], complete=True) == Branch("tea", 4)
+        reconcile(theirs[:4], [tea])
+        == reconcile_named(theirs[:4], [tea], complete=True)
+        == Continuation("tea", 4)
     )
-    assert reconcile(theirs[:2], [tea]) == Branch("tea", 2)
+    assert reconcile(theirs[:2], [tea]) == Continuation("tea", 2)
     twice = talk("tea", *asked[:6], "More Concise", "Y.", *asked[6:])
-    assert reconcile(lines("hi", "Hello!", "tea?", "Y."), [twice]) == Branch("tea", 5)
+    assert reconcile(lines("hi", "Hello!", "tea?", "Y."), [twice]) == Continuation("tea", 5)
     other = lines("hi", "Hello!", "tea?", "No.")
-    assert reconcile(other, [tea]) == Transient(other)
+    assert reconcile(other, [tea]) == Continuation(told=other)
 
 
 def test_a_turn_that_is_being_written_counts_with_what_it_has_said() -> None:
     written = KeptTalk("tea", (*TEA.turns[:1], KeptTurn(2, "tea?", "Yes. With")))
     for stopped in ("Yes. W", "Yes.", ""):
-        assert reconcile(lines("hi", "Hello!", "tea?", stopped), [written]) == Append("tea")
-    assert reconcile(lines("hi", "Hello!"), [written]) == Branch("tea", 2), "the words were edited"
-    waiting = KeptTalk("tea", (*written.turns, KeptTurn(0, "well?", "", stays=True)))
-    assert reconcile(lines("hi", "Hello!", "tea?", "Yes.", "well?"), [waiting]) == Append("tea")
+        assert reconcile(lines("hi", "Hello!", "tea?", stopped), [written]) == Continuation("tea")
+    assert reconcile(lines("hi", "Hello!"), [written]) == Continuation("tea", 2), "the words were edited"
+    waiting = KeptTalk("tea", (*written.turns, KeptTurn(0, "well?", "…", stays=True)))
+    assert reconcile(lines("hi", "Hello!", "tea?", "Yes.", "well?"), [waiting]) == Continuation("tea")
     for told in (lines("hi", "Hello!"), lines("hi", "Hello!", "tea?", "Yes.")):
-        assert reconcile(told, [waiting]) == Transient(told), "nothing is taken from one who waits for it"
-        assert reconcile_named(told, [waiting], complete=True) == Append("tea")
+        assert reconcile(told, [waiting]) == Continuation(told=told), (
+            "nothing is taken from one who waits for it"
+        )
+        assert reconcile_named(told, [waiting], complete=True) == Continuation("tea")
 
 
 def test_what_a_program_told_stands_before_the_first_turn() -> None:
     told = (GREETING, *lines("who are you", "A model.", "so?"))
     other = KeptTalk("other", (KeptTurn(7, "hi", "Hello!", told), KeptTurn(8, "tea?", "Yes.")))
     theirs = lines("who are you", "A model.", "so? hi", "Hello!", "tea?", "Yes.")
-    assert reconcile(theirs, [other]) == Append("other")
-    assert reconcile(theirs[:4], [other]) == Branch("other", 8)
-    assert reconcile(theirs[:2], [other]) == Transient(theirs[:2]), "many talks may begin like that"
-    assert reconcile_named(theirs[:2], [other], complete=True) == Branch("other", 7, told=theirs[:2])
-    assert reconcile_named(theirs[:2], [other], complete=False) == Append("other")
-    assert reconcile_named(theirs[:1], [other], complete=True) == Branch("other", 7, told=theirs[:1])
-    assert reconcile_named((), [other], complete=True) == Branch("other", 7)
+    assert reconcile(theirs, [other]) == Continuation("other")
+    assert reconcile(theirs[:4], [other]) == Continuation("other", 8)
+    assert reconcile(theirs[:2], [other]) == Continuation(told=theirs[:2]), "many talks may begin like that"
+    assert reconcile_named(theirs[:2], [other], complete=True) == Continuation("other", 7, told=theirs[:2])
+    assert reconcile_named(theirs[:2], [other], complete=False) == Continuation("other")
+    assert reconcile_named(theirs[:1], [other], complete=True) == Continuation("other", 7, told=theirs[:1])
+    assert reconcile_named((), [other], complete=True) == Continuation("other", 7)
 
 
 def test_the_begin_of_a_very_long_line_is_enough() -> None:
     kept = KeptTalk("long", (KeptTurn(1, "hi", "Hello!", lines("x " * 3_000, "A model.")),))
-    assert reconcile(lines("x " * 2_500, "A model.", "hi", "Hello!"), [kept]) == Append("long")
+    assert reconcile(lines("x " * 2_500, "A model.", "hi", "Hello!"), [kept]) == Continuation("long")
 
 
 def test_a_person_who_goes_back_to_an_earlier_answer_has_that_put_back() -> None:
     stands = talk("tea", "tea?", "Yes. With milk.", "now?", "Soon.")
     before = KeptTalk("tea", (KeptTurn(7, "tea?", "Yes."), KeptTurn(8, "why?", "So.")), branch="tea~0.7")
     ways = [stands, before]
-    assert reconcile(lines("tea?", "Yes.", "why?", "So."), ways) == Append("tea", "tea~0.7")
+    assert reconcile(lines("tea?", "Yes.", "why?", "So."), ways) == Continuation("tea", branch="tea~0.7")
     short = [stands, KeptTalk("tea", before.turns[:1], branch="tea~0.7")]
-    assert reconcile(lines("tea?", "Yes."), short) == Append("tea", "tea~0.7"), "it is that, word for word"
-    assert reconcile_named(lines("tea?", "Yes."), short, complete=True) == Append("tea", "tea~0.7")
+    assert reconcile(lines("tea?", "Yes."), short) == Continuation("tea", branch="tea~0.7"), (
+        "it is that, word for word"
+    )
+    assert reconcile_named(lines("tea?", "Yes."), short, complete=True) == Continuation(
+        "tea", branch="tea~0.7"
+    )
     other = [talk("tea", "tea?", "No."), before]
-    assert reconcile(lines("tea?", "Yes."), other) == Branch("tea", 8, "tea~0.7")
+    assert reconcile(lines("tea?", "Yes."), other) == Continuation("tea", 8, "tea~0.7")
 
 
 def test_a_talk_as_it_stands_comes_before_what_was_set_aside_in_a_later_one() -> None:
     later = [talk("later", "hi", "Hi!!", "tea?", "Yes."), replace(talk("later", "hi", "Hello!"), branch="b")]
-    assert reconcile(lines("hi", "Hello!"), [*later, talk("earlier", "hi", "Hello!")]) == Append("earlier")
+    assert reconcile(lines("hi", "Hello!"), [*later, talk("earlier", "hi", "Hello!")]) == Continuation(
+        "earlier"
+    )
     cut = [later[0], replace(talk("later", "hi", "Hello!", "rain?", "No."), branch="b")]
-    assert reconcile(lines("hi", "Hello!"), [*cut, TEA]) == Branch("tea", 2)
+    assert reconcile(lines("hi", "Hello!"), [*cut, TEA]) == Continuation("tea", 2)
 
 
 def test_a_turn_that_stands_in_many_branches_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -171,7 +187,8 @@ def test_a_turn_that_stands_in_many_branches_is_read_once(monkeypatch: pytest.Mo
         return text
 
     monkeypatch.setattr(reconciliation, "words_of", counted)
-    reconcile(OTHER, [TEA, *(replace(TEA, branch=f"b{n}") for n in range(5))])
+    tea = talk("tea", "hi", "Hello!", "tea?", "Yes.")
+    reconcile(OTHER, [tea, *(replace(tea, branch=f"b{n}") for n in range(5))])
     assert read["tea?"] == 1
 
 

@@ -191,7 +191,10 @@ async def test_the_same_request_while_it_is_answered() -> None:
         asking = asyncio.create_task(here.post("/api/chat", {"message": "hi"}, **key))
         await until(lambda: here.model.streaming)
         status, problem = await here.post("/api/chat", {"message": "hi"}, **key)
-        assert (status, problem["title"]) == (409, "Still being answered")
+        assert (status, problem["type"]) == (409, "tag:pixi,2026:still-being-answered")
+        assert problem["instance"] == "/api/chat#turn-1"
+        _, other = await here.get("/api/nothing")
+        assert (other["type"], other["title"], "instance" in other) == ("about:blank", "Not Found", False)
         async with here.stream("/api/chat", {"message": "hi"}, **key) as events:
             go_on.set()
             told = [event async for event in events]
@@ -357,20 +360,6 @@ async def test_a_parameter_that_there_is_not_is_told_with_the_right_one() -> Non
         assert here.model.requests == []
 
 
-async def test_a_problem_names_its_kind_and_its_turn() -> None:
-    never, body = asyncio.Event(), {"message": "hi", "conversation": "a"}
-    async with served(["[SEND: one]", never]) as here:
-        asking = asyncio.create_task(here.post("/api/chat", body, **{"Idempotency-Key": "k"}))
-        await until(lambda: here.model.streaming)
-        status, problem = await here.post("/api/chat", body, **{"Idempotency-Key": "k"})
-        assert (status, problem["type"]) == (409, "tag:pixi,2026:still-being-answered")
-        assert problem["instance"] == "/api/chat#turn-1"
-        _, other = await here.get("/api/nothing")
-        assert (other["type"], other["title"], "instance" in other) == ("about:blank", "Not Found", False)
-        never.set()
-        await asking
-
-
 async def test_an_application_talks_for_its_users_and_they_see_their_own_alone() -> None:
     async with served("[SEND: to ana]", "[SEND: to bo]") as here:
         key = await here.key("app", "chat", "chat:on-behalf")
@@ -417,25 +406,6 @@ def here_address(here: Served) -> str:
     return live._name
 
 
-async def test_what_a_program_asks_again_is_written_anew_and_the_old_answer_is_out_of_the_talk() -> None:
-    async with served("[SEND: one]", "[SEND: two]", "[SEND: three]") as here:
-        hi = {"role": "user", "content": "hi"}
-        body = {"model": "pixi", "messages": [hi]}
-        _, first = await here.post("/v1/chat/completions", body)
-        said = first["choices"][0]["message"]
-        assert said["content"] == "one"
-        more = [hi, said, {"role": "user", "content": "more"}]
-        _, second = await here.post("/v1/chat/completions", {"model": "pixi", "messages": more})
-        assert second["choices"][0]["message"]["content"] == "two"
-        _, again = await here.post("/v1/chat/completions", {"model": "pixi", "messages": more})
-        assert again["choices"][0]["message"]["content"] == "three"
-        shown = str(here.model.requests[2].lines)
-        assert "one" in shown
-        assert "[SEND: two]" not in shown
-        talks = await here.backend.store.talks("web:local", "pixi", 10)
-        assert len(talks) == 1  # it is one talk all along
-
-
 async def test_a_program_s_history_is_known_again_also_where_nothing_was_said() -> None:
     async with served("[REACT: 🥞]", "[NOTE: hm]", "[SEND: two]") as here:
         told: list[dict[str, str]] = []
@@ -445,16 +415,6 @@ async def test_a_program_s_history_is_known_again_also_where_nothing_was_said() 
             told.append(answer["choices"][0]["message"])
             assert told[-1]["content"] == answered
         assert len(await here.backend.store.talks("web:local", "pixi", 10)) == 1
-
-
-async def test_what_a_program_says_in_broken_letters_can_be_read() -> None:
-    async with served("[SEND: one]") as here:
-        body = b'{"model": "pixi", "messages": [{"role": "user", "content": "\\ud800 hi"}]}'
-        headers = {"Content-Type": "application/json", "X-Pixi-Conversation": "a"}
-        async with here.http.post(f"{here.url}/v1/chat/completions", data=body, headers=headers) as answer:
-            assert answer.status == 200
-        _, told = await here.get("/api/chat/a/messages")
-        assert [each["text"] for each in told["messages"]] == ["? hi", "one"]
 
 
 async def test_old_talks_are_dropped_from_memory_but_not_those_that_are_alive() -> None:

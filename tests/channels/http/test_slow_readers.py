@@ -66,9 +66,10 @@ async def test_who_falls_behind_is_told_so_and_reads_the_messages(monkeypatch: p
         async with silent_client(URL(here.url), "/api/chat", asked) as client:
             await until(lambda: here.model.requests)
             await engine.settled()
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2**20)
             told = b""
             while DROPPED.encode() not in told[-1_000:]:
-                told += (read := await asyncio.get_running_loop().sock_recv(client, 65_536))
+                told += (read := await asyncio.get_running_loop().sock_recv(client, 2**20))
                 assert read, "the stream ended without a word"
         _, kept = await here.get("/api/chat/a/messages")
         assert kept["messages"][-1]["text"] == PIECE * PIECES

@@ -243,10 +243,7 @@ async def test_a_page_gets_a_token_and_its_visitor_talks() -> None:
         assert (await here.post("/api/chat", body, **mine))[0] == 404, "a persona of others"
 
 
-@pytest.mark.parametrize(
-    "role", ["another visitor", "a visitor of another page", "an application", "this machine"]
-)
-async def test_no_route_tells_others_of_a_visitors_talk(role: str) -> None:
+async def test_no_route_tells_others_of_a_visitors_talk() -> None:
     async with served("[SEND: the answer]") as here:
         site = await here.site("site", PAGE)
         mine = await here.visitor(site, PAGE)
@@ -255,27 +252,29 @@ async def test_no_route_tells_others_of_a_visitors_talk(role: str) -> None:
         assert "my secret" in str(await here.get("/api/chat/a/messages", **mine))
         assert "my secret" in str(await here.get("/api/me/export", **mine))
         elsewhere = PAGE.replace("://", "://other.")
-        other = await here.site("other", elsewhere)
-        theirs = {
-            "another visitor": lambda: here.visitor(site, PAGE),
-            "a visitor of another page": lambda: here.visitor(other, elsewhere),
-            "an application": lambda: here.key("app", "chat", "chat:on-behalf", "approve"),
+        others = {
+            "another visitor": await here.visitor(site, PAGE),
+            "a visitor of another page": await here.visitor(await here.site("other", elsewhere), elsewhere),
+            "an application": await here.key("app", "chat", "chat:on-behalf", "approve"),
+            "this machine": {},
         }
-        headers = await theirs[role]() if role in theirs else {}
-        asked = 0
-        for path, methods in (await here.get("/openapi.json"))[1]["paths"].items():
-            if not path.startswith("/api/") or "studio" in path:
-                continue
-            for method in methods:
+        paths = (await here.get("/openapi.json"))[1]["paths"]
+        asked = [
+            (path, method)
+            for path, methods in paths.items()
+            for method in methods
+            if path.startswith("/api/") and "studio" not in path
+        ]
+        assert len(asked) > 15
+        for role, headers in others.items():
+            for path, method in asked:
                 at = path.replace("{id}", "a").replace("{aid}", "1").replace("{name}", "a")
                 sent: dict[str, str] | None = {} if method == "post" else None
                 async with here.http.request(method, here.url + at, headers=headers, json=sent) as answer:
-                    assert "secret" not in await answer.text(), (method, path)
-                    assert "the answer" not in await answer.text(), (method, path)
+                    told = await answer.text()
+                    assert not any(word in told for word in ("secret", "the answer")), (role, method, path)
                     if "/chat/{id}" in path:
-                        assert answer.status in (403, 404, 422), (method, path)
-                asked += 1
-        assert asked > 15
+                        assert answer.status in (403, 404, 422), (role, method, path)
         assert "my secret" in str(await here.get("/api/chat/a/messages", **mine)), "nobody took it away"
 
 

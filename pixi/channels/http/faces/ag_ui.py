@@ -16,11 +16,7 @@ from pixi.channels.http.bodies import Name
 from pixi.channels.http.faces.messages import BROKEN, Messages
 from pixi.channels.http.faces.sse import HEADERS, frame
 
-_ANSWER = {
-    "type": "object",
-    "properties": {"approved": {"type": "boolean"}},
-    "required": ["approved"],
-}
+_ANSWER = {"type": "object", "properties": {"approved": {"type": "boolean"}}, "required": ["approved"]}
 
 
 class Forwarded(Struct):
@@ -84,8 +80,7 @@ class AgUiStream:
     def __init__(self, thread: str, run: str, *, tools: bool = False, notes: bool = False) -> None:
         self._run = {"threadId": thread, "runId": run}
         self._tools = tools
-        self._texts = Messages()
-        self._notes = Messages("note") if notes else None
+        self._messages = [(_of_text, Messages()), *([(_of_note, Messages("note"))] if notes else [])]
         self._begun = False
         self._closed = False
         self._problem = ""
@@ -111,9 +106,8 @@ class AgUiStream:
         return b"" if self._closed else self._end("error" if problem else "cancelled", None)
 
     def _events(self, event: Mapping[str, Any]) -> list[dict[str, Any]]:
-        events = [_of_text(*piece) for piece in self._texts.feed(event)]
-        if self._notes:
-            events += [each for piece in self._notes.feed(event) for each in _of_note(*piece)]
+        grown = ((form, messages.feed(event)) for form, messages in self._messages)
+        events = [each for form, pieces in grown for piece in pieces for each in form(*piece)]
         match event["event"]:
             case "react":
                 events.append(_custom("reaction", event, "id", "emoji", "message"))
@@ -140,28 +134,24 @@ class AgUiStream:
 
     def _end(self, finish: str, usage: Mapping[str, Any] | None) -> bytes:
         self._closed = True
-        closing = [_of_text(*piece) for piece in self._texts.close()]
-        if self._notes:
-            closing += [each for piece in self._notes.close() for each in _of_note(*piece)]
-        last: dict[str, Any]
-        used = {} if usage is None else {"usage": [_usage(usage)]}
+        closed = ((form, messages.close()) for form, messages in self._messages)
+        closing = [each for form, pieces in closed for piece in pieces for each in form(*piece)]
+        outcome: dict[str, Any] = {"type": "cancelled" if finish == "cancelled" else "success"}
+        if self._question:
+            outcome = {"type": "interrupt", "interrupts": [self._question]}
+        last = {"type": "RUN_FINISHED", **self._run, "outcome": outcome}
         if finish == "error":
             last = {"type": "RUN_ERROR", "message": self._problem or BROKEN, "code": "persona_unavailable"}
-        elif self._question:
-            outcome: dict[str, Any] = {"type": "interrupt", "interrupts": [self._question]}
-            last = {"type": "RUN_FINISHED", **self._run, "outcome": outcome}
-        else:
-            outcome = {"type": "cancelled" if finish == "cancelled" else "success"}
-            last = {"type": "RUN_FINISHED", **self._run, "outcome": outcome}
+        used = {} if usage is None else {"usage": [_usage(usage)]}
         return self._written([*closing, last | used])
 
 
-def _of_text(what: str, key: str, text: str) -> dict[str, Any]:
+def _of_text(what: str, key: str, text: str) -> list[dict[str, Any]]:
     if what == "open":
-        return {"type": "TEXT_MESSAGE_START", "messageId": key, "role": "assistant"}
+        return [{"type": "TEXT_MESSAGE_START", "messageId": key, "role": "assistant"}]
     if what == "add":
-        return {"type": "TEXT_MESSAGE_CONTENT", "messageId": key, "delta": text}
-    return {"type": "TEXT_MESSAGE_END", "messageId": key}
+        return [{"type": "TEXT_MESSAGE_CONTENT", "messageId": key, "delta": text}]
+    return [{"type": "TEXT_MESSAGE_END", "messageId": key}]
 
 
 def _of_note(what: str, key: str, text: str) -> list[dict[str, Any]]:
@@ -170,10 +160,7 @@ def _of_note(what: str, key: str, text: str) -> list[dict[str, Any]]:
         return [{"type": "REASONING_START", "messageId": key}, start]
     if what == "add":
         return [{"type": "REASONING_MESSAGE_CONTENT", "messageId": key, "delta": text}]
-    return [
-        {"type": "REASONING_MESSAGE_END", "messageId": key},
-        {"type": "REASONING_END", "messageId": key},
-    ]
+    return [{"type": "REASONING_MESSAGE_END", "messageId": key}, {"type": "REASONING_END", "messageId": key}]
 
 
 def _of_tool(event: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -7,15 +7,16 @@ A reply is one message of an assistant, and each message of the persona a text p
 """
 
 import mimetypes
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
 
 from pixi.channels.http.bodies import Name
-from pixi.channels.http.faces.messages import BROKEN, Messages
+from pixi.channels.http.faces.messages import BROKEN, Messages, Piece
 from pixi.channels.http.faces.sse import DONE, HEADERS, frame
 
+_NAMES = {"open": "start", "add": "delta", "close": "end"}
 _FINISH = {"stop": "stop", "length": "length", "limit": "length", "error": "error"}
 
 
@@ -70,8 +71,7 @@ class AiSdkStream:
     def __init__(self, *, newer: bool = False, tools: bool = False, notes: bool = False) -> None:
         self._newer = newer
         self._tools = tools
-        self._texts = Messages()
-        self._notes = Messages("note") if notes else None
+        self._messages = {"text": Messages()} | ({"reasoning": Messages("note")} if notes else {})
         self._start: dict[str, Any] = {"type": "start"}
         self._begun = False
         self._closed = False
@@ -102,9 +102,9 @@ class AiSdkStream:
         return b"" if self._closed else self._end("error" if problem else "", None)
 
     def _chunks(self, event: Mapping[str, Any]) -> list[dict[str, Any]]:
-        chunks = _growing(self._texts, event, "text")
-        if self._notes:
-            chunks += _growing(self._notes, event, "reasoning")
+        chunks = [
+            each for kind, messages in self._messages.items() for each in _of(kind, messages.feed(event))
+        ]
         match event["event"]:
             case "react":
                 chunks.append(_data("reaction", event, "emoji", "message"))
@@ -161,9 +161,7 @@ class AiSdkStream:
 
     def _end(self, finish: str, usage: Mapping[str, Any] | None) -> bytes:
         self._closed = True
-        closing = _closing(self._texts, "text")
-        if self._notes:
-            closing += _closing(self._notes, "reasoning")
+        closing = [each for kind, messages in self._messages.items() for each in _of(kind, messages.close())]
         if finish == "error":
             closing.append({"type": "error", "errorText": self._problem or BROKEN})
         last: dict[str, Any] = {"type": "finish"}
@@ -174,16 +172,12 @@ class AiSdkStream:
         return self._written([*closing, {"type": "finish-step"}, last]) + DONE
 
 
-def _growing(messages: Messages, event: Mapping[str, Any], kind: str) -> list[dict[str, Any]]:
-    names = {"open": "start", "add": "delta", "close": "end"}
+def _of(kind: str, pieces: Iterable[Piece]) -> list[dict[str, Any]]:
+    """Return the chunks of pieces of messages; `kind` is that of a part."""
     return [
-        {"type": f"{kind}-{names[what]}", "id": key, **({"delta": text} if what == "add" else {})}
-        for what, key, text in messages.feed(event)
+        {"type": f"{kind}-{_NAMES[what]}", "id": key, **({"delta": text} if what == "add" else {})}
+        for what, key, text in pieces
     ]
-
-
-def _closing(messages: Messages, kind: str) -> list[dict[str, Any]]:
-    return [{"type": f"{kind}-end", "id": key} for _, key, _ in messages.close()]
 
 
 def _data(name: str, event: Mapping[str, Any], *fields: str) -> dict[str, Any]:

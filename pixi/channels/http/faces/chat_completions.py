@@ -4,7 +4,7 @@ A chat program stores what it is given and sends it back as history, so nothing 
 shows stands in `content`: no tool, no note, and a reaction only where it is all there is. Programs also read
 every `data:` line as a chunk, so the stream holds chunks, at most one error, and `[DONE]`; nothing else.
 
-`_Speech` makes the visible text of a turn; `ChatCompletionStream` and `whole_answer` put it on the wire.
+`_Speech` makes the visible text of a turn; `ChatCompletionStream` puts it on the wire.
 """
 
 import re
@@ -83,7 +83,7 @@ class CompletionUsage(Struct):
 
 
 class ChatCompletion(Struct):
-    """An answer that is not streamed, as `whole_answer` makes it."""
+    """An answer that is not streamed, as `ChatCompletionStream.whole` makes it."""
 
     id: str
     object: Literal["chat.completion"]
@@ -218,7 +218,7 @@ class _Speech:
 
 
 class ChatCompletionStream:
-    """Chunks of a streamed chat completion.
+    """Chunks of a chat completion, or all of it.
 
     Args:
         answer_id: of the answer, e.g. "chatcmpl-…"; the same in all chunks.
@@ -244,6 +244,7 @@ class ChatCompletionStream:
     ) -> None:
         self._head = {"id": answer_id, "object": "chat.completion.chunk", "created": created, "model": model}
         self._speech = _Speech(wishes or CompletionOptions())
+        self._said = {"content": ""}
         self._usage = usage
         self._begun = False
         self._closed = False
@@ -259,6 +260,7 @@ class ChatCompletionStream:
             return b""
         out = self._begin()
         for field, text in self._speech.feed(event):
+            self._said[field] = self._said.get(field, "") + text
             out += self._chunk({field: text})
         return out + self._finish() if self._speech.ended else out
 
@@ -269,6 +271,16 @@ class ChatCompletionStream:
         out = self._begin()
         self._speech.problem = self._speech.problem or problem
         return out + self._finish()
+
+    def whole(self) -> tuple[dict[str, Any], str]:
+        """Return the answer to a request without `stream`, and "" or the problem to be told as an error."""
+        speech = self._speech
+        if not speech.ended:
+            speech.problem = speech.problem or BROKEN
+        message = {"role": "assistant", **self._said}
+        choice = {"index": 0, "message": message, "finish_reason": speech.finish}
+        answer = {**self._head, "object": "chat.completion", "choices": [choice]}
+        return {**answer, "usage": usage_of(speech.usage)}, speech.problem
 
     def _begin(self) -> bytes:
         if self._begun:
@@ -286,50 +298,13 @@ class ChatCompletionStream:
         return out + DONE
 
     def _chunk(self, delta: Mapping[str, str], finish: str | None = None) -> bytes:
-        return frame(
-            {**self._head, "choices": [{"index": 0, "delta": delta, "finish_reason": finish}]},
-        )
+        return frame({**self._head, "choices": [{"index": 0, "delta": delta, "finish_reason": finish}]})
 
 
-def whole_answer(
-    events: Iterable[Mapping[str, Any]],
-    *,
-    answer_id: str,
-    model: str,
-    created: int,
-    wishes: CompletionOptions | None = None,
-) -> tuple[dict[str, Any], str]:
-    """The answer to a request without `stream`, and "" or the problem that is to be told as an error."""
-    speech = _Speech(wishes or CompletionOptions())
-    said: dict[str, str] = {"content": ""}
-    for event in events:
-        for field, text in speech.feed(event):
-            said[field] = said.get(field, "") + text
-    if not speech.ended:
-        speech.problem = speech.problem or BROKEN
-    return completion(
-        said, answer_id=answer_id, model=model, created=created, finish=speech.finish, usage=speech.usage
-    ), speech.problem
-
-
-def completion(
-    said: Mapping[str, str],
-    *,
-    answer_id: str,
-    model: str,
-    created: int,
-    finish: str = "stop",
-    usage: Mapping[str, Any] | None = None,
-) -> dict[str, Any]:
-    """A `chat.completion` with one choice that says this. `usage` as `turn_end` has it."""
-    return {
-        "id": answer_id,
-        "object": "chat.completion",
-        "created": created,
-        "model": model,
-        "choices": [{"index": 0, "message": {"role": "assistant", **said}, "finish_reason": finish}],
-        "usage": usage_of(usage or {}),
-    }
+def visible_text(events: Iterable[Mapping[str, Any]], wishes: CompletionOptions) -> str:
+    """Return what a program that takes text alone is shown of a turn."""
+    speech = _Speech(wishes)
+    return "".join(text for event in events for name, text in speech.feed(event) if name == "content")
 
 
 def text_events(text: str) -> list[dict[str, Any]]:

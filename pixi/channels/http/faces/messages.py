@@ -129,10 +129,7 @@ def _fields(fields: Sequence[Mapping[str, str]], data: object) -> list[Element |
 
 def _entry(shown: Mapping[str, str], picture: object) -> Element:
     name, value = shown["name"], shown["value"]
-    words = [
-        _words(_run(name, weight="Bolder")),
-        _words(_run(value, isSubtle=True), spacing="None"),
-    ]
+    words = [_words(_run(name, weight="Bolder")), _words(_run(value, isSubtle=True), spacing="None")]
     columns = [{"type": "Column", "width": "stretch", "items": [each for each in words if each]}]
     if image := _picture(picture, name, "Medium"):
         columns.insert(0, {"type": "Column", "width": "auto", "items": [image]})

@@ -3,8 +3,6 @@
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from typing import Any
 
-from msgspec import UNSET
-
 from pixi.channels.http.bodies import ChatAnswer, RichContent, ShownMessage, ShownReaction
 from pixi.channels.http.faces.sse import HEADERS, frame
 from pixi.channels.http.feed import Form
@@ -13,6 +11,7 @@ PRIVATE = frozenset({"note"})
 """Events that only the persona and its operator know of."""
 OF_TOOLS = frozenset({"tool_call", "tool_result", "progress"})
 _OF_APPROVAL = ("id", "tool", "does", "arguments", "expires")
+_OF_CARD = ("id", "type", "version", "data", "fallback")
 _OF_PICTURE = ("id", "text", "link", "service", "address", "pictures")
 OF_TALK = frozenset({"said", "changed"})
 """Events of whole talks, which whoever follows one turn is not told of."""
@@ -58,54 +57,36 @@ async def whole(
     Raises:
         Problem: 503, the server stops before its end.
     """
-    messages: list[ShownMessage] = []
-    cards: list[dict[str, Any]] = []
-    pictures: list[dict[str, Any]] = []
-    sources: list[dict[str, Any]] = []
-    reactions: list[ShownReaction] = []
-    errors: list[str] = []
+    usage = {"prompt_tokens": 0, "cached_tokens": 0, "completion_tokens": 0}
+    answer = ChatAnswer("", "", None, [], [], [], [], [], conversation, 0, "cancelled", usage)
     asked: dict[str, dict[str, Any]] = {}  # questions that wait, by id
-    turn, finish, usage = 0, "cancelled", {"prompt_tokens": 0, "cached_tokens": 0, "completion_tokens": 0}
     async for event in (told(form) async for forms in events for form in forms):
         match event["event"]:
             case "turn_start":
-                turn = event["turn"]
+                answer.turn = event["turn"]
             case "send":
-                messages.append(ShownMessage(event["id"], event["text"]))
+                answer.messages.append(ShownMessage(event["id"], event["text"]))
             case "card":
-                cards.append({name: event[name] for name in ("id", "type", "version", "data", "fallback")})
+                answer.cards.append({name: event[name] for name in _OF_CARD})
+                answer.richContent = RichContent(event["type"], event["data"])
             case "picture":
-                pictures.append({name: event[name] for name in _OF_PICTURE if name in event})
+                answer.pictures.append({name: event[name] for name in _OF_PICTURE if name in event})
             case "sources":
-                sources += event["sources"]
+                answer.sources += event["sources"]
             case "react":
-                reactions.append(ShownReaction(event["id"], event["emoji"], event["message"]))
+                answer.reactions.append(ShownReaction(event["id"], event["emoji"], event["message"]))
             case "error":
-                errors.append(event["text"])
+                answer.error = event["text"]
             case "approval":
                 asked[event["id"]] = {name: event[name] for name in _OF_APPROVAL}
             case "approved":
                 asked.pop(event["id"], None)
             case "turn_end":
                 asked.clear()
-                finish, usage = event["finish"], event["usage"]
+                answer.finish, answer.usage = event["finish"], event["usage"]
             case _:
                 pass
-    text = "\n\n".join(each.text for each in messages)
-    rich = RichContent(cards[-1]["type"], cards[-1]["data"]) if cards else None
-    return ChatAnswer(
-        text,
-        text,
-        rich,
-        messages,
-        cards,
-        pictures,
-        reactions,
-        sources,
-        conversation,
-        turn,
-        "approval" if asked else finish,
-        usage,
-        errors[-1] if errors else UNSET,
-        list(asked.values()) or UNSET,
-    )
+    if asked:
+        answer.finish, answer.approvals = "approval", list(asked.values())
+    answer.response = answer.text = "\n\n".join(each.text for each in answer.messages)
+    return answer
