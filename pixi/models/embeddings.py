@@ -17,7 +17,7 @@ from pixi.core.errors import ModelError
 from pixi.core.llm import Prices, Usage
 from pixi.core.spending import Count
 from pixi.models import faults
-from pixi.models.breaker import Breakers, Permit
+from pixi.models.breaker import Breakers
 from pixi.models.connections import beginning_of, checked_address, checked_key, open_session, proxy_for
 from pixi.models.faults import Refusal, Retries, Server, refusal_in
 
@@ -154,7 +154,8 @@ class OpenAIEmbeddings:
                     if form == "base64" and _is_about_the_form(fault):
                         self._takes_base64 = False
                         continue
-                    pause = self._pause_after(fault, attempt, asked_at, asking)
+                    left = asked_at + self._seconds - asyncio.get_running_loop().time()
+                    pause = self._retries.pause_after(fault, attempt, left, asking)
                     if pause is None:
                         raise
                 else:
@@ -174,7 +175,8 @@ class OpenAIEmbeddings:
             "Content-Type": "application/json",
             "Accept": "application/json",
         }
-        try:
+        late = ModelError(f"{self._server.place} sent no vectors within {self._seconds:g} s.")
+        with faults.connecting(self._server, lambda: late):
             async with asyncio.timeout_at(asked_at + self._seconds):
                 async with self._session.post(
                     self._url, data=data, headers=headers, proxy=self._proxy, allow_redirects=False
@@ -185,13 +187,6 @@ class OpenAIEmbeddings:
                     if len(content) > _MOST_REPLY:
                         raise self._broken(f"more than {_MOST_REPLY} bytes")
                     return content
-        except aiohttp.ConnectionTimeoutError as error:
-            raise faults.unreachable(self._server, error) from error
-        except TimeoutError:
-            place, seconds = self._server.place, self._seconds
-            raise ModelError(f"{place} sent no vectors within {seconds:g} s.") from None
-        except (aiohttp.ClientError, OSError) as error:
-            raise faults.unreachable(self._server, error) from error
 
     def _vectors_in(self, content: bytes, count: int) -> tuple[list["array[float]"], int]:
         """The vectors of a response, in the order of their texts, each of length 1; and how many tokens
@@ -231,19 +226,6 @@ class OpenAIEmbeddings:
         return ModelError(
             f"{self._server.place} answered with {what}: is {self._model!r} an embedding model?"
         )
-
-    def _pause_after(self, fault: ModelError, attempt: int, asked_at: float, asking: Permit) -> float | None:
-        """Return seconds to wait before the next attempt; None where there is to be none."""
-        if asking.may_be_tried_again:
-            left = asked_at + self._seconds - asyncio.get_running_loop().time()
-            pause = self._retries.pause_after(fault, attempt, left)
-            if pause is not None:
-                return pause
-        if faults.is_the_servers(fault):
-            asking.failed(fault)
-        else:
-            asking.answered()
-        return None
 
 
 def _tokens_in(usage: object) -> int:

@@ -14,7 +14,7 @@ from pixi.core.errors import ModelError
 from pixi.core.llm import Request, ToolLine, ToolMode, UserLine, estimate_all
 from pixi.core.providers import key_name_of
 from pixi.models import faults
-from pixi.models.breaker import Breakers, Permit
+from pixi.models.breaker import Breakers
 from pixi.models.connections import (
     beginning_of,
     checked_address,
@@ -271,7 +271,9 @@ class ServerModel(PushedModel):
                         continue
                     if isinstance(fault, faults.Overran) and asking.may_be_tried_again and wait.goes_on():
                         continue
-                    pause = self._pause_after(fault, attempt, wait, asking)
+                    if fault.retry_after is not None:
+                        self._breaker.leave_alone(self.name, fault.retry_after)
+                    pause = self._retries.pause_after(fault, attempt, wait.left, asking)
                     if pause is None:
                         raise
                 finally:
@@ -309,7 +311,8 @@ class ServerModel(PushedModel):
             ModelError: the server could not be asked, refused, or answered something else.
         """
         seconds = self._deadlines.first or FAR_SECONDS
-        try:
+        late = faults.overdue(self._server, Overdue("listing", seconds))
+        with faults.connecting(self._server, lambda: late):
             async with asyncio.timeout(seconds):
                 response = await self._opened().get(
                     self._dialect.listing(self._base),
@@ -321,10 +324,6 @@ class ServerModel(PushedModel):
                     if response.status != 200:
                         raise await refusal_in(response, self._server)
                     content = await beginning_of(response, _LONGEST_LISTING)
-        except TimeoutError as error:
-            raise faults.overdue(self._server, Overdue("listing", seconds)) from error
-        except (aiohttp.ClientError, OSError) as error:
-            raise faults.unreachable(self._server, error) from error
         try:
             return self._dialect.names_in(content)
         except (ValueError, RecursionError):
@@ -355,7 +354,7 @@ class ServerModel(PushedModel):
             # A compressed stream would come in gulps.
             "Accept-Encoding": "identity",
         }
-        try:
+        with faults.connecting(self._server, lambda: faults.overdue(self._server, wait.overdue())):
             async with asyncio.timeout_at(wait.ends_at):
                 response = await self._opened().post(
                     self._dialect.address(self._base, self.name),
@@ -368,12 +367,6 @@ class ServerModel(PushedModel):
                     return response
                 async with response:
                     raise await refusal_in(response, self._server)
-        except aiohttp.ConnectionTimeoutError as error:
-            raise faults.unreachable(self._server, error) from error
-        except TimeoutError:
-            raise faults.overdue(self._server, wait.overdue()) from None
-        except (aiohttp.ClientError, OSError) as error:
-            raise faults.unreachable(self._server, error) from error
 
     async def _wait_as_asked(self, wait: FirstWait) -> None:
         """Leave the server alone for as long as it asked for, in answer to any request for this model.
@@ -387,20 +380,6 @@ class ServerModel(PushedModel):
         if pause >= wait.left or pause > self._retries.wait:
             raise faults.asked_to_wait(self._server, pause)
         await self._retries.sleep(pause)
-
-    def _pause_after(self, fault: ModelError, attempt: int, wait: FirstWait, asking: Permit) -> float | None:
-        """Return seconds to wait before the next attempt; None where there is to be none."""
-        if fault.retry_after is not None:
-            self._breaker.leave_alone(self.name, fault.retry_after)
-        if asking.may_be_tried_again:
-            pause = self._retries.pause_after(fault, attempt, wait.left)
-            if pause is not None:
-                return pause
-        if faults.is_the_servers(fault):
-            asking.failed(fault)
-        else:
-            asking.answered()
-        return None
 
     def _lesson(self, fault: ModelError, request: Request, quirks: frozenset[Quirk]) -> Quirk | None:
         """Return what a refusal teaches beyond what was minded already."""
