@@ -62,23 +62,12 @@ _log = logging.getLogger("pixi.models")
 _LONGEST_LISTING = 4 * 1024 * 1024  # bytes
 
 
-def quirk_in(
-    fault: ModelError, request: Request, heeded: Collection[Quirk], minded: Collection[Quirk] = ()
-) -> Quirk | None:
-    """Return what a refusal teaches about its server: with it minded, the same request may be taken.
+def _taught(complaint: Complaint, request: Request, minded: Collection[Quirk]) -> Iterator[Quirk]:
+    """Yield all that a refusal may mean, the likeliest first.
 
     Args:
-        heeded: what can be minded in requests of this kind at all.
-        minded: what the request minds already.
+        minded: what the request minded already.
     """
-    if not isinstance(fault, Refusal) or fault.complaint.status in (401, 402, 403, 408, 429):
-        return None
-    open_ = frozenset(heeded) - frozenset(minded)
-    return next((quirk for quirk in _taught(fault.complaint, request, open_) if quirk in open_), None)
-
-
-def _taught(complaint: Complaint, request: Request, open_: Collection[Quirk]) -> Iterator[Quirk]:
-    """Return all that a refusal may mean, the likeliest first."""
     words = f"{complaint.code} {complaint.message}"
     if "stream_options" in words or "include_usage" in words:
         yield Quirk.NO_USAGE
@@ -92,7 +81,7 @@ def _taught(complaint: Complaint, request: Request, open_: Collection[Quirk]) ->
         yield Quirk.SIGNED_CALLS
     if _SEALED.search(words):
         yield Quirk.NO_REASONING
-    searching = request.search and Quirk.NO_SEARCH in open_
+    searching = request.search and Quirk.NO_SEARCH not in minded
     if searching and complaint.status < 500:
         if request.tools and _BESIDE_TOOLS.search(words):
             yield Quirk.NO_SEARCH_BESIDE_TOOLS
@@ -383,7 +372,10 @@ class ServerModel(PushedModel):
 
     def _lesson(self, fault: ModelError, request: Request, quirks: frozenset[Quirk]) -> Quirk | None:
         """Return what a refusal teaches beyond what was minded already."""
-        quirk = quirk_in(fault, request, self._dialect.heeds, quirks)
+        if not isinstance(fault, Refusal) or fault.complaint.status in (401, 402, 403, 408, 429):
+            return None
+        taught = _taught(fault.complaint, request, quirks)
+        quirk = next((each for each in taught if each not in quirks), None)
         if quirk is None:
             return None
         if quirk is Quirk.NO_TOOLS and self._style.tools != "auto":
