@@ -11,6 +11,7 @@ import shutil
 import sys
 import threading
 from collections.abc import Callable
+from concurrent.futures import Future
 from contextlib import suppress
 from functools import cache
 from importlib import resources
@@ -447,27 +448,17 @@ def _host() -> str:
 
 async def _in_thread(work: Callable[[], T]) -> T:
     """Run `work` in a thread that does not keep the program from ending."""
-    loop = asyncio.get_running_loop()
-    answer: asyncio.Future[T] = loop.create_future()
-
-    def settle(result: T | None, error: BaseException | None) -> None:
-        if answer.done():
-            return  # nobody waits any more
-        if error is not None:
-            answer.set_exception(error)
-        else:
-            answer.set_result(result)  # type: ignore[arg-type]
+    task: Future[T] = Future()
 
     def run() -> None:
-        result: T | None = None
-        failed: BaseException | None = None
         try:
-            result = work()
+            task.set_result(work())
         except (PixiError, _Cancelled) as error:
-            failed = error
+            task.set_exception(error)
         finally:
-            with suppress(RuntimeError):  # the loop may be closed: everything has ended meanwhile
-                loop.call_soon_threadsafe(settle, result, failed or sys.exception())
+            if not task.done():
+                task.set_exception(sys.exception())
 
+    task.set_running_or_notify_cancel()  # from now on it is not cancelled, whoever stops waiting
     threading.Thread(target=run, name="pixi-hub", daemon=True).start()
-    return await answer
+    return await asyncio.wrap_future(task)
