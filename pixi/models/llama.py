@@ -192,7 +192,7 @@ class LocalModel(PushedModel):
             return
         try:
             async with asyncio.timeout(_SLOT_SECONDS):
-                await self._process.restore_slot(self._session, path.name)
+                await self._process.slot(self._session, "restore", path.name)
         except (ModelError, TimeoutError) as error:
             _log.warning("what was read of the last talk is read again: %s", str(error) or "it took too long")
             await asyncio.to_thread(discard, path)
@@ -209,7 +209,7 @@ class LocalModel(PushedModel):
         try:
             async with asyncio.timeout(_SLOT_SECONDS):
                 with slots.writing(self._slot_key(talk)) as path:
-                    await process.save_slot(session, path.name)
+                    await process.slot(session, "save", path.name)
         except (ModelError, OSError) as error:
             _log.warning(
                 "what was read of this talk is not kept for the next: %s", str(error) or "it took too long"
@@ -233,7 +233,10 @@ class LocalModel(PushedModel):
     async def _ask(self, request: Request, style: Mapping[str, object], take: Take) -> None:
         # Before anything is waited for: the request is written.
         as_of, self._slot_as_of = self._forgotten, None
-        process = await self._again()
+        try:
+            process = await self._running()
+        except ConfigError as error:
+            raise ModelError(str(error), permanent=True) from error
         chat = ServerModel(
             self.name,
             base_url=f"{process.address}/v1",
@@ -277,18 +280,13 @@ class LocalModel(PushedModel):
         dry = ANEW_DRY if request.repeats == "none" else SMALL_DRY if self._traits.small else {}
         return {**self._style, **(dry if request.repeats != "free" else {})}
 
-    async def _again(self) -> LlamaProcess:
+    async def _running(self) -> LlamaProcess:
         """Return the process, started again if it died.
 
         Raises:
-            ModelError: it is closed, it died twice, or it cannot be started again.
+            ModelError: it is closed, or died twice.
+            ConfigError: it cannot be started.
         """
-        try:
-            return await self._running()
-        except ConfigError as error:
-            raise ModelError(str(error), permanent=True) from error
-
-    async def _running(self) -> LlamaProcess:
         async with self._starting:
             before = self._process
             if before is not None and before.alive:

@@ -7,6 +7,7 @@ import secrets
 import subprocess
 import sys
 from pathlib import Path
+from typing import Literal
 
 import aiohttp
 import msgspec
@@ -133,32 +134,6 @@ class LlamaProcess:
         metas = [served.meta for served in listing.data if served.meta is not None]
         return metas[0].n_ctx_train or None if metas else None
 
-    async def save_slot(self, session: aiohttp.ClientSession, name: str) -> None:
-        """Write what its slot holds, the tokens that it has read last and their KV cache, to a file.
-
-        Args:
-            session: to ask it with.
-            name: of the file in the folder of the settings.
-
-        Raises:
-            ModelError: it could not be written.
-        """
-        await self._slot(session, "save", name)
-
-    async def restore_slot(self, session: aiohttp.ClientSession, name: str) -> None:
-        """Have its slot hold what was saved in a file: a prompt that begins so is not read again.
-
-        A file that is not whole may end the process.
-
-        Args:
-            session: to ask it with.
-            name: of the file in the folder of the settings.
-
-        Raises:
-            ModelError: it could not be read.
-        """
-        await self._slot(session, "restore", name)
-
     async def close(self) -> None:
         """End it, kindly for a second and then by force. Calling it twice does no harm."""
         if self._process.stdin is not None:
@@ -168,7 +143,20 @@ class LlamaProcess:
             await self._process.wait()
         await self._listening
 
-    async def _slot(self, session: aiohttp.ClientSession, action: str, name: str) -> None:
+    async def slot(
+        self, session: aiohttp.ClientSession, action: Literal["save", "restore"], name: str
+    ) -> None:
+        """Save what its slot holds, the tokens that it has read last and their KV cache, or take it up again.
+
+        A prompt that begins so is then not read again. A file that is not whole may end the process.
+
+        Args:
+            session: to ask it with.
+            name: of the file in the folder of the settings.
+
+        Raises:
+            ModelError: it could not be written or read.
+        """
         headers = {"Authorization": f"Bearer {self.api_key}"}
         url = f"{self.address}/slots/0?action={action}"
         try:
