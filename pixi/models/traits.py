@@ -110,25 +110,19 @@ class GgufHead(msgspec.Struct):
 
 def read_head(path: Path) -> GgufHead:
     """Read the head of a file. Of one that cannot be read so far, there is what was found."""
+    words: dict[str, None] = {}
     found = GgufHead()
     with (
         contextlib.suppress(OSError, struct.error, ValueError, OverflowError),
         path.open("rb") as file,
         mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data,
     ):
-        _read(_Reader(data), found)
+        _read(_Reader(data), found, words)
+    found.control_words = list(words)
     return found
 
 
-def _read(head: "_Reader", found: GgufHead) -> None:
-    words: dict[str, None] = {}
-    try:
-        _read_fields(head, found, words)
-    finally:
-        found.control_words = list(words)
-
-
-def _read_fields(head: "_Reader", found: GgufHead, words: dict[str, None]) -> None:
+def _read(head: "_Reader", found: GgufHead, words: dict[str, None]) -> None:
     """Read all fields, and what follows them, into `found`; the control words into `words`, each once."""
     tokens: Sequence[int] = ()
     kinds: Sequence[object] = ()
