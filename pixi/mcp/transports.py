@@ -18,14 +18,7 @@ from msgspec import Struct
 from pixi.core.untrusted import clipped, prompt_name
 from pixi.mcp.offers import NetworkServer, Program
 from pixi.mcp.process import Running, gone, running
-from pixi.mcp.wire import (
-    LARGE,
-    MOST_BYTES,
-    ConnectionLog,
-    NotedStream,
-    Sieve,
-    shallow,
-)
+from pixi.mcp.wire import LARGE, MOST_BYTES, ConnectionLog, NotedStream, Sieve, shallow
 
 _CHUNK = 64 * 1024
 _END_BYTES = 512  # of a line that is too long: there its number is looked for

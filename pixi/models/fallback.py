@@ -238,10 +238,7 @@ class _Asked:
 def _signed(finished: Finished, model: Model) -> Finished:
     """Return the end of a reply with who wrote it, and the prices."""
     return Finished(
-        finished.reason,
-        finished.usage,
-        finished.model or model.name,
-        finished.prices or model.traits.prices,
+        finished.reason, finished.usage, finished.model or model.name, finished.prices or model.traits.prices
     )
 
 

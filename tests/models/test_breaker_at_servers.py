@@ -138,10 +138,7 @@ async def test_stalls_count_and_spare_the_others_their_wait(
     breakers: Breakers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("pixi.models.server_model.is_near", lambda host: False)
-    async with (
-        ScriptedOpenAI(Reply((Stall(),))) as server,
-        chat(server.base_url, breakers) as model,
-    ):
+    async with ScriptedOpenAI(Reply((Stall(),))) as server, chat(server.base_url, breakers) as model:
         for _ in range(2):
             assert "sent no words for" in str(await fault(said(model)))
         assert "Last time: " in str(await fault(said(model)))

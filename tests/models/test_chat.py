@@ -101,10 +101,7 @@ async def test_what_is_asked(make: MakeModel) -> None:
     assert plain.headers["authorization"] == "Bearer sk-secret"
     assert plain.json() == {
         "model": "scripted",
-        "messages": [
-            {"role": "system", "content": "You are Pixi."},
-            {"role": "user", "content": "mo: hi"},
-        ],
+        "messages": [{"role": "system", "content": "You are Pixi."}, {"role": "user", "content": "mo: hi"}],
         "stream": True,
         "stream_options": {"include_usage": True},
         "return_progress": True,

@@ -117,11 +117,7 @@ def response_fields(
 
 
 def items(
-    request: Request,
-    form: Literal["native", "text", "off"],
-    *,
-    vision: bool,
-    thoughts: Thoughts = nothing,
+    request: Request, form: Literal["native", "text", "off"], *, vision: bool, thoughts: Thoughts = nothing
 ) -> list[JsonObject]:
     """Return the `input` of a request.
 
