@@ -43,7 +43,11 @@ async def test_one_that_behaves(tmp_path: Path) -> None:
         (Program("false"), "it ended with status 1"),
         (rogue("dies-at-once"), "it ended with status 3: no [31mflour"),
         (rogue("not-json"), "it writes what is no message of the protocol: '<html>'"),
-        (rogue("other-version"), "Unsupported protocol version from the server: 1066-10-14"),
+        pytest.param(
+            rogue("other-version"),
+            "Unsupported protocol version from the server: 1066-10-14",
+            marks=pytest.mark.nightly,
+        ),
         (rogue("rubbish-tool"), "its list of tools cannot be had: it sends what the protocol does not allow"),
         (rogue("deaf"), "it does not answer"),
     ],
