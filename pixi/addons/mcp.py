@@ -84,20 +84,13 @@ def register(
     toolbox.announce(source)
     toolbox.remove(source)
     told = list(_unknown(tools, server.name, wishes))
-    by_name: dict[str, ForeignTool] = {}
-    for tool in tools:
-        by_name.setdefault(tool.name, tool)
-    told += [
-        f"MCP server {server.name}: it has several tools called {_quoted(name)}; the first is taken."
-        for name in sorted({tool.name for tool in tools if by_name[tool.name] is not tool})
-    ]
-    wanted = _wanted(by_name.values(), wishes)
+    wanted = _wanted(tools, wishes)
     if len(wanted) > _MOST:
         told.append(
             f"MCP server {server.name}: it has {len(wanted)} tools, and the first {_MOST} are taken; "
             f"name those that you want under `tools` of [mcp.{server.name}]."
         )
-    names = safe_names(by_name, before=_front(server.name, toolbox))
+    names = safe_names((tool.name for tool in tools), before=_front(server.name, toolbox))
     left_out: list[str] = []
     for tool in wanted[:_MOST]:
         schema = schemas.get(tool.name) or _written(tool)

@@ -178,10 +178,9 @@ def test_only_the_tools_of_the_settings_are_taken_and_what_is_not_there_is_told_
 
 
 def test_a_schema_that_no_model_takes_leaves_its_tool_out_and_no_other() -> None:
-    tools, told = registered(foreign("odd", schema={"type": "string"}), foreign("fine"), foreign("fine"))
+    tools, told = registered(foreign("odd", schema={"type": "string"}), foreign("fine"))
     assert [tool.name for tool in tools] == ["weather_fine"]
     assert told == [
-        "MCP server weather: it has several tools called “fine”; the first is taken.",
         "MCP server weather: the tool “odd” is left out: it takes no arguments with names, but string.",
     ]
 
