@@ -106,7 +106,6 @@ class LocalModel(PushedModel):
         *,
         progress: Progress = lambda _: None,
         context_tokens: int | None = None,
-        threads: int | None = None,
         temperature: float | None = None,
         max_tokens: int | None = None,
         sampling: Mapping[str, object] | None = None,
@@ -120,7 +119,6 @@ class LocalModel(PushedModel):
             path: a `.gguf` file; None: the bundled model, fetched if it is nowhere.
             progress: told each second what takes so long.
             context_tokens: prompt and reply together; never more than the model was trained for.
-            threads: None: all processors but one.
             temperature, max_tokens: None: what suits the model's size.
             sampling: fields for llama.cpp's sampler, before what suits the model's size.
             parameters: how many it has, in billions; None: as many as its file tells, or its name.
@@ -142,7 +140,7 @@ class LocalModel(PushedModel):
         style["max_tokens"] = max_tokens or (SMALL_MAX_TOKENS if traits.small else _LARGE_MAX_TOKENS)
         if temperature is not None:
             style["temperature"] = temperature
-        settings = ServerSettings(str(weights), context, threads or _threads(), slots=str(slots_folder()))
+        settings = ServerSettings(str(weights), context, _threads(), slots=str(slots_folder()))
         if grammar == "auto":
             grammar = "llama.cpp" if traits.small else "off"
         model = cls(settings, traits, style, progress, head.control_words, tools=tools, grammar=grammar)

@@ -14,6 +14,7 @@ import msgspec
 from msgspec.structs import asdict
 
 from pixi.core.errors import ConfigError, ModelError
+from pixi.models.traits import LlamaListing
 
 _SCRIPT = Path(__file__).with_name("llama_server.py")
 _START_SECONDS = 300.0
@@ -37,18 +38,6 @@ class ServerSettings(msgspec.Struct, frozen=True):
     threads: int
     cache_mib: int = 512
     slots: str = ""
-
-
-class _Meta(msgspec.Struct):
-    n_ctx_train: int = 0
-
-
-class _Served(msgspec.Struct):
-    meta: _Meta | None = None
-
-
-class _Listing(msgspec.Struct):
-    data: list[_Served] = []
 
 
 class LlamaProcess:
@@ -128,7 +117,7 @@ class LlamaProcess:
         headers = {"Authorization": f"Bearer {self.api_key}"}
         try:
             async with session.get(f"{self.address}/v1/models", headers=headers) as response:
-                listing = msgspec.json.decode(await response.read(), type=_Listing)
+                listing = msgspec.json.decode(await response.read(), type=LlamaListing)
         except (aiohttp.ClientError, msgspec.MsgspecError):
             return None  # then what was set has to be believed
         metas = [served.meta for served in listing.data if served.meta is not None]
