@@ -1,7 +1,6 @@
 """Models of the hub that can be fetched: a short catalogue, what the hub has, and fetching a file."""
 
 import asyncio
-import errno
 import hashlib
 import importlib.util
 import logging
@@ -23,7 +22,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from pixi.core.errors import ConfigError, ModelError, PixiError
-from pixi.models.weights import Progress, cache_folder, checked
+from pixi.models.weights import Progress, cache_folder, checked, not_kept
 
 
 class CatalogueModel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -291,12 +290,8 @@ def _download(model: CatalogueModel, file: HubFile, meter: _Meter) -> Path:
             "wait for it, or try again in a minute."
         ) from None
     except OSError as error:
-        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-        mend = "make room there" if full else "make it writable"
-        raise ConfigError(
-            f"{model.name} cannot be kept in {part.parent}: {error.strerror or error}.\n"
-            f"Either {mend}, or fetch the file by hand and name its path in model.name."
-        ) from None
+        by_hand = "fetch the file by hand and name its path in model.name"
+        raise not_kept(model.name, error, by_hand) from None
     return model.path
 
 
