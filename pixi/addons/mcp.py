@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
 from itertools import islice
 from types import MappingProxyType
 from typing import Any
@@ -15,7 +14,6 @@ from pixi.core.untrusted import clipped
 from pixi.mcp.offers import ForeignTool, ToolServer
 from pixi.settings import McpSettings
 from pixi.toolbox.arguments import expected, mended, plain_text, refusal, shown
-from pixi.toolbox.context import Context
 from pixi.toolbox.foreign_schema import AdaptedSchema, UnusableSchema, accepted
 from pixi.toolbox.schema import mark_of, safe_names
 from pixi.toolbox.tools import EVERYBODY, BoundCall, Tool, Toolbox
@@ -166,15 +164,9 @@ def _binding(
         if problems := list(islice(problems_in(meant, schema.parameters), _MOST_PROBLEMS)):
             raise ToolError(refusal(name, problems, schema.parameters))
         given = schema.real(meant)
-        return BoundCall(given, partial(_call, server, tool.name, given, seconds))
+        return BoundCall(given, lambda _: server.call(tool.name, given, seconds))
 
     return bind
-
-
-async def _call(
-    server: ToolServer, tool: str, arguments: Mapping[str, Any], seconds: float, _: Context
-) -> object:
-    return (await server.call(tool, arguments, seconds)).result
 
 
 def _unknown(tools: Sequence[ForeignTool], server: str, wishes: McpSettings) -> Iterator[str]:

@@ -124,7 +124,7 @@ _LONGEST_ADDRESS = 500
 
 
 def called(server: str, result: CallToolResult) -> CallResult:
-    """Return the parts of a result.
+    """Return a result; a value that no text of it says already stands there as JSON.
 
     Raises:
         CallFailed: it is an error; holds the server's own words.
@@ -137,7 +137,9 @@ def called(server: str, result: CallToolResult) -> CallResult:
     structured = result.structured_content
     if structured is not None and not any(_says(part, structured) for part in parts):
         parts.append(json.dumps(structured, ensure_ascii=False))
-    return CallResult(tuple(parts) or ("Done.",), structured)
+    if any(isinstance(part, Image) for part in parts):
+        return parts
+    return "\n".join(str(part) for part in parts or ["Done."])
 
 
 def _says(part: str | Image, value: object) -> bool:

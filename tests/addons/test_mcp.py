@@ -33,7 +33,7 @@ class Elsewhere:
     """A server that remembers what it was asked, and answers as it was told to."""
 
     name: str = "weather"
-    answer: CallResult | CallFailed = field(default_factory=lambda: CallResult(("sunny",)))
+    answer: CallResult | CallFailed = "sunny"
     calls: list[tuple[str, Mapping[str, Any], float]] = field(default_factory=list)
 
     async def call(self, tool: str, arguments: Mapping[str, Any], seconds: float) -> CallResult:
@@ -295,9 +295,7 @@ async def test_a_failure_is_told_in_the_servers_words() -> None:
 
 async def test_text_and_pictures_come_in_their_order() -> None:
     picture = Image("image/png", b"png")
-    (tool,), _ = registered(
-        foreign("radar"), server=Elsewhere(answer=CallResult(("before", picture, "after")))
-    )
+    (tool,), _ = registered(foreign("radar"), server=Elsewhere(answer=["before", picture, "after"]))
     assert await called(tool, {"city": "Oslo"}) == ["before", picture, "after"]
 
 
