@@ -71,6 +71,8 @@ class AdaptedSchema(Struct, frozen=True):
     def real(self, value: Any, schema: Node | None = None) -> Any:
         """Return arguments, or a value of that schema within, with the stranger's own names."""
         schema = self.parameters if schema is None else schema
+        if not schema:
+            return value
         nodes = schema.get("anyOf", [schema])
         match value:
             case dict():
