@@ -76,12 +76,7 @@ def web_pages(
             return await asyncio.to_thread(text_result, page, part, portion)
         agent = await reader()
         return await question_result(
-            page,
-            agent,
-            question,
-            context.count,
-            seconds=context.seconds_left,
-            progress=context.progress,
+            page, agent, question, context.count, seconds=context.seconds_left, progress=context.progress
         )
 
     def setup(addon: Addon) -> None:

@@ -124,7 +124,7 @@ _LONGEST_ADDRESS = 500
 
 
 def called(server: str, result: CallToolResult) -> CallResult:
-    """Return the parts of a result.
+    """Return a result; a value that no text of it says already stands there as JSON.
 
     Raises:
         CallFailed: it is an error; holds the server's own words.
@@ -137,7 +137,9 @@ def called(server: str, result: CallToolResult) -> CallResult:
     structured = result.structured_content
     if structured is not None and not any(_says(part, structured) for part in parts):
         parts.append(json.dumps(structured, ensure_ascii=False))
-    return CallResult(tuple(parts) or ("Done.",), structured)
+    if any(isinstance(part, Image) for part in parts):
+        return parts
+    return "\n".join(str(part) for part in parts or ["Done."])
 
 
 def _says(part: str | Image, value: object) -> bool:
@@ -261,6 +263,7 @@ class McpConnection:
     """An open connection.
 
     Attributes:
+        name: of the server.
         client: the SDK's.
         stale: set whenever the list of tools has changed.
     """
@@ -268,14 +271,9 @@ class McpConnection:
     client: Client
 
     def __init__(self, name: str, wire: ConnectionLog) -> None:
-        self._name = name
+        self.name = name
         self._wire = wire
         self.stale = asyncio.Event()
-
-    @property
-    def name(self) -> str:
-        """Name of the server."""
-        return self._name
 
     @property
     def ended(self) -> asyncio.Event:
@@ -340,7 +338,7 @@ class McpConnection:
                 if tool.name in tools:
                     remarks[f"it has two tools called {one_line_of(tool.name)!r}; the first counts"] = None
                 elif len(tools) < _MOST_TOOLS and (size := size + _size(tool)) <= MOST_BYTES:
-                    tools[tool.name] = _foreign(self._name, tool)
+                    tools[tool.name] = _foreign(self.name, tool)
                 elif size > MOST_BYTES:
                     remarks[
                         f"its list of tools has more than {MOST_BYTES // 2**20} MB; the first ones count"
@@ -370,8 +368,8 @@ class McpConnection:
         except FAULTS as error:
             raise CallFailed(self._why_failed(error, seconds)) from error
         if isinstance(answer, InputRequiredResult):
-            raise CallFailed(f"{self._name} wants to ask a person something, which it cannot do here.")
-        return called(self._name, answer)
+            raise CallFailed(f"{self.name} wants to ask a person something, which it cannot do here.")
+        return called(self.name, answer)
 
     async def _ask(
         self, tool: str, arguments: Mapping[str, Any], seconds: float
@@ -385,18 +383,18 @@ class McpConnection:
         match error:
             case MCPError() if is_closed(error):
                 self._wire.end()
-                return f"{self._name} ended before it answered; it is being restarted. Try again in a moment."
+                return f"{self.name} ended before it answered; it is being restarted. Try again in a moment."
             case _ if _timed_out(error):
-                return f"{self._name} did not answer within {seconds:g} seconds."
+                return f"{self.name} did not answer within {seconds:g} seconds."
             case MCPError() if error.message == "Session terminated":  # it was started anew
                 self._wire.end("it has forgotten us")
-                return f"{self._name} was restarted. Try again in a moment."
+                return f"{self.name} was restarted. Try again in a moment."
             case MCPError():
-                return f"{self._name} refused: {one_line_of(error.message)}"
+                return f"{self.name} refused: {one_line_of(error.message)}"
             case ValidationError():
-                return f"{self._name} sent a result that the protocol does not allow."
+                return f"{self.name} sent a result that the protocol does not allow."
             case _:
-                return f"{self._name} could not be asked: {in_words(error, self._wire)}."
+                return f"{self.name} could not be asked: {in_words(error, self._wire)}."
 
 
 def _size(tool: Tool) -> int:

@@ -125,25 +125,11 @@ class ForeignTool(msgspec.Struct, frozen=True):
     destroys: bool = True
 
 
-class CallResult(msgspec.Struct, frozen=True):
-    """The result of a call.
+CallResult = str | list[str | Image]
+"""The result of a call as a tool may give it: one text, or where there are pictures, a list.
 
-    Attributes:
-        parts: texts and pictures, in their order. Pictures are as they came, whatever is in them. What is
-            neither (a resource, a link, a sound) is told in words. Never empty.
-        structured: the same as a value, where the server sent one. It stands among the parts too, as JSON,
-            unless one of the texts says it already.
-    """
-
-    parts: tuple[str | Image, ...]
-    structured: Any = None
-
-    @property
-    def result(self) -> str | list[str | Image]:
-        """The result as a tool may give it: one text, or where there are pictures, a list."""
-        if any(isinstance(part, Image) for part in self.parts):
-            return list(self.parts)
-        return "\n".join(str(part) for part in self.parts)
+Pictures are as they came, whatever is in them. A resource, a link or a sound is told in words.
+"""
 
 
 class CallFailed(ToolError):

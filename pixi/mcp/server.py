@@ -68,6 +68,7 @@ class McpServer:
         patience: how long things may take.
 
     Attributes:
+        name: of its section.
         state: how it is doing.
         tools: those that may be offered, also while it is away.
     """
@@ -83,7 +84,7 @@ class McpServer:
         changed: "Callable[[McpServer], None] | None" = None,
         patience: McpTimeouts = McpTimeouts(),
     ) -> None:
-        self._name = name
+        self.name = name
         self.where = where
         self._lock = lock
         self._offered = offered
@@ -100,14 +101,9 @@ class McpServer:
         self._told: set[str] = set()
         self._is_new = False
 
-    @property
-    def name(self) -> str:
-        """The name of its section."""
-        return self._name
-
     def start(self) -> None:
         """Start it. Returns at once; `settled` waits."""
-        self._task = asyncio.create_task(self._live(), name=f"mcp.{self._name}")
+        self._task = asyncio.create_task(self._live(), name=f"mcp.{self.name}")
         self._task.add_done_callback(self._note_end)
 
     async def settled(self) -> None:
@@ -136,20 +132,20 @@ class McpServer:
         if connection is None:
             raise CallFailed(self._absence())
         if not any(each.name == tool for each in self.tools):
-            raise CallFailed(f"{self._name} has no such tool any more.")
+            raise CallFailed(f"{self.name} has no such tool any more.")
         return await connection.call(tool, arguments, seconds)
 
     def _absence(self) -> str:
         match self.state:
             case Starting() | Ready():
-                return f"{self._name} is being started. Try again in a moment."
+                return f"{self.name} is being started. Try again in a moment."
             case Broken(again_at=again_at):
                 left = max(1, round(again_at - asyncio.get_running_loop().time()))
-                return f"{self._name} is being restarted; try again in {left} s."
+                return f"{self.name} is being restarted; try again in {left} s."
             case Waiting():
-                return f"{self._name} waits for the consent of whoever runs this program."
+                return f"{self.name} waits for the consent of whoever runs this program."
             case Closed():
-                return f"{self._name} was closed."
+                return f"{self.name} was closed."
             case state:
                 assert_never(state)
 
@@ -157,10 +153,8 @@ class McpServer:
         self._connection = None
         self._become(Closed())
         if not task.cancelled() and (error := task.exception()) is not None:
-            _log.error("mcp.%s ended with %s", self._name, type(error).__name__, exc_info=error)
-            self._tell(
-                f"MCP server {self._name} cannot be used any more: {type(error).__name__}. Start anew."
-            )
+            _log.error("mcp.%s ended with %s", self.name, type(error).__name__, exc_info=error)
+            self._tell(f"MCP server {self.name} cannot be used any more: {type(error).__name__}. Start anew.")
 
     # Run by the one task.
 
@@ -174,7 +168,7 @@ class McpServer:
             if loop.time() - began >= self._patience.lived:
                 pause = self._patience.first_pause
             self._become(Broken(why, loop.time() + pause))
-            self._tell_once(f"MCP server {self._name}: {why}; it is tried again.")
+            self._tell_once(f"MCP server {self.name}: {why}; it is tried again.")
             await asyncio.sleep(pause)
             pause = min(2 * pause, self._patience.longest_pause)
 
@@ -188,14 +182,14 @@ class McpServer:
 
     async def _refusal(self) -> str | None:
         try:
-            approved = await self._lock.approved(self._name)
+            approved = await self._lock.approved(self.name)
         except ConfigError as error:
             return str(error)
         self._is_new = approved is None
         if approved is not None and approved.mark != self.where.mark:
             return (
-                f"MCP server {self._name} is not started: approved was {visible(approved.shown)}, and now "
-                f"it is {self.where.shown}. If that is meant: pixi-persona approve {self._name}"
+                f"MCP server {self.name} is not started: approved was {visible(approved.shown)}, and now "
+                f"it is {self.where.shown}. If that is meant: pixi-persona approve {self.name}"
             )
         return None
 
@@ -207,13 +201,13 @@ class McpServer:
         except NotStarted as error:
             return str(error)
         if self._is_new:
-            self._tell_once(f"MCP server {self._name} is used for the first time: {self.where.shown}")
+            self._tell_once(f"MCP server {self.name} is used for the first time: {self.where.shown}")
         # Imported in a thread: the SDK takes a second.
         await asyncio.to_thread(importlib.import_module, "pixi.mcp.connection")
         from pixi.mcp.connection import McpConnectionLost, connected
 
         try:
-            async with connected(self._name, self.where, self._patience.start) as connection:
+            async with connected(self.name, self.where, self._patience.start) as connection:
                 self._listing = await connection.list()
                 await self._offer(self._listing, connection)
                 await self._attend(connection)
@@ -251,28 +245,28 @@ class McpServer:
     async def _offer(self, listing: "Listing", connection: "McpConnection") -> None:
         """Offer of a list what was approved, or is new; what is new is approved by that."""
         try:
-            approved = await self._lock.approved(self._name)
+            approved = await self._lock.approved(self.name)
             # In a thread: a list may be long.
             offered = await asyncio.to_thread(sifted, approved, listing.tools)
-            await self._lock.remember(self._name, self.where, offered.fit)
+            await self._lock.remember(self.name, self.where, offered.fit)
         except ConfigError as error:
             self._tell_once(str(error))
             offered = sifted(None, ())
         else:
             if approved is not None and offered.new:
-                self._tell_once(f"MCP server {self._name} has new tools: {_names(offered.new)}")
+                self._tell_once(f"MCP server {self.name} has new tools: {_names(offered.new)}")
         for remark in listing.remarks:
-            self._tell_once(f"MCP server {self._name}: {remark}.")
+            self._tell_once(f"MCP server {self.name}: {remark}.")
         if offered.beyond:
             self._tell_once(
-                f"MCP server {self._name}: it has named so many tools by now that new ones are left "
+                f"MCP server {self.name}: it has named so many tools by now that new ones are left "
                 f"out. If that is meant, take what is kept of it out of {self._lock.path}."
             )
         if offered.changed:
             names = _names(tool.name for tool in offered.changed)
             self._tell_once(
-                f"MCP server {self._name}: left out is what it describes otherwise than approved: {names}. "
-                f"If that is meant: pixi-persona approve {self._name}"
+                f"MCP server {self.name}: left out is what it describes otherwise than approved: {names}. "
+                f"If that is meant: pixi-persona approve {self.name}"
             )
         self._connection, self.tools = connection, offered.fit
         if self._offered is not None:

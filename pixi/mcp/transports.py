@@ -7,6 +7,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 
 import anyio
 import httpx2
+from anyio.abc import ObjectReceiveStream, ObjectSendStream
 from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
@@ -17,16 +18,7 @@ from msgspec import Struct
 from pixi.core.untrusted import clipped, prompt_name
 from pixi.mcp.offers import NetworkServer, Program
 from pixi.mcp.process import Running, gone, running
-from pixi.mcp.wire import (
-    LARGE,
-    MOST_BYTES,
-    ConnectionLog,
-    IncomingStream,
-    MessageStream,
-    NotedStream,
-    Sieve,
-    shallow,
-)
+from pixi.mcp.wire import LARGE, MOST_BYTES, ConnectionLog, NotedStream, Sieve, shallow
 
 _CHUNK = 64 * 1024
 _END_BYTES = 512  # of a line that is too long: there its number is looked for
@@ -62,7 +54,7 @@ class _TooLong(Struct, frozen=True):
     tail: bytes
 
 
-class _Incoming(IncomingStream):
+class _Incoming(ObjectReceiveStream[SessionMessage | Exception]):
     def __init__(self, it: Running, wire: ConnectionLog) -> None:
         assert it.process.stdout is not None
         self._it = it
@@ -70,6 +62,9 @@ class _Incoming(IncomingStream):
         self._wire = wire
         self._buffer = bytearray()
         self._searched = 0
+
+    async def aclose(self) -> None:
+        """Do nothing: the program is ended by whoever runs it."""
 
     async def receive(self) -> SessionMessage | Exception:
         while True:
@@ -166,12 +161,15 @@ def _parsed(line: bytes) -> JSONRPCMessage:
     return jsonrpc_message_adapter.validate_json(shallow(line), by_name=False)
 
 
-class _Outgoing(MessageStream):
+class _Outgoing(ObjectSendStream[SessionMessage]):
     def __init__(self, it: Running) -> None:
         assert it.process.stdin is not None
         self._input = it.process.stdin
 
-    async def send(self, item: SessionMessage, /) -> None:
+    async def aclose(self) -> None:
+        """Do nothing: see `_Incoming`."""
+
+    async def send(self, item: SessionMessage) -> None:
         data = item.message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n"
         if self._input.is_closing():
             raise anyio.BrokenResourceError

@@ -2,10 +2,10 @@
 
 import asyncio
 import re
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import anyio
+from anyio.abc import ObjectReceiveStream, ObjectSendStream
 from mcp.shared.dispatcher import coerce_request_id
 from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCError, JSONRPCNotification, JSONRPCRequest, JSONRPCResponse, RequestId
@@ -168,43 +168,7 @@ def _shorten(result: dict[str, Any]) -> None:
             pass
 
 
-class MessageStream:
-    """A stream that is left as a context manager."""
-
-    async def aclose(self) -> None:
-        """Do nothing: the program is ended by whoever runs it."""
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.aclose()
-
-
-class IncomingStream(MessageStream):
-    """A stream that can be iterated over."""
-
-    async def receive(self) -> SessionMessage | Exception:
-        """Return the next message.
-
-        Raises:
-            anyio.EndOfStream: there will be none.
-        """
-        raise NotImplementedError
-
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> SessionMessage | Exception:
-        try:
-            return await self.receive()
-        except anyio.EndOfStream:
-            raise StopAsyncIteration from None
-
-
-class Sieve(IncomingStream):
+class Sieve(ObjectReceiveStream[SessionMessage | Exception]):
     """The stream from a server, of which only that goes on which `ConnectionLog` lets pass."""
 
     def __init__(self, inner: "ReadStream[SessionMessage | Exception]", wire: ConnectionLog) -> None:
@@ -212,7 +176,11 @@ class Sieve(IncomingStream):
         self._wire = wire
 
     async def receive(self) -> SessionMessage | Exception:
-        """See `IncomingStream.receive`."""
+        """Return the next message.
+
+        Raises:
+            anyio.EndOfStream: there will be none.
+        """
         while not self._wire.ended.is_set():
             try:
                 item = await self._inner.receive()
@@ -228,14 +196,14 @@ class Sieve(IncomingStream):
         await self._inner.aclose()
 
 
-class NotedStream(MessageStream):
+class NotedStream(ObjectSendStream[SessionMessage]):
     """The stream to a server, of which `ConnectionLog` takes note."""
 
     def __init__(self, inner: "WriteStream[SessionMessage]", wire: ConnectionLog) -> None:
         self._inner = inner
         self._wire = wire
 
-    async def send(self, item: SessionMessage, /) -> None:
+    async def send(self, item: SessionMessage) -> None:
         """Send a message."""
         self._wire.sent(item)
         await self._inner.send(item)

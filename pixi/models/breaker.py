@@ -41,8 +41,6 @@ class BreakerPolicy(Struct, frozen=True):
 class Permit:
     """A request that was let through. What is told first of it holds."""
 
-    __slots__ = ("_breaker", "_is_over")
-
     def __init__(self, breaker: "Breaker") -> None:
         self._breaker = breaker
         self._is_over = False
@@ -79,21 +77,6 @@ class Breaker:
         patience: when it opens.
         opened: is told the place when it opens by what failed here.
     """
-
-    __slots__ = (
-        "_clock",
-        "_failing_since",
-        "_failures",
-        "_last_fault",
-        "_left_alone",
-        "_open_until",
-        "_opened",
-        "_patience",
-        "_pause",
-        "_place",
-        "_probe",
-        "_suspect_until",
-    )
 
     def __init__(
         self,

@@ -55,8 +55,6 @@ class Deadlines(Struct, frozen=True):
 class ReadingSpeed:
     """Speed at which a model at a server reads prompts, as far as was seen."""
 
-    __slots__ = ("_in_vain", "_seconds_per_token")
-
     def __init__(self) -> None:
         self._seconds_per_token = 0.0  # 0: nothing was measured yet
         self._in_vain = False  # the last wait for a silent server was
@@ -97,25 +95,11 @@ class FirstWait:
         speed: of the server; it is taught by what happens.
         near: the server is on this machine or in a private network.
         tokens: of the prompt, estimated.
+
+    Attributes:
+        asked_at: the loop's time at which the request was made first.
+        seconds: the longest silence of the server now.
     """
-
-    __slots__ = (
-        "_begun",
-        "_done",
-        "_grows",
-        "_left_at",
-        "_loop",
-        "_since",
-        "_speed",
-        "_tokens",
-        "asked_at",
-        "seconds",
-    )
-
-    asked_at: float
-    """The loop's time at which the request was made first."""
-    seconds: float
-    """Longest silence of the server now."""
 
     def __init__(self, deadlines: Deadlines, speed: ReadingSpeed, *, near: bool, tokens: int) -> None:
         self._loop = asyncio.get_running_loop()

@@ -1,11 +1,8 @@
 """The door to every OpenAI-compatible server that turns text into vectors."""
 
 import asyncio
-import base64
-import binascii
 import json
 import math
-import sys
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
@@ -17,9 +14,9 @@ from pixi.core.errors import ModelError
 from pixi.core.llm import Prices, Usage
 from pixi.core.spending import Count
 from pixi.models import faults
-from pixi.models.breaker import Breakers, Permit
+from pixi.models.breaker import Breakers
 from pixi.models.connections import beginning_of, checked_address, checked_key, open_session, proxy_for
-from pixi.models.faults import Refusal, Retries, Server, refusal_in
+from pixi.models.faults import Retries, Server, refusal_in
 
 _MOST_TEXTS = 256  # in one request; what servers of one's own often take at most
 _MOST_BYTES = 128 * 1024  # of text in one request, unless it is a single one
@@ -29,7 +26,7 @@ _SHORTEST = 1e-9  # a vector that is shorter points nowhere
 
 
 class _Item(msgspec.Struct, gc=False):
-    embedding: str | list[float]
+    embedding: list[float]
     index: int | None = None
 
 
@@ -91,7 +88,6 @@ class OpenAIEmbeddings:
         self._seconds = seconds
         self._gate = asyncio.Semaphore(at_once)
         self._retries = retries or Retries()
-        self._takes_base64 = True  # until the server refuses it
         self._dimensions = 0  # of its vectors; 0: not known yet
         self._session = session
         self._owns_session = session is None
@@ -147,14 +143,11 @@ class OpenAIEmbeddings:
         attempt = 1
         with self._breaker.asking() as asking:
             while True:
-                form = "base64" if self._takes_base64 else "float"
                 try:
-                    content = await self._ask(texts, form, asked_at)
+                    content = await self._ask(texts, asked_at)
                 except ModelError as fault:
-                    if form == "base64" and _is_about_the_form(fault):
-                        self._takes_base64 = False
-                        continue
-                    pause = self._pause_after(fault, attempt, asked_at, asking)
+                    left = asked_at + self._seconds - asyncio.get_running_loop().time()
+                    pause = self._retries.pause_after(fault, attempt, left, asking)
                     if pause is None:
                         raise
                 else:
@@ -163,10 +156,10 @@ class OpenAIEmbeddings:
                 await self._retries.sleep(pause)
                 attempt += 1
 
-    async def _ask(self, texts: Sequence[str], form: str, asked_at: float) -> bytes:
+    async def _ask(self, texts: Sequence[str], asked_at: float) -> bytes:
         if self._session is None:
             self._session = open_session()
-        body = {"model": self._model, "input": list(texts), "encoding_format": form} | self._extra
+        body = {"model": self._model, "input": list(texts)} | self._extra
         # Half a surrogate pair, which no server takes, becomes a question mark.
         data = json.dumps(body, ensure_ascii=False, default=str).encode("utf-8", "replace")
         headers = {
@@ -174,7 +167,8 @@ class OpenAIEmbeddings:
             "Content-Type": "application/json",
             "Accept": "application/json",
         }
-        try:
+        late = ModelError(f"{self._server.place} sent no vectors within {self._seconds:g} s.")
+        with faults.connecting(self._server, lambda: late):
             async with asyncio.timeout_at(asked_at + self._seconds):
                 async with self._session.post(
                     self._url, data=data, headers=headers, proxy=self._proxy, allow_redirects=False
@@ -185,13 +179,6 @@ class OpenAIEmbeddings:
                     if len(content) > _MOST_REPLY:
                         raise self._broken(f"more than {_MOST_REPLY} bytes")
                     return content
-        except aiohttp.ConnectionTimeoutError as error:
-            raise faults.unreachable(self._server, error) from error
-        except TimeoutError:
-            place, seconds = self._server.place, self._seconds
-            raise ModelError(f"{place} sent no vectors within {seconds:g} s.") from None
-        except (aiohttp.ClientError, OSError) as error:
-            raise faults.unreachable(self._server, error) from error
 
     def _vectors_in(self, content: bytes, count: int) -> tuple[list["array[float]"], int]:
         """The vectors of a response, in the order of their texts, each of length 1; and how many tokens
@@ -212,16 +199,7 @@ class OpenAIEmbeddings:
             raise self._broken("vectors of different dimensions")
         return vectors, _tokens_in(answer.usage)
 
-    def _vector(self, given: str | list[float]) -> "array[float]":
-        if isinstance(given, str):
-            numbers = array("f")
-            try:
-                numbers.frombytes(base64.b64decode(given, validate=True))
-            except (binascii.Error, ValueError):  # ValueError: half a number at the end
-                raise self._broken("a vector that is no base64") from None
-            if sys.byteorder == "big":
-                numbers.byteswap()
-            given = numbers.tolist()
+    def _vector(self, given: list[float]) -> "array[float]":
         length = math.hypot(*given)
         if not _SHORTEST < length < math.inf:  # false of what is no number, too
             raise self._broken("a vector without a direction")
@@ -231,19 +209,6 @@ class OpenAIEmbeddings:
         return ModelError(
             f"{self._server.place} answered with {what}: is {self._model!r} an embedding model?"
         )
-
-    def _pause_after(self, fault: ModelError, attempt: int, asked_at: float, asking: Permit) -> float | None:
-        """Return seconds to wait before the next attempt; None where there is to be none."""
-        if asking.may_be_tried_again:
-            left = asked_at + self._seconds - asyncio.get_running_loop().time()
-            pause = self._retries.pause_after(fault, attempt, left)
-            if pause is not None:
-                return pause
-        if faults.is_the_servers(fault):
-            asking.failed(fault)
-        else:
-            asking.answered()
-        return None
 
 
 def _tokens_in(usage: object) -> int:
@@ -268,11 +233,3 @@ def _batches(texts: Sequence[str]) -> Iterator[list[str]]:
         size += length
     if batch:
         yield batch
-
-
-def _is_about_the_form(fault: ModelError) -> bool:
-    """Return True if the server does not know base64."""
-    if not isinstance(fault, Refusal) or fault.complaint.status not in (400, 404, 415, 422, 501):
-        return False
-    words = f"{fault.complaint.code} {fault.complaint.message}".casefold()
-    return "encoding_format" in words or "base64" in words

@@ -140,13 +140,13 @@ class FallbackModel(PushedModel):
             member = _next_of(waiting, self._clock())
             waiting.remove(member)
             member.ask(self._clock())
-            asked = _Asked(member.model, ends, loop.time())
+            asked = _Asked(member.model, ends)
 
             def heard(delta: Delta, member: _Member = member, asked: _Asked = asked) -> bool:
                 if type(delta) is PromptProgress:
                     asked.reads_on()
                 elif not asked.answered:
-                    asked.answer(loop.time())
+                    asked.answer()
                     self._hear(member, faults)
                 if isinstance(delta, Finished) and member.model is not self.first:
                     delta = _signed(delta, member.model)
@@ -158,7 +158,7 @@ class FallbackModel(PushedModel):
             except ModelError as fault:
                 if asked.answered:
                     raise
-                ends = asked.ends_at(loop.time())
+                ends = loop.time() + asked.left if asked.reads else ends
                 if not (isinstance(fault, Refusal) and fault.is_about_request):
                     member.fail(self._clock())
                 faults.append(fault)
@@ -174,7 +174,7 @@ class FallbackModel(PushedModel):
         if model.traits.context_tokens < self._context_tokens:
             request = fitted(request, model.traits.context_tokens)
         try:
-            async with asyncio.timeout_at(None if asked.reads else asked.ends) as asked.limit:
+            async with asked.limit:
                 await push(model, request, take)
         except TimeoutError:
             raise ModelError(f"{model.name} was not done within {self._seconds:g} s.") from None
@@ -199,49 +199,39 @@ class _Asked:
     """A request to one of the models. While it reads a long prompt the time does not run.
 
     Attributes:
-        ends: the loop's time at which it is to be done, reading apart.
+        left: seconds that it has, reading apart.
         reads: it reads.
         answered: something of its reply came.
-        limit: what watches over it.
+        limit: watches over it.
     """
 
-    def __init__(self, model: Model, ends: float, asked_at: float) -> None:
-        self.ends = ends
+    def __init__(self, model: Model, ends: float) -> None:
+        self.left = ends - asyncio.get_running_loop().time()
         self.reads = model.traits.reads_long
         self.answered = False
-        self.limit: asyncio.Timeout | None = None
-        self._asked_at = asked_at
+        self.limit = asyncio.timeout_at(None if self.reads else ends)
 
     def reads_on(self) -> None:
         """Stop the time: it told how far it has read."""
-        if not self.reads:
-            self.reads = True
-            self._move(None)
+        self.reads = True
+        self._end_at(None)
 
-    def answer(self, now: float) -> None:
+    def answer(self) -> None:
         """Let the time run: the first of its reply came."""
         self.answered = True
         if self.reads:
-            self.ends = self.ends_at(now)
             self.reads = False
-            self._move(self.ends)
+            self._end_at(asyncio.get_running_loop().time() + self.left)
 
-    def ends_at(self, now: float) -> float:
-        """Return when the others are to be done, if it is given up."""
-        return self.ends + (now - self._asked_at if self.reads else 0.0)
-
-    def _move(self, when: float | None) -> None:
-        if self.limit is not None and not self.limit.expired():
+    def _end_at(self, when: float | None) -> None:
+        if not self.limit.expired():
             self.limit.reschedule(when)
 
 
 def _signed(finished: Finished, model: Model) -> Finished:
     """Return the end of a reply with who wrote it, and the prices."""
     return Finished(
-        finished.reason,
-        finished.usage,
-        finished.model or model.name,
-        finished.prices or model.traits.prices,
+        finished.reason, finished.usage, finished.model or model.name, finished.prices or model.traits.prices
     )
 
 

@@ -4,7 +4,8 @@ import asyncio
 import math
 import random
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 
@@ -14,6 +15,7 @@ from msgspec.structs import replace
 
 from pixi.core.errors import ModelError
 from pixi.core.untrusted import clipped
+from pixi.models.breaker import Permit
 from pixi.models.connections import beginning_of
 from pixi.models.deadlines import Overdue
 
@@ -174,24 +176,25 @@ class Retries(msgspec.Struct, frozen=True):
         """Return the pause after the attempt of that number, from 1."""
         return random.uniform(0.5, 1.0) * min(self.cap, self.base * 2.0 ** (attempt - 1))
 
-    def pause_after(self, fault: ModelError, attempt: int, left: float) -> float | None:
+    def pause_after(self, fault: ModelError, attempt: int, left: float, asking: Permit) -> float | None:
         """Return the pause after the attempt of that number; None where there is to be no other.
 
         Args:
             fault: what came of the attempt.
             attempt: from 1.
             left: seconds until the whole request is overdue.
+            asking: is told what came of the request, where this was its last attempt.
         """
-        if fault.permanent or attempt >= self.attempts:
-            return None
-        asked_for = fault.retry_after
-        if asked_for is None:
-            pause = self.backoff(attempt)
-        elif asked_for <= self.wait:
-            pause = asked_for
+        if asking.may_be_tried_again and not fault.permanent and attempt < self.attempts:
+            asked_for = fault.retry_after
+            pause = self.backoff(attempt) if asked_for is None else asked_for
+            if pause < left and (asked_for is None or asked_for <= self.wait):
+                return pause
+        if is_the_servers(fault):
+            asking.failed(fault)
         else:
-            return None
-        return pause if pause < left else None
+            asking.answered()
+        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -387,6 +390,23 @@ def is_the_servers(fault: ModelError) -> bool:
     return not (isinstance(fault, Refusal) and fault.complaint.status in _PASSING - {408})
 
 
+@contextmanager
+def connecting(server: Server, late: Callable[[], ModelError]) -> Iterator[None]:
+    """Tell in words what fails between us and a server within the block; `late` gives the error of a timeout.
+
+    Raises:
+        ModelError: it failed.
+    """
+    try:
+        yield
+    except aiohttp.ConnectionTimeoutError as error:
+        raise unreachable(server, error) from error
+    except TimeoutError:
+        raise late() from None
+    except (aiohttp.ClientError, OSError) as error:
+        raise unreachable(server, error) from error
+
+
 def unreachable(server: Server, error: BaseException) -> ModelError:
     """Return the error for a failed connection or a broken stream."""
     place = server.place
@@ -400,7 +420,10 @@ def unreachable(server: Server, error: BaseException) -> ModelError:
         case aiohttp.ClientConnectorDNSError():
             return ModelError(f"There is no host {error.host}: check base_url and the network.")
         case aiohttp.ClientConnectorError():
-            return nothing_answers(server, _reason(error.os_error))
+            why = _reason(error.os_error)
+            return ModelError(
+                f"Nothing answers at {place} ({why}): is the server running, and base_url right?"
+            )
         case aiohttp.ConnectionTimeoutError():
             return ModelError(f"No connection to {place} in time: is base_url right, and the network up?")
         case aiohttp.ClientResponseError():
@@ -408,13 +431,6 @@ def unreachable(server: Server, error: BaseException) -> ModelError:
             return ModelError(text, permanent=True)
         case _:
             return ModelError(f"{place} broke the connection off before its reply was complete.")
-
-
-def nothing_answers(server: Server, why: str) -> ModelError:
-    """Return the error of a connection that could not be made."""
-    return ModelError(
-        f"Nothing answers at {server.place} ({why}): is the server running, and base_url right?"
-    )
 
 
 def no_reply(server: Server, content_type: str) -> ModelError:

@@ -1,7 +1,6 @@
 """Models of the hub that can be fetched: a short catalogue, what the hub has, and fetching a file."""
 
 import asyncio
-import errno
 import hashlib
 import importlib.util
 import logging
@@ -11,6 +10,7 @@ import shutil
 import sys
 import threading
 from collections.abc import Callable
+from concurrent.futures import Future
 from contextlib import suppress
 from functools import cache
 from importlib import resources
@@ -22,7 +22,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from pixi.core.errors import ConfigError, ModelError, PixiError
-from pixi.models.weights import Progress, cache_folder, checked
+from pixi.models.weights import Progress, cache_folder, checked, not_kept
 
 
 class CatalogueModel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -290,12 +290,8 @@ def _download(model: CatalogueModel, file: HubFile, meter: _Meter) -> Path:
             "wait for it, or try again in a minute."
         ) from None
     except OSError as error:
-        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-        mend = "make room there" if full else "make it writable"
-        raise ConfigError(
-            f"{model.name} cannot be kept in {part.parent}: {error.strerror or error}.\n"
-            f"Either {mend}, or fetch the file by hand and name its path in model.name."
-        ) from None
+        by_hand = "fetch the file by hand and name its path in model.name"
+        raise not_kept(model.name, error, by_hand) from None
     return model.path
 
 
@@ -447,27 +443,17 @@ def _host() -> str:
 
 async def _in_thread(work: Callable[[], T]) -> T:
     """Run `work` in a thread that does not keep the program from ending."""
-    loop = asyncio.get_running_loop()
-    answer: asyncio.Future[T] = loop.create_future()
-
-    def settle(result: T | None, error: BaseException | None) -> None:
-        if answer.done():
-            return  # nobody waits any more
-        if error is not None:
-            answer.set_exception(error)
-        else:
-            answer.set_result(result)  # type: ignore[arg-type]
+    task: Future[T] = Future()
 
     def run() -> None:
-        result: T | None = None
-        failed: BaseException | None = None
         try:
-            result = work()
+            task.set_result(work())
         except (PixiError, _Cancelled) as error:
-            failed = error
+            task.set_exception(error)
         finally:
-            with suppress(RuntimeError):  # the loop may be closed: everything has ended meanwhile
-                loop.call_soon_threadsafe(settle, result, failed or sys.exception())
+            if not task.done():
+                task.set_exception(sys.exception())
 
+    task.set_running_or_notify_cancel()  # from now on it is not cancelled, whoever stops waiting
     threading.Thread(target=run, name="pixi-hub", daemon=True).start()
-    return await answer
+    return await asyncio.wrap_future(task)

@@ -106,7 +106,6 @@ class LocalModel(PushedModel):
         *,
         progress: Progress = lambda _: None,
         context_tokens: int | None = None,
-        threads: int | None = None,
         temperature: float | None = None,
         max_tokens: int | None = None,
         sampling: Mapping[str, object] | None = None,
@@ -120,7 +119,6 @@ class LocalModel(PushedModel):
             path: a `.gguf` file; None: the bundled model, fetched if it is nowhere.
             progress: told each second what takes so long.
             context_tokens: prompt and reply together; never more than the model was trained for.
-            threads: None: all processors but one.
             temperature, max_tokens: None: what suits the model's size.
             sampling: fields for llama.cpp's sampler, before what suits the model's size.
             parameters: how many it has, in billions; None: as many as its file tells, or its name.
@@ -142,7 +140,7 @@ class LocalModel(PushedModel):
         style["max_tokens"] = max_tokens or (SMALL_MAX_TOKENS if traits.small else _LARGE_MAX_TOKENS)
         if temperature is not None:
             style["temperature"] = temperature
-        settings = ServerSettings(str(weights), context, threads or _threads(), slots=str(slots_folder()))
+        settings = ServerSettings(str(weights), context, _threads(), slots=str(slots_folder()))
         if grammar == "auto":
             grammar = "llama.cpp" if traits.small else "off"
         model = cls(settings, traits, style, progress, head.control_words, tools=tools, grammar=grammar)
@@ -192,7 +190,7 @@ class LocalModel(PushedModel):
             return
         try:
             async with asyncio.timeout(_SLOT_SECONDS):
-                await self._process.restore_slot(self._session, path.name)
+                await self._process.slot(self._session, "restore", path.name)
         except (ModelError, TimeoutError) as error:
             _log.warning("what was read of the last talk is read again: %s", str(error) or "it took too long")
             await asyncio.to_thread(discard, path)
@@ -209,7 +207,7 @@ class LocalModel(PushedModel):
         try:
             async with asyncio.timeout(_SLOT_SECONDS):
                 with slots.writing(self._slot_key(talk)) as path:
-                    await process.save_slot(session, path.name)
+                    await process.slot(session, "save", path.name)
         except (ModelError, OSError) as error:
             _log.warning(
                 "what was read of this talk is not kept for the next: %s", str(error) or "it took too long"
@@ -233,7 +231,10 @@ class LocalModel(PushedModel):
     async def _ask(self, request: Request, style: Mapping[str, object], take: Take) -> None:
         # Before anything is waited for: the request is written.
         as_of, self._slot_as_of = self._forgotten, None
-        process = await self._again()
+        try:
+            process = await self._running()
+        except ConfigError as error:
+            raise ModelError(str(error), permanent=True) from error
         chat = ServerModel(
             self.name,
             base_url=f"{process.address}/v1",
@@ -277,18 +278,13 @@ class LocalModel(PushedModel):
         dry = ANEW_DRY if request.repeats == "none" else SMALL_DRY if self._traits.small else {}
         return {**self._style, **(dry if request.repeats != "free" else {})}
 
-    async def _again(self) -> LlamaProcess:
+    async def _running(self) -> LlamaProcess:
         """Return the process, started again if it died.
 
         Raises:
-            ModelError: it is closed, it died twice, or it cannot be started again.
+            ModelError: it is closed, or died twice.
+            ConfigError: it cannot be started.
         """
-        try:
-            return await self._running()
-        except ConfigError as error:
-            raise ModelError(str(error), permanent=True) from error
-
-    async def _running(self) -> LlamaProcess:
         async with self._starting:
             before = self._process
             if before is not None and before.alive:

@@ -7,12 +7,14 @@ import secrets
 import subprocess
 import sys
 from pathlib import Path
+from typing import Literal
 
 import aiohttp
 import msgspec
 from msgspec.structs import asdict
 
 from pixi.core.errors import ConfigError, ModelError
+from pixi.models.traits import LlamaListing
 
 _SCRIPT = Path(__file__).with_name("llama_server.py")
 _START_SECONDS = 300.0
@@ -36,18 +38,6 @@ class ServerSettings(msgspec.Struct, frozen=True):
     threads: int
     cache_mib: int = 512
     slots: str = ""
-
-
-class _Meta(msgspec.Struct):
-    n_ctx_train: int = 0
-
-
-class _Served(msgspec.Struct):
-    meta: _Meta | None = None
-
-
-class _Listing(msgspec.Struct):
-    data: list[_Served] = []
 
 
 class LlamaProcess:
@@ -127,37 +117,11 @@ class LlamaProcess:
         headers = {"Authorization": f"Bearer {self.api_key}"}
         try:
             async with session.get(f"{self.address}/v1/models", headers=headers) as response:
-                listing = msgspec.json.decode(await response.read(), type=_Listing)
+                listing = msgspec.json.decode(await response.read(), type=LlamaListing)
         except (aiohttp.ClientError, msgspec.MsgspecError):
             return None  # then what was set has to be believed
         metas = [served.meta for served in listing.data if served.meta is not None]
         return metas[0].n_ctx_train or None if metas else None
-
-    async def save_slot(self, session: aiohttp.ClientSession, name: str) -> None:
-        """Write what its slot holds, the tokens that it has read last and their KV cache, to a file.
-
-        Args:
-            session: to ask it with.
-            name: of the file in the folder of the settings.
-
-        Raises:
-            ModelError: it could not be written.
-        """
-        await self._slot(session, "save", name)
-
-    async def restore_slot(self, session: aiohttp.ClientSession, name: str) -> None:
-        """Have its slot hold what was saved in a file: a prompt that begins so is not read again.
-
-        A file that is not whole may end the process.
-
-        Args:
-            session: to ask it with.
-            name: of the file in the folder of the settings.
-
-        Raises:
-            ModelError: it could not be read.
-        """
-        await self._slot(session, "restore", name)
 
     async def close(self) -> None:
         """End it, kindly for a second and then by force. Calling it twice does no harm."""
@@ -168,7 +132,20 @@ class LlamaProcess:
             await self._process.wait()
         await self._listening
 
-    async def _slot(self, session: aiohttp.ClientSession, action: str, name: str) -> None:
+    async def slot(
+        self, session: aiohttp.ClientSession, action: Literal["save", "restore"], name: str
+    ) -> None:
+        """Save what its slot holds, the tokens that it has read last and their KV cache, or take it up again.
+
+        A prompt that begins so is then not read again. A file that is not whole may end the process.
+
+        Args:
+            session: to ask it with.
+            name: of the file in the folder of the settings.
+
+        Raises:
+            ModelError: it could not be written or read.
+        """
         headers = {"Authorization": f"Bearer {self.api_key}"}
         url = f"{self.address}/slots/0?action={action}"
         try:

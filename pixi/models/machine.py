@@ -5,8 +5,7 @@ import importlib.util
 import os
 import platform
 import sys
-import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import aclosing, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -28,7 +27,6 @@ FINDING_SECONDS = 0.3
 _MOST_BYTES = 1_000_000  # of a listing
 _MOST_MODELS = 200
 _LONGEST_NAME = 200  # characters
-_PIECE = 64 * 1024  # bytes
 
 
 class Trial(msgspec.Struct, frozen=True):
@@ -72,7 +70,8 @@ async def trial(progress: Progress, *, again: bool = False) -> Trial | None:
         return None
     made = Trial(_machine(), weights.stat().st_size, round(speed, 1))
     with suppress(OSError):  # then it is made again the next time
-        _keep(made)
+        _file().parent.mkdir(parents=True, exist_ok=True)
+        _file().write_bytes(msgspec.json.encode(made))
     return made
 
 
@@ -129,14 +128,6 @@ def _kept() -> Trial | None:
     except (OSError, msgspec.MsgspecError):
         return None
     return found if found.machine == _machine() and found.tokens_per_second > 0 else None
-
-
-def _keep(made: Trial) -> None:
-    _file().parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=_file().parent)
-    with os.fdopen(handle, "wb") as file:
-        file.write(msgspec.json.encode(made))
-    os.replace(name, _file())
 
 
 def _windows_memory() -> int | None:
@@ -245,6 +236,8 @@ async def _ask(session: "aiohttp.ClientSession", server: KnownServer) -> FoundSe
     """Ask a server for its models; None where nobody answers, or something else than a listing."""
     import aiohttp
 
+    from pixi.models.connections import beginning_of
+
     try:
         async with session.get(
             f"http://{LOOPBACK}:{server.port}{server.path}",
@@ -255,14 +248,10 @@ async def _ask(session: "aiohttp.ClientSession", server: KnownServer) -> FoundSe
                 return FoundServer(server.kind, _base_url(server), state="locked")
             if response.status != 200:
                 return None
-            content = bytearray()
-            while piece := await response.content.read(_PIECE):
-                content += piece
-                if len(content) > _MOST_BYTES:
-                    return None
+            content = await beginning_of(response, _MOST_BYTES)
     except (aiohttp.ClientError, OSError, ValueError):  # ValueError: a header line without an end
         return None
-    names = names_in(bytes(content))
+    names = names_in(content) if len(content) <= _MOST_BYTES else None
     return None if names is None else FoundServer(server.kind, _base_url(server), names)
 
 
@@ -293,14 +282,9 @@ def names_in(content: bytes) -> tuple[str, ...] | None:
     listed = listing.models if listing.data is msgspec.UNSET else listing.data
     if listed is msgspec.UNSET:
         return None
-    return tuple(dict.fromkeys(_clean(listed or ())))[:_MOST_MODELS]
-
-
-def _clean(listed: Sequence[_Listed]) -> Iterator[str]:
-    for each in listed:
-        name = each.id or each.name
-        if 0 < len(name) <= _LONGEST_NAME and name.isprintable() and name == name.strip():
-            yield name
+    names = dict.fromkeys(each.id or each.name for each in listed or ())
+    clean = (name for name in names if name.isprintable() and name == name.strip())
+    return tuple(name for name in clean if 0 < len(name) <= _LONGEST_NAME)[:_MOST_MODELS]
 
 
 def trouble_of(server: FoundServer) -> str:

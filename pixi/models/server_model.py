@@ -14,7 +14,7 @@ from pixi.core.errors import ModelError
 from pixi.core.llm import Request, ToolLine, ToolMode, UserLine, estimate_all
 from pixi.core.providers import key_name_of
 from pixi.models import faults
-from pixi.models.breaker import Breakers, Permit
+from pixi.models.breaker import Breakers
 from pixi.models.connections import (
     beginning_of,
     checked_address,
@@ -62,23 +62,12 @@ _log = logging.getLogger("pixi.models")
 _LONGEST_LISTING = 4 * 1024 * 1024  # bytes
 
 
-def quirk_in(
-    fault: ModelError, request: Request, heeded: Collection[Quirk], minded: Collection[Quirk] = ()
-) -> Quirk | None:
-    """Return what a refusal teaches about its server: with it minded, the same request may be taken.
+def _taught(complaint: Complaint, request: Request, minded: Collection[Quirk]) -> Iterator[Quirk]:
+    """Yield all that a refusal may mean, the likeliest first.
 
     Args:
-        heeded: what can be minded in requests of this kind at all.
-        minded: what the request minds already.
+        minded: what the request minded already.
     """
-    if not isinstance(fault, Refusal) or fault.complaint.status in (401, 402, 403, 408, 429):
-        return None
-    open_ = frozenset(heeded) - frozenset(minded)
-    return next((quirk for quirk in _taught(fault.complaint, request, open_) if quirk in open_), None)
-
-
-def _taught(complaint: Complaint, request: Request, open_: Collection[Quirk]) -> Iterator[Quirk]:
-    """Return all that a refusal may mean, the likeliest first."""
     words = f"{complaint.code} {complaint.message}"
     if "stream_options" in words or "include_usage" in words:
         yield Quirk.NO_USAGE
@@ -92,7 +81,7 @@ def _taught(complaint: Complaint, request: Request, open_: Collection[Quirk]) ->
         yield Quirk.SIGNED_CALLS
     if _SEALED.search(words):
         yield Quirk.NO_REASONING
-    searching = request.search and Quirk.NO_SEARCH in open_
+    searching = request.search and Quirk.NO_SEARCH not in minded
     if searching and complaint.status < 500:
         if request.tools and _BESIDE_TOOLS.search(words):
             yield Quirk.NO_SEARCH_BESIDE_TOOLS
@@ -271,7 +260,9 @@ class ServerModel(PushedModel):
                         continue
                     if isinstance(fault, faults.Overran) and asking.may_be_tried_again and wait.goes_on():
                         continue
-                    pause = self._pause_after(fault, attempt, wait, asking)
+                    if fault.retry_after is not None:
+                        self._breaker.leave_alone(self.name, fault.retry_after)
+                    pause = self._retries.pause_after(fault, attempt, wait.left, asking)
                     if pause is None:
                         raise
                 finally:
@@ -309,7 +300,8 @@ class ServerModel(PushedModel):
             ModelError: the server could not be asked, refused, or answered something else.
         """
         seconds = self._deadlines.first or FAR_SECONDS
-        try:
+        late = faults.overdue(self._server, Overdue("listing", seconds))
+        with faults.connecting(self._server, lambda: late):
             async with asyncio.timeout(seconds):
                 response = await self._opened().get(
                     self._dialect.listing(self._base),
@@ -321,10 +313,6 @@ class ServerModel(PushedModel):
                     if response.status != 200:
                         raise await refusal_in(response, self._server)
                     content = await beginning_of(response, _LONGEST_LISTING)
-        except TimeoutError as error:
-            raise faults.overdue(self._server, Overdue("listing", seconds)) from error
-        except (aiohttp.ClientError, OSError) as error:
-            raise faults.unreachable(self._server, error) from error
         try:
             return self._dialect.names_in(content)
         except (ValueError, RecursionError):
@@ -355,7 +343,7 @@ class ServerModel(PushedModel):
             # A compressed stream would come in gulps.
             "Accept-Encoding": "identity",
         }
-        try:
+        with faults.connecting(self._server, lambda: faults.overdue(self._server, wait.overdue())):
             async with asyncio.timeout_at(wait.ends_at):
                 response = await self._opened().post(
                     self._dialect.address(self._base, self.name),
@@ -368,12 +356,6 @@ class ServerModel(PushedModel):
                     return response
                 async with response:
                     raise await refusal_in(response, self._server)
-        except aiohttp.ConnectionTimeoutError as error:
-            raise faults.unreachable(self._server, error) from error
-        except TimeoutError:
-            raise faults.overdue(self._server, wait.overdue()) from None
-        except (aiohttp.ClientError, OSError) as error:
-            raise faults.unreachable(self._server, error) from error
 
     async def _wait_as_asked(self, wait: FirstWait) -> None:
         """Leave the server alone for as long as it asked for, in answer to any request for this model.
@@ -388,23 +370,12 @@ class ServerModel(PushedModel):
             raise faults.asked_to_wait(self._server, pause)
         await self._retries.sleep(pause)
 
-    def _pause_after(self, fault: ModelError, attempt: int, wait: FirstWait, asking: Permit) -> float | None:
-        """Return seconds to wait before the next attempt; None where there is to be none."""
-        if fault.retry_after is not None:
-            self._breaker.leave_alone(self.name, fault.retry_after)
-        if asking.may_be_tried_again:
-            pause = self._retries.pause_after(fault, attempt, wait.left)
-            if pause is not None:
-                return pause
-        if faults.is_the_servers(fault):
-            asking.failed(fault)
-        else:
-            asking.answered()
-        return None
-
     def _lesson(self, fault: ModelError, request: Request, quirks: frozenset[Quirk]) -> Quirk | None:
         """Return what a refusal teaches beyond what was minded already."""
-        quirk = quirk_in(fault, request, self._dialect.heeds, quirks)
+        if not isinstance(fault, Refusal) or fault.complaint.status in (401, 402, 403, 408, 429):
+            return None
+        taught = _taught(fault.complaint, request, quirks)
+        quirk = next((each for each in taught if each not in quirks), None)
         if quirk is None:
             return None
         if quirk is Quirk.NO_TOOLS and self._style.tools != "auto":

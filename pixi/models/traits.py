@@ -110,25 +110,19 @@ class GgufHead(msgspec.Struct):
 
 def read_head(path: Path) -> GgufHead:
     """Read the head of a file. Of one that cannot be read so far, there is what was found."""
+    words: dict[str, None] = {}
     found = GgufHead()
     with (
         contextlib.suppress(OSError, struct.error, ValueError, OverflowError),
         path.open("rb") as file,
         mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data,
     ):
-        _read(_Reader(data), found)
+        _read(_Reader(data), found, words)
+    found.control_words = list(words)
     return found
 
 
-def _read(head: "_Reader", found: GgufHead) -> None:
-    words: dict[str, None] = {}
-    try:
-        _read_fields(head, found, words)
-    finally:
-        found.control_words = list(words)
-
-
-def _read_fields(head: "_Reader", found: GgufHead, words: dict[str, None]) -> None:
+def _read(head: "_Reader", found: GgufHead, words: dict[str, None]) -> None:
     """Read all fields, and what follows them, into `found`; the control words into `words`, each once."""
     tokens: Sequence[int] = ()
     kinds: Sequence[object] = ()
@@ -245,6 +239,7 @@ class _Props(msgspec.Struct):
 
 class _Meta(msgspec.Struct):
     n_params: int = 0
+    n_ctx_train: int = 0
 
 
 class _Listed(msgspec.Struct):
@@ -252,8 +247,8 @@ class _Listed(msgspec.Struct):
     meta: _Meta | None = None
 
 
-class _Listing(msgspec.Struct):
-    """llama.cpp's list of models, which tells how large each is that is loaded."""
+class LlamaListing(msgspec.Struct):
+    """llama.cpp's list of models, which tells what it knows of each that is loaded."""
 
     data: list[_Listed] = []
 
@@ -269,7 +264,7 @@ class _Shown(msgspec.Struct):
     model_info: dict[str, object] | None = None
 
 
-_Answer = TypeVar("_Answer", _Props, _Listing, _Shown)
+_Answer = TypeVar("_Answer", _Props, LlamaListing, _Shown)
 
 
 class ServedModel(msgspec.Struct, frozen=True):
@@ -323,7 +318,7 @@ async def ask_about_model(
         props = await ask("GET", "/props", _Props, params={"model": server.model})
         if props is not None:
             words = (*words_in(props.chat_template), props.bos_token, props.eos_token)
-            listing = await ask("GET", "/v1/models", _Listing) if size else None
+            listing = await ask("GET", "/v1/models", LlamaListing) if size else None
             return ServedModel(_size_listed(listing, server.model), words, by_llama=True)
         shown = await ask("POST", "/api/show", _Shown, json={"model": server.model}) if size else None
         return ServedModel(_size_shown(shown))
@@ -340,7 +335,7 @@ async def _parsed_answer(response: aiohttp.ClientResponse, answer: type[_Answer]
         return None
 
 
-def _size_listed(listing: _Listing | None, model: str) -> float | None:
+def _size_listed(listing: LlamaListing | None, model: str) -> float | None:
     models = listing.data if listing else []
     # llama.cpp serves one model under whatever name it is asked for; as a router it has several.
     named = [each for each in models if each.id == model] or (models if len(models) == 1 else [])

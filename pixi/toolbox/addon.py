@@ -8,12 +8,10 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from pixi.core.errors import ConfigError
-from pixi.core.events import Makes
 from pixi.core.language import BUILT_IN, NOTE, REACT, SEND
-from pixi.core.message import Need
 from pixi.core.routes import AddonRoute, Answer, Caller, Follow, RouteError
 from pixi.store.tables import Schema, Tables
-from pixi.toolbox.commands import Command, CommandFunction, CommandRegistry, command_from
+from pixi.toolbox.commands import Command, CommandFunction, CommandRegistry, CommandTerms, command_from
 from pixi.toolbox.context import Context, Notice
 from pixi.toolbox.foreign import ForeignError, foreign
 from pixi.toolbox.schema import ToolFunction
@@ -130,14 +128,7 @@ class Addon:
     def command(self, function: CommandFunction) -> Command: ...
     @overload
     def command(
-        self,
-        *,
-        name: str = "",
-        aliases: tuple[str, ...] = (),
-        needs: Need | None = None,
-        private: bool = False,
-        by_acts: bool = False,
-        makes: Makes | None = None,
+        self, *, name: str = "", aliases: tuple[str, ...] = (), **terms: Unpack[CommandTerms]
     ) -> Callable[[CommandFunction], Command]: ...
     def command(
         self,
@@ -145,10 +136,7 @@ class Addon:
         *,
         name: str = "",
         aliases: tuple[str, ...] = (),
-        needs: Need | None = None,
-        private: bool = False,
-        by_acts: bool = False,
-        makes: Makes | None = None,
+        **terms: Unpack[CommandTerms],
     ) -> Command | Callable[[CommandFunction], Command]:
         """Decorator: register `async def name(context, argument)` as an inline command.
 
@@ -162,15 +150,7 @@ class Addon:
         """
 
         def register(function: CommandFunction) -> Command:
-            command = command_from(
-                function,
-                name=name,
-                aliases=aliases,
-                needs=needs,
-                private=private,
-                by_acts=by_acts,
-                makes=makes,
-            )
+            command = command_from(function, name=name, aliases=aliases, **terms)
             self._commands.add(command)
             return command
 

@@ -4,7 +4,7 @@ import asyncio
 import inspect
 import re
 from collections.abc import Callable, Coroutine, Iterator, Mapping
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 from msgspec import Struct
 
@@ -25,6 +25,15 @@ _NAME = re.compile(r"[^\W\d_]\w*")  # a letter of any script, then letters, digi
 
 class CameToNothing(PixiError):
     """Raised by a command that did nothing: the turn goes on, and neither people nor history are told."""
+
+
+class CommandTerms(TypedDict, total=False):
+    """Terms of a command beside its names; see `Command`."""
+
+    needs: Need | None
+    private: bool
+    by_acts: bool
+    makes: Makes | None
 
 
 class Command(Struct):
@@ -122,14 +131,7 @@ _NAMED: Mapping[str, object] = {"to": 0, "ahead": None}
 
 
 def command_from(
-    function: CommandFunction,
-    *,
-    name: str = "",
-    aliases: tuple[str, ...] = (),
-    needs: Need | None = None,
-    private: bool = False,
-    by_acts: bool = False,
-    makes: Makes | None = None,
+    function: CommandFunction, *, name: str = "", aliases: tuple[str, ...] = (), **terms: Unpack[CommandTerms]
 ) -> Command:
     """Make a command of a function: its name, docstring and second parameter are all that is needed.
 
@@ -165,11 +167,8 @@ def command_from(
         argument=parameters[1].name if len(parameters) == 2 else "",
         aliases=tuple(alias.lower() for alias in aliases),
         targeted=any(p.name == "to" for p in named),
-        needs=needs,
         awaits=any(p.name == "ahead" for p in named),
-        private=private,
-        by_acts=by_acts,
-        makes=makes,
+        **terms,
     )
 
 

@@ -74,10 +74,7 @@ def test_a_file_brings_commands_and_tools(service: House, tmp_path: Path) -> Non
             "async def setup(addon): ...",
             "its `setup` is never awaited; write `def setup(addon)` without `async`.",
         ),
-        (
-            WAVE.replace("greet", "say"),
-            "command 'wave': the name 'say' is taken; give it another.",
-        ),
+        (WAVE.replace("greet", "say"), "command 'wave': the name 'say' is taken; give it another."),
         (
             WAVE + "\n    raise RuntimeError('after it had registered')",
             "RuntimeError: after it had registered (line 12)",

@@ -33,7 +33,7 @@ class Elsewhere:
     """A server that remembers what it was asked, and answers as it was told to."""
 
     name: str = "weather"
-    answer: CallResult | CallFailed = field(default_factory=lambda: CallResult(("sunny",)))
+    answer: CallResult | CallFailed = "sunny"
     calls: list[tuple[str, Mapping[str, Any], float]] = field(default_factory=list)
 
     async def call(self, tool: str, arguments: Mapping[str, Any], seconds: float) -> CallResult:
@@ -178,10 +178,9 @@ def test_only_the_tools_of_the_settings_are_taken_and_what_is_not_there_is_told_
 
 
 def test_a_schema_that_no_model_takes_leaves_its_tool_out_and_no_other() -> None:
-    tools, told = registered(foreign("odd", schema={"type": "string"}), foreign("fine"), foreign("fine"))
+    tools, told = registered(foreign("odd", schema={"type": "string"}), foreign("fine"))
     assert [tool.name for tool in tools] == ["weather_fine"]
     assert told == [
-        "MCP server weather: it has several tools called “fine”; the first is taken.",
         "MCP server weather: the tool “odd” is left out: it takes no arguments with names, but string.",
     ]
 
@@ -234,11 +233,9 @@ async def test_arguments_are_mended_led_back_and_sent_by_the_servers_own_names()
     [
         ({}, "city is missing: a text"),
         ({"city": 5}, "city must be a text, not 5"),
-        ({"city": "Oslo", "town": 1}, "there is no argument town"),
-        ({"city": "Oslo", "near": {"lat_": 1}}, "near.lat is missing: a number from -90 to 90"),
-        ({"city": "Oslo", "near": {"lat": 95}}, "near.lat must be a number from -90 to 90, not 95"),
-        ({"city": "Oslo", "x_y": [1, "a"]}, "x_y[1] must be a whole number, not"),
-        ({"city": "Oslo", "even": 3}, "even: 3 is not a multiple of 2"),
+        ({"city": "Oslo", "near": {"lat_": 1}}, "near.lat is missing: a number"),
+        ({"city": "Oslo", "x_y": [1, "a"]}, 'x_y[1] must be a whole number, not "a"'),
+        ({"city": "Oslo", "units": "miles"}, 'units must be one of "km", "mi", not "miles"'),
     ],
 )
 async def test_what_does_not_fit_is_told_in_words_and_nothing_is_sent(given: Any, told: str) -> None:
@@ -252,10 +249,9 @@ async def test_what_does_not_fit_is_told_in_words_and_nothing_is_sent(given: Any
                 "required": ["lat"],
             },
             "x.y": {"type": "array", "items": {"type": "integer"}},
-            "even": {"multipleOf": 2},
+            "units": {"enum": ["km", "mi"]},
         },
         "required": ["city"],
-        "additionalProperties": False,
     }
     server = Elsewhere()
     (tool,), _ = registered(foreign("forecast", schema=schema), server=server)
@@ -268,22 +264,24 @@ async def test_what_does_not_fit_is_told_in_words_and_nothing_is_sent(given: Any
 
 
 @pytest.mark.parametrize(
-    "more",
+    ("schema", "value"),
     [
-        {"pattern": "^(a+)+$"},
-        {"$ref": "http://127.0.0.1:9/schema.json"},
-        {"$ref": "#/$defs/nowhere"},
-        {"type": 5},
-        {"allOf": [{"$ref": "#/$defs/d0"}]},
+        ({"pattern": "^(a+)+$", "maxLength": 3}, "a" * 40 + "!"),
+        ({"type": ["string", "null"]}, None),
+        ({"anyOf": [{"type": "string"}, {"type": "integer"}]}, [1]),
+        ({"type": "array"}, [[1], [2]]),
+        ({"$ref": "http://127.0.0.1:9/schema.json"}, 1),
+        ({"type": 5}, 1),
     ],
 )
-async def test_a_schema_that_cannot_be_checked_by_is_left_to_the_server(more: dict[str, Any]) -> None:
-    doubling = {f"d{n}": {"anyOf": [{"$ref": f"#/$defs/d{n + 1}"}] * 2} for n in range(40)}
-    schema = {"type": "object", "properties": {"city": {"type": "string"} | more}, "$defs": doubling}
+async def test_what_a_model_was_not_told_plainly_is_left_to_the_server(
+    schema: dict[str, Any], value: object
+) -> None:
     server = Elsewhere()
-    (tool,), _ = registered(foreign("forecast", schema=schema), server=server)
-    await called(tool, {"city": "a" * 40 + "!"})  # what went by such a schema would never end
-    assert len(server.calls) == 1
+    whole = {"type": "object", "properties": {"city": schema}, "required": ["city"]}
+    (tool,), _ = registered(foreign("forecast", schema=whole), server=server)
+    await called(tool, {"city": value, "more": 1})
+    assert server.calls == [("forecast", {"city": value, "more": 1}, 20.0)]
 
 
 # What it gives.
@@ -297,9 +295,7 @@ async def test_a_failure_is_told_in_the_servers_words() -> None:
 
 async def test_text_and_pictures_come_in_their_order() -> None:
     picture = Image("image/png", b"png")
-    (tool,), _ = registered(
-        foreign("radar"), server=Elsewhere(answer=CallResult(("before", picture, "after")))
-    )
+    (tool,), _ = registered(foreign("radar"), server=Elsewhere(answer=["before", picture, "after"]))
     assert await called(tool, {"city": "Oslo"}) == ["before", picture, "after"]
 
 

@@ -125,7 +125,7 @@ async def test_a_tool_that_is_described_otherwise_is_left_out(tmp_path: Path) ->
         await LockFile(tmp_path / FILE_NAME).approve("rogue", it.server.where, state.changed)
         it.server.look_again()
         await it.until(lambda server: len(server.tools) == 3)
-        assert (await it.server.call("echo", {"text": "x"}, SECONDS)).parts == ("x",)
+        assert await it.server.call("echo", {"text": "x"}, SECONDS) == "x"
 
 
 @pytest.mark.parametrize(

@@ -104,7 +104,7 @@ def well(asked: Asked) -> Answer:
         (lambda: Answer(body=b"[1, 2"), "Failed to parse JSON response"),
         (lambda: Answer(307, headers=("Location: http://example.org/",)), "not followed"),
         (
-            lambda: Answer(body=gzip.compress(b" " * 2**25), headers=("Content-Encoding: gzip",)),
+            lambda: Answer(body=gzip.compress(b" " * 2**12), headers=("Content-Encoding: gzip",)),
             "it packs its answers, which it was asked not to do",
         ),
         (lambda: Answer(body=b" " * (9 * 2**20)), "the answer has more than 8 MB, which is refused"),
@@ -132,7 +132,7 @@ async def test_headers_are_sent_and_never_told(tmp_path: Path) -> None:
         where = NetworkServer(f"{url}?key=canary", headers={"Authorization": "Bearer canary"})
         async with kept(tmp_path, where) as it:
             await it.ready()
-            assert (await it.server.call("echo", {}, SECONDS)).parts == ("hi",)
+            assert await it.server.call("echo", {}, SECONDS) == "hi"
     posts = [asked for asked in seen if asked.method == "POST"]
     assert {asked.headers["authorization"] for asked in posts} == {"bearer canary"}
     assert {asked.headers["accept-encoding"] for asked in posts} == {"identity"}
@@ -214,4 +214,4 @@ async def test_a_server_that_was_started_anew_is_greeted_again(tmp_path: Path) -
             await it.server.call("echo", {}, SECONDS)
         await it.until(lambda server: isinstance(server.state, Broken))
         await it.ready()
-        assert (await it.server.call("echo", {}, SECONDS)).parts == ("hi",)
+        assert await it.server.call("echo", {}, SECONDS) == "hi"

@@ -138,10 +138,7 @@ async def test_stalls_count_and_spare_the_others_their_wait(
     breakers: Breakers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("pixi.models.server_model.is_near", lambda host: False)
-    async with (
-        ScriptedOpenAI(Reply((Stall(),))) as server,
-        chat(server.base_url, breakers) as model,
-    ):
+    async with ScriptedOpenAI(Reply((Stall(),))) as server, chat(server.base_url, breakers) as model:
         for _ in range(2):
             assert "sent no words for" in str(await fault(said(model)))
         assert "Last time: " in str(await fault(said(model)))
@@ -175,20 +172,6 @@ async def test_a_no_is_an_answer(no: Reply, tries: int, breakers: Breakers) -> N
         for _ in range(3):
             await fault(said(model))
         assert await said(model) == "fine"
-
-
-async def test_a_refused_form_of_vectors_is_no_failure(breakers: Breakers) -> None:
-    no = error(400, "encoding_format base64 is not supported")
-    async with ScriptedOpenAI(no, VECTOR) as server:
-        model = OpenAIEmbeddings("v", base_url=server.base_url, retries=QUICK, breakers=breakers)
-        assert len(await model.embed(["hi"])) == 1
-        await model.close()
-        assert len(server.requests) == 2
-    async with ScriptedOpenAI(error(401, "No")) as server:
-        model = OpenAIEmbeddings("v", base_url=server.base_url, retries=QUICK, breakers=breakers)
-        for _ in range(4):
-            assert "wants a key" in str(await fault(model.embed(["hi"])))
-        await model.close()
 
 
 async def test_who_is_between_two_attempts_when_it_opens_does_not_ask_a_third_time(

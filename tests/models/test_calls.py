@@ -58,8 +58,7 @@ def test_calls_without_number_id_and_arguments_are_told_apart_by_their_names() -
             id="the second index first",
         ),
         pytest.param(
-            [(0, "a", "look", '{"at": "cat"}'), (0, "b", "bake", '{"what": "pancakes"}')],
-            id="all numbered 0",
+            [(0, "a", "look", '{"at": "cat"}'), (0, "b", "bake", '{"what": "pancakes"}')], id="all numbered 0"
         ),
         pytest.param(
             [(0, None, "look", '{"at": "cat"}'), (0, None, "bake", '{"what": "pancakes"}')],
@@ -111,11 +110,7 @@ def test_calls_without_number_id_and_arguments_are_told_apart_by_their_names() -
             id="a name in pieces",
         ),
         pytest.param(
-            [
-                (0, None, "look", '{"at": '),
-                (0, "a", None, '"cat"}'),
-                (1, "", "bake", '{"what": "pancakes"}'),
-            ],
+            [(0, None, "look", '{"at": '), (0, "a", None, '"cat"}'), (1, "", "bake", '{"what": "pancakes"}')],
             id="an id that comes late, and an empty one",
         ),
         pytest.param(

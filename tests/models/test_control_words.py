@@ -136,9 +136,7 @@ async def say(model: ServerModel, request: Request = ODD) -> None:
         pass
 
 
-async def test_llama_cpp_is_asked_once_for_the_words_of_its_template(
-    make: MakeModel,
-) -> None:
+async def test_llama_cpp_is_asked_once_for_the_words_of_its_template(make: MakeModel) -> None:
     async with ScriptedOpenAI(SAID, about={"/props": [PROPS]}) as server:
         model = make(server, grammar="llama.cpp", api_key="k")
         await say(model)

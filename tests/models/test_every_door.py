@@ -464,8 +464,7 @@ async def test_commands_and_tools_in_a_talk(door: Door) -> None:
             await engine.settled()
     assert channel.sent == ["it is 4002", "always"]
     assert [emoji for _, emoji in channel.reactions] == ["🥞"]
-    first, second, third = (seen.body.decode() for seen in server.requests)
-    assert "4002" not in first
+    _, second, third = (seen.body.decode() for seen in server.requests)
     assert all("[NOTE: numbers]" in body for body in (second, third))
     assert "it is 4002" in third
 

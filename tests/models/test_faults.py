@@ -19,16 +19,7 @@ from pixi.models.deadlines import Deadlines
 from pixi.models.fallback import FallbackModel
 from pixi.models.faults import Retries, retry_after
 from pixi.models.server_model import ServerModel
-from tests.models.doors import (
-    ANY_DOOR,
-    DOORS,
-    EVERY_DOOR,
-    HI,
-    KEY,
-    QUICK,
-    Door,
-    heard,
-)
+from tests.models.doors import ANY_DOOR, DOORS, EVERY_DOOR, HI, KEY, QUICK, Door, heard
 from tests.servers import scripted_anthropic as claude
 from tests.servers import scripted_gemini as google
 from tests.servers.dialects import ANTHROPIC, CHAT, GEMINI, RESPONSES

@@ -13,16 +13,7 @@ from pixi.models.model import Traits
 from pixi.models.server_model import ServerModel
 from tests.models.doors import HI, HI_WITH_TOOLS, LOOK, MakeModel, ask, text_of
 from tests.servers.dialects import in_camel_case
-from tests.servers.scripted_gemini import (
-    SIGNATURE,
-    call,
-    error,
-    found,
-    part,
-    reply,
-    said,
-    thought,
-)
+from tests.servers.scripted_gemini import SIGNATURE, call, error, found, part, reply, said, thought
 from tests.servers.scripted_openai import Json, Reply, ScriptedOpenAI, Seen
 
 
@@ -112,9 +103,7 @@ async def test_calls_and_results_of_the_past(make: MakeModel) -> None:
 async def test_two_rounds_hand_back_the_signed_calls(make: MakeModel) -> None:
     """As they came, without an id where there was none."""
     first = reply(
-        said("[NOTE: hm]"),
-        call("look", {"at": "cat"}, signature=SIGNATURE),
-        call("look", {"at": "dog"}),
+        said("[NOTE: hm]"), call("look", {"at": "cat"}, signature=SIGNATURE), call("look", {"at": "dog"})
     )
     async with ScriptedOpenAI(first, reply(said("[SEND: a cat]"))) as server:
         model = make(server)

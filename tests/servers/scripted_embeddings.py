@@ -1,7 +1,6 @@
 """An embeddings server over a real socket: a bag-of-words model that knows which words mean the same."""
 
 import asyncio
-import base64
 import hashlib
 import re
 import struct
@@ -12,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
-from tests.servers.scripted_openai import Reply, ScriptedOpenAI, Seen, Until, Wait, answer, error
+from tests.servers.scripted_openai import Reply, ScriptedOpenAI, Seen, Until, Wait, answer
 
 DIMENSIONS = 64
 _WORD = re.compile(r"[a-z]{3,}")
@@ -42,8 +41,6 @@ class ScriptedEmbeddings:
 
     Attributes:
         concepts: words that mean something else's meaning, e.g. `{"automobile": "car"}`.
-        base64: whether it knows that form; one that does not refuses it.
-        ignores_form: it gives numbers whatever is asked.
         seconds: how long it takes for an answer.
         until: what it waits for before each answer; None: nothing.
         failing: replies given instead of vectors, one after the other.
@@ -52,8 +49,6 @@ class ScriptedEmbeddings:
 
     base_url: str = ""
     concepts: dict[str, str] = field(default_factory=dict)
-    base64: bool = True
-    ignores_form: bool = False
     seconds: float = 0.0
     until: asyncio.Event | None = None
     failing: list[Reply] = field(default_factory=list)
@@ -72,27 +67,20 @@ class ScriptedEmbeddings:
         self.asked.append(body["input"])
         if self.failing:
             return self.failing.pop(0)
-        as_text = body["encoding_format"] == "base64" and not self.ignores_form
-        if as_text and not self.base64:
-            return error(400, "encoding_format base64 is not supported")
         vectors = [meaning(text, self.concepts) for text in body["input"]]
-        whole = answer(200, listed(vectors, as_text=as_text))
+        whole = answer(200, listed(vectors))
         if self.until is not None:
             return Reply((Until(self.until), *whole.steps))
         return Reply((Wait(self.seconds), *whole.steps)) if self.seconds else whole
 
 
-def listed(vectors: Iterable[Sequence[float]], *, as_text: bool = False) -> dict[str, Any]:
+def listed(vectors: Iterable[Sequence[float]]) -> dict[str, Any]:
     """The body of an answer. The last comes first: the index tells whose a vector is."""
     items = [
-        {"object": "embedding", "index": index, "embedding": _packed(vector) if as_text else list(vector)}
+        {"object": "embedding", "index": index, "embedding": list(vector)}
         for index, vector in enumerate(vectors)
     ]
     return {"object": "list", "data": items[::-1], "model": "scripted", "usage": {"prompt_tokens": 1}}
-
-
-def _packed(vector: Sequence[float]) -> str:
-    return base64.b64encode(struct.pack(f"<{len(vector)}f", *vector)).decode()
 
 
 @asynccontextmanager

@@ -73,7 +73,6 @@ class Anthropic(Dialect):
     base_url = "https://api.anthropic.com"
     key_name = "ANTHROPIC_API_KEY"
     takes_temperature = False  # since its version of October 2026
-    heeds = frozenset({Quirk.NO_TOOLS, Quirk.NO_SEARCH, Quirk.NO_PICTURES, Quirk.NO_SCHEMA})
 
     def __init__(self) -> None:
         self._kept: ProviderState[AnthropicCallState] = ProviderState()

@@ -49,19 +49,6 @@ class Chat(Dialect):
     name = "chat"
     serves = "chat completions"
     ends_in = "/v1"
-    heeds = frozenset(
-        {
-            Quirk.NO_USAGE,
-            Quirk.NO_PROGRESS,
-            Quirk.NO_PARALLEL,
-            Quirk.NO_TOOLS,
-            Quirk.NO_TEMPERATURE,
-            Quirk.NO_PICTURES,
-            Quirk.COMPLETION_TOKENS,
-            Quirk.NO_SCHEMA,
-            Quirk.ALTERNATE,
-        }
-    )
 
     def address(self, base: yarl.URL, model: str) -> yarl.URL:
         """Return where a reply is asked for."""

@@ -177,7 +177,6 @@ class Dialect(ABC):
     Attributes:
         name: of the API, as the settings have it.
         serves: what is asked of it, for people.
-        heeds: what can be learned of its servers; see `Quirk`.
         base_url: the address of its service.
         key_name: the variable that holds the key; "": that of the service at the address.
         ends_in: what the addresses of its servers usually end in.
@@ -186,7 +185,6 @@ class Dialect(ABC):
 
     name: ClassVar[str]
     serves: ClassVar[str]
-    heeds: ClassVar[frozenset[Quirk]]
     base_url: ClassVar[str] = "https://api.openai.com/v1"
     key_name: ClassVar[str] = ""
     ends_in: ClassVar[str] = ""

@@ -74,17 +74,6 @@ class Gemini(Dialect):
     serves = "streamGenerateContent"
     base_url = "https://generativelanguage.googleapis.com"
     key_name = "GEMINI_API_KEY"
-    heeds = frozenset(
-        {
-            Quirk.NO_TOOLS,
-            Quirk.NO_SEARCH,
-            Quirk.NO_SEARCH_BESIDE_TOOLS,
-            Quirk.SIGNED_CALLS,
-            Quirk.NO_TEMPERATURE,
-            Quirk.NO_PICTURES,
-            Quirk.NO_SCHEMA,
-        }
-    )
 
     def __init__(self) -> None:
         self._kept: ProviderState[GeminiCallState] = ProviderState()

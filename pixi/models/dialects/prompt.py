@@ -293,16 +293,9 @@ def _matched(sides: Sequence[Side]) -> Iterator[Side]:
 
 
 def _with_calls_last(pieces: Sequence[Piece], answered: set[str]) -> list[Piece]:
-    told: list[Piece] = []
-    calls: list[Piece] = []
-    for piece in pieces:
-        if not isinstance(piece, ToolCall):
-            told.append(piece)
-        elif piece.id in answered:
-            calls.append(piece)
-        else:
-            told.append(text_call(piece))
-    return told + calls
+    calls = [piece for piece in pieces if isinstance(piece, ToolCall) and piece.id in answered]
+    others = (piece for piece in pieces if piece not in calls)
+    return [*(text_call(each) if isinstance(each, ToolCall) else each for each in others), *calls]
 
 
 def _with_results_first(pieces: Sequence[Piece], asked: set[str]) -> list[Piece]:

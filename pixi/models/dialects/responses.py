@@ -59,16 +59,6 @@ class Responses(Dialect):
     name = "responses"
     serves = "Responses API"
     ends_in = "/v1"
-    heeds = frozenset(
-        {
-            Quirk.NO_TOOLS,
-            Quirk.NO_SEARCH,
-            Quirk.NO_TEMPERATURE,
-            Quirk.NO_REASONING,
-            Quirk.NO_PICTURES,
-            Quirk.NO_SCHEMA,
-        }
-    )
 
     def __init__(self) -> None:
         self._sealed = Sealed()
@@ -127,11 +117,7 @@ def response_fields(
 
 
 def items(
-    request: Request,
-    form: Literal["native", "text", "off"],
-    *,
-    vision: bool,
-    thoughts: Thoughts = nothing,
+    request: Request, form: Literal["native", "text", "off"], *, vision: bool, thoughts: Thoughts = nothing
 ) -> list[JsonObject]:
     """Return the `input` of a request.
 
