@@ -27,6 +27,7 @@ from pixi.app.studio.persona_files import (
     save_text,
     why_read_only,
 )
+from pixi.app.studio.rows import operator_route
 from pixi.channels.http.feed import HttpChannel
 from pixi.core.llm import estimate_text, estimate_tools
 from pixi.core.persona import Persona
@@ -327,26 +328,15 @@ def routes(service: BotService) -> Sequence[AddonRoute]:
     service.closing.push_async_callback(screen.talks.close)
     draft = f"{_ONE}/draft"
     return (
-        AddonRoute("GET", _LIST, screen.list, "List files of personas", "operate", None, PersonaList),
-        AddonRoute("POST", _LIST, screen.create, "Make a persona", "operate", NewRequest, PersonaFile),
-        AddonRoute("GET", _ONE, screen.read, "Read a persona's file", "operate", None, PersonaFile),
-        AddonRoute("PUT", _ONE, screen.save, "Save a persona's file", "operate", SaveRequest, PersonaFile),
-        AddonRoute("POST", draft, screen.examine, "Look at a text", "operate", TryRequest, Examined),
-        AddonRoute(
-            "POST",
-            f"{draft}/talk",
-            screen.say,
-            "Talk to a text",
-            "operate",
-            PersonaSayRequest,
-            dict[str, Any],
-            streams=True,
-        ),
-        AddonRoute("DELETE", f"{draft}/talk", screen.end, "End such a talk", "operate", DraftTalkQuery),
-        AddonRoute("GET", f"{_ONE}/history", screen.history, "List its commits", "operate", None, CommitList),
-        AddonRoute(
-            "GET", f"{_ONE}/history/{{commit}}", screen.diff, "Read a commit", "operate", None, CommitDiff
-        ),
+        operator_route("GET", _LIST, screen.list, "List files of personas"),
+        operator_route("POST", _LIST, screen.create, "Make a persona"),
+        operator_route("GET", _ONE, screen.read, "Read a persona's file"),
+        operator_route("PUT", _ONE, screen.save, "Save a persona's file"),
+        operator_route("POST", draft, screen.examine, "Look at a text"),
+        operator_route("POST", f"{draft}/talk", screen.say, "Talk to a text"),
+        operator_route("DELETE", f"{draft}/talk", screen.end, "End such a talk"),
+        operator_route("GET", f"{_ONE}/history", screen.history, "List its commits"),
+        operator_route("GET", f"{_ONE}/history/{{commit}}", screen.diff, "Read a commit"),
     )
 
 
