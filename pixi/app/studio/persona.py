@@ -7,11 +7,10 @@ from contextlib import aclosing
 from pathlib import Path
 from typing import Annotated, Any
 
-import msgspec
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
-from pixi.app.checking import missing_in, persona_form, with_missing
+from pixi.app.checking import PersonaForm, missing_in, persona_form, with_missing
 from pixi.app.service import BotService
 from pixi.app.studio.draft_talk import DraftTalks
 from pixi.app.studio.persona_files import (
@@ -41,7 +40,7 @@ from pixi.personas.files import LARGEST, BrokenPersona, Found, LoadedPersona, sh
 _LONGEST = 100_000  # characters of a section that are shown
 
 
-class PersonaFault(msgspec.Struct):
+class PersonaFault(Struct):
     """Something that is wrong, or hardly meant. `line` counts from 1; None: it belongs to none.
 
     Attributes:
@@ -53,7 +52,7 @@ class PersonaFault(msgspec.Struct):
     stops: bool
 
 
-class PromptSection(msgspec.Struct):
+class PromptSection(Struct):
     """A part of the prompt. `title`: its heading there, "" for the persona's own words."""
 
     title: str
@@ -61,14 +60,14 @@ class PromptSection(msgspec.Struct):
     tokens: int
 
 
-class OfferedTool(msgspec.Struct):
+class OfferedTool(Struct):
     """A tool that the model is told of."""
 
     name: str
     tokens: int
 
 
-class Prompt(msgspec.Struct):
+class Prompt(Struct):
     """The prompt of a persona before the talk.
 
     Attributes:
@@ -86,25 +85,6 @@ class Prompt(msgspec.Struct):
     context_tokens: int
     model: str
     small: bool
-
-
-class PersonaForm(msgspec.Struct):
-    """A file as `pixi-persona personas --json` tells of it; of a broken one only the faults are known."""
-
-    name: str | None
-    file: str
-    about: str | None
-    language: str | None
-    databases: list[str] | None
-    tools: list[str] | None
-    examples: int | None
-    faults: list[str]
-    remarks: list[dict[str, int | str]]
-
-
-def form_of(found: Found) -> PersonaForm:
-    """Tell of a file."""
-    return PersonaForm(**persona_form(found))
 
 
 def looked_at(service: BotService, path: Path, text: str) -> Found:
@@ -381,7 +361,7 @@ class _PersonaScreen:
         found = await asyncio.to_thread(self._looked_at, caller.path["name"], asked.text)
         loaded = found if isinstance(found, LoadedPersona) else found.loaded
         prompt = None if loaded is None else prompt_of(self._service, loaded.persona, caller.name)
-        return Examined(problems_of(found), form_of(found), prompt)
+        return Examined(problems_of(found), persona_form(found), prompt)
 
     async def say(self, caller: Caller, asked: PersonaSayRequest) -> AsyncGenerator[dict[str, Any], None]:
         """Say something to a text, and yield what it does."""
@@ -421,7 +401,9 @@ class _PersonaScreen:
     def _entry(self, found: Found) -> PersonaEntry:
         service, name = self._service, name_of(found)
         own = found.path.parent == service.settings.persona.folder
-        return PersonaEntry(name, own, self._live(found), name == service.persona_set.default, form_of(found))
+        return PersonaEntry(
+            name, own, self._live(found), name == service.persona_set.default, persona_form(found)
+        )
 
     def _live(self, found: Found) -> bool:
         there = self._service.persona_set.personas.get(found.path.stem)
