@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pixi.app.addons import load_all, load_memory, open_brought, tell_of_unnamed
+from pixi.app.integrations import Integrations
 from pixi.app.models import open_model, wants_native
 from pixi.app.personas import PersonaFollower, PersonaSet, find_persona
 from pixi.app.retention import retention_tasks
@@ -28,7 +29,6 @@ from pixi.settings.secret import secrets_in
 if TYPE_CHECKING:
     from pixi.addons.loading import AddonContents
     from pixi.app.databases import DatabasePool
-    from pixi.app.integrations import Integrations
     from pixi.app.service import BotService
     from pixi.engine.context import PersonaResolver, Role
     from pixi.engine.engine import Engine
@@ -107,7 +107,9 @@ async def open_engine(
         stack.push_async_callback(library.close)
         follower = PersonaFollower(engine, store, library, loaded)
         await follower.open(persona, remark)
-        await stack.enter_async_context(_integrations(settings, engine, library, report, tools=tools))
+        integrations = Integrations(engine.addon, engine.tools, engine.settings, library, report)
+        stack.push_async_callback(integrations.close)
+        await integrations.apply(settings, tools=tools)
         await stack.enter_async_context(engine)
         await stack.enter_async_context(
             retention_tasks(engine, store, lambda: settings.store.keep_days, kept.follow)
@@ -137,22 +139,6 @@ async def _addons(
     loaded = load_all(settings, addons, engine.commands, engine.tools, report, brought=brought)
     await open_brought(brought, store, stack, report)
     return brought, loaded
-
-
-@asynccontextmanager
-async def _integrations(
-    settings: Settings, engine: "Engine", library: "DatabasePool", report: Reporter, *, tools: bool = True
-) -> AsyncGenerator["Integrations", None]:
-    """Open what personas can reach beyond the chat."""
-    from pixi.app.integrations import IntegrationContext, Integrations
-
-    context = IntegrationContext(engine.addon, engine.tools, engine.settings, library, report)
-    integrations = Integrations(context)
-    try:
-        await integrations.apply(settings, tools=tools)
-        yield integrations
-    finally:
-        await integrations.close()
 
 
 @asynccontextmanager
@@ -212,7 +198,9 @@ async def open_service(
         brought, loaded = await _addons(settings, addons, engine, store, stack, report=report)
         await load_memory(store, engine)
         stack.push_async_callback(library.close)
-        integrations = await stack.enter_async_context(_integrations(settings, engine, library, report))
+        integrations = Integrations(engine.addon, engine.tools, engine.settings, library, report)
+        stack.push_async_callback(integrations.close)
+        await integrations.apply(settings)
         service = BotService(
             settings,
             persona_set,

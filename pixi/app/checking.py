@@ -12,8 +12,8 @@ from msgspec.structs import replace
 from pixi.addons import memory
 from pixi.app.addons import load_all
 from pixi.app.databases import DatabasePool
-from pixi.app.integrations import IntegrationContext, Integrations
-from pixi.core.errors import ConfigError
+from pixi.app.integrations import Integrations
+from pixi.core.errors import ConfigError, silent
 from pixi.core.persona import Persona
 from pixi.engine.capabilities import MissingName, missing_names
 from pixi.engine.context import EngineSettings
@@ -37,12 +37,10 @@ async def find_missing(settings: Settings, loaded: Sequence[LoadedPersona]) -> l
     addon = Addon(commands, tools)
     basics(addon)
     with redirect_stdout(sys.stderr):
-        load_all(settings, (), commands, tools, _ignore)
+        load_all(settings, (), commands, tools, silent)
     store = await SqliteStore.open(":memory:")
-    library = DatabasePool(settings, None, progress=_ignore)
-    integrations = Integrations(
-        IntegrationContext(addon, tools, EngineSettings(settings.limits), library, _ignore)
-    )
+    library = DatabasePool(settings, None, progress=silent)
+    integrations = Integrations(addon, tools, EngineSettings(settings.limits), library, silent)
     try:
         memory.setup_with(store)(addon)
         for name in settings.mcp:
@@ -128,6 +126,3 @@ def persona_form(found: Found) -> PersonaForm:
         *(it.name, shown(found.path), it.about, it.language, it.databases, it.tools, len(it.examples)),
         remarks=tuple(found.remarks),
     )
-
-
-def _ignore(_: str) -> None: ...

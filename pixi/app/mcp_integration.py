@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from pixi.addons.mcp import register, written
-from pixi.app.integrations import IntegrationContext
+from pixi.app.integrations import Integrations
 from pixi.core.errors import ConfigError
 from pixi.documents.watching import WatchedPaths, changes
 from pixi.mcp.offers import (
@@ -89,6 +89,11 @@ _GRACE_SECONDS = 1.0
 _MOST_LINES = 100  # told of the tools of one server: the words of some are another each time
 
 
+async def apply_mcp(integrations: Integrations, settings: Settings) -> None:
+    """Connect the servers that the settings name, and leave the others; see `McpIntegration.apply`."""
+    await integrations.once("mcp", lambda: McpIntegration(integrations)).apply(settings)
+
+
 class McpIntegration:
     """Connects MCP servers, and registers the tools that they list.
 
@@ -96,9 +101,10 @@ class McpIntegration:
         ConfigError: the SDK is not installed.
     """
 
-    def __init__(self, context: IntegrationContext) -> None:
+    def __init__(self, integrations: Integrations) -> None:
         require_sdk()
-        self._context = context
+        self._tools = integrations.tools
+        self._report = integrations.report
         self._servers: dict[str, McpServer] = {}
         self._settings: dict[str, McpSettings] = {}
         self._offered: dict[str, tuple[tuple[ForeignTool, ...], McpSettings]] = {}
@@ -107,7 +113,7 @@ class McpIntegration:
         self._told: dict[str, set[str]] = {}
 
     async def apply(self, settings: Settings) -> None:
-        """See `Integration`.
+        """Bring servers and their tools in line with the settings. It waits a moment for those that start.
 
         Raises:
             ConfigError: a section cannot hold. Then nothing has changed.
@@ -119,11 +125,11 @@ class McpIntegration:
         self._settings = dict(settings.mcp)
         started: list[McpServer] = []
         for name, where in wanted.items():
-            self._context.tools.announce(_source(name))
+            self._tools.announce(_source(name))
             if name in stay:
                 await self._offer(self._servers[name])
                 continue
-            server = McpServer(name, where, lock, offered=self._offer, tell=self._context.report)
+            server = McpServer(name, where, lock, offered=self._offer, tell=self._report)
             self._servers[name] = server
             server.start()
             started.append(server)
@@ -137,7 +143,7 @@ class McpIntegration:
         return self._servers
 
     async def close(self) -> None:
-        """See `Integration`."""
+        """End all servers."""
         if self._watching is not None:
             self._watching.cancel()
             await asyncio.wait([self._watching])
@@ -148,7 +154,7 @@ class McpIntegration:
         """Close servers side by side, and take their tools away."""
         gone = [self._servers.pop(name) for name in names]
         for server in gone:
-            self._context.tools.remove(_source(server.name))
+            self._tools.remove(_source(server.name))
             self._offered.pop(server.name, None)
         await asyncio.gather(*(server.close() for server in gone))
 
@@ -166,14 +172,14 @@ class McpIntegration:
             return  # others are offered by now, or none any more
         tools, its = now
         try:
-            lines = register(tools, server, self._context.tools, its, schemas)
+            lines = register(tools, server, self._tools, its, schemas)
         except ConfigError as error:
             lines = [str(error)]
         told = self._told.setdefault(name, set())
         for line in lines:
             if line not in told and len(told) < _MOST_LINES:
                 told.add(line)
-                self._context.report(line)
+                self._report(line)
 
     async def _watch(self, lock: LockFile) -> None:
         """Look for consent again whenever the lock file changes."""

@@ -89,7 +89,7 @@ class BotService:
         self.routes: tuple[AddonRoute, ...] = ()
         self.hub = LiveHub(engine.tools.mask)
         self.breakers = models.breakers
-        self.metrics = Metrics(engine, self.vitals, lambda: models.breakers.open)
+        self.metrics = Metrics(engine, lambda: self.pulse, lambda: models.breakers.open)
         self.pulse = LoopMonitor()
         self.look: Callable[[], Awaitable[str]] | None = None
         self.closing = AsyncExitStack()

@@ -179,12 +179,7 @@ class GatewayService:
     # Records.
 
     def _gauges(self) -> Mapping[str, Values]:
-        return process_gauges(
-            version=version("pixi-persona"),
-            draining=self.engine.draining,
-            lag=self.pulse.lag,
-            longest_lag=self.pulse.longest,
-        )
+        return process_gauges(self.pulse, draining=self.engine.draining)
 
     async def unready(self) -> str:
         """Say why nothing is heard just now, in a line; "" where people are heard."""
