@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from msgspec import Struct, field
+from msgspec import Struct, field, structs
 
 from pixi.app.models import ModelPool
 from pixi.core.errors import ConfigError, Reporter
@@ -23,7 +23,6 @@ from pixi.settings import EmbeddingSettings, Settings
 if TYPE_CHECKING:
     from pixi.knowledge.database import DirectoryDatabase
     from pixi.knowledge.entry import Fault, Source
-    from pixi.knowledge.registry import DatabaseDescription
     from pixi.knowledge.retrieval import RetrievalAgent
     from pixi.models.embeddings import OpenAIEmbeddings
     from pixi.models.model import Model
@@ -425,7 +424,7 @@ async def inspect(ref: "DatabaseRef", seconds: float, progress: Callable[[str], 
     from pixi.knowledge.database import DirectoryDatabase
 
     try:
-        folder = await asyncio.to_thread(_Folder.of, ref)
+        folder = await asyncio.to_thread(_folder, ref)
         database = await DirectoryDatabase.open(ref.folder, name=ref.name, progress=progress)
     except (ConfigError, OSError) as error:
         return await broken(ref, error)
@@ -439,7 +438,7 @@ async def inspect(ref: "DatabaseRef", seconds: float, progress: Callable[[str], 
     except ConfigError as error:
         trouble = str(error)
     finally:
-        found = _looked_at(ref, folder, database, finished=finished, trouble=trouble)
+        found = _looked_at(folder, database, finished=finished, trouble=trouble)
         await database.close()
     return found
 
@@ -447,10 +446,10 @@ async def inspect(ref: "DatabaseRef", seconds: float, progress: Callable[[str], 
 async def inspect_open(ref: "DatabaseRef", database: "DirectoryDatabase") -> DatabaseState:
     """Look at one that is open, and reads on by itself."""
     try:
-        folder = await asyncio.to_thread(_Folder.of, ref)
+        folder = await asyncio.to_thread(_folder, ref)
     except (ConfigError, OSError) as error:
         return await broken(ref, error)
-    return _looked_at(ref, folder, database, finished=database.state.finished)
+    return _looked_at(folder, database, finished=database.state.finished)
 
 
 async def broken(ref: "DatabaseRef", error: Exception) -> DatabaseState:
@@ -461,21 +460,12 @@ async def broken(ref: "DatabaseRef", error: Exception) -> DatabaseState:
 
 
 def _looked_at(
-    ref: "DatabaseRef",
-    folder: "_Folder",
-    database: "DirectoryDatabase",
-    *,
-    finished: bool,
-    trouble: str = "",
+    folder: DatabaseState, database: "DirectoryDatabase", *, finished: bool, trouble: str = ""
 ) -> DatabaseState:
     state = database.state
-    return DatabaseState(
-        ref,
-        folder.about.title,
-        folder.about.text,
-        database.entries,
-        folder.files,
-        folder.bytes,
+    return structs.replace(
+        folder,
+        entries=database.entries,
         # Without a total it has not come to compare the folder with what it knows.
         waiting=0 if finished else state.total - state.done if state.total else None,
         faults=tuple(fault for fault in database.faults if fault.reason != trouble),
@@ -484,29 +474,15 @@ def _looked_at(
     )
 
 
-class _Folder(Struct, frozen=True):
-    """A database's description, and how many documents lie in its folder, with their bytes together."""
+def _folder(ref: "DatabaseRef") -> DatabaseState:
+    """Look at a database's description, and count the documents in its folder, with their bytes together.
 
-    about: "DatabaseDescription"
-    files: int
-    bytes: int
-
-    @classmethod
-    def of(cls, ref: "DatabaseRef") -> "_Folder":
-        """Look at it.
-
-        Raises:
-            ConfigError, OSError: it cannot be read.
-        """
-        return cls(ref.describe(), *_count(ref.folder))
-
-
-def _count(folder: Path) -> tuple[int, int]:
-    """Return how many documents lie in the folder, and how many bytes they are."""
+    Raises:
+        ConfigError, OSError: it cannot be read.
+    """
     from pixi.documents import suffix_of
     from pixi.knowledge.scan import Walk
 
-    files = size = 0
-    for seen in Walk(folder.resolve(), lambda name: bool(suffix_of(name))).files():
-        files, size = files + 1, size + seen.size
-    return files, size
+    about, folder = ref.describe(), ref.folder.resolve()
+    sizes = [seen.size for seen in Walk(folder, lambda name: bool(suffix_of(name))).files()]
+    return DatabaseState(ref, about.title, about.text, files=len(sizes), bytes=sum(sizes))

@@ -311,12 +311,8 @@ class TurnTracer:
             self._end_if_over(turn, form)
 
     def _turn_end(self, turn: _Trace, form: Form) -> None:
-        usage = form["usage"]
         told = {
-            "gen_ai.response.model": form["model"],
-            "gen_ai.usage.input_tokens": usage["prompt_tokens"],
-            "gen_ai.usage.cache_read.input_tokens": usage["cached_tokens"],
-            "gen_ai.usage.output_tokens": usage["completion_tokens"],
+            **_answer_of(form),
             "pixi.finish": form["finish"],
             "pixi.reason": form["reason"],
             "pixi.steps": form["steps"],
@@ -364,16 +360,7 @@ class TurnTracer:
     def _answered(self, turn: _Trace, form: Form) -> None:
         if (span := turn.request) is None:
             return
-        usage = form["usage"]
-        span.set_attributes(
-            {
-                "gen_ai.response.model": form["model"],
-                "gen_ai.response.finish_reasons": [form["finish"]],
-                "gen_ai.usage.input_tokens": usage["prompt_tokens"],
-                "gen_ai.usage.cache_read.input_tokens": usage["cached_tokens"],
-                "gen_ai.usage.output_tokens": usage["completion_tokens"],
-            }
-        )
+        span.set_attributes({**_answer_of(form), "gen_ai.response.finish_reasons": [form["finish"]]})
         if form["first"] is not None:
             span.set_attribute("gen_ai.response.time_to_first_chunk", form["first"])
         if self._words:
@@ -440,6 +427,17 @@ class TurnTracer:
         """Return plain data as JSON, without secrets."""
         plain = hidden_in(value, self._service.mask.redact)
         return plain if isinstance(plain, str) else json.dumps(plain, ensure_ascii=False, default=str)
+
+
+def _answer_of(form: Form) -> Form:
+    """Return the attributes of what a model answered, and what that used."""
+    usage = form["usage"]
+    return {
+        "gen_ai.response.model": form["model"],
+        "gen_ai.usage.input_tokens": usage["prompt_tokens"],
+        "gen_ai.usage.cache_read.input_tokens": usage["cached_tokens"],
+        "gen_ai.usage.output_tokens": usage["completion_tokens"],
+    }
 
 
 def _message(role: str, text: str, **more: str) -> Form:
