@@ -62,14 +62,11 @@ async def test_the_list_tells_what_the_command_line_tells(studio: Desk) -> None:
     assert trolley["passed_over"] == {".xyz": 1}
 
 
-async def test_a_search_is_what_a_model_gets(studio: Desk) -> None:
+async def test_a_search_and_a_query_are_what_a_model_gets_and_are_paid_for(studio: Desk) -> None:
     found = await studio.post("databases/trolley/search", {"query": "ginger", "limit": 3})
     assert found["database"] == "Trolley"
     assert [each["title"] for each in found["results"]] == ["Ginger tea"]
     assert (await studio.refused("POST", "databases/trolley/search", {"query": ""}))[0] == 422
-
-
-async def test_a_query_is_read_out_and_paid_for(studio: Desk) -> None:
     events = await studio.stream("databases/Trolley/query", {"question": QUESTION})
     assert [each["event"] for each in events[:-1]] == ["progress"] * (len(events) - 1)
     (fact,) = events[-1]["result"]["relevant"]
@@ -80,23 +77,17 @@ async def test_a_query_is_read_out_and_paid_for(studio: Desk) -> None:
         return (await studio.service.engine.bill()).month.cost > 0
 
     await until(paid)
-
-
-async def test_what_a_query_lacks_is_told(studio: Desk) -> None:
     events = await studio.stream("databases/trolley/query", {"question": QUESTION, "ids": [999_999]})
     assert [each["event"] for each in events] == ["error"]
     assert "has no entry 999999" in events[0]["text"]
 
 
-async def test_no_name_leads_out_of_the_folders(studio: Desk) -> None:
+async def test_no_name_leads_out_of_the_folders_and_a_link_breaks_no_list(studio: Desk) -> None:
     (studio.folder / "databases" / ".hidden").mkdir()
     (studio.folder / "databases" / ".hidden" / "a.md").write_text("# Secret\n\nginger\n")
     for name in ("..", "..%2F..%2Fetc", "%2Fetc", "nothing", ".hidden"):
         status, _ = await studio.ask("POST", f"databases/{name}/search", {"query": "ginger"})
         assert status in (404, 405), name
-
-
-async def test_a_broken_folder_is_told_among_the_others(studio: Desk) -> None:
     (studio.folder / "databases" / "gone").symlink_to(studio.folder / "databases" / "Trolley")
     (studio.folder / "databases" / "empty").mkdir()
     told = {each["name"]: each for each in (await studio.get("databases"))["databases"]}
