@@ -1,12 +1,11 @@
 """One trace for a message and its answer, though one process hears and another answers."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from types import SimpleNamespace
 from typing import cast
 
-import pytest
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
@@ -20,25 +19,10 @@ from pixi.app.tracing import HeardTracer, TurnTracer
 from pixi.core.masking import SecretRedactor
 from pixi.engine import Engine
 from pixi.settings import Settings
-from pixi.store.opening import open_store
 from pixi.testing import ScriptedModel
 from tests.app.cluster.house import TALK, House, working
 from tests.engine.scene import PIXI
 from tests.servers.postgres import Postgres
-
-
-@pytest.fixture
-def url(postgres: Postgres) -> Iterator[str]:
-    with postgres.schema() as schema:
-        yield postgres.url(schema)
-
-
-@pytest.fixture
-async def house(url: str) -> AsyncIterator[House]:
-    store = await open_store(url)
-    async with open_queue(url) as queue:
-        yield House(Recorder(store, queue), store, ScriptedModel())
-    await store.close()
 
 
 class Process:
