@@ -9,17 +9,26 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.metadata import version
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from pixi.core.errors import StoreError
+from pixi.core.spending import UsageScope
+
 if TYPE_CHECKING:
+    from pixi.channels.discord.backend import BotStatus
     from pixi.engine.engine import Engine
+    from pixi.engine.usage import UsageLedger
+    from pixi.store.store import Store
 
 _log = logging.getLogger("pixi.app")
 
+_DAY = 86_400.0
+_STORE_SECONDS = 2.0  # in which the store answers, or is taken for away
 _FILES = Path("/dev/fd")  # a name for each open file, on Linux and on macOS
 _MEMORY = Path("/proc/self/statm")
 
@@ -67,6 +76,43 @@ def vitals_of(engine: "Engine", pulse: "LoopMonitor", *, version: str, up_second
         megabytes=_megabytes(),
         lag_ms=round(pulse.lag * 1_000, 1),
         longest_lag_ms=round(pulse.longest * 1_000, 1),
+    )
+
+
+async def unready_store(store: "Store") -> str:
+    """Say that the store does not answer; "" where it does."""
+    try:
+        async with asyncio.timeout(_STORE_SECONDS):
+            await store.key_of("")
+    except (StoreError, TimeoutError):
+        return "The store does not answer."
+    return ""
+
+
+async def bot_status(
+    books: "Engine | UsageLedger", store: "Store", payer: UsageScope, *, began: float, talking: int
+) -> "BotStatus":
+    """Return the state of the program, and what is left for whoever asks.
+
+    Args:
+        books: tell what was used.
+        store: open.
+        payer: who asks, and where.
+        began: when the program did, on the monotonic clock.
+        talking: conversations in which a reply is being written.
+    """
+    from pixi.channels.discord.backend import ALL_ADDRESSES, BotStatus
+
+    bill = await books.bill()
+    return BotStatus(
+        version("pixi-persona"),
+        up_seconds=time.monotonic() - began,
+        talking=talking,
+        today=await store.tally(ALL_ADDRESSES, time.time() - _DAY),
+        month=bill.month,
+        month_dollars=bill.month_dollars,
+        shares=await books.shares(payer),
+        searches=bill.searches,
     )
 
 

@@ -4,6 +4,7 @@ import asyncio
 import importlib
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
 from pixi.core.errors import ConfigError, Reporter
@@ -46,10 +47,11 @@ _ALL: Mapping[str, tuple[str, Callable[[Settings], bool]]] = {
 """Module of each integration by the name of its `Apply`, and a test whether the settings want it."""
 
 
+@dataclass(eq=False)
 class Integrations:
     """The reach of personas beyond the chat. `close` it.
 
-    Args:
+    Attributes:
         addon: takes commands and tools.
         tools: those that were registered; from there they are taken away again.
         engine_settings: how the engine gives replies.
@@ -57,19 +59,13 @@ class Integrations:
         report: told what a person should know, in one line: a server that cannot be started.
     """
 
-    def __init__(
-        self,
-        addon: "Addon",
-        tools: "Toolbox",
-        engine_settings: "EngineSettings",
-        library: "DatabasePool",
-        report: Reporter,
-    ) -> None:
-        self.addon = addon
-        self.tools = tools
-        self.engine_settings = engine_settings
-        self.library = library
-        self.report = report
+    addon: "Addon"
+    tools: "Toolbox"
+    engine_settings: "EngineSettings"
+    library: "DatabasePool"
+    report: Reporter
+
+    def __post_init__(self) -> None:
         self._used: dict[str, Apply] | None = None  # None: nothing was applied yet
         self._kept: dict[str, Any] = {}
         self._wanted: dict[str, object] = {}  # what the tools of each source go by

@@ -30,7 +30,7 @@ import os
 import threading
 import time
 from collections.abc import AsyncGenerator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from pixi.app.logs import TRACE_HEADERS, TURN_SPAN
@@ -95,7 +95,7 @@ async def tracing_heard(
     """
     async with _tracer(settings, version) as tracer:
         if tracer is not None:
-            recorder.hearing = HeardTracer(tracer).heard
+            recorder.hearing = heard_spans(tracer)
         yield
 
 
@@ -158,40 +158,29 @@ async def _shut_down(provider: "TracerProvider") -> None:
             await done.wait()
 
 
-class HeardTracer:
-    """Makes spans of messages that a gateway hears.
-
-    Args:
-        tracer: begins spans.
-    """
-
-    def __init__(self, tracer: "Tracer") -> None:
-        from opentelemetry import trace
-        from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
-
-        self._otel = trace
-        self._tracer = tracer
-        self._propagator = TraceContextTextMapPropagator()
+def heard_spans(tracer: "Tracer") -> Callable[[], AbstractContextManager[None]]:
+    """Return what traces a message that is recorded and queued in its block: who answers goes on with it."""
+    from opentelemetry import trace
+    from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
     @contextmanager
-    def heard(self) -> Iterator[None]:
-        """Trace a message that is recorded and queued within the block: whoever answers goes on with it."""
-        none = self._otel.set_span_in_context(self._otel.INVALID_SPAN)
+    def heard() -> Iterator[None]:
+        none = trace.set_span_in_context(trace.INVALID_SPAN)
         headers: dict[str, str] = {}
         # An error's text may quote people: the log says it.
-        with self._tracer.start_span(
-            "heard",
-            context=none,
-            kind=self._otel.SpanKind.SERVER,
+        with tracer.start_span(
+            *("heard", none, trace.SpanKind.SERVER),
             record_exception=False,
             set_status_on_exception=False,
         ) as span:
-            self._propagator.inject(headers, self._otel.set_span_in_context(span))
+            TraceContextTextMapPropagator().inject(headers, trace.set_span_in_context(span))
             token = TRACE_HEADERS.set(headers)
             try:
                 yield
             finally:
                 TRACE_HEADERS.reset(token)
+
+    return heard
 
 
 class _Trace:

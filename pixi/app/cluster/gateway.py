@@ -14,7 +14,7 @@ from pixi.app.cluster.queue import ConversationQueue, Signal, open_queue, still_
 from pixi.app.cluster.recorder import Recorder
 from pixi.app.cluster.shared_rates import SharedRates
 from pixi.app.cluster.state import ClusterGauges, gateway_label
-from pixi.app.health import LoopMonitor, reporting_stalls
+from pixi.app.health import LoopMonitor, bot_status, reporting_stalls, unready_store
 from pixi.app.metrics import OF_GATEWAYS, Exposition, Values, process_gauges
 from pixi.app.models import chosen_models
 from pixi.app.personas import PersonaSet, read_personas
@@ -39,11 +39,9 @@ from pixi.store.store import Store
 
 _log = logging.getLogger("pixi.queue")
 
-_DAY = 86_400.0
 _CLAIM_SECONDS = 10.0  # in which the gateway before this one may end
 _CLAIM_PAUSE = 0.5
 _CHECK_SECONDS = 5.0
-_STORE_SECONDS = 2.0  # in which the store answers, or is taken for away
 
 
 class GatewayService:
@@ -185,26 +183,14 @@ class GatewayService:
         """Say why nothing is heard just now, in a line; "" where people are heard."""
         if self.engine.draining:
             return "It is about to end, and hears nothing any more."
-        try:
-            async with asyncio.timeout(_STORE_SECONDS):
-                await self._store.key_of("")
-        except (StoreError, TimeoutError):
-            return "The store does not answer."
+        if why := await unready_store(self._store):
+            return why
         return "" if self._bot is not None and self._bot.connected else "Discord is not connected."
 
     async def status(self, payer: UsageScope) -> BotStatus:
         """Return the state of the bot, and the budget that is left for the person who asks."""
-        bill = await self._ledger.bill()
-        return BotStatus(
-            version("pixi-persona"),
-            up_seconds=time.monotonic() - self._began,
-            talking=len(await self._store.unanswered(ALL_ADDRESSES, still_answered(self.rules))),
-            today=await self._store.tally(ALL_ADDRESSES, time.time() - _DAY),
-            month=bill.month,
-            month_dollars=bill.month_dollars,
-            shares=await self._ledger.shares(payer),
-            searches=bill.searches,
-        )
+        waiting = await self._store.unanswered(ALL_ADDRESSES, still_answered(self.rules))
+        return await bot_status(self._ledger, self._store, payer, began=self._began, talking=len(waiting))
 
     # Settings that change. They are `BotService`'s names, for `pixi.app.reload`.
 
