@@ -127,8 +127,10 @@ class DatabasePool:
         """
         names = tuple(names)
         async with self._opening:
-            if names:
-                await self._import_parts()
+            if names:  # somebody may be typing already, or be answered
+                tools = ("pixi.knowledge.retrieval", "pixi.addons.knowledge") if self._reads else ()
+                for part in ("pixi.knowledge.database", *tools):
+                    await asyncio.to_thread(importlib.import_module, part)
             for name in names:
                 try:
                     ref = await asyncio.to_thread(self.find, name)
@@ -210,12 +212,6 @@ class DatabasePool:
             await self._helper.close()
         if self._embedder is not None:
             await self._embedder.close()
-
-    async def _import_parts(self) -> None:
-        """Import what is heavy in a thread: somebody may be typing already, or be answered."""
-        tools = ("pixi.knowledge.retrieval", "pixi.addons.knowledge") if self._reads else ()
-        for part in ("pixi.knowledge.database", *tools):
-            await asyncio.to_thread(importlib.import_module, part)
 
     async def _open_one(self, ref: DatabaseRef) -> None:
         from pixi.knowledge.database import DirectoryDatabase

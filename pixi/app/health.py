@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
+from traceback import walk_stack
 from types import FrameType
 from typing import TYPE_CHECKING
 
@@ -223,7 +224,7 @@ class _Watch:
         frame = sys._current_frames().get(self._thread)
         if frame is None:
             return _UNKNOWN
-        where = _place(_culprit(_outermost_first(frame)))
+        where = _place(_culprit([each for each, _ in walk_stack(frame)][::-1]))
         _log.warning(
             "nothing goes on: %s holds everybody up; what blocks belongs into `await asyncio.to_thread(...)`",
             where,
@@ -231,16 +232,11 @@ class _Watch:
         return f", held up by {where}"
 
 
-def _outermost_first(frame: FrameType | None) -> list[FrameType]:
-    frames = []
-    while frame is not None:
-        frames.append(frame)
-        frame = frame.f_back
-    return frames[::-1]
-
-
 def _culprit(frames: list[FrameType]) -> FrameType:
-    """Return the frame to blame: what we called, if it is neither ours nor Python's; else what is ours."""
+    """Return the frame to blame, of all from the outermost on.
+
+    It is what we called, if that is neither ours nor Python's; else what is ours.
+    """
     last_own = max((number for number, frame in enumerate(frames) if _is_own(frame)), default=-1)
     called = [frame for frame in frames[last_own + 1 :] if not _is_pythons(frame)]
     if called and last_own >= 0:
