@@ -219,11 +219,7 @@ class DatabasePool:
         if self._embedder is None and self._settings.embedding_model is not None:
             self._embedder = open_embedder(self._settings.embedding_model, self._breakers, self.count)
         self._open[ref.name] = await DirectoryDatabase.open(
-            ref.folder,
-            name=ref.name,
-            embedder=self._embedder,
-            progress=self._progress,
-            follow=self._follow,
+            ref.folder, name=ref.name, embedder=self._embedder, progress=self._progress, follow=self._follow
         )
         self._refs[ref.name] = ref
 

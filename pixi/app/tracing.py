@@ -53,10 +53,7 @@ Form = dict[str, Any]
 
 _ENDPOINTS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
 _PATH = "/v1/traces"
-_PARTS = (
-    "opentelemetry.sdk.trace.export",
-    "opentelemetry.exporter.otlp.proto.http.trace_exporter",
-)
+_PARTS = ("opentelemetry.sdk.trace.export", "opentelemetry.exporter.otlp.proto.http.trace_exporter")
 _NOT_INSTALLED = 'Traces need OpenTelemetry: pip install "pixi-persona[otel]"'
 _PROVIDERS = {"chat": "openai", "responses": "openai", "anthropic": "anthropic", "gemini": "gcp.gemini"}
 _LAST_SECONDS = 2.0  # for the last traces to reach the collector, when the program ends
@@ -169,9 +166,7 @@ def heard_spans(tracer: "Tracer") -> Callable[[], AbstractContextManager[None]]:
         headers: dict[str, str] = {}
         # An error's text may quote people: the log says it.
         with tracer.start_span(
-            *("heard", none, trace.SpanKind.SERVER),
-            record_exception=False,
-            set_status_on_exception=False,
+            *("heard", none, trace.SpanKind.SERVER), record_exception=False, set_status_on_exception=False
         ) as span:
             TraceContextTextMapPropagator().inject(headers, trace.set_span_in_context(span))
             token = TRACE_HEADERS.set(headers)

@@ -22,16 +22,7 @@ from pixi.settings import ModelSettings
 from pixi.testing import RecordingChannel
 from tests.app.scene import address, hello, message, reading, service_in, settings_file
 from tests.servers.model_faults import closed_port
-from tests.servers.scripted_openai import (
-    Reply,
-    ScriptedOpenAI,
-    Seen,
-    answer,
-    error,
-    finish,
-    stream,
-    usage,
-)
+from tests.servers.scripted_openai import Reply, ScriptedOpenAI, Seen, answer, error, finish, stream, usage
 
 REMOVED = error(404, "The model does not exist", code="model_not_found")
 

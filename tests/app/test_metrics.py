@@ -78,11 +78,7 @@ async def test_what_happened_in_turns_is_scraped_from_a_port_of_its_own(
     assert told["pixi_cost_dollars_total"]["first",] == pytest.approx(
         (tokens["prompt", "first"] + tokens["completion", "first"]) / 1e6
     )
-    assert told["pixi_acts_total"] == {
-        ("note", "done"): 1,
-        ("send", "done"): 2,
-        ("react", "done"): 1,
-    }
+    assert told["pixi_acts_total"] == {("note", "done"): 1, ("send", "done"): 2, ("react", "done"): 1}
     assert told["pixi_tool_calls_total"] == {("done", "remember"): 1, ("failed", OTHER): 1}
     assert told["pixi_discord_requests_total"] == {("200",): 2, ("429",): 1}
     assert told["pixi_turns_lost_total"] == {(): 0}

@@ -151,10 +151,7 @@ class ConversationQueue:
             StoreError: the database does not take it.
         """
         job = self._app.configure_task(
-            _TASK,
-            queue=self._name_of(conversation),
-            lock=conversation,
-            queueing_lock=conversation,
+            _TASK, queue=self._name_of(conversation), lock=conversation, queueing_lock=conversation
         )
         number = 0
         given: dict[str, Any] = {"conversation": conversation, "times": times}

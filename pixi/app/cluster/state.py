@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import psycopg
 from psycopg.rows import class_row, tuple_row
 
-from pixi.app.cluster.processes import owner_locks
+from pixi.app.cluster.processes import LIVING, owner_locks
 from pixi.app.cluster.queue import STALLED_SECONDS, ConversationQueue
 from pixi.app.metrics import Values, gauges
 from pixi.channels.discord.backend import ALL_ADDRESSES
@@ -24,12 +24,7 @@ from pixi.store.statements.inbox import under
 _ASK_SECONDS = 3.0  # between two questions for what is scraped
 _ANSWER_SECONDS = 2.0  # in which the database answers them
 
-_STATE = """
-WITH living AS MATERIALIZED (
-    SELECT objid::bigint AS id FROM pg_locks
-    WHERE locktype = 'advisory' AND granted AND objsubid = 1 AND classid::bigint = %(owners)s
-    AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
-)
+_STATE = f"""{LIVING}
 SELECT
     waiting, failed, stalled, oldest_seconds, leases, living_leases,
     (SELECT count(*) FROM procrastinate_workers

@@ -392,8 +392,7 @@ class Handlers:
         names = {"user": prompt_name(user) or "somebody", "char": persona.name, "persona": persona.name}
         content = types.TextContent(type="text", text=self._mask.hide(fill(persona.prompt, names)))
         return types.GetPromptResult(
-            description=persona.about or None,
-            messages=[types.PromptMessage(role="user", content=content)],
+            description=persona.about or None, messages=[types.PromptMessage(role="user", content=content)]
         )
 
     def _talk(self, context: Context) -> str:
