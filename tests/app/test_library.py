@@ -71,20 +71,6 @@ async def test_a_model_without_tools_is_shown_what_the_documents_of_its_persona_
     assert "never" not in second
 
 
-async def test_ones_own_folder_comes_before_the_shipped_one_of_its_name(tmp_path: Path) -> None:
-    database(tmp_path, "pancakes", "Only this is known of pancakes.")
-    async with open_library(settings(tmp_path), names=["Pancakes"], reads=False) as library:
-        assert list(library.databases) == ["pancakes"]
-        assert library.databases["pancakes"].folder == (tmp_path / "databases" / "pancakes").resolve()
-
-
-async def test_a_name_that_is_not_there_names_the_nearest(tmp_path: Path) -> None:
-    database(tmp_path, "islands")
-    with pytest.raises(ConfigError, match=r"islnads.*`islands`"):
-        async with open_library(settings(tmp_path), names=["islnads"], reads=False):
-            pass
-
-
 async def test_the_settings_say_which_databases_there_are(tmp_path: Path) -> None:
     database(tmp_path, "islands")
     database(tmp_path, "diary")
