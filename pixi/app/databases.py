@@ -47,6 +47,7 @@ class DatabasePool:
 
     Attributes:
         count: told what the model of meanings uses; None: nobody records it.
+        databases: that are open, by name.
     """
 
     def __init__(
@@ -66,18 +67,13 @@ class DatabasePool:
         self._progress = progress
         self._breakers = breakers or Breakers()
         self.count: Count | None = None
-        self._open: dict[str, DirectoryDatabase] = {}
+        self.databases: dict[str, DirectoryDatabase] = {}
         self._refs: dict[str, DatabaseRef] = {}
         self._registered: set[str] = set()
         self._helper: ModelPool | None = None
         self._agent: RetrievalAgent | None = None
         self._embedder: OpenAIEmbeddings | None = None
         self._opening = asyncio.Lock()
-
-    @property
-    def databases(self) -> Mapping[str, "DirectoryDatabase"]:
-        """The open databases, by name."""
-        return self._open
 
     @property
     def agent(self) -> "RetrievalAgent":
@@ -136,30 +132,30 @@ class DatabasePool:
                     ref = await asyncio.to_thread(self.find, name)
                 except ConfigError:
                     continue  # `check` tells of it
-                if ref.name not in self._open:
+                if ref.name not in self.databases:
                     await self._open_one(ref)
-            if self._open and self._reads and self._agent is None:
+            if self.databases and self._reads and self._agent is None:
                 await self._open_agent()
 
     def register(self, addon: "Addon") -> None:
         """Register the tools of the databases that are open, as far as they are not registered."""
-        if self._open.keys() <= self._registered:
+        if self.databases.keys() <= self._registered:
             return
         from pixi.addons.knowledge import knowledge_of
 
-        for name, database in self._open.items():
+        for name, database in self.databases.items():
             if name not in self._registered:
                 knowledge_of(database, self.agent, self._refs[name].tool)(addon)
                 self._registered.add(name)
 
     def announce(self, toolbox: "Toolbox") -> None:
         """Let personas name the databases that are open, without tools for them."""
-        for name in self._open:
+        for name in self.databases:
             toolbox.announce(source_of(name))
 
     async def look_up(self, persona: Persona, text: str) -> tuple[Citation, ...]:
         """Return passages of a persona's databases that surely bear on a message, the best first."""
-        wanted = [self._open[name] for name in persona.databases if name in self._open]
+        wanted = [self.databases[name] for name in persona.databases if name in self.databases]
         found = await asyncio.gather(*(database.sure_passages(text, _MOST_CITED) for database in wanted))
         best = sorted((each for some in found for each in some), key=lambda excerpt: -excerpt.share)
         return tuple(Citation(_told_place(each.source), each.text) for each in best)
@@ -203,9 +199,9 @@ class DatabasePool:
 
     async def close(self) -> None:
         """Close all of them, and what reads."""
-        for database in self._open.values():
+        for database in self.databases.values():
             await database.close()
-        self._open.clear()
+        self.databases.clear()
         if self._agent is not None:
             await self._agent.close()
         if self._helper is not None:
@@ -218,7 +214,7 @@ class DatabasePool:
 
         if self._embedder is None and self._settings.embedding_model is not None:
             self._embedder = open_embedder(self._settings.embedding_model, self._breakers, self.count)
-        self._open[ref.name] = await DirectoryDatabase.open(
+        self.databases[ref.name] = await DirectoryDatabase.open(
             ref.folder, name=ref.name, embedder=self._embedder, progress=self._progress, follow=self._follow
         )
         self._refs[ref.name] = ref

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import aclosing
 from importlib.util import find_spec
 from pathlib import Path
@@ -97,6 +97,9 @@ async def apply_mcp(integrations: Integrations, settings: Settings) -> None:
 class McpIntegration:
     """Connects MCP servers, and registers the tools that they list.
 
+    Attributes:
+        servers: that the settings name now.
+
     Raises:
         ConfigError: the SDK is not installed.
     """
@@ -105,7 +108,7 @@ class McpIntegration:
         require_sdk()
         self._tools = integrations.tools
         self._report = integrations.report
-        self._servers: dict[str, McpServer] = {}
+        self.servers: dict[str, McpServer] = {}
         self._settings: dict[str, McpSettings] = {}
         self._offered: dict[str, tuple[tuple[ForeignTool, ...], McpSettings]] = {}
         self._lock: LockFile | None = None
@@ -119,28 +122,23 @@ class McpIntegration:
             ConfigError: a section cannot hold. Then nothing has changed.
         """
         wanted = places(settings)
-        stay = {name for name, each in self._servers.items() if wanted.get(name) == each.where}
-        await self._end(set(self._servers) - stay)
+        stay = {name for name, each in self.servers.items() if wanted.get(name) == each.where}
+        await self._end(set(self.servers) - stay)
         lock = self._lock = self._lock or lock_of(settings)
         self._settings = dict(settings.mcp)
         started: list[McpServer] = []
         for name, where in wanted.items():
             self._tools.announce(_source(name))
             if name in stay:
-                await self._offer(self._servers[name])
+                await self._offer(self.servers[name])
                 continue
             server = McpServer(name, where, lock, offered=self._offer, tell=self._report)
-            self._servers[name] = server
+            self.servers[name] = server
             server.start()
             started.append(server)
-        if self._servers and self._watching is None:
+        if self.servers and self._watching is None:
             self._watching = asyncio.create_task(self._watch(lock))
         await _settled(started)
-
-    @property
-    def servers(self) -> Mapping[str, McpServer]:
-        """The servers that the settings name now."""
-        return self._servers
 
     async def close(self) -> None:
         """End all servers."""
@@ -148,11 +146,11 @@ class McpIntegration:
             self._watching.cancel()
             await asyncio.wait([self._watching])
             self._watching = None
-        await self._end(set(self._servers))
+        await self._end(set(self.servers))
 
     async def _end(self, names: Iterable[str]) -> None:
         """Close servers side by side, and take their tools away."""
-        gone = [self._servers.pop(name) for name in names]
+        gone = [self.servers.pop(name) for name in names]
         for server in gone:
             self._tools.remove(_source(server.name))
             self._offered.pop(server.name, None)
@@ -161,7 +159,7 @@ class McpIntegration:
     async def _offer(self, server: McpServer) -> None:
         """Register the tools of a server, if they are other ones by now. Those of one that is away stay."""
         name = server.name
-        if self._servers.get(name) is not server:
+        if self.servers.get(name) is not server:
             return  # it is being closed
         now = (server.tools, self._settings[name])
         if self._offered.get(name) == now or (not server.tools and name not in self._offered):
@@ -185,7 +183,7 @@ class McpIntegration:
         """Look for consent again whenever the lock file changes."""
         async with aclosing(changes(lambda: WatchedPaths((lock.path,)))) as changed:
             async for _ in changed:
-                for server in self._servers.values():
+                for server in self.servers.values():
                     server.look_again()
 
 

@@ -49,6 +49,7 @@ class GatewayService:
 
     Attributes:
         engine: records, in place of an engine.
+        store: keeps everything, for the workers too.
         look: reads settings and personas again, as that of `BotService`.
         metrics: what Prometheus is told.
         pulse: how quickly the loop gets to what is to be done.
@@ -72,7 +73,7 @@ class GatewayService:
         self.look: Callable[[], Awaitable[str]] | None = None
         self.rates = Rates()
         self.rates.shared = SharedRates(queue.session, queue.address).use
-        self._store = store
+        self.store = store
         self._queue = queue
         self._places = dict(places)
         self._bot: Bot | None = None  # which hears, while answers are passed
@@ -99,11 +100,6 @@ class GatewayService:
         """Names of the models that a channel may choose from; the first is the default."""
         return tuple(chosen_models(self.settings))
 
-    @property
-    def store(self) -> Store:
-        """Keeps everything, for the workers too."""
-        return self._store
-
     def sees(self, channel: str) -> bool:
         """Return whether the settings say that the model of a channel sees pictures."""
         return chosen_models(self.settings).get(self.place(channel).model, self.settings.model).vision
@@ -116,7 +112,7 @@ class GatewayService:
 
     async def resume(self, prefix: str, open_channel: OpenChannel) -> None:
         """Put everything on the queue that waits, should that have failed when it came."""
-        for conversation in await self._store.unanswered(prefix, still_answered(self.rules)):
+        for conversation in await self.store.unanswered(prefix, still_answered(self.rules)):
             await self._queue.move(conversation)
             await self._queue.put(conversation)
 
@@ -135,10 +131,10 @@ class GatewayService:
                 case "forgot":
                     bot.forget(text)
                 case "places":
-                    self._places = dict(await self._store.places())
+                    self._places = dict(await self.store.places())
                 case "look" if not text:  # signals may have been missed, of who was forgotten too
                     bot.forget(None)
-                    self._places = dict(await self._store.places())
+                    self._places = dict(await self.store.places())
                 case "asked" if bot.approvals is not None:
                     await self._expect(text, bot.approvals)
 
@@ -170,7 +166,7 @@ class GatewayService:
 
     async def set_place(self, channel: str, place: ChannelConfig) -> None:
         """Keep what somebody chose, and tell the workers."""
-        await self._store.set_place(channel, place)
+        await self.store.set_place(channel, place)
         self._places[channel] = place
         await self._queue.signal_all("places")
 
@@ -183,14 +179,14 @@ class GatewayService:
         """Say why nothing is heard just now, in a line; "" where people are heard."""
         if self.engine.draining:
             return "It is about to end, and hears nothing any more."
-        if why := await unready_store(self._store):
+        if why := await unready_store(self.store):
             return why
         return "" if self._bot is not None and self._bot.connected else "Discord is not connected."
 
     async def status(self, payer: UsageScope) -> BotStatus:
         """Return the state of the bot, and the budget that is left for the person who asks."""
-        waiting = await self._store.unanswered(ALL_ADDRESSES, still_answered(self.rules))
-        return await bot_status(self._ledger, self._store, payer, began=self._began, talking=len(waiting))
+        waiting = await self.store.unanswered(ALL_ADDRESSES, still_answered(self.rules))
+        return await bot_status(self._ledger, self.store, payer, began=self._began, talking=len(waiting))
 
     # Settings that change. They are `BotService`'s names, for `pixi.app.reload`.
 
