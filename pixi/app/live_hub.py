@@ -74,10 +74,6 @@ class LiveTalk(Struct):
     began: float = 0.0
     last: float = 0.0
 
-    def form(self) -> Form:
-        """Return it as plain data."""
-        return asdict(self)
-
 
 class _KeptTurn(Struct):
     """The events of a turn. Pieces of text that follow each other are kept as one."""
@@ -316,7 +312,7 @@ class LiveHub:
         if len(self._talks) > MOST_TALKS:
             self._talks.popitem(last=False)
         if ends or event == "turn_start":
-            self._hand_out("talk", talk.form())
+            self._hand_out("talk", asdict(talk))
 
     def _without_secrets(self, form: Form, held: Form | None) -> tuple[list[Form], Form | None]:
         """Return the events that may be told, and the one that is withheld: text that may begin a secret.

@@ -6,6 +6,7 @@ from contextlib import aclosing
 from typing import Any
 
 import pytest
+from msgspec.structs import asdict
 
 from pixi.app import live_hub
 from pixi.app.live_hub import KEPT_SECONDS, KEPT_TURNS, MOST_TALKS, LiveHub
@@ -147,7 +148,7 @@ async def test_only_what_is_asked_for_comes() -> None:
         here.publish("log", {"line": "x"})
         here.observe(told("turn_start"))
         here.observe(told("turn_start", persona="Edda", answers=[{"text": "no word of this"}]))
-        assert await waiting == {"kind": "talk", **here.talks[0].form()}
+        assert await waiting == {"kind": "talk", **asdict(here.talks[0])}
         here.publish("health", {"lag": 1})
         assert await anext(events) == {"kind": "health", "lag": 1}
 

@@ -5,7 +5,7 @@ from contextlib import aclosing
 from typing import Annotated, Any
 
 from msgspec import Meta, Struct
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from pixi.app.live_hub import LiveTalk
 from pixi.app.service import BotService
@@ -64,7 +64,7 @@ def routes(service: BotService) -> Sequence[AddonRoute]:
         return LiveTalks(
             [
                 LiveRow(
-                    **talk.form(), private=talk.conversation in private, hidden=talk.conversation in hidden
+                    **asdict(talk), private=talk.conversation in private, hidden=talk.conversation in hidden
                 )
                 for talk in service.hub.talks
             ]

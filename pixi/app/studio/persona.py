@@ -15,7 +15,6 @@ from pixi.app.service import BotService
 from pixi.app.studio.draft_talk import DraftTalks
 from pixi.app.studio.persona_files import (
     Commit,
-    PersonaText,
     commits_of,
     create_file,
     diff_of,
@@ -412,23 +411,21 @@ class _PersonaScreen:
     def _read(self, name: str, why: str = "") -> PersonaFile:
         service = self._service
         found = find_file(service.settings, name)
-        read, unreadable = None, ""
+        text = digest = unreadable = ""
         try:
             read = read_text(found.path)
+            text, digest = read.text, read.digest
         except RouteError as error:
             if error.status == 404:
                 raise
             unreadable = error.detail
         live = self._live(found)
         return PersonaFile(
-            name,
-            shown(found.path),
-            read.text if isinstance(read, PersonaText) else "",
-            read.digest if isinstance(read, PersonaText) else "",
+            *(name, shown(found.path), text, digest),
             why_read_only(service.settings, found.path),
             unreadable,
             live,
-            "" if live else self._why_not(found, why),
+            why="" if live else self._why_not(found, why),
         )
 
     def _why_not(self, found: Found, why: str) -> str:

@@ -79,13 +79,13 @@ def name_of(found: Found) -> str:
     return shown(Path(found.path.stem))
 
 
-def find_file(settings: Settings, name: str, drafts: Mapping[Path, str] = {}) -> Found:
+def find_file(settings: Settings, name: str) -> Found:
     """Find a file by its name.
 
     Raises:
         RouteError: there is none.
     """
-    for each in personas_in(settings, drafts):
+    for each in personas_in(settings):
         if name_of(each) == name:
             return each
     raise RouteError(404, "No such persona", "There is no file of that name; look at the list.")
@@ -131,8 +131,8 @@ def read_text(path: Path) -> PersonaText:
     return PersonaText(_plain(text), line_end, data.startswith(_BOM), stat.S_IMODE(status.st_mode), digest)
 
 
-def save_text(settings: Settings, name: str, text: str, digest: str) -> PersonaText:
-    """Write a file of the operator's own, if it is still the one with this digest; give it as it lies there.
+def save_text(settings: Settings, name: str, text: str, digest: str) -> None:
+    """Write a file of the operator's own, if it is still the one with this digest.
 
     To be called by one at a time.
 
@@ -158,10 +158,9 @@ def save_text(settings: Settings, name: str, text: str, digest: str) -> PersonaT
         detail = f"It has {len(data):,} bytes: keep it under {LARGEST // 1024} KB."
         raise RouteError(422, "Too large for a persona", detail)
     _write(path, data, before.mode)
-    return read_text(path)
 
 
-def create_file(settings: Settings, name: str, like: str = "") -> Path:
+def create_file(settings: Settings, name: str, like: str) -> None:
     """Make a file of a persona from a small template, or as a copy of another; it must not be there.
 
     Raises:
@@ -189,7 +188,6 @@ def create_file(settings: Settings, name: str, like: str = "") -> Path:
             file.write(text.encode("utf-8"))
         if isinstance(found, LoadedPersona):
             _copy_picture(Path(found.persona.avatar), found.path.parent, folder)
-    return path
 
 
 def _copy_picture(picture: Path, of: Path, folder: Path) -> None:
