@@ -68,44 +68,30 @@ __all__ = [
 
 # Where each name lives. They are looked up when first used, so that `import pixi` costs next to nothing.
 _HOMES = {
-    "pixi.app.building": ("open_engine",),
-    "pixi.core.channel": ("Channel",),
+    "pixi.app.building": "open_engine",
+    "pixi.core.channel": "Channel",
+    "pixi.core.errors": "ChannelError ConfigError ModelError PixiError StoreError ToolError",
+    "pixi.core.events": "TurnReport",
     "pixi.core.language": (
-        "CommandEnded",
-        "CommandStarted",
-        "CommandStream",
-        "CommandText",
-        "Event",
-        "Prose",
-        "Thought",
-        "ToolCallEnded",
+        "CommandEnded CommandStarted CommandStream CommandText Event Prose Thought ToolCallEnded"
     ),
-    "pixi.core.errors": (
-        "ChannelError",
-        "ConfigError",
-        "ModelError",
-        "PixiError",
-        "StoreError",
-        "ToolError",
-    ),
-    "pixi.core.spending": ("Limits", "Rate"),
-    "pixi.core.message": ("Author", "Card", "Field", "Image", "Message"),
-    "pixi.core.persona": ("Persona",),
-    "pixi.core.events": ("TurnReport",),
-    "pixi.engine.engine": ("Engine",),
-    "pixi.engine.context": ("Role",),
-    "pixi.knowledge.database": ("DirectoryDatabase",),
-    "pixi.knowledge.retrieval": ("RetrievalAgent",),
-    "pixi.models.model": ("Model",),
-    "pixi.toolbox.addon": ("Addon",),
-    "pixi.toolbox.context": ("Context",),
-    "pixi.toolbox.tools": ("Toolbox",),
+    "pixi.core.message": "Author Card Field Image Message",
+    "pixi.core.persona": "Persona",
+    "pixi.core.spending": "Limits Rate",
+    "pixi.engine.context": "Role",
+    "pixi.engine.engine": "Engine",
+    "pixi.knowledge.database": "DirectoryDatabase",
+    "pixi.knowledge.retrieval": "RetrievalAgent",
+    "pixi.models.model": "Model",
+    "pixi.toolbox.addon": "Addon",
+    "pixi.toolbox.context": "Context",
+    "pixi.toolbox.tools": "Toolbox",
 }
 
 
 def __getattr__(name: str) -> object:
     for home, names in _HOMES.items():
-        if name in names:
+        if name in names.split():
             found: object = getattr(import_module(home), name)
             return found
     raise AttributeError(f"module 'pixi' has no attribute {name!r}")

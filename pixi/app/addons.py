@@ -75,13 +75,24 @@ async def open_tables(store: "Store", brought: "AddonExtras", report: Reporter) 
             report(f"addon {tables.schema.name}: its tables cannot be opened: {error}")
 
 
-async def open_brought(
-    brought: "AddonExtras", store: "Store", stack: AsyncExitStack, report: Reporter
-) -> None:
-    """Open the tables of addons, and let what they opened be closed with the stack."""
+async def open_addons(
+    settings: Settings,
+    more: "Sequence[Path | Setup]",
+    engine: "Engine",
+    store: "Store",
+    stack: AsyncExitStack,
+    *,
+    report: Reporter,
+) -> "tuple[AddonExtras, Sequence[AddonContents]]":
+    """Load the addons, and open what they bring besides commands and tools; the stack closes that."""
+    from pixi.toolbox.addon import AddonExtras
+
+    brought = AddonExtras()
+    loaded = load_all(settings, more, engine.commands, engine.tools, report, brought=brought)
     for close in brought.closing:
         stack.push_async_callback(close)
     await open_tables(store, brought, report)
+    return brought, loaded
 
 
 async def reach_tables(settings: Settings, store: "Store", report: Reporter) -> None:

@@ -9,10 +9,11 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pixi.app.addons import load_all, load_memory, open_brought, tell_of_unnamed
+from pixi.app.addons import load_memory, open_addons, tell_of_unnamed
+from pixi.app.integrations import Integrations
 from pixi.app.models import open_model, wants_native
 from pixi.app.personas import PersonaFollower, PersonaSet, find_persona
-from pixi.app.retention import retention_tasks
+from pixi.app.retention import evict_forgotten, forget_daily
 from pixi.app.slot_saver import local_model, saved_slot
 from pixi.core.control_words import broken
 from pixi.core.errors import ModelError, Reporter, silent
@@ -28,13 +29,12 @@ from pixi.settings.secret import secrets_in
 if TYPE_CHECKING:
     from pixi.addons.loading import AddonContents
     from pixi.app.databases import DatabasePool
-    from pixi.app.integrations import Integrations
     from pixi.app.service import BotService
     from pixi.engine.context import PersonaResolver, Role
     from pixi.engine.engine import Engine
     from pixi.models.model import Model
     from pixi.store.store import Store
-    from pixi.toolbox.addon import AddonExtras, Setup
+    from pixi.toolbox.addon import Setup
 
 _log = logging.getLogger("pixi")
 
@@ -103,56 +103,23 @@ async def open_engine(
         library.check(persona)
         engine = _engine(settings, Role(persona, watch(model) if watch else model), store, library)
         library.count = engine.count
-        _, loaded = await _addons(settings, addons, engine, store, stack, report=report)
+        _, loaded = await open_addons(settings, addons, engine, store, stack, report=report)
         stack.push_async_callback(library.close)
         follower = PersonaFollower(engine, store, library, loaded)
         await follower.open(persona, remark)
-        await stack.enter_async_context(_integrations(settings, engine, library, report, tools=tools))
+        integrations = Integrations(engine.addon, engine.tools, engine.settings, library, report)
+        stack.push_async_callback(integrations.close)
+        await integrations.apply(settings, tools=tools)
         await stack.enter_async_context(engine)
-        await stack.enter_async_context(
-            retention_tasks(engine, store, lambda: settings.store.keep_days, kept.follow)
-        )
+        forgetting = forget_daily(store, lambda: settings.store.keep_days)
+        await stack.enter_async_context(_beside(evict_forgotten(engine, kept.follow), forgetting))
         if follow_persona:
-            await stack.enter_async_context(follower.following(settings, remark))
+            await stack.enter_async_context(_beside(follower.follow(settings, remark)))
         progress("")
         if warm_for:
             warming = _warm(model, await engine.prefix(warm_for), progress)
             await stack.enter_async_context(_beside(warming, first=not warm_beside))
         yield engine
-
-
-async def _addons(
-    settings: Settings,
-    addons: "Sequence[Path | Setup]",
-    engine: "Engine",
-    store: "Store",
-    stack: AsyncExitStack,
-    *,
-    report: Reporter,
-) -> "tuple[AddonExtras, Sequence[AddonContents]]":
-    """Load the addons, and open what they bring besides commands and tools; the stack closes that."""
-    from pixi.toolbox.addon import AddonExtras
-
-    brought = AddonExtras()
-    loaded = load_all(settings, addons, engine.commands, engine.tools, report, brought=brought)
-    await open_brought(brought, store, stack, report)
-    return brought, loaded
-
-
-@asynccontextmanager
-async def _integrations(
-    settings: Settings, engine: "Engine", library: "DatabasePool", report: Reporter, *, tools: bool = True
-) -> AsyncGenerator["Integrations", None]:
-    """Open what personas can reach beyond the chat."""
-    from pixi.app.integrations import IntegrationContext, Integrations
-
-    context = IntegrationContext(engine.addon, engine.tools, engine.settings, library, report)
-    integrations = Integrations(context)
-    try:
-        await integrations.apply(settings, tools=tools)
-        yield integrations
-    finally:
-        await integrations.close()
 
 
 @asynccontextmanager
@@ -209,10 +176,12 @@ async def open_service(
             finish_seconds=settings.discord.catch_up_minutes * 60,
         )
         library.count = engine.count
-        brought, loaded = await _addons(settings, addons, engine, store, stack, report=report)
+        brought, loaded = await open_addons(settings, addons, engine, store, stack, report=report)
         await load_memory(store, engine)
         stack.push_async_callback(library.close)
-        integrations = await stack.enter_async_context(_integrations(settings, engine, library, report))
+        integrations = Integrations(engine.addon, engine.tools, engine.settings, library, report)
+        stack.push_async_callback(integrations.close)
+        await integrations.apply(settings)
         service = BotService(
             settings,
             persona_set,
@@ -227,9 +196,8 @@ async def open_service(
         await _admit(service, persona_set, loaded, report)
         await stack.enter_async_context(tracing(service))
         await stack.enter_async_context(engine)
-        await stack.enter_async_context(
-            retention_tasks(engine, store, lambda: service.settings.store.keep_days, kept.follow)
-        )
+        forgetting = forget_daily(store, lambda: service.settings.store.keep_days)
+        await stack.enter_async_context(_beside(evict_forgotten(engine, kept.follow), forgetting))
         progress("")
         gc.freeze()  # what was imported and built lives as long as the process: no garbage to be looked for
         service.pulse = stack.enter_context(reporting_stalls())
@@ -292,16 +260,17 @@ async def _warm(model: "Model", lines: tuple[Line, ...], progress: Reporter) -> 
 
 
 @asynccontextmanager
-async def _beside(work: Coroutine[None, None, None], *, first: bool) -> AsyncGenerator[None, None]:
-    """Do something in a task of its own, which is cancelled at the end; `first`: wait for it."""
-    task = asyncio.create_task(work)
+async def _beside(*works: Coroutine[None, None, None], first: bool = False) -> AsyncGenerator[None, None]:
+    """Do each in a task of its own, which is cancelled at the end; `first`: wait for them."""
+    tasks = [asyncio.create_task(work) for work in works]
     try:
         if first:
-            await asyncio.wait([task])
+            await asyncio.wait(tasks)
         yield
     finally:
-        task.cancel()
-        await asyncio.wait([task])
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 async def import_parts(model: ModelSettings) -> None:

@@ -5,15 +5,15 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import redirect_stdout
 from pathlib import Path
-from typing import Any
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from pixi.addons import memory
 from pixi.app.addons import load_all
 from pixi.app.databases import DatabasePool
-from pixi.app.integrations import IntegrationContext, Integrations
-from pixi.core.errors import ConfigError
+from pixi.app.integrations import Integrations
+from pixi.core.errors import ConfigError, silent
 from pixi.core.persona import Persona
 from pixi.engine.capabilities import MissingName, missing_names
 from pixi.engine.context import EngineSettings
@@ -37,12 +37,10 @@ async def find_missing(settings: Settings, loaded: Sequence[LoadedPersona]) -> l
     addon = Addon(commands, tools)
     basics(addon)
     with redirect_stdout(sys.stderr):
-        load_all(settings, (), commands, tools, _ignore)
+        load_all(settings, (), commands, tools, silent)
     store = await SqliteStore.open(":memory:")
-    library = DatabasePool(settings, None, progress=_ignore)
-    integrations = Integrations(
-        IntegrationContext(addon, tools, EngineSettings(settings.limits), library, _ignore)
-    )
+    library = DatabasePool(settings, None, progress=silent)
+    integrations = Integrations(addon, tools, EngineSettings(settings.limits), library, silent)
     try:
         memory.setup_with(store)(addon)
         for name in settings.mcp:
@@ -105,21 +103,26 @@ def placed(path: Path, remarks: Sequence[LintWarning]) -> list[str]:
     return [f"{shown(path)}:{remark.line}: {remark.text}" for remark in remarks]
 
 
-def persona_form(found: Found) -> dict[str, Any]:
-    """A file as plain data, with the same keys for every file; of a broken one only the faults are known."""
-    persona = found.persona if isinstance(found, LoadedPersona) else None
-    remarks: Sequence[LintWarning] = found.remarks if isinstance(found, LoadedPersona) else ()
-    return {
-        "name": persona.name if persona else None,
-        "file": shown(found.path),
-        "about": persona.about if persona else None,
-        "language": persona.language if persona else None,
-        "databases": list(persona.databases) if persona else None,
-        "tools": list(persona.tools) if persona else None,
-        "examples": len(persona.examples) if persona else None,
-        "faults": list(found.faults) if isinstance(found, BrokenPersona) else [],
-        "remarks": [{"line": remark.line, "text": remark.text} for remark in remarks],
-    }
+class PersonaForm(Struct):
+    """A file as `pixi-persona personas --json` tells of it; of a broken one only the faults are known."""
+
+    name: str | None
+    file: str
+    about: str | None
+    language: str | None
+    databases: tuple[str, ...] | None
+    tools: tuple[str, ...] | None
+    examples: int | None
+    faults: tuple[str, ...] = ()
+    remarks: tuple[LintWarning, ...] = ()
 
 
-def _ignore(_: str) -> None: ...
+def persona_form(found: Found) -> PersonaForm:
+    """Tell of a file."""
+    if isinstance(found, BrokenPersona):
+        return PersonaForm(None, shown(found.path), None, None, None, None, None, tuple(found.faults))
+    it = found.persona
+    return PersonaForm(
+        *(it.name, shown(found.path), it.about, it.language, it.databases, it.tools, len(it.examples)),
+        remarks=tuple(found.remarks),
+    )

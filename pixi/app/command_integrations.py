@@ -4,7 +4,7 @@ import asyncio
 
 from pixi.addons import pictures
 from pixi.addons.pictures import gifs_from
-from pixi.app.integrations import IntegrationContext
+from pixi.app.integrations import Integrations
 from pixi.core.errors import ConfigError
 from pixi.fetching.web import Web
 from pixi.settings import GifSettings, Settings
@@ -14,36 +14,20 @@ BASES = {"klipy": KLIPY, "giphy": GIPHY}
 """Addresses of the services."""
 
 
-class GifIntegration:
-    """Registers the command once: other settings count from the next start."""
+async def apply_gifs(integrations: Integrations, settings: Settings) -> None:
+    """Register the command, where there is a source of pictures.
 
-    def __init__(self, context: IntegrationContext) -> None:
-        self._context = context
-        self._web = Web()
-        self._registered = False
-
-    async def apply(self, settings: Settings) -> None:
-        """Register the command, where there is a source of pictures.
-
-        Raises:
-            ConfigError: there is no key, or no folder.
-        """
-        self._web.contact = settings.web_pages.contact
-        if self._registered or settings.gifs.engine == "off":
-            return
-        source = source_of(settings.gifs, self._web)
-        if isinstance(source, GifFolder) and not await asyncio.to_thread(source.count):
-            self._context.report(
-                f"gifs.folder: there is no picture in {settings.gifs.folder}: nobody is told of [GIF: …]. "
-                "Put some there, and start again."
-            )
-            return
-        gifs_from(source, self._context.tools.mask)(self._context.addon)
-        self._registered = True
-
-    async def close(self) -> None:
-        """Close the connections. Calling it twice does no harm."""
-        await self._web.close()
+    Raises:
+        ConfigError: there is no key, or no folder.
+    """
+    source = source_of(settings.gifs, integrations.once("web", Web))
+    if isinstance(source, GifFolder) and not await asyncio.to_thread(source.count):
+        integrations.report(
+            f"gifs.folder: there is no picture in {settings.gifs.folder}: nobody is told of [GIF: …]. "
+            "Put some there, and start again."
+        )
+        return
+    gifs_from(source, integrations.tools.mask)(integrations.addon)
 
 
 def source_of(settings: GifSettings, web: Web) -> GifSource:
@@ -63,18 +47,6 @@ def source_of(settings: GifSettings, web: Web) -> GifSource:
     return door(web, settings.api_key.reveal(), settings.rating, base=BASES[settings.engine])
 
 
-class StickerIntegration:
-    """Registers the command once; whether a server's stickers are told of follows the settings by itself."""
-
-    def __init__(self, context: IntegrationContext) -> None:
-        self._context = context
-        self._registered = False
-
-    async def apply(self, settings: Settings) -> None:
-        """Register the command."""
-        if not self._registered and settings.discord.stickers:
-            pictures.setup(self._context.addon)
-            self._registered = True
-
-    async def close(self) -> None:
-        """Do nothing: nothing is open."""
+async def apply_stickers(integrations: Integrations, settings: Settings) -> None:
+    """Register the command; whether a server's stickers are told of follows the settings by itself."""
+    pictures.setup(integrations.addon)

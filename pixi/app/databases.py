@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from msgspec import Struct, field
+from msgspec import Struct, field, structs
 
 from pixi.app.models import ModelPool
 from pixi.core.errors import ConfigError, Reporter
@@ -23,7 +23,6 @@ from pixi.settings import EmbeddingSettings, Settings
 if TYPE_CHECKING:
     from pixi.knowledge.database import DirectoryDatabase
     from pixi.knowledge.entry import Fault, Source
-    from pixi.knowledge.registry import DatabaseDescription
     from pixi.knowledge.retrieval import RetrievalAgent
     from pixi.models.embeddings import OpenAIEmbeddings
     from pixi.models.model import Model
@@ -48,6 +47,7 @@ class DatabasePool:
 
     Attributes:
         count: told what the model of meanings uses; None: nobody records it.
+        databases: that are open, by name.
     """
 
     def __init__(
@@ -67,18 +67,13 @@ class DatabasePool:
         self._progress = progress
         self._breakers = breakers or Breakers()
         self.count: Count | None = None
-        self._open: dict[str, DirectoryDatabase] = {}
+        self.databases: dict[str, DirectoryDatabase] = {}
         self._refs: dict[str, DatabaseRef] = {}
         self._registered: set[str] = set()
         self._helper: ModelPool | None = None
         self._agent: RetrievalAgent | None = None
         self._embedder: OpenAIEmbeddings | None = None
         self._opening = asyncio.Lock()
-
-    @property
-    def databases(self) -> Mapping[str, "DirectoryDatabase"]:
-        """The open databases, by name."""
-        return self._open
 
     @property
     def agent(self) -> "RetrievalAgent":
@@ -128,37 +123,39 @@ class DatabasePool:
         """
         names = tuple(names)
         async with self._opening:
-            if names:
-                await self._import_parts()
+            if names:  # somebody may be typing already, or be answered
+                tools = ("pixi.knowledge.retrieval", "pixi.addons.knowledge") if self._reads else ()
+                for part in ("pixi.knowledge.database", *tools):
+                    await asyncio.to_thread(importlib.import_module, part)
             for name in names:
                 try:
                     ref = await asyncio.to_thread(self.find, name)
                 except ConfigError:
                     continue  # `check` tells of it
-                if ref.name not in self._open:
+                if ref.name not in self.databases:
                     await self._open_one(ref)
-            if self._open and self._reads and self._agent is None:
+            if self.databases and self._reads and self._agent is None:
                 await self._open_agent()
 
     def register(self, addon: "Addon") -> None:
         """Register the tools of the databases that are open, as far as they are not registered."""
-        if self._open.keys() <= self._registered:
+        if self.databases.keys() <= self._registered:
             return
         from pixi.addons.knowledge import knowledge_of
 
-        for name, database in self._open.items():
+        for name, database in self.databases.items():
             if name not in self._registered:
                 knowledge_of(database, self.agent, self._refs[name].tool)(addon)
                 self._registered.add(name)
 
     def announce(self, toolbox: "Toolbox") -> None:
         """Let personas name the databases that are open, without tools for them."""
-        for name in self._open:
+        for name in self.databases:
             toolbox.announce(source_of(name))
 
     async def look_up(self, persona: Persona, text: str) -> tuple[Citation, ...]:
         """Return passages of a persona's databases that surely bear on a message, the best first."""
-        wanted = [self._open[name] for name in persona.databases if name in self._open]
+        wanted = [self.databases[name] for name in persona.databases if name in self.databases]
         found = await asyncio.gather(*(database.sure_passages(text, _MOST_CITED) for database in wanted))
         best = sorted((each for some in found for each in some), key=lambda excerpt: -excerpt.share)
         return tuple(Citation(_told_place(each.source), each.text) for each in best)
@@ -202,9 +199,9 @@ class DatabasePool:
 
     async def close(self) -> None:
         """Close all of them, and what reads."""
-        for database in self._open.values():
+        for database in self.databases.values():
             await database.close()
-        self._open.clear()
+        self.databases.clear()
         if self._agent is not None:
             await self._agent.close()
         if self._helper is not None:
@@ -212,23 +209,13 @@ class DatabasePool:
         if self._embedder is not None:
             await self._embedder.close()
 
-    async def _import_parts(self) -> None:
-        """Import what is heavy in a thread: somebody may be typing already, or be answered."""
-        tools = ("pixi.knowledge.retrieval", "pixi.addons.knowledge") if self._reads else ()
-        for part in ("pixi.knowledge.database", *tools):
-            await asyncio.to_thread(importlib.import_module, part)
-
     async def _open_one(self, ref: DatabaseRef) -> None:
         from pixi.knowledge.database import DirectoryDatabase
 
         if self._embedder is None and self._settings.embedding_model is not None:
             self._embedder = open_embedder(self._settings.embedding_model, self._breakers, self.count)
-        self._open[ref.name] = await DirectoryDatabase.open(
-            ref.folder,
-            name=ref.name,
-            embedder=self._embedder,
-            progress=self._progress,
-            follow=self._follow,
+        self.databases[ref.name] = await DirectoryDatabase.open(
+            ref.folder, name=ref.name, embedder=self._embedder, progress=self._progress, follow=self._follow
         )
         self._refs[ref.name] = ref
 
@@ -425,7 +412,7 @@ async def inspect(ref: "DatabaseRef", seconds: float, progress: Callable[[str], 
     from pixi.knowledge.database import DirectoryDatabase
 
     try:
-        folder = await asyncio.to_thread(_Folder.of, ref)
+        folder = await asyncio.to_thread(_folder, ref)
         database = await DirectoryDatabase.open(ref.folder, name=ref.name, progress=progress)
     except (ConfigError, OSError) as error:
         return await broken(ref, error)
@@ -439,7 +426,7 @@ async def inspect(ref: "DatabaseRef", seconds: float, progress: Callable[[str], 
     except ConfigError as error:
         trouble = str(error)
     finally:
-        found = _looked_at(ref, folder, database, finished=finished, trouble=trouble)
+        found = _looked_at(folder, database, finished=finished, trouble=trouble)
         await database.close()
     return found
 
@@ -447,10 +434,10 @@ async def inspect(ref: "DatabaseRef", seconds: float, progress: Callable[[str], 
 async def inspect_open(ref: "DatabaseRef", database: "DirectoryDatabase") -> DatabaseState:
     """Look at one that is open, and reads on by itself."""
     try:
-        folder = await asyncio.to_thread(_Folder.of, ref)
+        folder = await asyncio.to_thread(_folder, ref)
     except (ConfigError, OSError) as error:
         return await broken(ref, error)
-    return _looked_at(ref, folder, database, finished=database.state.finished)
+    return _looked_at(folder, database, finished=database.state.finished)
 
 
 async def broken(ref: "DatabaseRef", error: Exception) -> DatabaseState:
@@ -461,21 +448,12 @@ async def broken(ref: "DatabaseRef", error: Exception) -> DatabaseState:
 
 
 def _looked_at(
-    ref: "DatabaseRef",
-    folder: "_Folder",
-    database: "DirectoryDatabase",
-    *,
-    finished: bool,
-    trouble: str = "",
+    folder: DatabaseState, database: "DirectoryDatabase", *, finished: bool, trouble: str = ""
 ) -> DatabaseState:
     state = database.state
-    return DatabaseState(
-        ref,
-        folder.about.title,
-        folder.about.text,
-        database.entries,
-        folder.files,
-        folder.bytes,
+    return structs.replace(
+        folder,
+        entries=database.entries,
         # Without a total it has not come to compare the folder with what it knows.
         waiting=0 if finished else state.total - state.done if state.total else None,
         faults=tuple(fault for fault in database.faults if fault.reason != trouble),
@@ -484,29 +462,15 @@ def _looked_at(
     )
 
 
-class _Folder(Struct, frozen=True):
-    """A database's description, and how many documents lie in its folder, with their bytes together."""
+def _folder(ref: "DatabaseRef") -> DatabaseState:
+    """Look at a database's description, and count the documents in its folder, with their bytes together.
 
-    about: "DatabaseDescription"
-    files: int
-    bytes: int
-
-    @classmethod
-    def of(cls, ref: "DatabaseRef") -> "_Folder":
-        """Look at it.
-
-        Raises:
-            ConfigError, OSError: it cannot be read.
-        """
-        return cls(ref.describe(), *_count(ref.folder))
-
-
-def _count(folder: Path) -> tuple[int, int]:
-    """Return how many documents lie in the folder, and how many bytes they are."""
+    Raises:
+        ConfigError, OSError: it cannot be read.
+    """
     from pixi.documents import suffix_of
     from pixi.knowledge.scan import Walk
 
-    files = size = 0
-    for seen in Walk(folder.resolve(), lambda name: bool(suffix_of(name))).files():
-        files, size = files + 1, size + seen.size
-    return files, size
+    about, folder = ref.describe(), ref.folder.resolve()
+    sizes = [seen.size for seen in Walk(folder, lambda name: bool(suffix_of(name))).files()]
+    return DatabaseState(ref, about.title, about.text, files=len(sizes), bytes=sum(sizes))

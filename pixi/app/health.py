@@ -9,17 +9,27 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.metadata import version
 from pathlib import Path
+from traceback import walk_stack
 from types import FrameType
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from pixi.core.errors import StoreError
+from pixi.core.spending import UsageScope
+
 if TYPE_CHECKING:
+    from pixi.channels.discord.backend import BotStatus
     from pixi.engine.engine import Engine
+    from pixi.engine.usage import UsageLedger
+    from pixi.store.store import Store
 
 _log = logging.getLogger("pixi.app")
 
+_DAY = 86_400.0
+_STORE_SECONDS = 2.0  # in which the store answers, or is taken for away
 _FILES = Path("/dev/fd")  # a name for each open file, on Linux and on macOS
 _MEMORY = Path("/proc/self/statm")
 
@@ -67,6 +77,43 @@ def vitals_of(engine: "Engine", pulse: "LoopMonitor", *, version: str, up_second
         megabytes=_megabytes(),
         lag_ms=round(pulse.lag * 1_000, 1),
         longest_lag_ms=round(pulse.longest * 1_000, 1),
+    )
+
+
+async def unready_store(store: "Store") -> str:
+    """Say that the store does not answer; "" where it does."""
+    try:
+        async with asyncio.timeout(_STORE_SECONDS):
+            await store.key_of("")
+    except (StoreError, TimeoutError):
+        return "The store does not answer."
+    return ""
+
+
+async def bot_status(
+    books: "Engine | UsageLedger", store: "Store", payer: UsageScope, *, began: float, talking: int
+) -> "BotStatus":
+    """Return the state of the program, and what is left for whoever asks.
+
+    Args:
+        books: tell what was used.
+        store: open.
+        payer: who asks, and where.
+        began: when the program did, on the monotonic clock.
+        talking: conversations in which a reply is being written.
+    """
+    from pixi.channels.discord.backend import ALL_ADDRESSES, BotStatus
+
+    bill = await books.bill()
+    return BotStatus(
+        version("pixi-persona"),
+        up_seconds=time.monotonic() - began,
+        talking=talking,
+        today=await store.tally(ALL_ADDRESSES, time.time() - _DAY),
+        month=bill.month,
+        month_dollars=bill.month_dollars,
+        shares=await books.shares(payer),
+        searches=bill.searches,
     )
 
 
@@ -177,7 +224,7 @@ class _Watch:
         frame = sys._current_frames().get(self._thread)
         if frame is None:
             return _UNKNOWN
-        where = _place(_culprit(_outermost_first(frame)))
+        where = _place(_culprit([each for each, _ in walk_stack(frame)][::-1]))
         _log.warning(
             "nothing goes on: %s holds everybody up; what blocks belongs into `await asyncio.to_thread(...)`",
             where,
@@ -185,16 +232,11 @@ class _Watch:
         return f", held up by {where}"
 
 
-def _outermost_first(frame: FrameType | None) -> list[FrameType]:
-    frames = []
-    while frame is not None:
-        frames.append(frame)
-        frame = frame.f_back
-    return frames[::-1]
-
-
 def _culprit(frames: list[FrameType]) -> FrameType:
-    """Return the frame to blame: what we called, if it is neither ours nor Python's; else what is ours."""
+    """Return the frame to blame, of all from the outermost on.
+
+    It is what we called, if that is neither ours nor Python's; else what is ours.
+    """
     last_own = max((number for number, frame in enumerate(frames) if _is_own(frame)), default=-1)
     called = [frame for frame in frames[last_own + 1 :] if not _is_pythons(frame)]
     if called and last_own >= 0:

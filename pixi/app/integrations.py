@@ -2,25 +2,54 @@
 
 import asyncio
 import importlib
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING, Protocol
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
-from msgspec import Struct
-
-from pixi.core.errors import Reporter
+from pixi.core.errors import ConfigError, Reporter
 from pixi.settings import Settings
 
 if TYPE_CHECKING:
     from pixi.app.databases import DatabasePool
     from pixi.engine.context import EngineSettings
     from pixi.mcp.server import McpServer
-    from pixi.toolbox.addon import Addon
+    from pixi.toolbox.addon import Addon, Setup
     from pixi.toolbox.tools import Toolbox
 
 
-class IntegrationContext(Struct, frozen=True):
-    """Context that an integration is given.
+class _Closing(Protocol):
+    async def close(self) -> None: ...
+
+
+Kept = TypeVar("Kept", bound=_Closing)
+
+Apply = Callable[["Integrations", Settings], Awaitable[None]]
+"""Brings tools and commands in line with the settings; called at the start, and when they changed.
+
+It does not wait for what may take long: that joins when it is there. What cannot be had is reported, and
+leaves the rest as it is. Settings that cannot hold raise `ConfigError`.
+"""
+
+_COMMANDS = "command_integrations"
+"""The module of those that bring commands alone. Any model can write commands, without tools too; and as no
+command is ever taken away, they count from the next start."""
+
+_ALL: Mapping[str, tuple[str, Callable[[Settings], bool]]] = {
+    "apply_mcp": ("mcp_integration", lambda settings: bool(settings.mcp)),
+    "apply_search": ("tool_integrations", lambda settings: settings.web_search.engine != "off"),
+    "apply_pages": ("tool_integrations", lambda settings: settings.web_pages.read),
+    "apply_wikis": ("tool_integrations", lambda settings: bool(settings.wiki)),
+    "apply_gifs": (_COMMANDS, lambda settings: settings.gifs.engine != "off"),
+    "apply_stickers": (_COMMANDS, lambda settings: settings.discord.stickers),
+    "apply_history": ("tool_integrations", lambda settings: settings.discord.read_history),
+}
+"""Module of each integration by the name of its `Apply`, and a test whether the settings want it."""
+
+
+@dataclass(eq=False)
+class Integrations:
+    """The reach of personas beyond the chat. `close` it.
 
     Attributes:
         addon: takes commands and tools.
@@ -36,53 +65,11 @@ class IntegrationContext(Struct, frozen=True):
     library: "DatabasePool"
     report: Reporter
 
-
-class Integration(Protocol):
-    """A way out of the chat."""
-
-    async def apply(self, settings: Settings) -> None:
-        """Bring tools and commands in line with the settings; called at the start, and when they changed.
-
-        It does not wait for what may take long: that joins when it is there. What cannot be had is reported,
-        and leaves the rest as it is.
-
-        Raises:
-            ConfigError: the settings cannot hold.
-        """
-        ...
-
-    async def close(self) -> None:
-        """Give back all that was opened. Calling it twice does no harm."""
-        ...
-
-
-_MODULES: Mapping[str, tuple[str, Callable[[Settings], bool]]] = {
-    "McpIntegration": ("mcp_integration", lambda settings: bool(settings.mcp)),
-    "SearchIntegration": ("tool_integrations", lambda settings: settings.web_search.engine != "off"),
-    "PagesIntegration": ("tool_integrations", lambda settings: settings.web_pages.read),
-    "WikiIntegration": ("tool_integrations", lambda settings: bool(settings.wiki)),
-    "GifIntegration": ("command_integrations", lambda settings: settings.gifs.engine != "off"),
-    "StickerIntegration": ("command_integrations", lambda settings: settings.discord.stickers),
-    "HistoryIntegration": ("tool_integrations", lambda settings: settings.discord.read_history),
-}
-"""Module of each `Integration` by name, and a test whether the settings want it."""
-
-_COMMANDS = "command_integrations"
-"""The module of those that bring commands alone. Any model can write commands, without tools too; and as no
-command is ever taken away, they count from the next start."""
-
-
-class Integrations:
-    """The reach of personas beyond the chat.
-
-    Args:
-        context: what they are given.
-    """
-
-    def __init__(self, context: IntegrationContext) -> None:
-        self._context = context
-        self._open: dict[str, Integration] = {}
-        self._started = False
+    def __post_init__(self) -> None:
+        self._used: dict[str, Apply] | None = None  # None: nothing was applied yet
+        self._kept: dict[str, Any] = {}
+        self._wanted: dict[str, object] = {}  # what the tools of each source go by
+        self._closing = AsyncExitStack()
 
     async def apply(self, settings: Settings, *, tools: bool = True) -> None:
         """Open what the settings want, and bring what is open in line with them.
@@ -92,25 +79,60 @@ class Integrations:
         Raises:
             ConfigError: the settings of one cannot hold. Then the others may have changed already.
         """
-        for name, (module, wanted) in _MODULES.items():
-            fits = not self._started if module == _COMMANDS else tools
-            if name not in self._open and fits and wanted(settings):
+        is_start, self._used = self._used is None, self._used or {}
+        for name, (module, wanted) in _ALL.items():
+            fits = is_start if module == _COMMANDS else tools
+            if fits and name not in self._used and wanted(settings):
                 # Imported in a thread, and only where it is wanted: what reaches out is heavy.
                 loaded = await asyncio.to_thread(importlib.import_module, f"pixi.app.{module}")
-                self._open[name] = getattr(loaded, name)(self._context)
-        self._started = True
-        for each in self._open.values():
-            await each.apply(settings)
+                self._used[name] = getattr(loaded, name)
+        for name, each in self._used.items():
+            if is_start or _ALL[name][0] != _COMMANDS:
+                await each(self, settings)
+        if web := self._kept.get("web"):
+            web.contact = settings.web_pages.contact
+
+    def once(self, name: str, make: Callable[[], Kept]) -> Kept:
+        """Return what was made under a name; it is made when first asked for, and closed with all else."""
+        if name not in self._kept:
+            made = self._kept[name] = make()
+            self._closing.push_async_callback(made.close)
+        return cast("Kept", self._kept[name])
+
+    def bring(self, source: str, wanted: object = None, setup: "Setup | None" = None) -> None:
+        """Register the tools of a source anew where what they go by is another than before.
+
+        Args:
+            source: of the tools.
+            wanted: what they go by; None: they are only taken away.
+            setup: registers them.
+
+        Raises:
+            ConfigError: a name is taken. Then none of them is there.
+        """
+        if wanted == self._wanted.get(source):
+            return
+        self.tools.remove(source)
+        self._wanted[source] = None
+        if setup is not None and wanted is not None:
+            try:
+                setup(self.addon)
+            except ConfigError:
+                self.tools.remove(source)
+                raise
+            self._wanted[source] = wanted
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """Sources whose tools were brought by now, also those that were taken away."""
+        return tuple(self._wanted)
 
     @property
     def mcp_servers(self) -> Mapping[str, "McpServer"]:
         """The MCP servers, by the names of their sections."""
-        servers: Mapping[str, McpServer] = getattr(self._open.get("McpIntegration"), "servers", {})
+        servers: Mapping[str, McpServer] = getattr(self._kept.get("mcp"), "servers", {})
         return servers
 
     async def close(self) -> None:
-        """Close all, whatever happens to one of them."""
-        async with AsyncExitStack() as stack:
-            for each in self._open.values():
-                stack.push_async_callback(each.close)
-        self._open.clear()
+        """Give back all that was opened, whatever happens to one of them."""
+        await self._closing.aclose()

@@ -15,7 +15,6 @@ import asyncio
 import time
 from collections import OrderedDict, deque
 from collections.abc import AsyncGenerator, Collection
-from functools import cache
 from typing import Any
 
 from msgspec import Struct, field
@@ -75,15 +74,11 @@ class LiveTalk(Struct):
     began: float = 0.0
     last: float = 0.0
 
-    def form(self) -> Form:
-        """Return it as plain data."""
-        return asdict(self)
-
 
 class _KeptTurn(Struct):
     """The events of a turn. Pieces of text that follow each other are kept as one."""
 
-    packed: list[tuple[Any, ...]] = field(default_factory=list)  # all but the last, see `_packed`
+    forms: list[Form] = field(default_factory=list)  # all but the last
     last: Form = field(default_factory=dict)  # empty: there is none
     pieces: list[str] = field(default_factory=list)  # of the last form, where that is text
     size: int = 0
@@ -99,32 +94,20 @@ class _KeptTurn(Struct):
             return
         self._join()
         if last:
-            self.packed.append(_packed(self.last))
+            self.forms.append(self.last)
         self.last = form
         self.pieces = [form["text"]] if is_text else []
 
     def forms_so_far(self) -> list[Form]:
         """Return the events until now, in order."""
         self._join()
-        forms = [dict(zip(names, values, strict=True)) for names, *values in self.packed]
-        return [*forms, self.last] if self.last else forms
+        return [*self.forms, self.last] if self.last else self.forms
 
     def _join(self) -> None:
         if len(self.pieces) > 1:
             text = "".join(self.pieces)
             self.last = {**self.last, "text": text}
             self.pieces = [text]
-
-
-def _packed(form: Form) -> tuple[Any, ...]:
-    """Return the names of a form, and its values: forms share their names, so that memory is saved."""
-    return _shared(tuple(form)), *form.values()
-
-
-@cache
-def _shared(names: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the same tuple for the same names. There are as many as kinds of events."""
-    return names
 
 
 class _KeptTalk(Struct):
@@ -329,7 +312,7 @@ class LiveHub:
         if len(self._talks) > MOST_TALKS:
             self._talks.popitem(last=False)
         if ends or event == "turn_start":
-            self._hand_out("talk", talk.form())
+            self._hand_out("talk", asdict(talk))
 
     def _without_secrets(self, form: Form, held: Form | None) -> tuple[list[Form], Form | None]:
         """Return the events that may be told, and the one that is withheld: text that may begin a secret.

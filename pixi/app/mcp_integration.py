@@ -2,13 +2,13 @@
 
 import asyncio
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import aclosing
 from importlib.util import find_spec
 from pathlib import Path
 
 from pixi.addons.mcp import register, written
-from pixi.app.integrations import IntegrationContext
+from pixi.app.integrations import Integrations
 from pixi.core.errors import ConfigError
 from pixi.documents.watching import WatchedPaths, changes
 from pixi.mcp.offers import (
@@ -89,17 +89,26 @@ _GRACE_SECONDS = 1.0
 _MOST_LINES = 100  # told of the tools of one server: the words of some are another each time
 
 
+async def apply_mcp(integrations: Integrations, settings: Settings) -> None:
+    """Connect the servers that the settings name, and leave the others; see `McpIntegration.apply`."""
+    await integrations.once("mcp", lambda: McpIntegration(integrations)).apply(settings)
+
+
 class McpIntegration:
     """Connects MCP servers, and registers the tools that they list.
+
+    Attributes:
+        servers: that the settings name now.
 
     Raises:
         ConfigError: the SDK is not installed.
     """
 
-    def __init__(self, context: IntegrationContext) -> None:
+    def __init__(self, integrations: Integrations) -> None:
         require_sdk()
-        self._context = context
-        self._servers: dict[str, McpServer] = {}
+        self._tools = integrations.tools
+        self._report = integrations.report
+        self.servers: dict[str, McpServer] = {}
         self._settings: dict[str, McpSettings] = {}
         self._offered: dict[str, tuple[tuple[ForeignTool, ...], McpSettings]] = {}
         self._lock: LockFile | None = None
@@ -107,55 +116,50 @@ class McpIntegration:
         self._told: dict[str, set[str]] = {}
 
     async def apply(self, settings: Settings) -> None:
-        """See `Integration`.
+        """Bring servers and their tools in line with the settings. It waits a moment for those that start.
 
         Raises:
             ConfigError: a section cannot hold. Then nothing has changed.
         """
         wanted = places(settings)
-        stay = {name for name, each in self._servers.items() if wanted.get(name) == each.where}
-        await self._end(set(self._servers) - stay)
+        stay = {name for name, each in self.servers.items() if wanted.get(name) == each.where}
+        await self._end(set(self.servers) - stay)
         lock = self._lock = self._lock or lock_of(settings)
         self._settings = dict(settings.mcp)
         started: list[McpServer] = []
         for name, where in wanted.items():
-            self._context.tools.announce(_source(name))
+            self._tools.announce(_source(name))
             if name in stay:
-                await self._offer(self._servers[name])
+                await self._offer(self.servers[name])
                 continue
-            server = McpServer(name, where, lock, offered=self._offer, tell=self._context.report)
-            self._servers[name] = server
+            server = McpServer(name, where, lock, offered=self._offer, tell=self._report)
+            self.servers[name] = server
             server.start()
             started.append(server)
-        if self._servers and self._watching is None:
+        if self.servers and self._watching is None:
             self._watching = asyncio.create_task(self._watch(lock))
         await _settled(started)
 
-    @property
-    def servers(self) -> Mapping[str, McpServer]:
-        """The servers that the settings name now."""
-        return self._servers
-
     async def close(self) -> None:
-        """See `Integration`."""
+        """End all servers."""
         if self._watching is not None:
             self._watching.cancel()
             await asyncio.wait([self._watching])
             self._watching = None
-        await self._end(set(self._servers))
+        await self._end(set(self.servers))
 
     async def _end(self, names: Iterable[str]) -> None:
         """Close servers side by side, and take their tools away."""
-        gone = [self._servers.pop(name) for name in names]
+        gone = [self.servers.pop(name) for name in names]
         for server in gone:
-            self._context.tools.remove(_source(server.name))
+            self._tools.remove(_source(server.name))
             self._offered.pop(server.name, None)
         await asyncio.gather(*(server.close() for server in gone))
 
     async def _offer(self, server: McpServer) -> None:
         """Register the tools of a server, if they are other ones by now. Those of one that is away stay."""
         name = server.name
-        if self._servers.get(name) is not server:
+        if self.servers.get(name) is not server:
             return  # it is being closed
         now = (server.tools, self._settings[name])
         if self._offered.get(name) == now or (not server.tools and name not in self._offered):
@@ -166,20 +170,20 @@ class McpIntegration:
             return  # others are offered by now, or none any more
         tools, its = now
         try:
-            lines = register(tools, server, self._context.tools, its, schemas)
+            lines = register(tools, server, self._tools, its, schemas)
         except ConfigError as error:
             lines = [str(error)]
         told = self._told.setdefault(name, set())
         for line in lines:
             if line not in told and len(told) < _MOST_LINES:
                 told.add(line)
-                self._context.report(line)
+                self._report(line)
 
     async def _watch(self, lock: LockFile) -> None:
         """Look for consent again whenever the lock file changes."""
         async with aclosing(changes(lambda: WatchedPaths((lock.path,)))) as changed:
             async for _ in changed:
-                for server in self._servers.values():
+                for server in self.servers.values():
                     server.look_again()
 
 

@@ -16,18 +16,19 @@ import threading
 from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Set
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from msgspec import Struct
 
-from pixi.app.health import Vitals
+from pixi.app.health import LoopMonitor
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
 
     from pixi.engine.engine import Engine
 
+T = TypeVar("T")
 Form = dict[str, Any]
 Values = Mapping[tuple[str, ...], float]
 """The numbers of a metric, by the values of its labels."""
@@ -120,16 +121,21 @@ OF_TURNS = frozenset(
 """Metrics of processes that run turns."""
 
 
-def process_gauges(*, version: str, draining: bool, lag: float, longest_lag: float) -> dict[str, Values]:
-    """Return the gauges of any program that stays. The lags of its event loop are in seconds."""
-    plain = {
-        "pixi_draining": draining,
-        "pixi_loop_lag_seconds": lag,
-        "pixi_loop_lag_longest_seconds": longest_lag,
-        "pixi_tasks": len(asyncio.all_tasks()),
-        "pixi_threads": threading.active_count(),
-    }
-    return {**{name: {(): float(value)} for name, value in plain.items()}, "pixi_info": {(version,): 1.0}}
+def gauges(**values: float) -> dict[str, Values]:
+    """Return gauges without labels, by their names without `pixi_`."""
+    return {f"pixi_{name}": {(): float(value)} for name, value in values.items()}
+
+
+def process_gauges(pulse: LoopMonitor, *, draining: bool) -> dict[str, Values]:
+    """Return the gauges of any program that stays."""
+    plain = gauges(
+        draining=draining,
+        loop_lag_seconds=round(pulse.lag, 4),
+        loop_lag_longest_seconds=round(pulse.longest, 4),
+        tasks=len(asyncio.all_tasks()),
+        threads=threading.active_count(),
+    )
+    return {**plain, "pixi_info": {(version("pixi-persona"),): 1.0}}
 
 
 class _Spread:
@@ -202,36 +208,26 @@ class Exposition:
     def _families(self, now: Mapping[str, Values]) -> Iterator["Metric"]:
         from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 
+        statuses = self.discord_statuses.items()
+        counts = self._counts | {"pixi_discord_requests": {(str(each),): count for each, count in statuses}}
         for name, figure in FIGURES.items():
             if name not in (now if figure.kind == "gauge" else self._counted_here):
                 continue
-            match figure.kind:
-                case "counter":
-                    counter = CounterMetricFamily(name, figure.told, labels=figure.labels)
-                    for labels, value in self._counted(figure).items():
-                        counter.add_metric(labels, value)
-                    yield counter
-                case "gauge":
-                    gauge = GaugeMetricFamily(name, figure.told, labels=figure.labels)
-                    for labels, value in now[name].items():
-                        gauge.add_metric(labels, value)
-                    yield gauge
-                case "histogram":
-                    histogram = HistogramMetricFamily(name, figure.told, labels=figure.labels)
-                    spreads = self._spreads[name] if figure.labels else {(): self._spreads[name][()]}
-                    for labels, spread in spreads.items():
-                        histogram.add_metric(labels, spread.buckets(), sum_value=spread.total)
-                    yield histogram
-
-    def _counted(self, figure: Figure) -> Values:
-        if figure.name == "pixi_discord_requests":
-            return {(str(status),): count for status, count in self.discord_statuses.items()}
-        counts = self._counts[figure.name]
-        return counts if figure.labels else {(): counts[()]}
+            if figure.kind == "histogram":
+                histogram = HistogramMetricFamily(name, figure.told, labels=figure.labels)
+                for labels, spread in _with_zero(figure, self._spreads[name], _Spread()).items():
+                    histogram.add_metric(labels, spread.buckets(), sum_value=spread.total)
+                yield histogram
+                continue
+            kind = GaugeMetricFamily if figure.kind == "gauge" else CounterMetricFamily
+            family = kind(name, figure.told, labels=figure.labels)
+            values = now[name] if figure.kind == "gauge" else counts.get(name, {})
+            for labels, value in _with_zero(figure, values, 0.0).items():
+                family.add_metric(labels, value)
+            yield family
 
 
-@dataclass(frozen=True, eq=False)
-class _Collected:
+class _Collected(Struct, eq=False):
     """Metrics as a registry of prometheus_client takes them."""
 
     families: "list[Metric]"
@@ -240,21 +236,26 @@ class _Collected:
         return self.families
 
 
+def _with_zero(figure: Figure, values: Mapping[tuple[str, ...], T], zero: T) -> Mapping[tuple[str, ...], T]:
+    """Return the values of a metric; one without labels is told before anything was counted, too."""
+    return values if values or figure.labels else {(): zero}
+
+
 class Metrics(Exposition):
     """Counts turns, from `begin` on.
 
     Args:
         engine: whose turns are counted.
-        vitals: counts how the process is doing.
+        pulse: gives how quickly the loop gets to what is to be done.
         failing: tells of each model's server that was asked whether it is known to fail, by host and port.
     """
 
     def __init__(
-        self, engine: "Engine", vitals: Callable[[], Vitals], failing: Callable[[], Mapping[str, bool]]
+        self, engine: "Engine", pulse: Callable[[], LoopMonitor], failing: Callable[[], Mapping[str, bool]]
     ) -> None:
         super().__init__(OF_TURNS, self._gauges)
         self._engine = engine
-        self._vitals = vitals
+        self._pulse = pulse
         self._failing = failing
         self._known: dict[str, set[str]] = defaultdict(set)  # the values of each label so far
         self._takers: Mapping[str, Callable[[Form], None]] = {
@@ -282,21 +283,15 @@ class Metrics(Exposition):
             taker(form)
 
     def _gauges(self) -> dict[str, Values]:
-        vitals = self._vitals()
-        plain = {
-            "pixi_replies_under_way": vitals.talking - vitals.waiting,
-            "pixi_conversations_waiting": vitals.waiting,
-            "pixi_conversations_in_memory": vitals.conversations,
-        }
+        engine, waiting = self._engine, self._engine.waiting_replies
         return {
-            **{name: {(): float(value)} for name, value in plain.items()},
-            "pixi_breaker_open": {(server,): float(fails) for server, fails in self._failing().items()},
-            **process_gauges(
-                version=vitals.version,
-                draining=vitals.draining,
-                lag=vitals.lag_ms / 1_000,
-                longest_lag=vitals.longest_lag_ms / 1_000,
+            **gauges(
+                replies_under_way=engine.talking - waiting,
+                conversations_waiting=waiting,
+                conversations_in_memory=engine.kept,
             ),
+            "pixi_breaker_open": {(server,): float(fails) for server, fails in self._failing().items()},
+            **process_gauges(self._pulse(), draining=engine.draining),
         }
 
     # Counters.

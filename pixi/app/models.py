@@ -5,9 +5,12 @@ import logging
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 from urllib.parse import urlsplit
+
+from msgspec import Struct
 
 from pixi.core.errors import ConfigError, ModelError, PixiError, Reporter, silent
 from pixi.models.breaker import Breakers
@@ -106,23 +109,9 @@ def door_to(
 
 
 def _dialect(api: Api) -> "Dialect":
-    match api:
-        case "chat":
-            from pixi.models.dialects.chat import Chat
-
-            return Chat()
-        case "responses":
-            from pixi.models.dialects.responses import Responses
-
-            return Responses()
-        case "anthropic":
-            from pixi.models.dialects.anthropic import Anthropic
-
-            return Anthropic()
-        case "gemini":
-            from pixi.models.dialects.gemini import Gemini
-
-            return Gemini()
+    """Return the dialect of an API: the class of its name, from the module of its name."""
+    made: Dialect = getattr(import_module(f"pixi.models.dialects.{api}"), api.title())()
+    return made
 
 
 def _base_url(chosen: ModelSettings, api: Api) -> str:
@@ -189,23 +178,20 @@ async def open_model(
         ConfigError: there is no such model, or no key for it.
         ModelError: its server cannot be asked.
     """
-    opening = _Opening(turn_seconds, progress, breakers, remark, native=native)
+    opening = _Opening(turn_seconds, progress, breakers, remark, native)
     if chosen.fallback:
         return await opening.all_of(replace(chosen, fallback=()), *chosen.fallback)
     return await opening.one(chosen)
 
 
-class _Opening:
+class _Opening(Struct, frozen=True):
     """Opens models; see `open_model`."""
 
-    def __init__(
-        self, turn_seconds: float, progress: Reporter, breakers: Breakers, remark: Reporter, *, native: bool
-    ) -> None:
-        self._turn_seconds = turn_seconds
-        self._progress = progress
-        self._breakers = breakers
-        self._remark = remark
-        self._native = native
+    turn_seconds: float
+    progress: Reporter
+    breakers: Breakers
+    remark: Reporter
+    native: bool
 
     async def all_of(self, first: ModelSettings, *others: ModelSettings) -> "Model":
         """Return the models of a list, as one.
@@ -226,8 +212,8 @@ class _Opening:
         return FallbackModel(
             [opened, *stand_ins],
             context_tokens=min(model.traits.context_tokens for model in (opened, *at_servers)),
-            seconds=self._turn_seconds,
-            told=self._remark,
+            seconds=self.turn_seconds,
+            told=self.remark,
         )
 
     async def one(self, chosen: ModelSettings, *, wait: float | None = None) -> "Model":
@@ -237,7 +223,7 @@ class _Opening:
 
             return await LocalModel.open(
                 _file_of(chosen),
-                progress=self._progress,
+                progress=self.progress,
                 context_tokens=chosen.context_tokens,
                 temperature=chosen.temperature,
                 max_tokens=chosen.max_tokens,
@@ -264,7 +250,7 @@ class _Opening:
             try:
                 return await self.one(chosen, wait=wait)
             finally:
-                self._progress("")
+                self.progress("")
 
         return LazyModel(_called(chosen), self._expected(chosen), opened)
 
@@ -275,10 +261,10 @@ class _Opening:
         return door_to(
             chosen,
             name,
-            native=self._native,
-            deadlines=Deadlines(chosen.first_seconds, chosen.gap_seconds, self._turn_seconds),
+            native=self.native,
+            deadlines=Deadlines(chosen.first_seconds, chosen.gap_seconds, self.turn_seconds),
             retries=Retries() if wait is None else Retries(wait=wait),
-            breakers=self._breakers,
+            breakers=self.breakers,
         )
 
     def _expected(self, chosen: ModelSettings) -> "Traits":
@@ -287,7 +273,7 @@ class _Opening:
             from pixi.models.llama import expected_traits
 
             return expected_traits(_file_of(chosen), chosen.context_tokens, chosen.parameters, chosen.tools)
-        return traits_of(chosen, native=self._native)
+        return traits_of(chosen, native=self.native)
 
 
 def _file_of(chosen: ModelSettings) -> Path | None:

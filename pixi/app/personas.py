@@ -1,8 +1,8 @@
 """Personas: those that a bot can be, and the one of a talk, read again when their files change."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from contextlib import aclosing, asynccontextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import aclosing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -171,22 +171,13 @@ class PersonaFollower:
             library.announce(engine.tools)
         engine.persona = persona
 
-    @asynccontextmanager
-    async def following(self, settings: Settings, remark: Reporter) -> AsyncGenerator[None, None]:
-        """Read the file again whenever it changes, as long as the block lasts. A mistake changes nothing.
+    async def follow(self, settings: Settings, remark: Reporter) -> None:
+        """Read the file again whenever it changes, until cancelled. A mistake changes nothing.
 
         Args:
             settings: which persona it is, and where personas are.
             remark: told in a line what changed, or why nothing did.
         """
-        task = asyncio.create_task(self._follow(settings, remark))
-        try:
-            yield
-        finally:
-            task.cancel()
-            await asyncio.wait([task])
-
-    async def _follow(self, settings: Settings, remark: Reporter) -> None:
         # Imported here: a talk begins without them.
         from pixi.documents.watching import WatchedPaths, changes
 

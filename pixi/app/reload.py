@@ -12,7 +12,7 @@ from pixi.app.personas import folders_of, read_personas
 from pixi.core.errors import ConfigError, PixiError
 from pixi.core.persona import Persona
 from pixi.documents.watching import WatchedPaths, changes
-from pixi.settings import EmbeddingSettings, GifSettings, HttpSettings, MonitoringSettings, Settings
+from pixi.settings import Settings
 from pixi.settings.sources import FILE_NAME
 
 if TYPE_CHECKING:
@@ -21,24 +21,13 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("pixi.settings")
 
-NEED_RESTART = frozenset(
+_AT_START = frozenset(
     {
-        "addons",
-        "databases.folder",
-        "databases.names",
-        "discord.api_url",
-        "discord.slash",
-        "discord.stickers",
-        "discord.token",
-        "embedding_model",
-        *(f"embedding_model.{field.name}" for field in dataclasses.fields(EmbeddingSettings)),
-        *(f"gifs.{field.name}" for field in dataclasses.fields(GifSettings)),
-        *(f"http.{field.name}" for field in dataclasses.fields(HttpSettings)),
-        *(f"monitoring.{field.name}" for field in dataclasses.fields(MonitoringSettings)),
-        "store.url",
-    },
+        *("addons", "databases.folder", "databases.names", "discord.api_url", "discord.slash"),
+        *("discord.stickers", "discord.token", "embedding_model", "gifs", "http", "monitoring", "store.url"),
+    }
 )
-"""Keys that only count when the program starts."""
+"""Keys that only count when the program starts, and sections of which this holds for all keys."""
 
 _NO_SETTINGS = {"origin", "sources"}
 
@@ -74,6 +63,10 @@ def _differing(title: str, old: object, new: object) -> Iterator[str]:
     for field in dataclasses.fields(old):
         if getattr(old, field.name) != getattr(new, field.name):
             yield f"{title}.{field.name}"
+
+
+def _needs_restart(key: str) -> bool:
+    return key in _AT_START or key.partition(".")[0] in _AT_START
 
 
 def changed_personas(before: Mapping[str, Persona], after: Mapping[str, Persona]) -> str:
@@ -144,12 +137,11 @@ class SettingsReloader:
         return ""
 
     def _tell(self, keys: tuple[str, ...], personas: str) -> None:
-        at_once = [key for key in keys if key not in NEED_RESTART]
-        if at_once:
+        if at_once := [key for key in keys if not _needs_restart(key)]:
             _log.info("settings changed: %s", ", ".join(at_once))
         if personas:
             _log.info("personas changed: %s", personas)
-        waiting = NEED_RESTART.intersection(changed_keys(self._started, self._service.settings))
+        waiting = frozenset(filter(_needs_restart, changed_keys(self._started, self._service.settings)))
         if waiting - self._waiting:
             _log.warning("a restart is needed for: %s", ", ".join(sorted(waiting)))
         self._waiting = waiting

@@ -5,8 +5,8 @@ import logging
 import os
 import sys
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -48,33 +48,6 @@ _AGAIN_SECONDS = 3_600.0
 _BETWEEN_PORTIONS = 0.02  # in which others have the database
 
 
-@asynccontextmanager
-async def retention_tasks(
-    engine: "Engine",
-    store: "Store",
-    keep_days: Callable[[], int | None],
-    follow: Callable[[int], Awaitable[None]],
-) -> AsyncGenerator[None, None]:
-    """Do it until the block is left.
-
-    Args:
-        engine: what it holds in memory follows the store.
-        store: open.
-        keep_days: gives how old words may become; None: as old as they like. Asked anew each time.
-        follow: told the store's revision again and again: it grows when words are taken out of the store.
-    """
-    tasks = [
-        asyncio.create_task(_evict(engine, follow)),
-        asyncio.create_task(_forget_daily(store, keep_days)),
-    ]
-    try:
-        yield
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-
-
 async def forget_old(store: "Store", days: int) -> None:
     """Forget what was said so many days ago, or before.
 
@@ -87,15 +60,24 @@ async def forget_old(store: "Store", days: int) -> None:
         await asyncio.sleep(_BETWEEN_PORTIONS)
 
 
-async def _evict(engine: "Engine", follow: Callable[[int], Awaitable[None]]) -> None:
+async def evict_forgotten(engine: "Engine", follow: Callable[[int], Awaitable[None]]) -> None:
+    """Keep what the engine holds in memory to what the store has, until cancelled.
+
+    Args:
+        engine: that may hold words which were forgotten.
+        follow: told the store's revision again and again: it grows when words are taken out of the store.
+    """
     while True:
         with suppress(StoreError):  # whoever writes there is told of it
             await follow(await engine.evict())
         await asyncio.sleep(LOOK_SECONDS)
 
 
-async def _forget_daily(store: "Store", keep_days: Callable[[], int | None]) -> None:
-    """Forget at the start, and then once a day: more often while that does not work."""
+async def forget_daily(store: "Store", keep_days: Callable[[], int | None]) -> None:
+    """Forget old words at the start, and then once a day, until cancelled: more often while that fails.
+
+    `keep_days` gives how old words may become; None: as old as they like. It is asked anew each time.
+    """
     while True:
         wait = _DAY
         if (days := keep_days()) is not None:

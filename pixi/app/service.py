@@ -1,13 +1,12 @@
 """The service behind Discord and HTTP: the engine, the store, the personas and the models."""
 
-import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from importlib.metadata import version
 
 from pixi.app.databases import DatabasePool
-from pixi.app.health import LoopMonitor, Vitals, vitals_of
+from pixi.app.health import LoopMonitor, Vitals, bot_status, unready_store, vitals_of
 from pixi.app.integrations import Integrations
 from pixi.app.live_hub import LiveHub
 from pixi.app.metrics import Metrics
@@ -15,7 +14,7 @@ from pixi.app.models import ModelPool, chosen_models, wants_native
 from pixi.app.personas import PersonaSet, fitting
 from pixi.channels.discord.backend import ALL_ADDRESSES, BotStatus, ConversationAddress, parse_address
 from pixi.core.channel import Channel, OpenChannel
-from pixi.core.errors import PixiError, StoreError
+from pixi.core.errors import PixiError
 from pixi.core.llm import Prices, Request, SystemLine, Usage, UserLine
 from pixi.core.message import Message
 from pixi.core.persona import Persona
@@ -31,8 +30,6 @@ from pixi.settings.secret import ambient_secrets, secrets_in
 from pixi.store.kept import ChannelConfig
 from pixi.store.store import Store
 
-_DAY = 86_400.0
-_STORE_SECONDS = 2.0  # for the store to say whether it is there
 _TASK = "You do small tasks for a chat program. Answer with what is asked for, and nothing else."
 _TASK_CHARACTERS = 4_800  # of an answer; more is not read to its end
 
@@ -89,7 +86,7 @@ class BotService:
         self.routes: tuple[AddonRoute, ...] = ()
         self.hub = LiveHub(engine.tools.mask)
         self.breakers = models.breakers
-        self.metrics = Metrics(engine, self.vitals, lambda: models.breakers.open)
+        self.metrics = Metrics(engine, lambda: self.pulse, lambda: models.breakers.open)
         self.pulse = LoopMonitor()
         self.look: Callable[[], Awaitable[str]] | None = None
         self.closing = AsyncExitStack()
@@ -241,9 +238,8 @@ class BotService:
 
     def vitals(self) -> Vitals:
         """Count how the process is doing. To be called on the loop that the service runs on."""
-        return vitals_of(
-            self.engine, self.pulse, version=self.version, up_seconds=time.monotonic() - self._began
-        )
+        up = time.monotonic() - self._began
+        return vitals_of(self.engine, self.pulse, version=self.version, up_seconds=up)
 
     async def unready(self) -> str:
         """Say why no reply can be begun just now, in a line; "" where one can.
@@ -252,11 +248,8 @@ class BotService:
         """
         if self.engine.draining:
             return "It is about to end: what is under way is finished, and nothing new is begun."
-        try:
-            async with asyncio.timeout(_STORE_SECONDS):
-                await self.store.key_of("")
-        except (StoreError, TimeoutError):
-            return "The store does not answer."
+        if why := await unready_store(self.store):
+            return why
         return "" if self._models.answers else "The model's server does not answer."
 
     async def scraped(self, accept: str, /) -> tuple[bytes, str]:
@@ -308,15 +301,5 @@ class BotService:
 
     async def status(self, payer: UsageScope) -> BotStatus:
         """Return the state of the program, and what is left for whoever asks."""
-        today = await self.store.tally(ALL_ADDRESSES, time.time() - _DAY)
-        bill = await self.engine.bill()
-        return BotStatus(
-            self.version,
-            up_seconds=time.monotonic() - self._began,
-            talking=self.engine.talking,
-            today=today,
-            month=bill.month,
-            month_dollars=bill.month_dollars,
-            shares=await self.engine.shares(payer),
-            searches=bill.searches,
-        )
+        engine = self.engine
+        return await bot_status(engine, self.store, payer, began=self._began, talking=engine.talking)

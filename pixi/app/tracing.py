@@ -30,7 +30,7 @@ import os
 import threading
 import time
 from collections.abc import AsyncGenerator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from pixi.app.logs import TRACE_HEADERS, TURN_SPAN
@@ -53,10 +53,7 @@ Form = dict[str, Any]
 
 _ENDPOINTS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
 _PATH = "/v1/traces"
-_PARTS = (
-    "opentelemetry.sdk.trace.export",
-    "opentelemetry.exporter.otlp.proto.http.trace_exporter",
-)
+_PARTS = ("opentelemetry.sdk.trace.export", "opentelemetry.exporter.otlp.proto.http.trace_exporter")
 _NOT_INSTALLED = 'Traces need OpenTelemetry: pip install "pixi-persona[otel]"'
 _PROVIDERS = {"chat": "openai", "responses": "openai", "anthropic": "anthropic", "gemini": "gcp.gemini"}
 _LAST_SECONDS = 2.0  # for the last traces to reach the collector, when the program ends
@@ -95,7 +92,7 @@ async def tracing_heard(
     """
     async with _tracer(settings, version) as tracer:
         if tracer is not None:
-            recorder.hearing = HeardTracer(tracer).heard
+            recorder.hearing = heard_spans(tracer)
         yield
 
 
@@ -158,40 +155,27 @@ async def _shut_down(provider: "TracerProvider") -> None:
             await done.wait()
 
 
-class HeardTracer:
-    """Makes spans of messages that a gateway hears.
-
-    Args:
-        tracer: begins spans.
-    """
-
-    def __init__(self, tracer: "Tracer") -> None:
-        from opentelemetry import trace
-        from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
-
-        self._otel = trace
-        self._tracer = tracer
-        self._propagator = TraceContextTextMapPropagator()
+def heard_spans(tracer: "Tracer") -> Callable[[], AbstractContextManager[None]]:
+    """Return what traces a message that is recorded and queued in its block: who answers goes on with it."""
+    from opentelemetry import trace
+    from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
     @contextmanager
-    def heard(self) -> Iterator[None]:
-        """Trace a message that is recorded and queued within the block: whoever answers goes on with it."""
-        none = self._otel.set_span_in_context(self._otel.INVALID_SPAN)
+    def heard() -> Iterator[None]:
+        none = trace.set_span_in_context(trace.INVALID_SPAN)
         headers: dict[str, str] = {}
         # An error's text may quote people: the log says it.
-        with self._tracer.start_span(
-            "heard",
-            context=none,
-            kind=self._otel.SpanKind.SERVER,
-            record_exception=False,
-            set_status_on_exception=False,
+        with tracer.start_span(
+            *("heard", none, trace.SpanKind.SERVER), record_exception=False, set_status_on_exception=False
         ) as span:
-            self._propagator.inject(headers, self._otel.set_span_in_context(span))
+            TraceContextTextMapPropagator().inject(headers, trace.set_span_in_context(span))
             token = TRACE_HEADERS.set(headers)
             try:
                 yield
             finally:
                 TRACE_HEADERS.reset(token)
+
+    return heard
 
 
 class _Trace:
@@ -311,12 +295,8 @@ class TurnTracer:
             self._end_if_over(turn, form)
 
     def _turn_end(self, turn: _Trace, form: Form) -> None:
-        usage = form["usage"]
         told = {
-            "gen_ai.response.model": form["model"],
-            "gen_ai.usage.input_tokens": usage["prompt_tokens"],
-            "gen_ai.usage.cache_read.input_tokens": usage["cached_tokens"],
-            "gen_ai.usage.output_tokens": usage["completion_tokens"],
+            **_answer_of(form),
             "pixi.finish": form["finish"],
             "pixi.reason": form["reason"],
             "pixi.steps": form["steps"],
@@ -364,16 +344,7 @@ class TurnTracer:
     def _answered(self, turn: _Trace, form: Form) -> None:
         if (span := turn.request) is None:
             return
-        usage = form["usage"]
-        span.set_attributes(
-            {
-                "gen_ai.response.model": form["model"],
-                "gen_ai.response.finish_reasons": [form["finish"]],
-                "gen_ai.usage.input_tokens": usage["prompt_tokens"],
-                "gen_ai.usage.cache_read.input_tokens": usage["cached_tokens"],
-                "gen_ai.usage.output_tokens": usage["completion_tokens"],
-            }
-        )
+        span.set_attributes({**_answer_of(form), "gen_ai.response.finish_reasons": [form["finish"]]})
         if form["first"] is not None:
             span.set_attribute("gen_ai.response.time_to_first_chunk", form["first"])
         if self._words:
@@ -440,6 +411,17 @@ class TurnTracer:
         """Return plain data as JSON, without secrets."""
         plain = hidden_in(value, self._service.mask.redact)
         return plain if isinstance(plain, str) else json.dumps(plain, ensure_ascii=False, default=str)
+
+
+def _answer_of(form: Form) -> Form:
+    """Return the attributes of what a model answered, and what that used."""
+    usage = form["usage"]
+    return {
+        "gen_ai.response.model": form["model"],
+        "gen_ai.usage.input_tokens": usage["prompt_tokens"],
+        "gen_ai.usage.cache_read.input_tokens": usage["cached_tokens"],
+        "gen_ai.usage.output_tokens": usage["completion_tokens"],
+    }
 
 
 def _message(role: str, text: str, **more: str) -> Form:

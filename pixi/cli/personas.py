@@ -5,6 +5,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from msgspec import to_builtins
+
 from pixi.core.persona import on_bundled
 from pixi.core.untrusted import display_line, json_line
 from pixi.personas.files import BrokenPersona, Found, LoadedPersona, list_personas, shipped_folder, shown
@@ -36,7 +38,7 @@ async def work(settings: "Settings", arguments: argparse.Namespace) -> int:
     ]
     if arguments.json:
         for each in found:
-            print(json_line(persona_form(each)))
+            print(json_line(to_builtins(persona_form(each))))
     else:
         _print_table(found, bundled=settings.model.name == "local")
     amiss = any(isinstance(each, BrokenPersona) or each.remarks for each in found)

@@ -100,6 +100,7 @@ sys.exit(code)
 """
 
 
+@pytest.mark.nightly
 async def test_a_chat_at_a_chat_server_imports_nothing_of_the_others(tmp_path: Path) -> None:
     """Nor what searches and reads the web, or asks other servers, as long as nobody wants it."""
     async with ScriptedOpenAI(stream("[SEND: hi]", finish())) as server:

@@ -45,7 +45,7 @@ async def test_all_databases_are_open_and_can_be_searched_without_any_model(tmp_
 async def test_a_model_without_tools_is_shown_what_the_documents_of_its_persona_say(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, traits: Traits
 ) -> None:
-    database(tmp_path, "islands", "# The ferry\n\nThe ferry leaves the harbour at 07:40.\n")
+    database(tmp_path, "islands", "# The ferry\n\nThe ferry leaves the harbour from pier seven.\n")
     database(tmp_path, "secrets", "# The ferry\n\nThe ferry leaves the harbour never.\n")
     persona_file(tmp_path, "keeper", KEEPER.format("Keeper", "islands"))
     model = ScriptedModel("[SEND: Hi.]", "[SEND: At dawn.]", traits=traits)
@@ -65,24 +65,10 @@ async def test_a_model_without_tools_is_shown_what_the_documents_of_its_persona_
         assert [tool.name for tool in engine.tools if tool.source.startswith("database:")] == []
     first, second = (request.lines[-1].text for request in model.requests)
     assert first.removeprefix("> ").splitlines()[-1].endswith("my cat is called Biscuit")
-    assert "07:40" not in first
+    assert "pier seven" not in first
     assert "one.md" in second
-    assert "The ferry leaves the harbour at 07:40." in second
+    assert "The ferry leaves the harbour from pier seven." in second
     assert "never" not in second
-
-
-async def test_ones_own_folder_comes_before_the_shipped_one_of_its_name(tmp_path: Path) -> None:
-    database(tmp_path, "pancakes", "Only this is known of pancakes.")
-    async with open_library(settings(tmp_path), names=["Pancakes"], reads=False) as library:
-        assert list(library.databases) == ["pancakes"]
-        assert library.databases["pancakes"].folder == (tmp_path / "databases" / "pancakes").resolve()
-
-
-async def test_a_name_that_is_not_there_names_the_nearest(tmp_path: Path) -> None:
-    database(tmp_path, "islands")
-    with pytest.raises(ConfigError, match=r"islnads.*`islands`"):
-        async with open_library(settings(tmp_path), names=["islnads"], reads=False):
-            pass
 
 
 async def test_the_settings_say_which_databases_there_are(tmp_path: Path) -> None:

@@ -1,6 +1,5 @@
 """MCP servers of a service: their tools come with the settings, change with them, and wait for nobody."""
 
-import asyncio
 import json
 import sys
 from collections.abc import AsyncGenerator
@@ -162,18 +161,11 @@ async def test_what_was_approved_elsewhere_is_taken_up(scene: Scene) -> None:
         await eventually(lambda: len(scene.lines) == 1)
         assert "pixi-persona approve baker" in scene.lines[0]
         assert tools(service) == []
-        await approve(scene.folder)
+        settings = reading(scene.folder)()
+        where = mcp_integration.places(settings)["baker"]
+        await mcp_integration.lock_of(settings).approve("baker", where, ())  # as another process does
         await eventually(lambda: tools(service) == ["baker_echo"])
         assert await scene.answers(service, 1) == [(True, "pancake")]
-
-
-async def approve(folder: Path) -> None:
-    """As somebody does in another process."""
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "pixi", "--config", str(folder / "pixi.toml"), "approve", "--yes"),
-        stdout=asyncio.subprocess.DEVNULL,
-    )
-    assert await process.wait() == 0
 
 
 async def test_tools_stay_while_a_server_is_away(scene: Scene) -> None:

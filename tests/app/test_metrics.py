@@ -5,7 +5,6 @@ import subprocess
 import sys
 from collections.abc import AsyncGenerator, Iterable
 from contextlib import asynccontextmanager
-from functools import partial
 from pathlib import Path
 
 import aiohttp
@@ -14,7 +13,7 @@ from prometheus_client.core import Metric
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as openmetrics_families
 from prometheus_client.parser import text_string_to_metric_families
 
-from pixi.app.health import LoopMonitor, vitals_of
+from pixi.app.health import LoopMonitor
 from pixi.app.metrics import FIGURES, MOST_VALUES, OTHER, Metrics
 from pixi.core.persona import Persona
 from pixi.engine import Engine
@@ -79,11 +78,7 @@ async def test_what_happened_in_turns_is_scraped_from_a_port_of_its_own(
     assert told["pixi_cost_dollars_total"]["first",] == pytest.approx(
         (tokens["prompt", "first"] + tokens["completion", "first"]) / 1e6
     )
-    assert told["pixi_acts_total"] == {
-        ("note", "done"): 1,
-        ("send", "done"): 2,
-        ("react", "done"): 1,
-    }
+    assert told["pixi_acts_total"] == {("note", "done"): 1, ("send", "done"): 2, ("react", "done"): 1}
     assert told["pixi_tool_calls_total"] == {("done", "remember"): 1, ("failed", OTHER): 1}
     assert told["pixi_discord_requests_total"] == {("200",): 2, ("429",): 1}
     assert told["pixi_turns_lost_total"] == {(): 0}
@@ -107,8 +102,7 @@ async def test_what_happened_in_turns_is_scraped_from_a_port_of_its_own(
 async def counting() -> AsyncGenerator[tuple[Metrics, Engine], None]:
     """Metrics of an engine by itself."""
     async with Engine(model=ScriptedModel(), persona=Persona("Pixi", "You are Pixi.")) as engine:
-        vitals = partial(vitals_of, engine, LoopMonitor(), version="1.2", up_seconds=1.0)
-        yield Metrics(engine, vitals, dict), engine
+        yield Metrics(engine, LoopMonitor, dict), engine
 
 
 async def test_a_label_has_no_more_values_than_can_be_kept() -> None:

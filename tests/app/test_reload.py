@@ -8,6 +8,7 @@ import pytest
 
 from pixi.app.reload import SettingsReloader, reloading
 from pixi.app.service import BotService
+from pixi.core.llm import Request, UserLine
 from pixi.documents import watching
 from pixi.store.kept import ChannelConfig
 from pixi.testing import RecordingChannel
@@ -68,72 +69,63 @@ async def scene(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> AsyncGenera
             yield Scene(tmp_path, server, service, caplog)
 
 
-async def test_nothing_is_told_where_nothing_changed(scene: Scene) -> None:
-    assert await scene.look() == []
-    (scene.folder / "pixi.toml").touch()
-    assert await scene.look() == []
+async def test_rules_limits_and_replies_hold_at_once_and_at_the_start(scene: Scene, tmp_path: Path) -> None:
+    more = '[discord]\nbots = true\n[limits]\nmessages = 1\n[reply]\nprose = "drop"\n'
+    scene.settings(f"{more}gather_messages = 3\nwaiting_messages = 20\n")
+    (told,) = await scene.look()
+    assert told == (
+        "INFO: settings changed: reply.prose, reply.gather_messages, reply.waiting_messages, "
+        "discord.bots, limits.messages"
+    )
+    async with service_in(tmp_path) as begun:
+        for service in (scene.service, begun):
+            assert service.rules.bots is True
+            now = service.engine.settings
+            assert (now.limits.messages, now.prose) == (1, "drop")
+            assert (now.gather_messages, now.waiting_messages) == (3, 20)
 
 
-async def test_rules_limits_and_replies_hold_at_once(scene: Scene) -> None:
-    scene.settings('[discord]\nbots = true\n[limits]\nmessages = 1\n[reply]\nprose = "drop"\n')
-    assert await scene.look() == [
-        "INFO: settings changed: reply.prose, discord.bots, limits.messages",
-    ]
-    assert scene.service.rules.bots is True
-    assert scene.service.engine.settings.limits.messages == 1
-    assert scene.service.engine.settings.prose == "drop"
-
-
-async def test_how_many_are_answered_together_holds_at_the_start_and_after_a_change(
-    scene: Scene, tmp_path: Path
-) -> None:
-    engine_settings = scene.service.engine.settings
-    assert (engine_settings.gather_messages, engine_settings.waiting_messages) == (6, 200)
-    scene.settings("[reply]\ngather_messages = 3\nwaiting_messages = 20\n")
-    assert await scene.look() == [
-        "INFO: settings changed: reply.gather_messages, reply.waiting_messages",
-    ]
-    assert (engine_settings.gather_messages, engine_settings.waiting_messages) == (3, 20)
-    async with service_in(tmp_path) as service:
-        engine_settings = service.engine.settings
-        assert (engine_settings.gather_messages, engine_settings.waiting_messages) == (3, 20)
-
-
-@pytest.mark.parametrize(
-    ("wrong", "told"),
-    [
-        ("[discord]\nbots = 3\n", "pixi.toml, line 7: discord.bots is 3; it must be true or false."),
-        ("[limits\n", "pixi.toml is not valid TOML"),
-        ('[persona]\ndefault = "wrne"\n', "there is no persona `wrne`"),
-        ('[persona]\nfolder = "gone"\n', "gone: there is no such folder of personas"),
-    ],
+WRONG = (
+    ("[discord]\nbots = 3\n", "pixi.toml, line 7: discord.bots is 3; it must be true or false."),
+    ("[limits\n", "pixi.toml is not valid TOML"),
+    ('[persona]\ndefault = "wrne"\n', "there is no persona `wrne`"),
+    ('[persona]\nfolder = "gone"\n', "gone: there is no such folder of personas"),
 )
-async def test_a_wrong_settings_file_keeps_the_old_ones(scene: Scene, wrong: str, told: str) -> None:
+
+
+async def test_a_wrong_settings_file_or_none_keeps_the_old_ones(scene: Scene) -> None:
+    assert await scene.look() == []
     before = scene.service.settings
-    scene.settings(wrong, name="other")
-    (line,) = await scene.look()
-    assert line.startswith("WARNING: ")
-    assert told in line
-    assert line.endswith("Until then everything stays as it was.")
+    for wrong, told in WRONG:
+        scene.settings(wrong, name="other")
+        (line,) = await scene.look()
+        assert line.startswith("WARNING: ")
+        assert told in line
+        assert line.endswith("Until then everything stays as it was.")
+    (scene.folder / "pixi.toml").unlink()
+    assert await scene.look() == [
+        "WARNING: pixi.toml is gone; put it back. Until then everything stays as it was."
+    ]
     assert scene.service.settings is before
     assert await scene.said() == "first"
     # And mended, it holds.
     scene.settings("[discord]\nbots = true\n")
     assert await scene.look() == ["INFO: settings changed: discord.bots"]
+    (scene.folder / "pixi.toml").touch()
+    assert await scene.look() == []
 
 
-async def test_a_settings_file_that_is_gone_keeps_the_old_settings(scene: Scene) -> None:
-    (scene.folder / "pixi.toml").unlink()
-    assert await scene.look() == [
-        "WARNING: pixi.toml is gone; put it back. Until then everything stays as it was."
-    ]
+async def test_another_model_or_time_holds_for_the_next_reply(scene: Scene) -> None:
     assert await scene.said() == "first"
-
-
-async def test_another_model_writes_the_next_reply(scene: Scene) -> None:
-    assert await scene.said() == "first"
+    slow = scene.service.role(f"{HERE}pixi").model
     scene.settings(name="newer")
     assert await scene.look() == ["INFO: settings changed: model.name"]
+    assert await scene.said() == "newer"
+    assert [delta async for delta in slow.stream(Request((UserLine("hi"),)))], "open for who has it"
+    before = scene.service.role(f"{HERE}pixi").model
+    scene.settings("[limits]\nseconds = 300\n", name="newer")
+    assert await scene.look() == ["INFO: settings changed: limits.seconds"]
+    assert scene.service.role(f"{HERE}pixi").model is not before
     assert await scene.said() == "newer"
 
 
@@ -172,25 +164,6 @@ async def test_while_another_model_is_opened_the_one_before_answers(scene: Scene
         may_list.set()
         await looking
         assert scene.service.role(f"{HERE}pixi").model.name == "listed"
-
-
-async def test_how_long_a_turn_may_take_holds_for_models_that_are_open(scene: Scene) -> None:
-    before = scene.service.role(f"{HERE}pixi").model
-    scene.settings("[limits]\nseconds = 300\n")
-    assert await scene.look() == ["INFO: settings changed: limits.seconds"]
-    assert scene.service.role(f"{HERE}pixi").model is not before
-    assert await scene.said() == "first"
-
-
-async def test_a_reply_under_way_ends_on_the_model_it_began_with(scene: Scene) -> None:
-    slow = scene.service.role(f"{HERE}pixi").model
-    scene.settings(name="newer")
-    await scene.look()
-    assert scene.service.role(f"{HERE}pixi").model is not slow
-    # The old one is still open for the turn that has it.
-    from pixi.core.llm import Request, UserLine
-
-    assert [delta async for delta in slow.stream(Request((UserLine("hi"),)))]
 
 
 async def test_personas_come_change_and_go(scene: Scene) -> None:
@@ -257,11 +230,6 @@ async def test_what_brings_a_command_counts_from_the_next_start(scene: Scene) ->
         assert "[STICKER" not in scene.prompt  # there are none here
 
 
-async def test_the_server_s_settings_count_from_the_next_start(scene: Scene) -> None:
-    scene.settings("[http]\nport = 9000\nlocal = false\n")
-    assert await scene.look() == ["WARNING: a restart is needed for: http.local, http.port"]
-
-
 async def test_what_needs_a_restart_is_said_once_and_shows_no_secret(scene: Scene) -> None:
     (scene.folder / ".env").write_text("DISCORD_TOKEN=canary-token-1\nOPENAI_API_KEY=canary-key-1\n")
     told = await scene.look()
@@ -272,6 +240,8 @@ async def test_what_needs_a_restart_is_said_once_and_shows_no_secret(scene: Scen
     scene.settings('[discord]\napi_url = "http://127.0.0.1:1/api"\n')
     assert await scene.look() == ["WARNING: a restart is needed for: discord.api_url, discord.token"]
     assert await scene.look() == []
+    scene.settings("[http]\nport = 9000\nlocal = false\n")
+    assert await scene.look() == ["WARNING: a restart is needed for: discord.token, http.local, http.port"]
 
 
 async def test_real_files_are_watched_until_the_end(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:

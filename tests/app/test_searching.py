@@ -14,7 +14,7 @@ import pytest
 
 from pixi.app import tool_integrations
 from pixi.app.databases import DatabasePool
-from pixi.app.integrations import IntegrationContext
+from pixi.app.integrations import Integrations
 from pixi.app.reload import SettingsReloader
 from pixi.app.service import BotService
 from pixi.core.errors import ConfigError
@@ -277,17 +277,15 @@ async def test_wikis_whose_tools_have_a_name_that_is_taken_come_once_it_is_free(
         tools = service.engine.tools
         service.engine.addon.tool(source="mine")(query_blocks_wiki)
         engine, library = service.engine, DatabasePool(settings, None, progress=print)
-        part = tool_integrations.WikiIntegration(
-            IntegrationContext(engine.addon, engine.tools, engine.settings, library, print)
-        )
+        integrations = Integrations(engine.addon, engine.tools, engine.settings, library, print)
         for _ in range(2):
             with pytest.raises(ConfigError, match="query_blocks_wiki"):
-                await part.apply(settings)
+                await tool_integrations.apply_wikis(integrations, settings)
         tools.remove("mine")
-        await part.apply(settings)
+        await tool_integrations.apply_wikis(integrations, settings)
         brought = {tool.name for tool in tools if tool.source == "wiki:blocks"}
         assert brought == {"search_blocks_wiki", "query_blocks_wiki"}
-        await part.close()
+        await integrations.close()
 
 
 async def test_servers_are_told_where_the_operator_is_found(world: World) -> None:

@@ -7,8 +7,8 @@ import pytest
 
 from pixi.addons.server_history import SOURCE
 from pixi.app.databases import DatabasePool
-from pixi.app.integrations import IntegrationContext
-from pixi.app.tool_integrations import HistoryIntegration
+from pixi.app.integrations import Integrations
+from pixi.app.tool_integrations import apply_history
 from pixi.core.errors import ConfigError
 from pixi.engine.engine import Engine
 from pixi.settings import Settings, load
@@ -22,23 +22,19 @@ def settings(folder: Path, *, read: bool) -> Settings:
     return load(environ={}, folder=folder, overrides={"discord.read_history": read})
 
 
-def context_of(engine: Engine) -> IntegrationContext:
-    return IntegrationContext(
-        engine.addon, engine.tools, engine.settings, mock.Mock(spec=DatabasePool), pytest.fail
-    )
+def integrations_of(engine: Engine) -> Integrations:
+    library = mock.Mock(spec=DatabasePool)
+    return Integrations(engine.addon, engine.tools, engine.settings, library, pytest.fail)
 
 
 async def test_they_come_and_go(tmp_path: Path) -> None:
     async with scene(ScriptedModel()) as here:
-        part = HistoryIntegration(context_of(here.engine))
-        assert SOURCE in here.engine.tools.sources, "a persona may name it, also where it is off"
+        integrations = integrations_of(here.engine)
         for read in (False, True, True, False, True):
-            await part.apply(settings(tmp_path, read=read))
+            await apply_history(integrations, settings(tmp_path, read=read))
+            assert SOURCE in here.engine.tools.sources, "a persona may name it, also where it is off"
             there = {tool.name for tool in here.engine.tools if tool.source == SOURCE}
             assert there == (TOOLS if read else set())
-        await part.close()
-        await part.close()
-        assert not {tool.name for tool in here.engine.tools} & TOOLS
 
 
 async def test_where_a_name_is_taken_none_of_them_comes(tmp_path: Path) -> None:
@@ -49,8 +45,6 @@ async def test_where_a_name_is_taken_none_of_them_comes(tmp_path: Path) -> None:
             """Somebody else's."""
             return "mine"
 
-        part = HistoryIntegration(context_of(here.engine))
         with pytest.raises(ConfigError, match="'read_pins': the name is taken"):
-            await part.apply(settings(tmp_path, read=True))
+            await apply_history(integrations_of(here.engine), settings(tmp_path, read=True))
         assert {tool.name for tool in here.engine.tools} == {"read_pins"}
-        await part.close()

@@ -6,13 +6,24 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from pixi.app import open_service
 from pixi.channels.discord.backend import BotBackend
 from pixi.core.channel import Channel
 from pixi.core.errors import ConfigError
 from pixi.core.spending import QuotaUsage, UsageScope
 from pixi.store.kept import ChannelConfig
 from pixi.testing import RecordingChannel
-from tests.app.scene import BOT, CHANNEL, address, hello, message, persona_file, service_in, settings_file
+from tests.app.scene import (
+    BOT,
+    CHANNEL,
+    address,
+    hello,
+    message,
+    persona_file,
+    reading,
+    service_in,
+    settings_file,
+)
 from tests.servers.scripted_openai import Reply, ScriptedOpenAI, Seen, finish, stream
 from tests.waiting import until
 
@@ -20,26 +31,13 @@ HERE = f"discord:{BOT}:{CHANNEL}:"
 FAST = '[models.fast]\nname = "second"\nvision = true\nprices = { prompt = 1, completion = 2 }\n'
 
 
-async def test_it_stands_behind_the_channels(tmp_path: Path) -> None:
-    async with ScriptedOpenAI(choose=hello) as server:
-        settings_file(tmp_path, server, "[discord]\nbots = true\n")
-        async with service_in(tmp_path) as opened:
-            service: BotBackend = opened
-            assert service.rules.bots is True
-            assert service.default_persona == "pixi"
-            assert set(service.personas) >= {"pixi", "edda", "laoqin"}
-            assert service.models == ("default",)
-            status = await service.status(UsageScope())
-            assert (status.talking, status.today.turns) == (0, 0)
-            assert 0 <= status.up_seconds < 60
-            assert status.version
-
-
 async def test_each_persona_speaks_in_its_own_conversation(tmp_path: Path) -> None:
     persona_file(tmp_path, "wren")
     async with ScriptedOpenAI(choose=hello) as server:
         settings_file(tmp_path, server)
         async with service_in(tmp_path) as service:
+            behind: BotBackend = service
+            assert (behind.default_persona, behind.models) == ("pixi", ("default",))
             channel = RecordingChannel()
             for number, persona in enumerate(("wren", "pixi", "nobody"), start=1):
                 await service.receive(message(number, persona=persona), channel)
@@ -141,44 +139,21 @@ async def test_what_waits_is_answered_after_a_start(tmp_path: Path) -> None:
         assert channel.sent == ["first"]
 
 
-async def test_a_default_persona_that_is_not_there_is_told_at_the_start(tmp_path: Path) -> None:
-    async with ScriptedOpenAI(choose=hello) as server:
-        settings_file(tmp_path, server, '[persona]\ndefault = "pixie"\n')
-        with pytest.raises(ConfigError, match="pixie"):
-            async with service_in(tmp_path):
-                pass
-
-
-async def test_a_broken_persona_is_told_and_left_out(tmp_path: Path) -> None:
-    from pixi.app import open_service
-    from tests.app.scene import reading
-
-    persona_file(tmp_path, "wren", "---\nnmae: Wren\n---\nHello.")
-    told: list[str] = []
-    async with ScriptedOpenAI(choose=hello) as server:
-        settings_file(tmp_path, server)
-        async with open_service(reading(tmp_path)(), report=told.append) as service:
-            assert "wren" not in service.personas
-    assert len(told) == 1
-    assert "wren.md:2: unknown key `nmae`" in told[0]
-
-
-async def test_a_persona_that_names_a_command_that_is_not_there_is_told_and_left_out(tmp_path: Path) -> None:
-    from pixi.app import open_service
-    from tests.app.scene import reading
-
+async def test_personas_that_cannot_answer_are_told_and_left_out(tmp_path: Path) -> None:
+    persona_file(tmp_path, "jay", "---\nnmae: Jay\n---\nHello.")
     persona_file(tmp_path, "wren", "---\nname: Wren\ncommands: [send, dance]\n---\nHello.")
     told: list[str] = []
     async with ScriptedOpenAI(choose=hello) as server:
         settings_file(tmp_path, server)
         async with open_service(reading(tmp_path)(), report=told.append) as service:
-            assert "wren" not in service.personas
+            assert not {"jay", "wren"} & set(service.personas)
         settings_file(tmp_path, server, '[persona]\ndefault = "wren"\n')
         with pytest.raises(ConfigError, match="no command 'dance'"):
             async with service_in(tmp_path):
                 pass
-    assert len(told) == 1
-    assert "no command 'dance'" in told[0]
+    broken, lacking = told
+    assert "jay.md:2: unknown key `nmae`" in broken
+    assert "no command 'dance'" in lacking
 
 
 async def test_limits_hold_in_a_house_and_what_it_used_is_told(tmp_path: Path) -> None:

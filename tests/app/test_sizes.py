@@ -41,13 +41,7 @@ async def bodies(
 
 @pytest.mark.parametrize(
     ("size", "more", "whole", "tools"),
-    [
-        ("134.52M", {}, False, False),
-        ("1.5B", {}, True, False),
-        ("1.5B", {"tools": "native"}, True, True),
-        ("8.2B", {}, True, True),
-        ("8.2B", {"parameters": 0.5}, False, False),
-    ],
+    [("134.52M", {}, False, False), ("1.5B", {}, True, False), ("8.2B", {"parameters": 0.5}, False, False)],
 )
 async def test_the_first_prompt_is_written_for_the_size(
     tmp_path: Path, size: str, more: dict[str, object], whole: bool, tools: bool

@@ -61,11 +61,7 @@ async def test_a_talk_that_another_process_answers_for_long_is_refused(
     monkeypatch.setattr(handlers, "OWN_SECONDS", 0.1)
     gate, talk = asyncio.Event(), "0" * 32
     slow = stream("[SEND: alpha]", Until(gate), "[SEND: beta]", finish())
-    async with (
-        ScriptedOpenAI(slow) as server,
-        two(tmp_path, server) as (one, other),
-        within("both answers"),
-    ):
+    async with ScriptedOpenAI(slow) as server, two(tmp_path, server) as (one, other), within("both answers"):
         first = say(one, "one", talk)
         await until(lambda: server.requests)
         with pytest.raises(ToolError, match="answering"):

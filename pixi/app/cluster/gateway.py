@@ -14,7 +14,7 @@ from pixi.app.cluster.queue import ConversationQueue, Signal, open_queue, still_
 from pixi.app.cluster.recorder import Recorder
 from pixi.app.cluster.shared_rates import SharedRates
 from pixi.app.cluster.state import ClusterGauges, gateway_label
-from pixi.app.health import LoopMonitor, reporting_stalls
+from pixi.app.health import LoopMonitor, bot_status, reporting_stalls, unready_store
 from pixi.app.metrics import OF_GATEWAYS, Exposition, Values, process_gauges
 from pixi.app.models import chosen_models
 from pixi.app.personas import PersonaSet, read_personas
@@ -39,11 +39,9 @@ from pixi.store.store import Store
 
 _log = logging.getLogger("pixi.queue")
 
-_DAY = 86_400.0
 _CLAIM_SECONDS = 10.0  # in which the gateway before this one may end
 _CLAIM_PAUSE = 0.5
 _CHECK_SECONDS = 5.0
-_STORE_SECONDS = 2.0  # in which the store answers, or is taken for away
 
 
 class GatewayService:
@@ -51,6 +49,7 @@ class GatewayService:
 
     Attributes:
         engine: records, in place of an engine.
+        store: keeps everything, for the workers too.
         look: reads settings and personas again, as that of `BotService`.
         metrics: what Prometheus is told.
         pulse: how quickly the loop gets to what is to be done.
@@ -74,7 +73,7 @@ class GatewayService:
         self.look: Callable[[], Awaitable[str]] | None = None
         self.rates = Rates()
         self.rates.shared = SharedRates(queue.session, queue.address).use
-        self._store = store
+        self.store = store
         self._queue = queue
         self._places = dict(places)
         self._bot: Bot | None = None  # which hears, while answers are passed
@@ -101,11 +100,6 @@ class GatewayService:
         """Names of the models that a channel may choose from; the first is the default."""
         return tuple(chosen_models(self.settings))
 
-    @property
-    def store(self) -> Store:
-        """Keeps everything, for the workers too."""
-        return self._store
-
     def sees(self, channel: str) -> bool:
         """Return whether the settings say that the model of a channel sees pictures."""
         return chosen_models(self.settings).get(self.place(channel).model, self.settings.model).vision
@@ -118,7 +112,7 @@ class GatewayService:
 
     async def resume(self, prefix: str, open_channel: OpenChannel) -> None:
         """Put everything on the queue that waits, should that have failed when it came."""
-        for conversation in await self._store.unanswered(prefix, still_answered(self.rules)):
+        for conversation in await self.store.unanswered(prefix, still_answered(self.rules)):
             await self._queue.move(conversation)
             await self._queue.put(conversation)
 
@@ -137,10 +131,10 @@ class GatewayService:
                 case "forgot":
                     bot.forget(text)
                 case "places":
-                    self._places = dict(await self._store.places())
+                    self._places = dict(await self.store.places())
                 case "look" if not text:  # signals may have been missed, of who was forgotten too
                     bot.forget(None)
-                    self._places = dict(await self._store.places())
+                    self._places = dict(await self.store.places())
                 case "asked" if bot.approvals is not None:
                     await self._expect(text, bot.approvals)
 
@@ -172,44 +166,27 @@ class GatewayService:
 
     async def set_place(self, channel: str, place: ChannelConfig) -> None:
         """Keep what somebody chose, and tell the workers."""
-        await self._store.set_place(channel, place)
+        await self.store.set_place(channel, place)
         self._places[channel] = place
         await self._queue.signal_all("places")
 
     # Records.
 
     def _gauges(self) -> Mapping[str, Values]:
-        return process_gauges(
-            version=version("pixi-persona"),
-            draining=self.engine.draining,
-            lag=self.pulse.lag,
-            longest_lag=self.pulse.longest,
-        )
+        return process_gauges(self.pulse, draining=self.engine.draining)
 
     async def unready(self) -> str:
         """Say why nothing is heard just now, in a line; "" where people are heard."""
         if self.engine.draining:
             return "It is about to end, and hears nothing any more."
-        try:
-            async with asyncio.timeout(_STORE_SECONDS):
-                await self._store.key_of("")
-        except (StoreError, TimeoutError):
-            return "The store does not answer."
+        if why := await unready_store(self.store):
+            return why
         return "" if self._bot is not None and self._bot.connected else "Discord is not connected."
 
     async def status(self, payer: UsageScope) -> BotStatus:
         """Return the state of the bot, and the budget that is left for the person who asks."""
-        bill = await self._ledger.bill()
-        return BotStatus(
-            version("pixi-persona"),
-            up_seconds=time.monotonic() - self._began,
-            talking=len(await self._store.unanswered(ALL_ADDRESSES, still_answered(self.rules))),
-            today=await self._store.tally(ALL_ADDRESSES, time.time() - _DAY),
-            month=bill.month,
-            month_dollars=bill.month_dollars,
-            shares=await self._ledger.shares(payer),
-            searches=bill.searches,
-        )
+        waiting = await self.store.unanswered(ALL_ADDRESSES, still_answered(self.rules))
+        return await bot_status(self._ledger, self.store, payer, began=self._began, talking=len(waiting))
 
     # Settings that change. They are `BotService`'s names, for `pixi.app.reload`.
 

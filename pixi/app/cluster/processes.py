@@ -17,12 +17,16 @@ if TYPE_CHECKING:
 
     from pixi.store.postgres.address import Address
 
-_PROCESSES = """
+LIVING = """
 WITH living AS MATERIALIZED (
     SELECT pid, objid::bigint AS id FROM pg_locks
     WHERE locktype = 'advisory' AND granted AND objsubid = 1 AND classid::bigint = %(owners)s
     AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
 )
+"""
+"""Begins a statement that looks for the owners that live, see `owner_locks`."""
+
+_PROCESSES = f"""{LIVING}
 SELECT application_name, extract(epoch FROM backend_start)::float,
     greatest(0, extract(epoch FROM clock_timestamp() - state_change))::float, coalesce(leases, 0)
 FROM pg_stat_activity AS activity

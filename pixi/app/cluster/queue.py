@@ -108,20 +108,16 @@ class ConversationQueue:
 
     Attributes:
         names: of the queues: `MAIN`, and the personas that have one of their own.
+        address: of the database and the schema of its tables, which are those of the store.
     """
 
     def __init__(self, app: App, address: Address, own: Iterable[str] = ()) -> None:
         self.names = (MAIN, *own)
         self._app = app
         self._connector = cast("PsycopgConnector", app.connector)
-        self._address = address
+        self.address = address
         self._channel = address.signals  # those of other stores are others
         self._beside: set[asyncio.Task[None]] = set()
-
-    @property
-    def address(self) -> Address:
-        """The database and the schema of its tables, which are those of the store."""
-        return self._address
 
     @asynccontextmanager
     async def session(self) -> AsyncGenerator[AsyncConnection[Any], None]:
@@ -151,10 +147,7 @@ class ConversationQueue:
             StoreError: the database does not take it.
         """
         job = self._app.configure_task(
-            _TASK,
-            queue=self._name_of(conversation),
-            lock=conversation,
-            queueing_lock=conversation,
+            _TASK, queue=self._name_of(conversation), lock=conversation, queueing_lock=conversation
         )
         number = 0
         given: dict[str, Any] = {"conversation": conversation, "times": times}
@@ -165,7 +158,7 @@ class ConversationQueue:
         except AlreadyEnqueued:
             pass  # whoever takes it up finds this message too
         except ConnectorException as error:
-            raise StoreError(f"The queue in {self._address} does not answer: {_reason(error)}.") from error
+            raise StoreError(f"The queue in {self.address} does not answer: {_reason(error)}.") from error
         await self.signal("look", conversation, besides=number)
 
     async def move(self, conversation: str) -> None:
@@ -182,7 +175,7 @@ class ConversationQueue:
                 lock=conversation,
             )
         except ConnectorException as error:
-            raise StoreError(f"The queue in {self._address} does not answer: {_reason(error)}.") from error
+            raise StoreError(f"The queue in {self.address} does not answer: {_reason(error)}.") from error
 
     async def signal(self, signal: Signal, conversation: str, *, besides: int = 0) -> None:
         """Tell the worker that has a conversation, if one has, by another job than `besides`.
@@ -225,7 +218,7 @@ class ConversationQueue:
                 await ready.wait()
         except TimeoutError:
             listening.cancel()
-            raise StoreError(f"The queue in {self._address} does not answer.") from None
+            raise StoreError(f"The queue in {self.address} does not answer.") from None
         try:
             yield
         finally:
@@ -237,7 +230,7 @@ class ConversationQueue:
     async def _listen(self, heard: Callable[[Signal, str], Awaitable[None]], ready: asyncio.Event) -> None:
         while True:
             try:
-                async with await AsyncConnection.connect(self._address.conninfo, autocommit=True) as session:
+                async with await AsyncConnection.connect(self.address.conninfo, autocommit=True) as session:
                     await session.execute(f"LISTEN {self._channel}".encode())
                     if ready.is_set():
                         self._do_beside(heard("look", ""))

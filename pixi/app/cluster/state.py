@@ -14,8 +14,9 @@ from typing import Any, NamedTuple
 import psycopg
 from psycopg.rows import class_row, tuple_row
 
-from pixi.app.cluster.processes import owner_locks
+from pixi.app.cluster.processes import LIVING, owner_locks
 from pixi.app.cluster.queue import STALLED_SECONDS, ConversationQueue
+from pixi.app.metrics import Values, gauges
 from pixi.channels.discord.backend import ALL_ADDRESSES
 from pixi.store.postgres.address import Address
 from pixi.store.statements.inbox import under
@@ -23,12 +24,7 @@ from pixi.store.statements.inbox import under
 _ASK_SECONDS = 3.0  # between two questions for what is scraped
 _ANSWER_SECONDS = 2.0  # in which the database answers them
 
-_STATE = """
-WITH living AS MATERIALIZED (
-    SELECT objid::bigint AS id FROM pg_locks
-    WHERE locktype = 'advisory' AND granted AND objsubid = 1 AND classid::bigint = %(owners)s
-    AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
-)
+_STATE = f"""{LIVING}
 SELECT
     waiting, failed, stalled, oldest_seconds, leases, living_leases,
     (SELECT count(*) FROM procrastinate_workers
@@ -182,9 +178,9 @@ class ClusterGauges:
         self._queue = queue
         self._asking = asyncio.Lock()
         self._asked = float("-inf")
-        self._gauges: Mapping[str, Mapping[tuple[str, ...], float]] = {}
+        self._gauges: Mapping[str, Values] = {}
 
-    async def gauges(self) -> Mapping[str, Mapping[tuple[str, ...], float]]:
+    async def gauges(self) -> Mapping[str, Values]:
         """Return the numbers by their metrics; none while the database does not answer."""
         async with self._asking:
             if time.monotonic() - self._asked >= _ASK_SECONDS:
@@ -194,18 +190,13 @@ class ClusterGauges:
                 except (psycopg.Error, TimeoutError):
                     self._gauges = {}
                 else:
-                    self._gauges = _gauges(state)
+                    self._gauges = gauges(
+                        queue_conversations=state.waiting,
+                        queue_oldest_seconds=state.oldest_seconds,
+                        queue_stalled=state.stalled,
+                        leases=state.living_leases,
+                        workers=state.workers,
+                        gateways=len(state.gateways),
+                    )
                 self._asked = time.monotonic()
             return self._gauges
-
-
-def _gauges(state: ClusterState) -> Mapping[str, Mapping[tuple[str, ...], float]]:
-    numbers = {
-        "pixi_queue_conversations": state.waiting,
-        "pixi_queue_oldest_seconds": state.oldest_seconds,
-        "pixi_queue_stalled": state.stalled,
-        "pixi_leases": state.living_leases,
-        "pixi_workers": state.workers,
-        "pixi_gateways": len(state.gateways),
-    }
-    return {name: {(): float(number)} for name, number in numbers.items()}

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
+from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,7 +17,7 @@ from pixi.core.untrusted import escaped_line
 
 if TYPE_CHECKING:
     from pixi.channels.discord.gateway.preflight import BotInfo
-    from pixi.mcp.offers import ApprovedServer, ComparedTools, ToolServer, Where
+    from pixi.mcp.offers import ApprovedServer, Where
     from pixi.settings import McpSettings, ModelSettings, Settings, WikiSettings
 
 LISTING_SECONDS = 10.0
@@ -225,8 +226,10 @@ async def check_mcp(settings: "Settings") -> AsyncIterator[Finding]:
 async def _mcp_found(
     name: str, where: "Where", approved: "ApprovedServer | None", its: "McpSettings"
 ) -> list[Finding]:
+    from pixi.addons.mcp import register
     from pixi.mcp.connection import connected
     from pixi.mcp.offers import sifted, visible
+    from pixi.toolbox.tools import Toolbox
 
     subject = f"mcp.{name}"
     if approved is not None and approved.mark != where.mark:
@@ -238,7 +241,7 @@ async def _mcp_found(
         async with connected(name, where, MCP_SECONDS) as connection:
             listing = await connection.list()
             found = sifted(approved, listing.tools)
-            left_out = _left_out(connection, found, its)
+            left_out = register(found.fit, connection, Toolbox(), its)  # tried with a toolbox of its own
     except PixiError as error:
         return [Finding(False, subject, f"{where.shown}: {error}")]
     new = "; used for the first time" if approved is None else ""
@@ -251,14 +254,6 @@ async def _mcp_found(
             Finding(False, subject, f"described otherwise than approved, so left out: {names}; {mend}")
         )
     return told + [Finding(False, subject, line) for line in left_out]
-
-
-def _left_out(server: "ToolServer", found: "ComparedTools", its: "McpSettings") -> list[str]:
-    """Tell why which tools cannot be offered: tried with a toolbox of its own."""
-    from pixi.addons.mcp import register
-    from pixi.toolbox.tools import Toolbox
-
-    return [" ".join(line.split()) for line in register(found.fit, server, Toolbox(), its)]
 
 
 # The web.
@@ -292,6 +287,9 @@ async def check_web_search(settings: "Settings") -> AsyncIterator[Finding]:
 
 
 async def _searcher_found(settings: "Settings") -> tuple[bool, str]:
+    from pixi.app.models import searches
+    from pixi.web.search_engines import require_ddgs
+
     search = settings.web_search
     price = "" if search.price is None else f", ${search.price:g} a search"
     match search.engine:
@@ -299,33 +297,12 @@ async def _searcher_found(settings: "Settings") -> tuple[bool, str]:
             return await _at_search_server(search.url, price, settings.web_pages.contact)
         case "mcp":
             return True, f"by the tool {search.tool} of an MCP server{price}"
-        case "duckduckgo":
-            return True, f"by DuckDuckGo{_ddgs()}{price}"
-        case _:
-            return True, _by_the_model(settings) + price
-
-
-def _by_the_model(settings: "Settings") -> str:
-    from pixi.app.models import searches
-
-    model = settings.model.name
-    if searches(settings.model):
-        return f"by the provider of {model}, within its reply"
-    return f"{model} cannot search by itself: by DuckDuckGo{_ddgs()}"
-
-
-def _ddgs() -> str:
-    """Return the library's version.
-
-    Raises:
-        ConfigError: it is not there.
-    """
-    from importlib.metadata import version
-
-    from pixi.web.search_engines import require_ddgs
-
+    model = settings.model
+    if search.engine == "native" and searches(model):
+        return True, f"by the provider of {model.name}, within its reply{price}"
     require_ddgs()
-    return f", through ddgs {version('ddgs')}"
+    why = f"{model.name} cannot search by itself: " if search.engine == "native" else ""
+    return True, f"{why}by DuckDuckGo, through ddgs {version('ddgs')}{price}"
 
 
 async def _at_search_server(url: str, price: str, contact: str) -> tuple[bool, str]:
@@ -387,7 +364,11 @@ async def check_gifs(settings: "Settings") -> AsyncIterator[Finding]:
         async with Web() as web:
             source = source_of(settings.gifs, web)
             if isinstance(source, GifFolder):
-                yield _gif_folder_found(await asyncio.to_thread(source.count), settings)
+                count, folder = await asyncio.to_thread(source.count), settings.gifs.folder
+                lack = f"there is no picture in {folder}: put some there, named by what they show"
+                yield Finding(
+                    bool(count), "gifs", f"{how_many(count, 'picture')} in {folder}" if count else lack
+                )
                 return
             await source.find("cat", "en")
     except (ConfigError, GifError) as error:
@@ -396,14 +377,6 @@ async def check_gifs(settings: "Settings") -> AsyncIterator[Finding]:
     key = settings.sources.get("gifs.api_key", "code")
     told = f"{source.service} takes the key, set by {key}; rated {settings.gifs.rating} at most"
     yield Finding(True, "gifs", told)
-
-
-def _gif_folder_found(count: int, settings: "Settings") -> Finding:
-    folder = settings.gifs.folder
-    if not count:
-        told = f"there is no picture in {folder}: put some there, named by what they show"
-        return Finding(False, "gifs", told)
-    return Finding(True, "gifs", f"{count:,} {'picture' if count == 1 else 'pictures'} in {folder}")
 
 
 # Discord.

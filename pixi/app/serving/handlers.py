@@ -17,7 +17,7 @@ from mcp import types
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel.server import Server
 from mcp.shared.exceptions import MCPError
-from msgspec import Struct, field
+from msgspec import Struct
 from pydantic import Field
 
 from pixi.addons.knowledge import RESULTS, described, query_result, search_result
@@ -25,7 +25,6 @@ from pixi.app.building import open_service
 from pixi.channels.gathering import GatheringChannel
 from pixi.channels.terminal.lines import OWN_SECONDS
 from pixi.core.errors import PixiError, Reporter, ToolError
-from pixi.core.llm import ToolSchema
 from pixi.core.masking import SecretRedactor, hidden_in
 from pixi.core.message import Author, Message
 from pixi.core.persona import Persona
@@ -173,7 +172,7 @@ class ServedCall(Struct, frozen=True):
     """
 
     happens: Reporter
-    talk: str = ""
+    talk: str
 
 
 class Offer(Struct, frozen=True):
@@ -183,11 +182,6 @@ class Offer(Struct, frozen=True):
     function: Callable[..., Awaitable[Mapping[str, Any]]]
     reads: bool
 
-    @property
-    def schema(self) -> ToolSchema:
-        """Return the tool as a client sees it."""
-        return self.signature.schema
-
     async def call(self, call: ServedCall, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
         """Carry it out.
 
@@ -195,49 +189,6 @@ class Offer(Struct, frozen=True):
             ToolError: the arguments do not fit, or it could not be done.
         """
         return await self.function(call, **checked(self.signature, arguments))
-
-
-class Served(Struct, frozen=True):
-    """Everything offered to clients.
-
-    Attributes:
-        tools: by name.
-        personas: by the names of their prompts.
-    """
-
-    tools: Mapping[str, Offer] = field(default_factory=dict)
-    personas: Mapping[str, Persona] = field(default_factory=dict)
-
-    @classmethod
-    def of(
-        cls, library: "DatabasePool", personas: Mapping[str, Persona], talks: McpTalks, open_usage: OpenUsage
-    ) -> "Served":
-        """Offer the databases that are open, and these personas by the names of their files."""
-        offers = [
-            *(
-                offer
-                for name, database in library.databases.items()
-                for offer in _of_database(library, database, library.find(name).tool, open_usage)
-            ),
-            *([_talk_to(personas, talks)] if personas else []),
-        ]
-        names = safe_names(personas)
-        return cls(
-            {offer.schema.name: offer for offer in offers},
-            {names[name]: persona for name, persona in personas.items()},
-        )
-
-    def prompt(self, name: str, user: str) -> str:
-        """Return the text of a persona, for a model that is to be it.
-
-        Raises:
-            ToolError: there is none of that name.
-        """
-        persona = self.personas.get(name)
-        if persona is None:
-            raise ToolError(f"There is no prompt {prompt_name(name)!r}. Prompts: {', '.join(self.personas)}.")
-        names = {"user": prompt_name(user[:_LONGEST_WORDS]) or "somebody", "char": persona.name}
-        return fill(persona.prompt, names | {"persona": persona.name})
 
 
 def _of_database(
@@ -334,13 +285,34 @@ class Handlers:
     """Handlers of an MCP server.
 
     Args:
-        served: what there is.
+        library: the databases that are open are offered.
+        personas: offered too, by the names of their files.
+        talks: with personas.
+        open_usage: where use is recorded.
         mask: hides secrets in whatever goes out.
         alone: there is one client, as long as the program runs.
     """
 
-    def __init__(self, served: Served, mask: SecretRedactor, *, alone: bool) -> None:
-        self._served = served
+    def __init__(
+        self,
+        library: "DatabasePool",
+        personas: Mapping[str, Persona],
+        talks: McpTalks,
+        open_usage: OpenUsage,
+        mask: SecretRedactor,
+        *,
+        alone: bool,
+    ) -> None:
+        offers = [
+            offer
+            for name, database in library.databases.items()
+            for offer in _of_database(library, database, library.find(name).tool, open_usage)
+        ]
+        if personas:
+            offers.append(_talk_to(personas, talks))
+        self._tools = {offer.signature.schema.name: offer for offer in offers}
+        names = safe_names(personas)  # of their prompts
+        self._personas = {names[name]: persona for name, persona in personas.items()}
         self._mask = mask
         self._alone = alone
         self._key = secrets.token_bytes(16)
@@ -363,13 +335,13 @@ class Handlers:
         tools = [
             types.Tool(
                 name=name,
-                description=offer.schema.description,
-                input_schema=offer.schema.parameters,
+                description=offer.signature.schema.description,
+                input_schema=offer.signature.schema.parameters,
                 annotations=types.ToolAnnotations(
                     read_only_hint=offer.reads, destructive_hint=False, open_world_hint=not offer.reads
                 ),
             )
-            for name, offer in self._served.tools.items()
+            for name, offer in self._tools.items()
         ]
         return types.ListToolsResult(tools=tools)
 
@@ -379,9 +351,9 @@ class Handlers:
         Raises:
             MCPError: there is no such tool.
         """
-        offer = self._served.tools.get(asked.name)
+        offer = self._tools.get(asked.name)
         if offer is None:
-            known = ", ".join(self._served.tools) or "none"
+            known = ", ".join(self._tools) or "none"
             raise MCPError(
                 types.INVALID_PARAMS, f"There is no tool {prompt_name(asked.name)!r}. Tools: {known}."
             )
@@ -400,7 +372,7 @@ class Handlers:
         who = types.PromptArgument(name="user", description="your name", required=False)
         prompts = [
             types.Prompt(name=name, title=persona.name, description=persona.about or None, arguments=[who])
-            for name, persona in self._served.personas.items()
+            for name, persona in self._personas.items()
         ]
         return types.ListPromptsResult(prompts=prompts)
 
@@ -410,14 +382,17 @@ class Handlers:
         Raises:
             MCPError: there is no such prompt.
         """
-        try:
-            text = self._served.prompt(asked.name, (asked.arguments or {}).get("user", ""))
-        except ToolError as error:
-            raise MCPError(types.INVALID_PARAMS, str(error)) from None
-        content = types.TextContent(type="text", text=self._mask.hide(text))
+        persona = self._personas.get(asked.name)
+        if persona is None:
+            known = ", ".join(self._personas)
+            raise MCPError(
+                types.INVALID_PARAMS, f"There is no prompt {prompt_name(asked.name)!r}. Prompts: {known}."
+            )
+        user = (asked.arguments or {}).get("user", "")[:_LONGEST_WORDS]
+        names = {"user": prompt_name(user) or "somebody", "char": persona.name, "persona": persona.name}
+        content = types.TextContent(type="text", text=self._mask.hide(fill(persona.prompt, names)))
         return types.GetPromptResult(
-            description=self._served.personas[asked.name].about or None,
-            messages=[types.PromptMessage(role="user", content=content)],
+            description=persona.about or None, messages=[types.PromptMessage(role="user", content=content)]
         )
 
     def _talk(self, context: Context) -> str:

@@ -335,7 +335,7 @@ async def open_server(
     Raises:
         ConfigError: a folder of personas or databases is not there.
     """
-    from pixi.app.serving.handlers import Handlers, Served
+    from pixi.app.serving.handlers import Handlers
 
     found = await asyncio.to_thread(list_personas, folders_of(settings))
     personas = {each.path.stem: each.persona for each in found if isinstance(each, LoadedPersona)}
@@ -348,7 +348,7 @@ async def open_server(
         try:
             mask = SecretRedactor()
             mask.learn(secrets_in(settings))
-            yield Handlers(Served.of(library, personas, talks, open_usage), mask, alone=alone).server()
+            yield Handlers(library, personas, talks, open_usage, mask, alone=alone).server()
         finally:
             await talks.close()
 

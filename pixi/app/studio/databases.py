@@ -10,7 +10,8 @@ from msgspec import Meta, Struct
 
 from pixi.app.databases import DatabaseState, broken, database_refs, folders_of, inspect_open
 from pixi.app.service import BotService
-from pixi.core.errors import ConfigError, PixiError, ToolError
+from pixi.app.studio.rows import operator_route
+from pixi.core.errors import ConfigError, PixiError
 from pixi.core.routes import AddonRoute, Caller, RouteError
 from pixi.core.untrusted import display_path
 from pixi.knowledge.registry import DatabaseRef
@@ -90,26 +91,9 @@ def routes(service: BotService) -> Sequence[AddonRoute]:
     """Return the routes."""
     screen = _DatabasesScreen(service)
     return (
-        AddonRoute("GET", _LIST, screen.list, "List the databases", "operate", None, DatabaseList),
-        AddonRoute(
-            "POST",
-            f"{_ONE}/search",
-            screen.search,
-            "Search a database, as a model does",
-            "operate",
-            SearchRequest,
-            dict[str, Any],
-        ),
-        AddonRoute(
-            "POST",
-            f"{_ONE}/query",
-            screen.query,
-            "Have a database read for a question",
-            "operate",
-            QueryRequest,
-            dict[str, Any],
-            streams=True,
-        ),
+        operator_route("GET", _LIST, screen.list, "List the databases"),
+        operator_route("POST", f"{_ONE}/search", screen.search, "Search a database, as a model does"),
+        operator_route("POST", f"{_ONE}/query", screen.query, "Have a database read for a question"),
     )
 
 
@@ -170,8 +154,6 @@ class _DatabasesScreen:
                 if told and not work.done():
                     yield {"event": "progress", "text": told.pop()}
             yield {"event": "result", "result": work.result()}
-        except ToolError as error:
-            yield {"event": "error", "text": str(error)}
         except PixiError as error:
             yield {"event": "error", "text": str(error)}
         finally:

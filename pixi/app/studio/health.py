@@ -5,13 +5,13 @@ import logging
 import sys
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from importlib.util import find_spec
 from itertools import count
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-from msgspec import Meta, Struct, convert, to_builtins
+from msgspec import Meta, Struct, to_builtins
 
 from pixi.app.cluster.processes import RunningProcess, read_processes
 from pixi.app.doctor.checks import Check, checks
@@ -20,6 +20,7 @@ from pixi.app.health import Vitals
 from pixi.app.logs import harmless_value, message_of, time_of, trace_of
 from pixi.app.service import BotService
 from pixi.app.studio.mcp import McpEntry, mcp_entries
+from pixi.app.studio.rows import operator_route
 from pixi.core.masking import SecretRedactor
 from pixi.core.routes import AddonRoute, Caller
 from pixi.core.untrusted import escaped_lines
@@ -31,37 +32,21 @@ KEPT = 1_000
 _LONGEST = 20_000  # characters of a traceback or a message
 
 Level = Literal["debug", "info", "warning", "error", "critical"]
-Form = dict[str, Any]
 
 
-class _Line(Struct):
-    """A line as it was logged; secrets in it are hidden where it is read, once."""
+class LogLine(Struct):
+    """A line of the log, with secrets masked. `number` counts up from the start of the server."""
 
     number: int
-    created: float
+    time: str
     level: str
     logger: str
     message: str
     traceback: str
-    _form: Form | None = None
-
-    def form(self, mask: SecretRedactor) -> Form:
-        """Return it as plain data."""
-        if self._form is None:
-            self._form = {
-                "time": time_of(self.created),
-                "level": self.level,
-                "logger": harmless_value(self.logger, mask),
-                "message": str(harmless_value(self.message, mask))[:_LONGEST],
-                "traceback": str(harmless_value(self.traceback, mask))[-_LONGEST:],
-                "number": self.number,
-            }
-            self.message = self.traceback = ""
-        return self._form
 
 
 class LogTail(logging.Handler):
-    """Keeps the last lines. Takes them from any thread.
+    """Keeps the last lines, until it is closed. Takes them from any thread.
 
     Args:
         mask: hides secrets in them.
@@ -69,57 +54,44 @@ class LogTail(logging.Handler):
     """
 
     def __init__(
-        self, mask: SecretRedactor, told: Callable[[Form], None], followed: Callable[[], bool]
+        self, mask: SecretRedactor, told: Callable[[LogLine], None], followed: Callable[[], bool]
     ) -> None:
         super().__init__()
         self._mask = mask
         self._told = told
         self._followed = followed
-        self._lines: deque[_Line] = deque(maxlen=KEPT)
+        self._lines: deque[LogLine] = deque(maxlen=KEPT)
         self._numbers = count(1)
+        logging.getLogger().addHandler(self)
 
     def emit(self, record: logging.LogRecord) -> None:
         """Keep a record, and tell of it."""
-        level, message, trace = record.levelname.lower(), message_of(record), trace_of(record)
-        line = _Line(next(self._numbers), record.created, level, record.name, message, trace)
+        name, message, trace = (
+            str(harmless_value(each, self._mask))
+            for each in (record.name, message_of(record), trace_of(record))
+        )
+        level, time = record.levelname.lower(), time_of(record.created)
+        line = LogLine(next(self._numbers), time, level, name, message[:_LONGEST], trace[-_LONGEST:])
         self._lines.append(line)
         if self._followed():
-            self._told(line.form(self._mask))
+            self._told(line)
 
-    def lines(self, level: Level, name: str, words: str, limit: int) -> list[Form]:
-        """Give the last lines of at least a level, oldest first.
-
-        Args:
-            level: the least one.
-            name: what the name of the logger begins with.
-            words: what the line holds, in small or capital letters.
-            limit: how many at most.
-        """
-        least, wanted = logging.getLevelNamesMapping()[level.upper()], words.casefold()
+    def lines(self, asked: "LogQuery") -> list[LogLine]:
+        """Return the last lines that are asked for, oldest first."""
+        ranks, words = logging.getLevelNamesMapping(), asked.words.casefold()
         found = [
-            form
+            line
             for line in list(self._lines)
-            if logging.getLevelNamesMapping().get(line.level.upper(), 0) >= least
-            and line.logger.startswith(name)
-            and (form := line.form(self._mask))
-            and wanted in f"{form['message']}\n{form['traceback']}".casefold()
+            if ranks.get(line.level.upper(), 0) >= ranks[asked.level.upper()]
+            and line.logger.startswith(asked.name)
+            and words in f"{line.message}\n{line.traceback}".casefold()
         ]
-        return found[-limit:]
+        return found[-asked.limit :]
 
-
-@contextmanager
-def tailing(
-    mask: SecretRedactor, told: Callable[[Form], None], followed: Callable[[], bool]
-) -> Iterator[LogTail]:
-    """Keep the end of the log until the block is left; see `LogTail`."""
-    tail = LogTail(mask, told, followed)
-    root = logging.getLogger()
-    root.addHandler(tail)
-    try:
-        yield tail
-    finally:
-        root.removeHandler(tail)
-        tail.close()
+    def close(self) -> None:
+        """Keep no more."""
+        logging.getLogger().removeHandler(self)
+        super().close()
 
 
 _HEALTH = "/api/studio/health"
@@ -128,14 +100,6 @@ _CHECK_SECONDS = 120.0
 
 _CLUSTER_SECONDS = 3.0  # between two questions to the server of the store, whoever looks on
 _ANSWER_SECONDS = 5.0  # for its answer
-
-
-class FindingForm(Struct):
-    """A line of what `pixi-persona doctor` says."""
-
-    ok: bool
-    subject: str
-    text: str
 
 
 class DoctorForm(Struct):
@@ -151,7 +115,7 @@ class DoctorForm(Struct):
     running: bool
     done: int
     total: int
-    findings: list[FindingForm]
+    findings: list[Finding]
     ended: float | None
 
 
@@ -194,17 +158,6 @@ class LogQuery(Struct):
     limit: Annotated[int, Meta(ge=1, le=KEPT)] = 200
 
 
-class LogLine(Struct):
-    """A line of the log, with secrets masked. `number` counts up from the start of the server."""
-
-    number: int
-    time: str
-    level: str
-    logger: str
-    message: str
-    traceback: str
-
-
 class LogForm(Struct):
     """Lines, oldest first. `kept`: how many are kept at most."""
 
@@ -244,11 +197,9 @@ def routes(service: BotService) -> Sequence[AddonRoute]:
     screen = _HealthScreen(service)
     service.closing.push_async_callback(screen.close)
     return (
-        AddonRoute("GET", _HEALTH, screen.health, "See how the bot is doing", "operate", None, HealthForm),
-        AddonRoute(
-            "POST", f"{_HEALTH}/doctor", screen.examine, "Check everything", "operate", None, DoctorForm
-        ),
-        AddonRoute("GET", "/api/studio/log", screen.log, "Read the log's end", "operate", LogQuery, LogForm),
+        operator_route("GET", _HEALTH, screen.health, "See how the bot is doing"),
+        operator_route("POST", f"{_HEALTH}/doctor", screen.examine, "Check everything"),
+        operator_route("GET", "/api/studio/log", screen.log, "Read the log's end"),
     )
 
 
@@ -263,9 +214,8 @@ class _HealthScreen:
         self._cluster = ClusterForm([])
         self._asked = float("-inf")  # when the server was, for the last time
         self._asking = asyncio.Lock()
-        self._tail = service.closing.enter_context(
-            tailing(service.mask, self._tell_line, lambda: service.hub.followed)
-        )
+        self._tail = LogTail(service.mask, self._tell_line, lambda: service.hub.followed)
+        service.closing.callback(self._tail.close)
 
     async def health(self, caller: Caller, asked: None) -> HealthForm:
         """Answer with how everything is now."""
@@ -289,8 +239,7 @@ class _HealthScreen:
 
     async def log(self, caller: Caller, asked: LogQuery) -> LogForm:
         """Answer with the end of the log."""
-        lines = self._tail.lines(asked.level, asked.name, asked.words, asked.limit)
-        return LogForm(convert(lines, list[LogLine]), KEPT)
+        return LogForm(self._tail.lines(asked), KEPT)
 
     async def close(self) -> None:
         """End what runs."""
@@ -331,13 +280,13 @@ class _HealthScreen:
         redact = self._service.mask.redact
         for each in findings:
             text = escaped_lines(redact(" ".join(each.text.split())))
-            self._doctor.findings.append(FindingForm(each.ok, each.subject, text))
+            self._doctor.findings.append(Finding(each.ok, each.subject, text))
         self._doctor.done += done
         self._tell_doctor()
 
     def _tell_doctor(self) -> None:
         self._service.hub.publish("health", to_builtins(self._doctor))
 
-    def _tell_line(self, line: Form) -> None:
+    def _tell_line(self, line: LogLine) -> None:
         with suppress(RuntimeError):  # the loop is closed: nobody looks on any more
-            self._loop.call_soon_threadsafe(self._service.hub.publish, "log", line)
+            self._loop.call_soon_threadsafe(self._service.hub.publish, "log", to_builtins(line))

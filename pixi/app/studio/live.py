@@ -2,24 +2,16 @@
 
 from collections.abc import AsyncGenerator, Awaitable, Mapping, Sequence
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from msgspec import Meta, Struct
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
-from pixi.app.studio.rows import (
-    AuthorRow,
-    author_row,
-    hidden_among,
-    is_private,
-    may_read,
-    private_among,
-)
+from pixi.app.live_hub import LiveTalk
+from pixi.app.service import BotService
+from pixi.app.studio.rows import hidden_among, is_private, may_read, operator_route, private_among
+from pixi.core.message import Author
 from pixi.core.routes import AddonRoute, Caller
-from pixi.core.untrusted import without_halves
-
-if TYPE_CHECKING:
-    from pixi.app.service import BotService
 
 _BARE = {
     "turn_start": ("model", "began"),
@@ -44,30 +36,16 @@ class EventsQuery(Struct):
     kinds: Annotated[str, Meta(max_length=200)] = ""
 
 
-class LiveRow(Struct):
+class LiveRow(LiveTalk, kw_only=True):
     """A talk in which something happened since the program started.
 
     Attributes:
-        model: that was asked last.
-        active: a reply is being written.
         private: it is in private.
         hidden: its words are not shown.
-        turns: that began since the program started; `turn` is the number of the last.
-        finish: how that ended; "": it is under way.
-        began, last: seconds since the epoch: of the last turn, and of what happened last.
     """
 
-    conversation: str
-    persona: str
-    model: str
-    active: bool
     private: bool
     hidden: bool
-    turns: int
-    turn: int
-    finish: str
-    began: float
-    last: float
 
 
 class LiveTalks(Struct):
@@ -76,70 +54,47 @@ class LiveTalks(Struct):
     talks: list[LiveRow]
 
 
-def routes(service: "BotService") -> Sequence[AddonRoute]:
+def routes(service: BotService) -> Sequence[AddonRoute]:
     """Return the ways in to the screen; from now on the hub of the service looks on at the engine's turns."""
     service.engine.settings.observers.append(service.hub.observe)
 
-    async def live(caller: Caller, _: None) -> LiveTalks:
+    async def live(caller: Caller, asked: None) -> LiveTalks:
         private = await private_among(service.store, [talk.conversation for talk in service.hub.talks])
-        hides = not service.settings.studio.private
+        hidden = frozenset() if service.settings.studio.private else private
         return LiveTalks(
             [
                 LiveRow(
-                    **talk.form(),
-                    private=talk.conversation in private,
-                    hidden=hides and talk.conversation in private,
+                    **asdict(talk), private=talk.conversation in private, hidden=talk.conversation in hidden
                 )
                 for talk in service.hub.talks
             ]
         )
 
-    def events(caller: Caller, asked: EventsQuery) -> AsyncGenerator[Mapping[str, Any], None]:
-        return _events(service, caller, asked)
+    async def events(caller: Caller, asked: EventsQuery) -> AsyncGenerator[dict[str, Any], None]:
+        """Yield what happens; words of a private talk only where it alone was asked for, and may be read."""
+        kinds = [kind for each in asked.kinds.split(",") if (kind := each.strip())]
+        readable: dict[str, bool] = {}
+        if asked.conversation:
+            readable[asked.conversation] = await may_read(service, caller, asked.conversation, "live")
+        following = service.hub.follow(kinds, conversation=asked.conversation, persona=asked.persona)
+        async with aclosing(following) as forms:
+            async for form in forms:
+                if form["kind"] != "turn":
+                    yield form
+                    continue
+                address = form["conversation"]
+                begins = form.get("event") == "turn_start"  # of a first message more is on record by then
+                if address not in readable or (begins and not readable[address]):
+                    readable[address] = not await is_private(service.store, address)
+                if readable[address]:
+                    yield form
+                elif bare := _without_words(form):
+                    yield bare
 
     return [
-        AddonRoute(
-            "GET",
-            "/api/studio/live",
-            live,
-            "List the talks in which something happens",
-            scope="operate",
-            response=LiveTalks,
-        ),
-        AddonRoute(
-            "GET",
-            "/api/studio/events",
-            events,
-            "Follow what happens",
-            scope="operate",
-            request=EventsQuery,
-            streams=True,
-        ),
+        operator_route("GET", "/api/studio/live", live, "List the talks in which something happens"),
+        operator_route("GET", "/api/studio/events", events, "Follow what happens"),
     ]
-
-
-async def _events(
-    service: "BotService", caller: Caller, asked: EventsQuery
-) -> AsyncGenerator[Mapping[str, Any], None]:
-    """Yield what happens; words of a talk in private only where it alone was asked for, and may be read."""
-    kinds = [kind for each in asked.kinds.split(",") if (kind := each.strip())]
-    readable: dict[str, bool] = {}
-    if asked.conversation:
-        readable[asked.conversation] = await may_read(service, caller, asked.conversation, "live")
-    following = service.hub.follow(kinds, conversation=asked.conversation, persona=asked.persona)
-    async with aclosing(following) as forms:
-        async for form in forms:
-            if form["kind"] != "turn":
-                yield form
-                continue
-            address = form["conversation"]
-            begins = form.get("event") == "turn_start"  # of a first message more is on record by then
-            if address not in readable or (begins and not readable[address]):
-                readable[address] = not await is_private(service.store, address)
-            if readable[address]:
-                yield form
-            elif bare := _without_words(form):
-                yield bare
 
 
 def _without_words(form: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -177,7 +132,7 @@ class QuestionRow(Struct):
     id: str
     conversation: str
     persona: str
-    person: AuthorRow | None
+    person: Author | None
     tool: str
     does: str
     arguments: str
@@ -192,7 +147,7 @@ class QueueShown(Struct):
     drafts: bool
 
 
-def queue_routes(service: "BotService") -> Sequence[AddonRoute]:
+def queue_routes(service: BotService) -> Sequence[AddonRoute]:
     """Return the routes of the screen, those of the companion's drafts among them."""
     of_drafts = [_of_operators(route) for route in service.routes if route.path.startswith(_DRAFTS)]
 
@@ -202,12 +157,12 @@ def queue_routes(service: "BotService") -> Sequence[AddonRoute]:
         rows = [
             QuestionRow(
                 each.question.nonce,
-                without_halves(each.conversation),
-                without_halves(each.persona),
-                None if each.conversation in hidden else author_row(each.person),
+                each.conversation,
+                each.persona,
+                None if each.conversation in hidden else each.person,
                 each.question.tool,
-                without_halves(each.question.does),
-                "" if each.conversation in hidden else without_halves(each.question.arguments),
+                each.question.does,
+                "" if each.conversation in hidden else each.question.arguments,
                 each.expires,
                 hidden=each.conversation in hidden,
             )
@@ -215,7 +170,7 @@ def queue_routes(service: "BotService") -> Sequence[AddonRoute]:
         ]
         return QueueShown(rows, bool(of_drafts))
 
-    return (AddonRoute("GET", _QUEUE, queue, "List what waits", "operate", None, QueueShown), *of_drafts)
+    return (operator_route("GET", _QUEUE, queue, "List what waits"), *of_drafts)
 
 
 def _of_operators(route: AddonRoute) -> AddonRoute:

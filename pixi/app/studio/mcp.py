@@ -6,22 +6,11 @@ from msgspec import Struct
 
 from pixi.app.mcp_integration import changed_tools, lock_of, places, require_sdk, told_changes
 from pixi.app.service import BotService
+from pixi.app.studio.rows import operator_route
 from pixi.core.errors import ConfigError, PixiError
 from pixi.core.routes import AddonRoute, Caller, RouteError
 from pixi.core.untrusted import escaped_lines
-from pixi.mcp.offers import (
-    Broken,
-    Closed,
-    ForeignTool,
-    LockFile,
-    Ready,
-    Starting,
-    State,
-    Waiting,
-    Where,
-    kept,
-    visible,
-)
+from pixi.mcp.offers import Broken, Closed, ForeignTool, LockFile, Ready, Waiting, Where, kept, visible
 
 _ONE = "/api/studio/mcp/{name}"
 
@@ -81,19 +70,34 @@ class ConsentRequest(Struct, forbid_unknown_fields=True):
 
 
 def routes(service: BotService) -> Sequence[AddonRoute]:
-    """Return the routes."""
-    screen = _McpConsent(service)
-    approve = f"{_ONE}/approve"
+    """Return the routes. A server is started to be asked for its tools, but only as it was approved."""
+
+    async def waiting(caller: Caller, asked: None) -> McpWaiting:
+        told, _ = await _look(service, caller.path["name"])
+        return told
+
+    async def approve(caller: Caller, asked: ConsentRequest) -> McpWaiting:
+        """Approve exactly what was seen, and answer with what waits then."""
+        name = caller.path["name"]
+        told, changed = await _look(service, name)
+        where, lock = _place(service, name)
+        seen = {tool.name: tool.mark for tool in told.tools}
+        if asked.mark != where.mark or asked.tools != seen:
+            raise RouteError(409, "It changed again", "Look at what waits now, then approve that.")
+        if told.waits:
+            await lock.approve(name, where, changed)
+        if told.approved:
+            return await waiting(caller, None)
+        return McpWaiting(name, False, "", told.now, told.mark, [])
+
     return (
-        AddonRoute("GET", _ONE, screen.waiting, "See what waits for consent", "operate", None, McpWaiting),
-        AddonRoute("POST", approve, screen.approve, "Consent to it", "operate", ConsentRequest, McpWaiting),
+        operator_route("GET", _ONE, waiting, "See what waits for consent"),
+        operator_route("POST", f"{_ONE}/approve", approve, "Consent to it"),
     )
 
 
 async def mcp_entries(service: BotService) -> list[McpEntry]:
     """Tell of each server that the settings name."""
-    if not service.settings.mcp:
-        return []
     try:
         wheres = places(service.settings)
     except ConfigError as error:
@@ -103,86 +107,48 @@ async def mcp_entries(service: BotService) -> list[McpEntry]:
     for name, where in wheres.items():
         server = servers.get(name)
         state = Closed() if server is None else server.state
+        why = state.why if isinstance(state, Broken | Waiting) else ""
         changed = state.changed if isinstance(state, Ready) else ()
-        tools = () if server is None else server.tools
         entries.append(
             McpEntry(
                 name,
                 where.shown,
                 type(state).__name__.lower(),
-                escaped_lines(service.mask.redact(_why(state))),
-                [visible(tool.name) for tool in tools],
+                escaped_lines(service.mask.redact(why)),
+                [visible(tool.name) for tool in (() if server is None else server.tools)],
                 [visible(tool.name) for tool in changed],
             )
         )
     return entries
 
 
-def _why(state: State) -> str:
-    match state:
-        case Broken(why=why) | Waiting(why=why):
-            return why
-        case Starting() | Ready() | Closed():
-            return ""
+def _place(service: BotService, name: str) -> tuple[Where, LockFile]:
+    try:
+        require_sdk()
+        where = places(service.settings).get(name)
+    except ConfigError as error:
+        raise RouteError(409, "The settings cannot hold", str(error)) from error
+    if where is None:
+        raise RouteError(404, "No such server", f"There is no [mcp.{name}] in the settings.")
+    return where, lock_of(service.settings)
 
 
-class _McpConsent:
-    """Answers the routes. A server is started to be asked for its tools, but only as it was approved."""
+async def _look(service: BotService, name: str) -> tuple[McpWaiting, tuple[ForeignTool, ...]]:
+    """Look at what waits; gives the tools of it, too.
 
-    def __init__(self, service: BotService) -> None:
-        self._service = service
-
-    async def waiting(self, caller: Caller, asked: None) -> McpWaiting:
-        """Answer with what waits."""
-        waiting, _ = await self._look(caller.path["name"])
-        return waiting
-
-    async def approve(self, caller: Caller, asked: ConsentRequest) -> McpWaiting:
-        """Approve exactly what was seen, and answer with what waits then.
-
-        Raises:
-            RouteError: 409, it is not what was seen any more.
-        """
-        name = caller.path["name"]
-        waiting, changed = await self._look(name)
-        where, lock = self._place(name)
-        seen = {tool.name: tool.mark for tool in waiting.tools}
-        if asked.mark != where.mark or asked.tools != seen:
-            raise RouteError(409, "It changed again", "Look at what waits now, then approve that.")
-        if waiting.waits:
-            await lock.approve(name, where, changed)
-        if waiting.approved:
-            waiting, _ = await self._look(name)
-            return waiting
-        return McpWaiting(name, False, "", waiting.now, waiting.mark, [])
-
-    def _place(self, name: str) -> tuple[Where, LockFile]:
-        settings = self._service.settings
-        try:
-            require_sdk()
-            where = places(settings).get(name)
-        except ConfigError as error:
-            raise RouteError(409, "The settings cannot hold", str(error)) from error
-        if where is None:
-            raise RouteError(404, "No such server", f"There is no [mcp.{name}] in the settings.")
-        return where, lock_of(settings)
-
-    async def _look(self, name: str) -> tuple[McpWaiting, tuple[ForeignTool, ...]]:
-        """Look at what waits; gives the tools of it, too.
-
-        Raises:
-            RouteError: there is no such server, or it cannot be asked.
-        """
-        where, lock = self._place(name)
-        try:
-            approved = await lock.approved(name)
-            if approved is None:
-                return McpWaiting(name, False, "", where.shown, where.mark, []), ()
-            if approved.mark != where.mark:
-                return McpWaiting(name, True, visible(approved.shown), where.shown, where.mark, []), ()
-            changed = await changed_tools(name, where, approved)
-        except PixiError as error:
-            detail = escaped_lines(self._service.mask.redact(str(error)))
-            raise RouteError(409, "The server cannot be asked", detail) from error
-        tools = [ToolChange(tool.name, kept(tool).mark, told_changes(tool, approved)) for tool in changed]
-        return McpWaiting(name, bool(changed), "", where.shown, where.mark, tools), changed
+    Raises:
+        RouteError: there is no such server, or it cannot be asked.
+    """
+    where, lock = _place(service, name)
+    try:
+        approved = await lock.approved(name)
+        if approved is None:
+            return McpWaiting(name, False, "", where.shown, where.mark, []), ()
+        if approved.mark != where.mark:
+            return McpWaiting(name, True, visible(approved.shown), where.shown, where.mark, []), ()
+        changed = await changed_tools(name, where, approved)
+    except PixiError as error:
+        detail = escaped_lines(service.mask.redact(str(error)))
+        raise RouteError(409, "The server cannot be asked", detail) from error
+    tools = [ToolChange(tool.name, kept(tool).mark, told_changes(tool, approved)) for tool in changed]
+    return McpWaiting(name, bool(changed), "", where.shown, where.mark, tools), changed

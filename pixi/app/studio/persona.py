@@ -7,16 +7,14 @@ from contextlib import aclosing
 from pathlib import Path
 from typing import Annotated, Any
 
-import msgspec
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
-from pixi.app.checking import missing_in, persona_form, with_missing
+from pixi.app.checking import PersonaForm, missing_in, persona_form, with_missing
 from pixi.app.service import BotService
 from pixi.app.studio.draft_talk import DraftTalks
 from pixi.app.studio.persona_files import (
     Commit,
-    PersonaText,
     commits_of,
     create_file,
     diff_of,
@@ -27,6 +25,7 @@ from pixi.app.studio.persona_files import (
     save_text,
     why_read_only,
 )
+from pixi.app.studio.rows import operator_route
 from pixi.channels.http.feed import HttpChannel
 from pixi.core.llm import estimate_text, estimate_tools
 from pixi.core.persona import Persona
@@ -40,7 +39,7 @@ from pixi.personas.files import LARGEST, BrokenPersona, Found, LoadedPersona, sh
 _LONGEST = 100_000  # characters of a section that are shown
 
 
-class PersonaFault(msgspec.Struct):
+class PersonaFault(Struct):
     """Something that is wrong, or hardly meant. `line` counts from 1; None: it belongs to none.
 
     Attributes:
@@ -52,7 +51,7 @@ class PersonaFault(msgspec.Struct):
     stops: bool
 
 
-class PromptSection(msgspec.Struct):
+class PromptSection(Struct):
     """A part of the prompt. `title`: its heading there, "" for the persona's own words."""
 
     title: str
@@ -60,14 +59,14 @@ class PromptSection(msgspec.Struct):
     tokens: int
 
 
-class OfferedTool(msgspec.Struct):
+class OfferedTool(Struct):
     """A tool that the model is told of."""
 
     name: str
     tokens: int
 
 
-class Prompt(msgspec.Struct):
+class Prompt(Struct):
     """The prompt of a persona before the talk.
 
     Attributes:
@@ -85,25 +84,6 @@ class Prompt(msgspec.Struct):
     context_tokens: int
     model: str
     small: bool
-
-
-class PersonaForm(msgspec.Struct):
-    """A file as `pixi-persona personas --json` tells of it; of a broken one only the faults are known."""
-
-    name: str | None
-    file: str
-    about: str | None
-    language: str | None
-    databases: list[str] | None
-    tools: list[str] | None
-    examples: int | None
-    faults: list[str]
-    remarks: list[dict[str, int | str]]
-
-
-def form_of(found: Found) -> PersonaForm:
-    """Tell of a file."""
-    return PersonaForm(**persona_form(found))
 
 
 def looked_at(service: BotService, path: Path, text: str) -> Found:
@@ -327,26 +307,15 @@ def routes(service: BotService) -> Sequence[AddonRoute]:
     service.closing.push_async_callback(screen.talks.close)
     draft = f"{_ONE}/draft"
     return (
-        AddonRoute("GET", _LIST, screen.list, "List files of personas", "operate", None, PersonaList),
-        AddonRoute("POST", _LIST, screen.create, "Make a persona", "operate", NewRequest, PersonaFile),
-        AddonRoute("GET", _ONE, screen.read, "Read a persona's file", "operate", None, PersonaFile),
-        AddonRoute("PUT", _ONE, screen.save, "Save a persona's file", "operate", SaveRequest, PersonaFile),
-        AddonRoute("POST", draft, screen.examine, "Look at a text", "operate", TryRequest, Examined),
-        AddonRoute(
-            "POST",
-            f"{draft}/talk",
-            screen.say,
-            "Talk to a text",
-            "operate",
-            PersonaSayRequest,
-            dict[str, Any],
-            streams=True,
-        ),
-        AddonRoute("DELETE", f"{draft}/talk", screen.end, "End such a talk", "operate", DraftTalkQuery),
-        AddonRoute("GET", f"{_ONE}/history", screen.history, "List its commits", "operate", None, CommitList),
-        AddonRoute(
-            "GET", f"{_ONE}/history/{{commit}}", screen.diff, "Read a commit", "operate", None, CommitDiff
-        ),
+        operator_route("GET", _LIST, screen.list, "List files of personas"),
+        operator_route("POST", _LIST, screen.create, "Make a persona"),
+        operator_route("GET", _ONE, screen.read, "Read a persona's file"),
+        operator_route("PUT", _ONE, screen.save, "Save a persona's file"),
+        operator_route("POST", draft, screen.examine, "Look at a text"),
+        operator_route("POST", f"{draft}/talk", screen.say, "Talk to a text"),
+        operator_route("DELETE", f"{draft}/talk", screen.end, "End such a talk"),
+        operator_route("GET", f"{_ONE}/history", screen.history, "List its commits"),
+        operator_route("GET", f"{_ONE}/history/{{commit}}", screen.diff, "Read a commit"),
     )
 
 
@@ -391,7 +360,7 @@ class _PersonaScreen:
         found = await asyncio.to_thread(self._looked_at, caller.path["name"], asked.text)
         loaded = found if isinstance(found, LoadedPersona) else found.loaded
         prompt = None if loaded is None else prompt_of(self._service, loaded.persona, caller.name)
-        return Examined(problems_of(found), form_of(found), prompt)
+        return Examined(problems_of(found), persona_form(found), prompt)
 
     async def say(self, caller: Caller, asked: PersonaSayRequest) -> AsyncGenerator[dict[str, Any], None]:
         """Say something to a text, and yield what it does."""
@@ -431,7 +400,9 @@ class _PersonaScreen:
     def _entry(self, found: Found) -> PersonaEntry:
         service, name = self._service, name_of(found)
         own = found.path.parent == service.settings.persona.folder
-        return PersonaEntry(name, own, self._live(found), name == service.persona_set.default, form_of(found))
+        return PersonaEntry(
+            name, own, self._live(found), name == service.persona_set.default, persona_form(found)
+        )
 
     def _live(self, found: Found) -> bool:
         there = self._service.persona_set.personas.get(found.path.stem)
@@ -440,23 +411,21 @@ class _PersonaScreen:
     def _read(self, name: str, why: str = "") -> PersonaFile:
         service = self._service
         found = find_file(service.settings, name)
-        read, unreadable = None, ""
+        text = digest = unreadable = ""
         try:
             read = read_text(found.path)
+            text, digest = read.text, read.digest
         except RouteError as error:
             if error.status == 404:
                 raise
             unreadable = error.detail
         live = self._live(found)
         return PersonaFile(
-            name,
-            shown(found.path),
-            read.text if isinstance(read, PersonaText) else "",
-            read.digest if isinstance(read, PersonaText) else "",
+            *(name, shown(found.path), text, digest),
             why_read_only(service.settings, found.path),
             unreadable,
             live,
-            "" if live else self._why_not(found, why),
+            why="" if live else self._why_not(found, why),
         )
 
     def _why_not(self, found: Found, why: str) -> str:

@@ -6,13 +6,13 @@ import os
 import re
 import shutil
 import stat
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from importlib.resources import files as resources
 from pathlib import Path
 from secrets import token_hex
 
-import msgspec
+from msgspec import Struct
 
 from pixi.app.personas import folders_of
 from pixi.core.errors import ConfigError
@@ -35,41 +35,31 @@ _NAME = re.compile(r"[^\W_][\w-]{0,62}")
 # what somebody changed on the disk meanwhile is never overwritten. Links are not followed.
 
 
-class PersonaText(msgspec.Struct, frozen=True):
+class PersonaText(Struct, frozen=True):
     """A file as it lies on the disk.
 
     Attributes:
-        lines: its lines, each with its end as it stands there.
+        text: with line ends as `\\n`.
+        line_end: the commonest there.
         bom: it begins with the mark that some editors put there.
         mode: who may read and write it.
         digest: of all its bytes.
     """
 
-    lines: tuple[str, ...]
+    text: str
+    line_end: str
     bom: bool
     mode: int
     digest: str
 
-    @property
-    def text(self) -> str:
-        """The text with line ends as `\\n`."""
-        return "".join(_bare(line) + ("\n" if line != _bare(line) else "") for line in self.lines)
-
     def bytes_of(self, text: str) -> bytes:
-        """Return another text as this file would hold it.
+        """Return another text as this file would hold it."""
+        return (_BOM if self.bom else b"") + _plain(text).replace("\n", self.line_end).encode("utf-8")
 
-        Lines that begin or end both texts alike keep their line ends; others get the commonest.
-        """
-        ends = [line[len(_bare(line)) :] for line in self.lines if line != _bare(line)]
-        usual = max(("\n", "\r\n", "\r"), key=ends.count)
-        new = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
-        new = [f"{line}\n" for line in new[:-1]] + ([new[-1]] if new[-1] else [])
-        old = [_bare(line) + ("\n" if line != _bare(line) else "") for line in self.lines]
-        first = _alike(old, new)
-        last = min(_alike(old[::-1], new[::-1]), min(len(old), len(new)) - first)
-        middle = [line.replace("\n", usual) for line in new[first : len(new) - last]]
-        kept = [*self.lines[:first], *middle, *self.lines[len(self.lines) - last :]]
-        return (_BOM if self.bom else b"") + "".join(kept).encode("utf-8")
+
+def _plain(text: str) -> str:
+    """Return a text with line ends as a line feed."""
+    return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
 def personas_in(settings: Settings, drafts: Mapping[Path, str] = {}) -> list[Found]:
@@ -89,13 +79,13 @@ def name_of(found: Found) -> str:
     return shown(Path(found.path.stem))
 
 
-def find_file(settings: Settings, name: str, drafts: Mapping[Path, str] = {}) -> Found:
+def find_file(settings: Settings, name: str) -> Found:
     """Find a file by its name.
 
     Raises:
         RouteError: there is none.
     """
-    for each in personas_in(settings, drafts):
+    for each in personas_in(settings):
         if name_of(each) == name:
             return each
     raise RouteError(404, "No such persona", "There is no file of that name; look at the list.")
@@ -137,12 +127,12 @@ def read_text(path: Path) -> PersonaText:
         text = data.removeprefix(_BOM).decode("utf-8")
     except UnicodeDecodeError as error:
         raise RouteError(409, "This is not UTF-8", f"Save {shown(path)} as UTF-8 first.") from error
-    lines = tuple(re.findall(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+", text))
-    return PersonaText(lines, data.startswith(_BOM), stat.S_IMODE(status.st_mode), digest)
+    line_end = max(("\n", "\r\n", "\r"), key=re.findall(r"\r\n|\r|\n", text).count)
+    return PersonaText(_plain(text), line_end, data.startswith(_BOM), stat.S_IMODE(status.st_mode), digest)
 
 
-def save_text(settings: Settings, name: str, text: str, digest: str) -> PersonaText:
-    """Write a file of the operator's own, if it is still the one with this digest; give it as it lies there.
+def save_text(settings: Settings, name: str, text: str, digest: str) -> None:
+    """Write a file of the operator's own, if it is still the one with this digest.
 
     To be called by one at a time.
 
@@ -168,10 +158,9 @@ def save_text(settings: Settings, name: str, text: str, digest: str) -> PersonaT
         detail = f"It has {len(data):,} bytes: keep it under {LARGEST // 1024} KB."
         raise RouteError(422, "Too large for a persona", detail)
     _write(path, data, before.mode)
-    return read_text(path)
 
 
-def create_file(settings: Settings, name: str, like: str = "") -> Path:
+def create_file(settings: Settings, name: str, like: str) -> None:
     """Make a file of a persona from a small template, or as a copy of another; it must not be there.
 
     Raises:
@@ -199,7 +188,6 @@ def create_file(settings: Settings, name: str, like: str = "") -> Path:
             file.write(text.encode("utf-8"))
         if isinstance(found, LoadedPersona):
             _copy_picture(Path(found.persona.avatar), found.path.parent, folder)
-    return path
 
 
 def _copy_picture(picture: Path, of: Path, folder: Path) -> None:
@@ -240,17 +228,6 @@ def _told(path: Path) -> Iterator[None]:
         raise RouteError(403, "Cannot be written", detail) from error
 
 
-def _bare(line: str) -> str:
-    """Return a line without its end."""
-    return line.rstrip("\r\n")
-
-
-def _alike(one: Sequence[str], other: Sequence[str]) -> int:
-    """Return how many lines both begin with."""
-    pairs = enumerate(zip(one, other, strict=False))
-    return next((place for place, (mine, theirs) in pairs if mine != theirs), min(len(one), len(other)))
-
-
 _SECONDS = 5.0
 _MOST_BYTES = 400_000
 _MOST_COMMITS = 50
@@ -272,7 +249,7 @@ _PLAIN = ("--no-ext-diff", "--no-textconv", "--no-color", "--no-show-signature",
 # is switched off, and only what is recorded is read: neither the work tree nor the network.
 
 
-class Commit(msgspec.Struct):
+class Commit(Struct):
     """A commit that changed the file. `at`: seconds since the epoch."""
 
     id: str

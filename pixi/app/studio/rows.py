@@ -4,32 +4,23 @@ Times are seconds since the epoch. Names and texts are strangers' words.
 """
 
 import json
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import AsyncGenerator, Iterable
+from types import NoneType
+from typing import get_args, get_origin, get_type_hints
 
 from msgspec import Struct
+from msgspec.structs import asdict
 
+from pixi.app.service import BotService
 from pixi.channels.http.access import LOCAL, VISITOR
-from pixi.core.errors import PixiError
 from pixi.core.message import Author
-from pixi.core.untrusted import clipped, without_halves
+from pixi.core.routes import AddonRoute, Answer, Caller, Follow, Method, RouteError
+from pixi.core.untrusted import clipped
 from pixi.store.kept import Deed, Known, ListedTalk
-
-if TYPE_CHECKING:
-    from pixi.app.service import BotService
-    from pixi.core.routes import Caller
-    from pixi.store.store import Store
+from pixi.store.store import Store
 
 LONGEST_CURSOR = 1_000
 _BEGINNING = 120  # characters of a message
-
-
-class AuthorRow(Struct):
-    """The author of a message."""
-
-    id: str
-    name: str
-    is_bot: bool = False
 
 
 class FoundRow(Struct):
@@ -64,7 +55,7 @@ class TalkRow(Struct):
     name: str
     persona: str
     model: str
-    people: list[AuthorRow]
+    people: list[Author]
     said: str
     first: float
     last: float
@@ -94,35 +85,36 @@ class PersonRow(Struct):
     files: int
 
 
-def author_row(author: Author) -> AuthorRow:
-    """Return who wrote a message, for a page."""
-    return AuthorRow(without_halves(author.id), without_halves(author.name), author.is_bot)
+def operator_route(method: Method, path: str, answer: Answer | Follow, summary: str) -> AddonRoute:
+    """Return a route for operators; the hints of the function that answers tell what it takes and gives."""
+    hints = get_type_hints(answer)
+    request, response = hints["asked"], hints["return"]
+    streams = get_origin(response) is AsyncGenerator
+    if streams:
+        response = get_args(response)[0]
+    request, response = (None if each is NoneType else each for each in (request, response))
+    return AddonRoute(method, path, answer, summary, "operate", request, response, streams)
 
 
 def talk_row(talk: ListedTalk, *, private: bool, hidden: bool, found: FoundRow | None = None) -> TalkRow:
     """Return a talk as it is listed. `hidden`: without a word that somebody wrote."""
-    sums = talk.sums
+    sums = asdict(talk.sums) | {"cost": round(talk.sums.cost, 9)}
     return TalkRow(
-        address=without_halves(talk.address),
+        address=talk.address,
         channel=talk.address.partition(":")[0],
-        place=without_halves(place_of(talk)),
-        name="" if hidden else without_halves(talk.name),
-        persona=without_halves(talk.persona),
-        model=without_halves(talk.model),
-        people=[] if hidden else [author_row(each) for each in talk.people],
-        said="" if hidden else without_halves(clipped(" ".join(talk.said.split()), _BEGINNING)),
+        place=place_of(talk),
+        name="" if hidden else talk.name,
+        persona=talk.persona,
+        model=talk.model,
+        people=[] if hidden else list(talk.people),
+        said="" if hidden else clipped(" ".join(talk.said.split()), _BEGINNING),
         first=talk.first,
         last=talk.last,
         messages=talk.messages,
-        turns=sums.turns,
-        prompt_tokens=sums.prompt_tokens,
-        cached_tokens=sums.cached_tokens,
-        completion_tokens=sums.completion_tokens,
-        cost=round(sums.cost, 9),
-        unpriced=sums.unpriced,
         private=private,
         hidden=hidden,
         found=found,
+        **sums,
     )
 
 
@@ -138,28 +130,13 @@ def place_of(talk: ListedTalk) -> str:
 
 def person_row(known: Known) -> PersonRow:
     """Return a person as they are listed."""
-    names = [without_halves(name) for name in known.names]
-    return PersonRow(
-        id=without_halves(known.id),
-        name=names[0] if names else "",
-        names=names,
-        last=known.last or None,
-        messages=known.messages,
-        conversations=known.conversations,
-        memories=known.memories,
-        deeds=known.deeds,
-        files=known.files,
-    )
+    name = known.names[0] if known.names else ""
+    return PersonRow(**asdict(known) | {"name": name, "last": known.last or None})
 
 
-def names_of_personas(service: "BotService") -> list[str]:
+def names_of_personas(service: BotService) -> list[str]:
     """Return the names of the personas there are, each once."""
-    return sorted({without_halves(each.name) for each in service.personas.values()}, key=str.casefold)
-
-
-def words_in(search: str) -> Sequence[str]:
-    """Return the words that are looked for, casefolded."""
-    return search.casefold().split()
+    return sorted({each.name for each in service.personas.values()}, key=str.casefold)
 
 
 def cursor_of(number: float, name: str) -> str:
@@ -171,7 +148,7 @@ def place_behind(cursor: str) -> tuple[float, str] | None:
     """Return the place in a list that a cursor names; None for "".
 
     Raises:
-        PixiError: it is none.
+        RouteError: 422, it is none.
     """
     if not cursor:
         return None
@@ -179,7 +156,8 @@ def place_behind(cursor: str) -> tuple[float, str] | None:
     try:
         return float(number), name
     except ValueError:
-        raise PixiError(f"{cursor[:60]!r} is no place in a list; send `next` as it came.") from None
+        why = f"{cursor[:60]!r} is no place in a list; send `next` as it came."
+        raise RouteError(422, "No such page", why) from None
 
 
 # Whose words are these: which talks are in private, and who may read them on the pages for operators.
@@ -196,7 +174,7 @@ OPENED = "studio.open"
 _TERMINAL = "terminal:"
 
 
-async def private_among(store: "Store", conversations: Iterable[str]) -> frozenset[str]:
+async def private_among(store: Store, conversations: Iterable[str]) -> frozenset[str]:
     """Return those of these conversations that are in private."""
     wanted = {each for each in conversations if not each.startswith(_TERMINAL)}
     circles = await store.circles(wanted)
@@ -205,19 +183,19 @@ async def private_among(store: "Store", conversations: Iterable[str]) -> frozens
     )
 
 
-async def is_private(store: "Store", conversation: str) -> bool:
+async def is_private(store: Store, conversation: str) -> bool:
     """Return True if a conversation is in private."""
     return bool(await private_among(store, [conversation]))
 
 
-async def hidden_among(service: "BotService", conversations: Iterable[str]) -> frozenset[str]:
+async def hidden_among(service: BotService, conversations: Iterable[str]) -> frozenset[str]:
     """Return those of these conversations whose words operators are not shown, by the settings."""
     if service.settings.studio.private:
         return frozenset()
     return await private_among(service.store, conversations)
 
 
-async def may_read(service: "BotService", caller: "Caller", conversation: str, what: str) -> bool:
+async def may_read(service: BotService, caller: Caller, conversation: str, what: str) -> bool:
     """Return True if an operator may read a conversation; that a private one was opened is put on record.
 
     Args:

@@ -2,37 +2,32 @@
 
 from collections.abc import AsyncIterator, Sequence
 from datetime import UTC, date, datetime, timedelta
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from msgspec import Meta, Struct
+from msgspec.structs import asdict, replace
 
+from pixi.app.service import BotService
 from pixi.app.studio.rows import (
     LONGEST_CURSOR,
-    AuthorRow,
     FoundRow,
     TalkRow,
-    author_row,
     cursor_of,
     hidden_among,
     may_read,
     names_of_personas,
+    operator_route,
     place_behind,
     private_among,
     talk_row,
-    words_in,
 )
 from pixi.channels.http.recorded import acts_of, messages_reacted_to
 from pixi.core.conversation import notes_in
-from pixi.core.errors import PixiError
 from pixi.core.events import to_json
-from pixi.core.message import Message
+from pixi.core.message import Author, Message
 from pixi.core.routes import AddonRoute, Caller, RouteError
-from pixi.core.untrusted import data_without_halves, without_halves
-from pixi.store.kept import ChannelConfig, FoundWords, ListedTalk, TalkFilter, TurnRecord
+from pixi.store.kept import FoundWords, ListedTalk, TalkFilter, TurnRecord
 from pixi.store.statements.branches import trunk
-
-if TYPE_CHECKING:
-    from pixi.app.service import BotService
 
 _TALKS, _TALK = "/api/studio/talks", "/api/studio/talks/{address}"
 _PORTIONS = 300  # of talks that are looked through for words, for one request; the next goes on from there
@@ -82,7 +77,7 @@ class SaidRow(Struct):
 
     id: str
     number: int
-    author: AuthorRow
+    author: Author
     text: str
     at: float
     addressed: bool
@@ -173,7 +168,7 @@ class TalkShown(Struct):
     branches: list[str]
 
 
-def routes(service: "BotService") -> Sequence[AddonRoute]:
+def routes(service: BotService) -> Sequence[AddonRoute]:
     """Return the routes of the screen."""
 
     async def listed(caller: Caller, asked: TalksQuery) -> TalksShown:
@@ -201,23 +196,15 @@ def routes(service: "BotService") -> Sequence[AddonRoute]:
         return await _choose(service, (await _whole(service, caller)).address, asked)
 
     return (
-        AddonRoute("GET", _TALKS, listed, "List talks of all channels", "operate", TalksQuery, TalksShown),
-        AddonRoute("GET", _TALK, talk, "Read a talk", "operate", TurnsQuery, TalkShown),
-        AddonRoute("GET", f"{_TALK}/export", export, "Export a talk", "operate", None, TalkShown),
-        AddonRoute("POST", f"{_TALK}/reset", reset, "Forget what was said in a talk", "operate"),
-        AddonRoute(
-            "PUT",
-            f"{_TALK}/place",
-            choose,
-            "Choose who speaks in a talk",
-            "operate",
-            PlaceChoice,
-            PlaceShown,
-        ),
+        operator_route("GET", _TALKS, listed, "List talks of all channels"),
+        operator_route("GET", _TALK, talk, "Read a talk"),
+        operator_route("GET", f"{_TALK}/export", export, "Export a talk"),
+        operator_route("POST", f"{_TALK}/reset", reset, "Forget what was said in a talk"),
+        operator_route("PUT", f"{_TALK}/place", choose, "Choose who speaks in a talk"),
     )
 
 
-async def _known(service: "BotService", caller: Caller) -> ListedTalk:
+async def _known(service: BotService, caller: Caller) -> ListedTalk:
     """Return the talk that a path names."""
     found = await service.store.listed_talk(caller.path["address"])
     if found is None:
@@ -225,7 +212,7 @@ async def _known(service: "BotService", caller: Caller) -> ListedTalk:
     return found
 
 
-async def _whole(service: "BotService", caller: Caller) -> ListedTalk:
+async def _whole(service: BotService, caller: Caller) -> ListedTalk:
     """Return the same, and no branch."""
     found = await _known(service, caller)
     if trunk(found.address) != found.address:
@@ -236,13 +223,9 @@ async def _whole(service: "BotService", caller: Caller) -> ListedTalk:
 # The list.
 
 
-async def _listed(service: "BotService", asked: TalksQuery) -> TalksShown:
-    wanted = _filter(asked)
-    try:
-        after = place_behind(asked.after)
-    except PixiError as error:
-        raise RouteError(422, "No such page", str(error)) from error
-    words, rows, left = words_in(asked.search), list[TalkRow](), _PORTIONS
+async def _listed(service: BotService, asked: TalksQuery) -> TalksShown:
+    wanted, after = _filter(asked), place_behind(asked.after)
+    words, rows, left = asked.search.casefold().split(), list[TalkRow](), _PORTIONS
     personas = names_of_personas(service)
     while True:
         page = await service.store.list_talks(wanted, asked.limit, after)
@@ -252,13 +235,11 @@ async def _listed(service: "BotService", asked: TalksQuery) -> TalksShown:
         for talk in page:
             after = (talk.last, talk.address)
             secret, unseen = talk.address in private, talk.address in hidden
-            found = None
-            if words and not _names(talk, words, hidden=unseen):
-                if unseen:
-                    continue
+            found, fits = None, _names(talk, words, hidden=unseen)
+            if not (fits or unseen):
                 found, looked = await _look(service, talk.address, words, secret=secret)
                 left -= looked
-            if not words or found is not None or _names(talk, words, hidden=unseen):
+            if fits or found is not None:
                 rows.append(talk_row(talk, private=secret, hidden=unseen, found=found))
             if len(rows) == asked.limit or left <= 0:
                 return TalksShown(rows, cursor_of(*after), personas)
@@ -286,7 +267,7 @@ def _names(talk: ListedTalk, words: Sequence[str], *, hidden: bool) -> bool:
 
 
 async def _look(
-    service: "BotService", address: str, words: Sequence[str], *, secret: bool
+    service: BotService, address: str, words: Sequence[str], *, secret: bool
 ) -> tuple[FoundRow | None, int]:
     """Look for words in a talk; gives where they are, and how many portions were looked through."""
     looked, before = 0, None
@@ -308,16 +289,14 @@ def _found(found: FoundWords, turn: int, words: Sequence[str], *, secret: bool) 
     begin = max(0, at - _EXCERPT // 3)
     text = found.text[begin : begin + _EXCERPT]
     cut = f"{'…' if begin else ''}{text}{'…' if begin + _EXCERPT < len(found.text) else ''}"
-    return FoundRow(
-        turn, None if found.author is None else without_halves(found.author.name), without_halves(cut)
-    )
+    return FoundRow(turn, None if found.author is None else found.author.name, cut)
 
 
 # One talk.
 
 
 async def _shown(
-    service: "BotService", listed: ListedTalk, before: int | None, limit: int, *, reads: bool
+    service: BotService, listed: ListedTalk, before: int | None, limit: int, *, reads: bool
 ) -> TalkShown:
     store, address = service.store, listed.address
     records = await store.turns(address, limit + 1, before)
@@ -334,12 +313,12 @@ async def _shown(
         [turn async for turn in _turns(service, chosen, said, reads=reads)],
         [_said(each) for each in waiting],
         more=len(records) > len(chosen),
-        branches=[without_halves(each) for each in await store.branches(address)],
+        branches=list(await store.branches(address)),
     )
 
 
 async def _turns(
-    service: "BotService", records: Sequence[TurnRecord], said: dict[int, tuple[Message, ...]], *, reads: bool
+    service: BotService, records: Sequence[TurnRecord], said: dict[int, tuple[Message, ...]], *, reads: bool
 ) -> AsyncIterator[TurnRow]:
     for record in records:
         messages, events = said.get(record.id, ()), list[dict[str, Any]]()
@@ -350,8 +329,8 @@ async def _turns(
         yield TurnRow(
             id=record.id,
             began=record.began,
-            persona=without_halves(record.persona),
-            model=without_halves(record.model),
+            persona=record.persona,
+            model=record.model,
             finish=record.finish or "",
             steps=record.steps,
             prompt_tokens=record.usage.prompt_tokens,
@@ -359,27 +338,27 @@ async def _turns(
             completion_tokens=record.usage.completion_tokens,
             cost=record.cost,
             said=[_said(each) for each in messages],
-            events=data_without_halves(events),
-            notes=[without_halves(note) for note in notes_in(record.lines)] if reads else [],
+            events=events,
+            notes=list(notes_in(record.lines)) if reads else [],
         )
 
 
 def _said(message: Message) -> SaidRow:
     return SaidRow(
-        without_halves(message.id),
+        message.id,
         message.number,
-        author_row(message.author),
-        without_halves(message.text),
+        message.author,
+        message.text,
         message.sent_at,
         message.addressed,
-        None if message.reply_to is None else without_halves(message.reply_to),
+        message.reply_to,
     )
 
 
 # The persona of a place.
 
 
-def _place(service: "BotService", address: str) -> PlaceShown:
+def _place(service: BotService, address: str) -> PlaceShown:
     place = service.place(service.chosen_at(address))
     return PlaceShown(
         list(place.personas),
@@ -391,7 +370,7 @@ def _place(service: "BotService", address: str) -> PlaceShown:
     )
 
 
-def _can_choose(service: "BotService", address: str) -> list[str]:
+def _can_choose(service: BotService, address: str) -> list[str]:
     """Return the choices for a talk; a bot with one persona's face has one choice for a whole guild."""
     if trunk(address) != address or not address.startswith(_HOSTED):
         return []
@@ -399,7 +378,7 @@ def _can_choose(service: "BotService", address: str) -> list[str]:
     return ["persona", "model"] if is_channel else ["model"]
 
 
-async def _choose(service: "BotService", address: str, asked: PlaceChoice) -> PlaceShown:
+async def _choose(service: BotService, address: str, asked: PlaceChoice) -> PlaceShown:
     can = _can_choose(service, address)
     if (asked.personas is not None or asked.home is not None) and "persona" not in can:
         raise RouteError(409, "Not here", "Who speaks in this talk is not chosen for it alone.")
@@ -412,15 +391,11 @@ async def _choose(service: "BotService", address: str, asked: PlaceChoice) -> Pl
     if asked.model and asked.model not in service.models:
         known = ", ".join(service.models)
         raise RouteError(422, "No such model", f"There is no model {asked.model!r}. There is: {known}.")
+    chosen = {name: value for name, value in asdict(asked).items() if value is not None}
+    if asked.personas is not None:
+        chosen["personas"] = tuple(dict.fromkeys(asked.personas))
+    if asked.model == service.models[0]:
+        chosen["model"] = ""  # the usual one
     at = service.chosen_at(address)
-    now = service.place(at)
-    usual = asked.model == service.models[0]
-    await service.set_place(
-        at,
-        ChannelConfig(
-            now.personas if asked.personas is None else tuple(dict.fromkeys(asked.personas)),
-            now.model if asked.model is None else "" if usual else asked.model,
-            now.home if asked.home is None else asked.home,
-        ),
-    )
+    await service.set_place(at, replace(service.place(at), **chosen))
     return _place(service, address)

@@ -2,16 +2,15 @@
 
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
+from msgspec.structs import asdict
 
+from pixi.app.service import BotService
+from pixi.app.studio.rows import operator_route
 from pixi.core.routes import AddonRoute, Caller
-from pixi.core.spending import DAY_SECONDS, KINDS, SCOPES, UsageEntry, as_row, day_of, every_day, next_month
-from pixi.core.untrusted import data_without_halves, without_halves
-
-if TYPE_CHECKING:
-    from pixi.app.service import BotService
+from pixi.core.spending import DAY_SECONDS, KINDS, SCOPES, as_row, day_of, every_day, next_month
 
 _MOST_SHARES = 10  # of each limit, whoever used most of it first
 
@@ -65,73 +64,59 @@ class UsageShown(Struct):
     shares: list[UsedShare]
 
 
-def routes(service: "BotService") -> Sequence[AddonRoute]:
+def routes(service: BotService) -> Sequence[AddonRoute]:
     """Return the route of the screen."""
 
     async def usage(caller: Caller, asked: UsageQuery) -> UsageShown:
-        return await _usage(service, asked)
+        store, today = service.store, day_of(time.time())
+        first = today - asked.days + 1
+        by_day = await store.usage(first, today, "day")
+        if asked.by == "persona":
+            rows = await _by_persona(service, first, today)
+        else:
+            found = by_day if asked.by == "day" else await store.usage(first, today, asked.by)
+            rows = [as_row(row, asked.by) for row in found]
+        shares = await _shares(service, today)
+        people = {str(row["person"]) for row in rows if row.get("person")}
+        people |= {each.name for each in shares if each.scope == "person"}
+        bill = await service.engine.bill()
+        of_month = as_row(bill.month, "day")
+        del of_month["day"]
+        return UsageShown(
+            asked.by,
+            [as_row(row, "day") for row in every_day(by_day, first, today)],
+            rows,
+            await store.names_of(people),
+            MonthShown(of_month, bill.month_dollars, next_month(today).isoformat()),
+            shares,
+        )
 
-    return (
-        AddonRoute("GET", "/api/studio/usage", usage, "See what was used", "operate", UsageQuery, UsageShown),
-    )
-
-
-async def _usage(service: "BotService", asked: UsageQuery) -> UsageShown:
-    store, today = service.store, day_of(time.time())
-    first = today - asked.days + 1
-    by_day = await store.usage(first, today, "day")
-    if asked.by == "persona":
-        rows = await _by_persona(service, first, today)
-    elif asked.by == "day":
-        rows = [as_row(row, "day") for row in by_day]
-    else:
-        rows = [as_row(row, asked.by) for row in await store.usage(first, today, asked.by)]
-    shares = await _shares(service, today)
-    people = {str(row["person"]) for row in rows if row.get("person")}
-    people |= {each.name for each in shares if each.scope == "person"}
-    bill = await service.engine.bill()
-    of_month = {name: value for name, value in as_row(bill.month, "day").items() if name != "day"}
-    return UsageShown(
-        asked.by,
-        [as_row(row, "day") for row in every_day(by_day, first, today)],
-        data_without_halves(rows),
-        data_without_halves(await store.names_of(people)),
-        MonthShown(of_month, bill.month_dollars, next_month(today).isoformat()),
-        shares,
-    )
+    return (operator_route("GET", "/api/studio/usage", usage, "See what was used"),)
 
 
-async def _by_persona(service: "BotService", first: int, today: int) -> list[dict[str, object]]:
+async def _by_persona(service: BotService, first: int, today: int) -> list[dict[str, object]]:
     found = await service.store.usage_by_persona(first * DAY_SECONDS, (today + 1) * DAY_SECONDS)
-    return [
-        {
-            "persona": persona,
-            "turns": sums.turns,
-            "prompt_tokens": sums.prompt_tokens,
-            "cached_tokens": sums.cached_tokens,
-            "completion_tokens": sums.completion_tokens,
-            "unpriced_turns": sums.unpriced,
-            "cost": round(sums.cost, 9),
-        }
-        for persona, sums in found.items()
-    ]
+    rows = [{"persona": persona, **asdict(sums)} for persona, sums in found.items()]
+    for row in rows:
+        row["unpriced_turns"], row["cost"] = row.pop("unpriced"), round(row["cost"], 9)
+    return rows
 
 
-async def _shares(service: "BotService", today: int) -> list[UsedShare]:
+async def _shares(service: BotService, today: int) -> list[UsedShare]:
     """Return how much was used today of all that is limited."""
     told: list[UsedShare] = []
     for scope in reversed(SCOPES):
         allowance = service.settings.limits.budgets.of(scope)
         if not allowance.is_bounded:
             continue
-        used: Sequence[UsageEntry] = await service.store.usage(today, today, scope)
+        used = await service.store.usage(today, today, scope)
         for kind in KINDS:
             limit = allowance.of(kind)
             if limit is None:
                 continue
             most = sorted(used, key=lambda row: -row.amount(kind))[:_MOST_SHARES]
             told += [
-                UsedShare(scope, without_halves(str(getattr(row, scope))), kind, row.amount(kind), limit)
+                UsedShare(scope, str(getattr(row, scope)), kind, row.amount(kind), limit)
                 for row in most
                 if getattr(row, scope) and row.amount(kind)
             ]

@@ -6,33 +6,33 @@ from it too.
 
 import asyncio
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from msgspec import Struct, field
+from msgspec import Struct, convert, field, to_builtins
+from msgspec.structs import asdict
 
 from pixi.app.looking_back import RebuiltRequest, look_back
-from pixi.app.studio.rows import may_read
+from pixi.app.service import BotService
+from pixi.app.studio.rows import may_read, operator_route
 from pixi.core.language import NOTE, REACT, SEND, CommandEnded
 from pixi.core.llm import (
     AssistantLine,
+    Cited,
     Line,
+    ToolCall,
     ToolLine,
-    ToolSchema,
     UserLine,
     estimate,
     estimate_all,
     estimate_tools,
     sources_in,
 )
-from pixi.core.masking import SecretRedactor
+from pixi.core.masking import hidden_in
 from pixi.core.message import Message
 from pixi.core.reading import read_again, written
 from pixi.core.routes import AddonRoute, Caller, RouteError
 from pixi.core.stamps import LinePart, parts_of
 from pixi.store.kept import Effect
-
-if TYPE_CHECKING:
-    from pixi.app.service import BotService
 
 
 class WhyPart(Struct):
@@ -42,14 +42,6 @@ class WhyPart(Struct):
     text: str
 
 
-class WhyCall(Struct):
-    """A call of a tool, its arguments as the model wrote them."""
-
-    id: str
-    name: str
-    arguments: str
-
-
 class WhyLine(Struct):
     """A line of the request. `tokens` are estimated; `name` is that of the tool whose answer it is."""
 
@@ -57,7 +49,7 @@ class WhyLine(Struct):
     text: str
     tokens: int
     parts: list[WhyPart] = field(default_factory=list)
-    calls: list[WhyCall] = field(default_factory=list)
+    calls: list[ToolCall] = field(default_factory=list)
     images: int = 0
     name: str = ""
 
@@ -126,13 +118,6 @@ class WhyAct(Struct):
     parts: int = 1
 
 
-class WhySource(Struct):
-    """A page of the web."""
-
-    title: str
-    url: str
-
-
 class WhyUsage(Struct):
     """Tokens as the server counted them."""
 
@@ -176,37 +161,27 @@ class WhyAnswer(Struct):
     commands: list[WhyCommand] = field(default_factory=list)
     reminders: list[WhyReminder] = field(default_factory=list)
     acts: list[WhyAct] = field(default_factory=list)
-    sources: list[WhySource] = field(default_factory=list)
+    sources: list[Cited] = field(default_factory=list)
     limits: list[str] = field(default_factory=list)
     tokens: dict[str, int] = field(default_factory=dict)
     raw: list[str] = field(default_factory=list)
 
 
-def routes(service: "BotService") -> Sequence[AddonRoute]:
+def routes(service: BotService) -> Sequence[AddonRoute]:
     """Return the way in to the screen."""
 
-    async def answer(caller: Caller, _: None) -> WhyAnswer:
+    async def answer(caller: Caller, asked: None) -> WhyAnswer:
         number = caller.path["turn"]
-        made = (
-            await look_back(service.engine, service.store, int(number))
-            if number.isdecimal() and len(number) < 19
-            else None
-        )
+        is_number = number.isdecimal() and len(number) < 19
+        made = await look_back(service.engine, service.store, int(number)) if is_number else None
         if made is None:
             raise RouteError(404, "No such turn", f"There is no turn {number[:20]} that has ended.")
-        readable = await may_read(service, caller, made.looked_back.trunk, "why")
-        return await why(service, made) if readable else figures(made, hidden=True)
+        if not await may_read(service, caller, made.looked_back.trunk, "why"):
+            return figures(made, hidden=True)
+        told = hidden_in(to_builtins(await why(service, made)), service.mask.hide)
+        return convert(told, WhyAnswer)
 
-    return [
-        AddonRoute(
-            "GET",
-            "/api/studio/why/{turn}",
-            answer,
-            "See why a reply is as it is",
-            scope="operate",
-            response=WhyAnswer,
-        )
-    ]
+    return [operator_route("GET", "/api/studio/why/{turn}", answer, "See why a reply is as it is")]
 
 
 def figures(made: RebuiltRequest, *, hidden: bool) -> WhyAnswer:
@@ -238,30 +213,31 @@ def figures(made: RebuiltRequest, *, hidden: bool) -> WhyAnswer:
     )
 
 
-async def why(service: "BotService", made: RebuiltRequest) -> WhyAnswer:
-    """Return all that is known of a turn."""
+async def why(service: BotService, made: RebuiltRequest) -> WhyAnswer:
+    """Return all that is known of a turn, with secrets that stand in it."""
     told = figures(made, hidden=False)
-    record, mask = made.looked_back.record, service.engine.tools.mask
-    told.prefix = [_line(line, mask) for line in made.prefix]
+    record = made.looked_back.record
+    told.prefix = [_line(line) for line in made.prefix]
     told.commands = [
         WhyCommand(each.name, each.form, each.description, list(each.choices))
         for each in made.session.capabilities.help
     ]
-    told.tools = [_tool(tool, mask) for tool in made.tools]
+    told.tools = [WhyTool(**asdict(tool), tokens=estimate_tools([tool])) for tool in made.tools]
     told.tools_gone = list(made.gone)
     if made.said is None:
         return told
-    told.summary = None if made.summary is None else _line(made.summary, mask)
-    told.history = [WhyTurn(turn.id, [_line(line, mask) for line in turn.lines]) for turn in made.window]
-    told.said = _line(made.said, mask)
-    told.reply = [_line(line, mask) for line in record.lines[1:]]
+    told.summary = None if made.summary is None else _line(made.summary)
+    told.history = [WhyTurn(turn.id, [_line(line) for line in turn.lines]) for turn in made.window]
+    told.said = _line(made.said)
+    told.reply = [_line(line) for line in record.lines[1:]]
     told.requests = [
         WhyRequest(step, len(request.lines), estimate_all(request.lines), bool(request.tools))
         for step, request in enumerate(made.requests(), 1)
     ]
-    told.reminders = await _reminders(service, made, mask)
-    told.acts = _acts(made, mask)
-    told.sources = [WhySource(each.title, each.url) for each in sources_in(_notes(made))]
+    told.reminders = await _reminders(service, made, parts_of(made.said))
+    told.acts = _acts(made)
+    notes = (command.argument for command in _commands(made) if command.name == NOTE)
+    told.sources = [*sources_in(notes)]
     told.tokens = {
         "prefix": estimate_all(made.prefix),
         "tools": estimate_tools(made.tools),
@@ -273,15 +249,14 @@ async def why(service: "BotService", made: RebuiltRequest) -> WhyAnswer:
     return told
 
 
-def _line(line: Line, mask: SecretRedactor) -> WhyLine:
-    told = WhyLine("system", mask.hide(line.text), estimate(line))
+def _line(line: Line) -> WhyLine:
+    told = WhyLine("system", line.text, estimate(line))
     match line:
         case UserLine(images=images):
             told.role, told.images = "user", len(images)
-            told.parts = [WhyPart(part.kind, mask.hide(part.text)) for part in parts_of(line)]
+            told.parts = [WhyPart(part.kind, part.text) for part in parts_of(line)]
         case AssistantLine(_, calls):
-            told.role = "assistant"
-            told.calls = [WhyCall(call.id, call.name, mask.hide(call.arguments)) for call in calls]
+            told.role, told.calls = "assistant", list(calls)
         case ToolLine(_, name, _, images):
             told.role, told.name, told.images = "tool", name, len(images)
         case _:
@@ -289,25 +264,18 @@ def _line(line: Line, mask: SecretRedactor) -> WhyLine:
     return told
 
 
-def _tool(tool: ToolSchema, mask: SecretRedactor) -> WhyTool:
-    return WhyTool(tool.name, mask.hide(tool.description), tool.parameters, estimate_tools([tool]))
-
-
-async def _reminders(service: "BotService", made: RebuiltRequest, mask: SecretRedactor) -> list[WhyReminder]:
+async def _reminders(
+    service: BotService, made: RebuiltRequest, said: Iterable[LinePart]
+) -> list[WhyReminder]:
     """Return the memories that came up and the words that called them, found anew in today's memories."""
-    if made.said is None:
-        return []
-    parts = [part for part in parts_of(made.said) if part.kind in ("memory", "notice", "document")]
+    parts = [part for part in said if part.kind in ("memory", "notice", "document")]
     persona = made.session.role.persona.name
     known = {
         part.people: [memory.text for memory in await service.store.memories(part.people[0], persona)]
         for part in parts
         if part.kind == "memory"
     }
-    found = await asyncio.to_thread(_found, parts, known, made.looked_back.messages)
-    for each in found:
-        each.text, each.about = mask.hide(each.text), mask.hide(each.about)
-    return found
+    return await asyncio.to_thread(_found, parts, known, made.looked_back.messages)
 
 
 def _found(
@@ -348,11 +316,7 @@ def _commands(made: RebuiltRequest) -> Iterator[CommandEnded]:
             yield from read_again(line.text, names)
 
 
-def _notes(made: RebuiltRequest) -> Iterator[str]:
-    return (command.argument for command in _commands(made) if command.name == NOTE)
-
-
-def _acts(made: RebuiltRequest, mask: SecretRedactor) -> list[WhyAct]:
+def _acts(made: RebuiltRequest) -> list[WhyAct]:
     """Return the outcome of each command, in order; behind them the acts that no command shows."""
     names = made.session.capabilities.names
     left: dict[tuple[bool, int], list[Effect]] = {}  # by the number of the command; of a tool each by itself
@@ -361,10 +325,10 @@ def _acts(made: RebuiltRequest, mask: SecretRedactor) -> list[WhyAct]:
         left.setdefault(key, []).append(effect)
     acts: list[WhyAct] = []
     for command in _commands(made):
-        text = mask.hide(written(command.name, command.argument, names, command.target))
+        text = written(command.name, command.argument, names, command.target)
         own = next((key for key, effects in left.items() if _is_of(command, key, effects)), None)
-        acts.append(WhyAct(text, "", "", "done") if own is None else _act(text, left.pop(own), mask))
-    return [*acts, *(_act("", effects, mask) for effects in left.values())]
+        acts.append(WhyAct(text, "", "", "done") if own is None else _act(text, left.pop(own)))
+    return [*acts, *(_act("", effects) for effects in left.values())]
 
 
 def _is_of(command: CommandEnded, key: tuple[bool, int], effects: Sequence[Effect]) -> bool:
@@ -375,7 +339,7 @@ def _is_of(command: CommandEnded, key: tuple[bool, int], effects: Sequence[Effec
     return kind == command.name if {kind, command.name} & {SEND, REACT} else command.name != NOTE
 
 
-def _act(command: str, effects: Sequence[Effect], mask: SecretRedactor) -> WhyAct:
+def _act(command: str, effects: Sequence[Effect]) -> WhyAct:
     worst = next((each.outcome for each in effects if each.outcome != "done"), "done")
-    text = mask.hide("".join(each.payload for each in effects))
+    text = "".join(each.payload for each in effects)
     return WhyAct(command, effects[0].kind, text, worst or "unknown", len(effects))

@@ -11,6 +11,7 @@ from aiohttp import web
 from pixi.channels.http.access import MOST_CHARACTERS, Problem, joint_digest
 from pixi.channels.http.bodies import MOST_LETTERS, Attachment, ChatQuery
 from pixi.channels.http.feed import Protocol
+from pixi.core.untrusted import data_without_halves
 from pixi.store.kept import KeyedRequest
 
 T = TypeVar("T")
@@ -175,5 +176,9 @@ def server_of(request: web.Request) -> str:
 
 
 def json_answer(value: object, status: int = 200) -> web.Response:
-    """An answer with a value as JSON."""
-    return web.Response(body=msgspec.json.encode(value), status=status, content_type="application/json")
+    """An answer with a value as JSON; half of a surrogate pair, which has no UTF-8, becomes U+FFFD."""
+    try:
+        body = msgspec.json.encode(value)
+    except UnicodeEncodeError:
+        body = msgspec.json.encode(data_without_halves(msgspec.to_builtins(value)))
+    return web.Response(body=body, status=status, content_type="application/json")

@@ -1,7 +1,7 @@
 """Several servers on one PostgreSQL database: whichever a client reaches, it sees and ends the same talk."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -34,12 +34,6 @@ ALL = f"{TALK}/stream?follow=talk"
 ADDRESS = address_of(LOCAL, "pixi", "a")
 CUT = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE '% serve %'"
 VISIBLE = ("said", "changed", "send", "turn_start", "turn_end", "approval", "approved", "error")
-
-
-@pytest.fixture
-def url(postgres: Postgres) -> Iterator[str]:
-    with postgres.schema() as schema:
-        yield postgres.url(schema)
 
 
 @pytest.fixture(autouse=True)

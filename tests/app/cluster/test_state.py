@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from functools import partial
 from importlib.metadata import version
@@ -38,25 +38,6 @@ from tests.servers.postgres import Postgres
 from tests.waiting import until
 
 HERE = version("pixi-persona")
-
-
-@pytest.fixture
-def url(postgres: Postgres) -> Iterator[str]:
-    with postgres.schema() as schema:
-        yield postgres.url(schema)
-
-
-@pytest.fixture
-async def store(url: str) -> AsyncIterator[Store]:
-    store = await open_store(url)
-    yield store
-    await store.close()
-
-
-@pytest.fixture
-async def queue(url: str, store: Store) -> AsyncIterator[ConversationQueue]:
-    async with open_queue(url) as queue:
-        yield queue
 
 
 def schema_of(url: str) -> str:

@@ -1,12 +1,11 @@
 """One trace for a message and its answer, though one process hears and another answers."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from types import SimpleNamespace
 from typing import cast
 
-import pytest
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
@@ -16,29 +15,14 @@ from pixi.app.cluster.queue import open_queue
 from pixi.app.cluster.recorder import Recorder
 from pixi.app.logs import TRACE_HEADERS
 from pixi.app.service import BotService
-from pixi.app.tracing import HeardTracer, TurnTracer
+from pixi.app.tracing import TurnTracer, heard_spans
 from pixi.core.masking import SecretRedactor
 from pixi.engine import Engine
 from pixi.settings import Settings
-from pixi.store.opening import open_store
 from pixi.testing import ScriptedModel
 from tests.app.cluster.house import TALK, House, working
 from tests.engine.scene import PIXI
 from tests.servers.postgres import Postgres
-
-
-@pytest.fixture
-def url(postgres: Postgres) -> Iterator[str]:
-    with postgres.schema() as schema:
-        yield postgres.url(schema)
-
-
-@pytest.fixture
-async def house(url: str) -> AsyncIterator[House]:
-    store = await open_store(url)
-    async with open_queue(url) as queue:
-        yield House(Recorder(store, queue), store, ScriptedModel())
-    await store.close()
 
 
 class Process:
@@ -62,7 +46,7 @@ def parent(span: ReadableSpan) -> int:
 
 async def test_what_a_gateway_hears_is_the_parent_of_what_a_worker_does(house: House, url: str) -> None:
     gateway, worker = Process(), Process()
-    cast("Recorder", house.intake).hearing = HeardTracer(gateway.tracer).heard
+    cast("Recorder", house.intake).hearing = heard_spans(gateway.tracer)
     model = ScriptedModel("[SEND: zebrafinch]")
     async with open_queue(url) as queue, Engine(model=model, persona=PIXI, store=house.store) as engine:
         service = SimpleNamespace(settings=Settings(), engine=engine, mask=SecretRedactor())
@@ -94,7 +78,7 @@ async def test_a_conversation_that_is_put_off_goes_on_in_its_trace(house: House,
     began: list[tuple[int, Mapping[str, str]]] = []
     done = asyncio.Event()
     gateway = Process()
-    cast("Recorder", house.intake).hearing = HeardTracer(gateway.tracer).heard
+    cast("Recorder", house.intake).hearing = heard_spans(gateway.tracer)
     async with open_queue(url) as queue:
         await house.say("hi")
         task = asyncio.create_task(queue.work(answer, bot=TALK, concurrency=1))

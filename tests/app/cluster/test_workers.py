@@ -1,7 +1,7 @@
 """Workers that end, die or stand still: another one goes on, and nothing is lost or said twice."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 from unittest import mock
@@ -14,7 +14,6 @@ from procrastinate.manager import JobManager
 
 from pixi.app.cluster.gateway import GatewayService
 from pixi.app.cluster.queue import ConversationQueue, open_queue
-from pixi.app.cluster.recorder import Recorder
 from pixi.app.cluster.worker import Worker
 from pixi.app.personas import PersonaSet
 from pixi.channels.discord.bot import Bot
@@ -30,27 +29,6 @@ from tests.app.cluster.house import TALK, House, working
 from tests.engine.scene import PIXI
 from tests.servers.postgres import Postgres
 from tests.waiting import until
-
-
-@pytest.fixture
-def url(postgres: Postgres) -> Iterator[str]:
-    with postgres.schema() as schema:
-        yield postgres.url(schema)
-
-
-@pytest.fixture
-async def queue(url: str) -> AsyncIterator[ConversationQueue]:
-    store = await open_store(url)  # which makes the schema
-    async with open_queue(url) as queue:
-        yield queue
-    await store.close()
-
-
-@pytest.fixture
-async def house(url: str, queue: ConversationQueue) -> AsyncIterator[House]:
-    store = await open_store(url)
-    yield House(Recorder(store, queue), store, ScriptedModel())
-    await store.close()
 
 
 @asynccontextmanager

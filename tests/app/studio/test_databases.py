@@ -10,7 +10,7 @@ import pytest
 
 from pixi.app.studio import databases
 from tests.app.scene import persona_file
-from tests.app.studio.scene import Studio, from_here, printed, studio_in
+from tests.app.studio.desk import Desk, desk_in
 from tests.servers.scripted_openai import Reply, Seen, stream, usage
 from tests.waiting import until
 
@@ -26,7 +26,7 @@ def reads(seen: Seen) -> Reply:
 
 
 @pytest.fixture
-async def studio(tmp_path: Path) -> AsyncGenerator[Studio, None]:
+async def studio(tmp_path: Path) -> AsyncGenerator[Desk, None]:
     trolley = tmp_path / "databases" / "Trolley"
     trolley.mkdir(parents=True)
     (trolley / "README.md").write_text("# Teas\n\nThe teas of the trolley.\n")
@@ -35,7 +35,7 @@ async def studio(tmp_path: Path) -> AsyncGenerator[Studio, None]:
     (trolley / "picture.xyz").write_bytes(b"x")
     persona_file(tmp_path, "wren", "---\ndatabases: [Trolley]\n---\nYou are Wren.\n")
     more = "[prices]\nfirst = { prompt = 1.0, completion = 2.0 }\n"
-    async with studio_in(tmp_path, databases.routes, more, choose=reads) as it:
+    async with desk_in(tmp_path, [databases.routes], more, choose=reads) as it:
 
         async def read() -> bool:
             told = await it.get("databases")
@@ -48,13 +48,13 @@ async def studio(tmp_path: Path) -> AsyncGenerator[Studio, None]:
         yield it
 
 
-async def test_the_list_tells_what_the_command_line_tells(studio: Studio) -> None:
+async def test_the_list_tells_what_the_command_line_tells(studio: Desk) -> None:
     told = (await studio.get("databases"))["databases"]
     own = {"set_aside", "shipped", "done", "total", "finished", "personas"}
     # Only who reads the documents knows what was passed over, and that is the service.
-    lines = [{**line, "passed_over": {}} for line in await printed(studio, "databases")]
+    lines = [{**line, "passed_over": {}} for line in await studio.printed("databases")]
     rows = [{key: each[key] for key in each if key not in own} | {"passed_over": {}} for each in told]
-    assert from_here(studio, rows) == lines
+    assert studio.from_here(rows) == lines
     (trolley,) = [each for each in told if each["name"] == "Trolley"]
     assert (trolley["personas"], trolley["shipped"], trolley["entries"]) == (["wren"], False, 1)
     assert [each["file"] for each in trolley["faults"]] == ["broken.pdf"]
@@ -62,14 +62,11 @@ async def test_the_list_tells_what_the_command_line_tells(studio: Studio) -> Non
     assert trolley["passed_over"] == {".xyz": 1}
 
 
-async def test_a_search_is_what_a_model_gets(studio: Studio) -> None:
+async def test_a_search_and_a_query_are_what_a_model_gets_and_are_paid_for(studio: Desk) -> None:
     found = await studio.post("databases/trolley/search", {"query": "ginger", "limit": 3})
     assert found["database"] == "Trolley"
     assert [each["title"] for each in found["results"]] == ["Ginger tea"]
     assert (await studio.refused("POST", "databases/trolley/search", {"query": ""}))[0] == 422
-
-
-async def test_a_query_is_read_out_and_paid_for(studio: Studio) -> None:
     events = await studio.stream("databases/Trolley/query", {"question": QUESTION})
     assert [each["event"] for each in events[:-1]] == ["progress"] * (len(events) - 1)
     (fact,) = events[-1]["result"]["relevant"]
@@ -80,23 +77,17 @@ async def test_a_query_is_read_out_and_paid_for(studio: Studio) -> None:
         return (await studio.service.engine.bill()).month.cost > 0
 
     await until(paid)
-
-
-async def test_what_a_query_lacks_is_told(studio: Studio) -> None:
     events = await studio.stream("databases/trolley/query", {"question": QUESTION, "ids": [999_999]})
     assert [each["event"] for each in events] == ["error"]
     assert "has no entry 999999" in events[0]["text"]
 
 
-async def test_no_name_leads_out_of_the_folders(studio: Studio) -> None:
+async def test_no_name_leads_out_of_the_folders_and_a_link_breaks_no_list(studio: Desk) -> None:
     (studio.folder / "databases" / ".hidden").mkdir()
     (studio.folder / "databases" / ".hidden" / "a.md").write_text("# Secret\n\nginger\n")
     for name in ("..", "..%2F..%2Fetc", "%2Fetc", "nothing", ".hidden"):
         status, _ = await studio.ask("POST", f"databases/{name}/search", {"query": "ginger"})
         assert status in (404, 405), name
-
-
-async def test_a_broken_folder_is_told_among_the_others(studio: Studio) -> None:
     (studio.folder / "databases" / "gone").symlink_to(studio.folder / "databases" / "Trolley")
     (studio.folder / "databases" / "empty").mkdir()
     told = {each["name"]: each for each in (await studio.get("databases"))["databases"]}

@@ -16,7 +16,7 @@ from pixi.app.doctor.servers import Finding
 from pixi.app.service import BotService
 from pixi.app.studio import health, mcp
 from pixi.core.routes import AddonRoute
-from tests.app.studio.scene import Studio, studio_in
+from tests.app.studio.desk import Desk, desk_in
 from tests.mcp.scene import ROGUE
 from tests.waiting import until
 
@@ -34,12 +34,12 @@ def rogue(*words: str) -> str:
 
 
 @pytest.fixture
-async def studio(tmp_path: Path) -> AsyncGenerator[Studio, None]:
-    async with studio_in(tmp_path, routes, f'[addon.teapot]\napi_key = "{SECRET}"\n') as it:
+async def studio(tmp_path: Path) -> AsyncGenerator[Desk, None]:
+    async with desk_in(tmp_path, [routes], f'[addon.teapot]\napi_key = "{SECRET}"\n') as it:
         yield it
 
 
-async def test_vitals_are_counted(studio: Studio) -> None:
+async def test_vitals_are_counted(studio: Desk) -> None:
     vitals = (await studio.get("health"))["vitals"]
     assert vitals["version"] == studio.service.version
     assert (vitals["talking"], vitals["conversations"]) == (0, 0)
@@ -48,7 +48,7 @@ async def test_vitals_are_counted(studio: Studio) -> None:
         assert vitals["megabytes"] > 10
 
 
-async def test_findings_come_one_after_the_other(studio: Studio, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_findings_come_one_after_the_other(studio: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     go_on = threading.Event()
 
     async def check_tea(settings: object) -> Any:
@@ -82,7 +82,7 @@ async def test_findings_come_one_after_the_other(studio: Studio, monkeypatch: py
     assert (doctor["done"], doctor["ended"] > 0) == (2, True)
 
 
-async def test_a_check_that_hangs_is_left(studio: Studio, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_check_that_hangs_is_left(studio: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     async def check_for_ever(settings: object) -> Any:
         await asyncio.Event().wait()
         yield Finding(True, "never", "")
@@ -102,7 +102,7 @@ async def test_a_check_that_hangs_is_left(studio: Studio, monkeypatch: pytest.Mo
     assert [each["subject"] for each in doctor["findings"]] == ["doctor", "tea"]
 
 
-async def test_the_real_checks_say_what_doctor_says(studio: Studio) -> None:
+async def test_the_real_checks_say_what_doctor_says(studio: Desk) -> None:
     await studio.post("health/doctor")
 
     async def ended() -> Any:
@@ -129,13 +129,13 @@ async def test_a_house_that_closes_ends_the_checks(tmp_path: Path, monkeypatch: 
             left.set()
 
     monkeypatch.setattr(health, "checks", lambda: (check_for_ever,))
-    async with studio_in(tmp_path, routes) as studio:
+    async with desk_in(tmp_path, [routes]) as studio:
         await studio.post("health/doctor")
         await until(begun.is_set)
     await until(left.is_set)
 
 
-async def test_the_log_is_kept_masked_and_filtered(studio: Studio) -> None:
+async def test_the_log_is_kept_masked_and_filtered(studio: Desk) -> None:
     logging.getLogger("pixi").setLevel(logging.INFO)
     _log.info("the key is %s", SECRET)
     _log.warning("a line\nand \x1b[31manother")
@@ -160,7 +160,7 @@ async def test_the_log_is_kept_masked_and_filtered(studio: Studio) -> None:
     assert (await studio.refused("GET", "log?level=loud"))[0] == 400
 
 
-async def test_no_more_than_a_thousand_lines_are_kept(studio: Studio) -> None:
+async def test_no_more_than_a_thousand_lines_are_kept(studio: Desk) -> None:
     logging.getLogger("pixi").setLevel(logging.INFO)
     for number in range(1_100):
         _log.info("line %d", number)
@@ -171,7 +171,7 @@ async def test_no_more_than_a_thousand_lines_are_kept(studio: Studio) -> None:
 
 async def test_nothing_is_kept_once_nobody_serves(tmp_path: Path) -> None:
     before = list(logging.getLogger().handlers)
-    async with studio_in(tmp_path, routes):
+    async with desk_in(tmp_path, [routes]):
         assert len(logging.getLogger().handlers) == len(before) + 1
     assert logging.getLogger().handlers == before
 
@@ -188,19 +188,19 @@ class Baker:
 
 
 @pytest.fixture
-async def baker(tmp_path: Path) -> AsyncGenerator[tuple[Baker, Studio], None]:
+async def baker(tmp_path: Path) -> AsyncGenerator[tuple[Baker, Desk], None]:
     it = Baker(tmp_path)
-    async with studio_in(tmp_path, routes, rogue("described", str(it.words))) as studio:
+    async with desk_in(tmp_path, [routes], rogue("described", str(it.words))) as studio:
         await until(lambda: state(studio, "ready"))
         yield it, studio
 
 
-async def state(studio: Studio, wanted: str) -> Any:
+async def state(studio: Desk, wanted: str) -> Any:
     (entry,) = (await studio.get("health"))["mcp"]
     return entry if entry["state"] == wanted else None
 
 
-async def test_a_tool_that_changed_waits_for_consent_to_what_was_seen(baker: tuple[Baker, Studio]) -> None:
+async def test_a_tool_that_changed_waits_for_consent_to_what_was_seen(baker: tuple[Baker, Desk]) -> None:
     it, studio = baker
     waiting = await studio.get("mcp/baker")
     assert (waiting["waits"], waiting["tools"], waiting["approved"]) == (False, [], "")
@@ -222,9 +222,9 @@ async def test_a_tool_that_changed_waits_for_consent_to_what_was_seen(baker: tup
 
 async def test_another_command_waits_and_is_not_run(tmp_path: Path) -> None:
     it = Baker(tmp_path)
-    async with studio_in(tmp_path, routes, rogue("described", str(it.words))) as studio:
+    async with desk_in(tmp_path, [routes], rogue("described", str(it.words))) as studio:
         await until(lambda: state(studio, "ready"))
-    async with studio_in(tmp_path, routes, rogue("described", str(it.words), "again")) as studio:
+    async with desk_in(tmp_path, [routes], rogue("described", str(it.words), "again")) as studio:
         entry = await until(lambda: state(studio, "waiting"))
         assert entry["tools"] == []
         assert "approve" in entry["why"]
@@ -239,6 +239,6 @@ async def test_another_command_waits_and_is_not_run(tmp_path: Path) -> None:
         await until(lambda: state(studio, "ready"))
 
 
-async def test_a_server_that_is_not_there(studio: Studio) -> None:
+async def test_a_server_that_is_not_there(studio: Desk) -> None:
     assert (await studio.get("health"))["mcp"] == []
     assert (await studio.refused("GET", "mcp/nobody"))[0] == 404

@@ -13,7 +13,7 @@ from yarl import URL
 
 from pixi.app.studio import persona
 from tests.app.scene import persona_file
-from tests.app.studio.scene import Studio, from_here, key_of, printed, studio_in
+from tests.app.studio.desk import Desk, desk_in
 from tests.servers.scripted_openai import Reply, Seen, finish, stream, usage
 
 TEXT = "---\nname: Wren\nabout: pushes a trolley\n---\n\nYou are Wren.\n"
@@ -27,19 +27,19 @@ def echo(seen: Seen) -> Reply:
 
 
 @pytest.fixture
-async def studio(tmp_path: Path) -> AsyncGenerator[Studio, None]:
+async def studio(tmp_path: Path) -> AsyncGenerator[Desk, None]:
     persona_file(tmp_path, "wren", TEXT)
-    async with studio_in(
-        tmp_path, persona.routes, "[prices]\nfirst = { prompt = 1.0, completion = 2.0 }\n", choose=echo
+    async with desk_in(
+        tmp_path, [persona.routes], "[prices]\nfirst = { prompt = 1.0, completion = 2.0 }\n", choose=echo
     ) as it:
         yield it
 
 
-async def saved(studio: Studio, text: str, digest: str, name: str = "wren") -> tuple[int, dict[str, object]]:
+async def saved(studio: Desk, text: str, digest: str, name: str = "wren") -> tuple[int, dict[str, object]]:
     return await studio.ask("PUT", f"personas/{name}", {"text": text, "digest": digest})
 
 
-async def test_the_list_tells_what_the_command_line_tells(studio: Studio) -> None:
+async def test_the_list_tells_what_the_command_line_tells(studio: Desk) -> None:
     told = await studio.get("personas")
     ids = [each["id"] for each in told["personas"]]
     assert ids == ["wren", "edda", "laoqin", "pixi"]
@@ -47,10 +47,10 @@ async def test_the_list_tells_what_the_command_line_tells(studio: Studio) -> Non
     assert [each["default"] for each in told["personas"]] == [False, False, False, True]
     assert all(each["live"] for each in told["personas"])
     files = [each["persona"] for each in told["personas"]]
-    assert from_here(studio, files) == await printed(studio, "personas")
+    assert studio.from_here(files) == await studio.printed("personas")
 
 
-async def test_what_is_saved_is_live_at_once(studio: Studio) -> None:
+async def test_what_is_saved_is_live_at_once(studio: Desk) -> None:
     file = await studio.get("personas/wren")
     assert (file["text"], file["live"], file["read_only"]) == (TEXT, True, "")
     status, after = await saved(studio, TEXT.replace("trolley", "cart"), file["digest"])
@@ -62,7 +62,7 @@ async def test_what_is_saved_is_live_at_once(studio: Studio) -> None:
     assert [each.name for each in (studio.folder / "personas").iterdir()] == ["wren.md"]
 
 
-async def test_what_the_house_does_not_take_is_saved_and_told(studio: Studio) -> None:
+async def test_what_the_house_does_not_take_is_saved_and_told(studio: Desk) -> None:
     file = await studio.get("personas/wren")
     status, after = await saved(studio, TEXT.replace("about", "abuot"), file["digest"])
     assert (status, after["live"]) == (200, False)
@@ -74,7 +74,7 @@ async def test_what_the_house_does_not_take_is_saved_and_told(studio: Studio) ->
     assert "no tool 'teapot'" in str(after["why"])
 
 
-async def test_a_change_on_the_disk_is_shown_and_not_overwritten(studio: Studio) -> None:
+async def test_a_change_on_the_disk_is_shown_and_not_overwritten(studio: Desk) -> None:
     file = await studio.get("personas/wren")
     path = studio.folder / "personas" / "wren.md"
     path.write_text(TEXT + "By hand.\n")
@@ -83,10 +83,15 @@ async def test_a_change_on_the_disk_is_shown_and_not_overwritten(studio: Studio)
     assert path.read_text() == TEXT + "By hand.\n"
     again = await studio.get("personas/wren")
     assert again["text"] == TEXT + "By hand.\n"
-    assert (await saved(studio, TEXT, again["digest"]))[0] == 200
+    status, after = await saved(studio, TEXT, again["digest"])
+    assert status == 200
+    path.unlink()
+    asked = {"text": TEXT, "digest": after["digest"]}
+    assert (await studio.refused("PUT", "personas/wren", asked))[0] == 404
+    assert not path.exists(), "it is not made anew"
 
 
-async def test_of_two_saves_at_once_one_is_told(studio: Studio) -> None:
+async def test_of_two_saves_at_once_one_is_told(studio: Desk) -> None:
     digest = (await studio.get("personas/wren"))["digest"]
     texts = [f"{TEXT}Number {number}.\n" for number in range(6)]
     answers = await asyncio.gather(*(saved(studio, text, digest) for text in texts))
@@ -95,40 +100,27 @@ async def test_of_two_saves_at_once_one_is_told(studio: Studio) -> None:
     assert (studio.folder / "personas" / "wren.md").read_text() == kept
 
 
-async def test_a_file_that_was_deleted_meanwhile_is_not_made_anew(studio: Studio) -> None:
-    digest = (await studio.get("personas/wren"))["digest"]
-    (studio.folder / "personas" / "wren.md").unlink()
-    status, _ = await studio.refused("PUT", "personas/wren", {"text": TEXT, "digest": digest})
-    assert status == 404
-    assert not (studio.folder / "personas" / "wren.md").exists()
-
-
-@pytest.mark.parametrize(
-    ("raw", "text", "expected"),
-    [
+async def test_mark_line_ends_and_mode_stay(studio: Desk) -> None:
+    path = studio.folder / "personas" / "wren.md"
+    path.chmod(0o640)
+    for raw, text, expected in (
         (b"\xef\xbb\xbfYou\r\nare\r\n", "You\nare new\n", b"\xef\xbb\xbfYou\r\nare new\r\n"),
         (b"a\r\nb\nc\r\nd", "a\nB\nc\nd", b"a\r\nB\r\nc\r\nd"),
         (b"a\rb\r", "a\nx\nb\n", b"a\rx\rb\r"),
-        (b"a\n", "", b""),
         (b"", "a\n", b"a\n"),
         ("ä\n茶\n".encode(), "ä\n茶🍵\n", "ä\n茶🍵\n".encode()),
-        (b"a\n\n\nb\n", "a\n\n\n\nb\n", b"a\n\n\n\nb\n"),
-    ],
-)
-async def test_mark_and_line_ends_stay(studio: Studio, raw: bytes, text: str, expected: bytes) -> None:
-    path = studio.folder / "personas" / "wren.md"
-    path.write_bytes(raw)
-    path.chmod(0o640)
-    file = await studio.get("personas/wren")
-    unchanged = raw.removeprefix(b"\xef\xbb\xbf").decode().replace("\r\n", "\n").replace("\r", "\n")
-    assert file["text"] == unchanged
-    status, after = await saved(studio, text, file["digest"])
-    assert (status, after["text"]) == (200, text)
-    assert path.read_bytes() == expected
-    assert path.stat().st_mode & 0o777 == 0o640
+    ):
+        path.write_bytes(raw)
+        file = await studio.get("personas/wren")
+        unchanged = raw.removeprefix(b"\xef\xbb\xbf").decode().replace("\r\n", "\n").replace("\r", "\n")
+        assert file["text"] == unchanged
+        status, after = await saved(studio, text, file["digest"])
+        assert (status, after["text"]) == (200, text)
+        assert path.read_bytes() == expected
+        assert path.stat().st_mode & 0o777 == 0o640
 
 
-async def test_no_name_leads_elsewhere(studio: Studio) -> None:
+async def test_no_name_leads_elsewhere(studio: Desk) -> None:
     (studio.folder / "pixi.md").write_text("You are outside.\n")
     names = ("..%2Fpixi", "%2Fetc%2Fpasswd", "..", "wren.md", "%00", "wren%2F..%2Fwren", "WREN", "README")
     for method, tail, body in (
@@ -139,12 +131,12 @@ async def test_no_name_leads_elsewhere(studio: Studio) -> None:
     ):
         for name in names:
             url = URL(f"{studio.url}/api/studio/personas/{name}{tail}", encoded=True)
-            async with studio.http.request(method, url, json=body) as answer:
+            async with studio.http.request(method, url, json=body, headers=studio.headers) as answer:
                 assert answer.status in (404, 405), (method, name, tail, await answer.text())
     assert (studio.folder / "pixi.md").read_text() == "You are outside.\n"
 
 
-async def test_what_came_with_pixi_is_read_only_and_can_be_copied(studio: Studio) -> None:
+async def test_what_came_with_pixi_is_read_only_and_can_be_copied(studio: Desk) -> None:
     file = await studio.get("personas/edda")
     assert "copy it to your own personas" in file["read_only"]
     status, _ = await studio.refused("PUT", "personas/edda", {"text": "x", "digest": file["digest"]})
@@ -156,7 +148,7 @@ async def test_what_came_with_pixi_is_read_only_and_can_be_copied(studio: Studio
     assert (await studio.refused("POST", "personas", {"id": "Edda"}))[0] == 409
 
 
-async def test_a_new_persona_comes_from_a_template_that_answers(studio: Studio) -> None:
+async def test_a_new_persona_comes_from_a_template_that_answers(studio: Desk) -> None:
     new = await studio.post("personas", {"id": "night-owl"})
     assert new["live"] is True
     assert studio.service.personas["night-owl"].name == "Night Owl"
@@ -167,7 +159,7 @@ async def test_a_new_persona_comes_from_a_template_that_answers(studio: Studio) 
         assert status in (400, 422), name
 
 
-async def test_links_are_neither_followed_nor_written(studio: Studio, tmp_path: Path) -> None:
+async def test_links_pipes_and_other_bytes_are_not_read(studio: Desk, tmp_path: Path) -> None:
     outside = tmp_path / "outside.md"
     outside.write_text("secret words\n")
     (studio.folder / "personas" / "out.md").symlink_to(outside)
@@ -180,9 +172,6 @@ async def test_links_are_neither_followed_nor_written(studio: Studio, tmp_path: 
         assert status == 403
     assert outside.read_text() == "secret words\n"
     assert (await studio.refused("POST", "personas", {"id": "copy", "like": "out"}))[0] == 409
-
-
-async def test_a_pipe_and_other_bytes_stop_nobody(studio: Studio) -> None:
     os.mkfifo(studio.folder / "personas" / "pipe.md")
     (studio.folder / "personas" / "bytes.md").write_bytes(b"\xff\xfe")
     assert "plain file" in (await studio.get("personas/pipe"))["unreadable"]
@@ -190,10 +179,10 @@ async def test_a_pipe_and_other_bytes_stop_nobody(studio: Studio) -> None:
     assert {"pipe", "bytes"} < {each["id"] for each in (await studio.get("personas"))["personas"]}
 
 
-async def test_too_much_text_is_refused(studio: Studio) -> None:
+async def test_too_much_text_is_refused(studio: Desk) -> None:
     digest = (await studio.get("personas/wren"))["digest"]
     body = io.BytesIO(json.dumps({"text": "x" * 10_000_000, "digest": digest}).encode())
-    async with studio.http.put(f"{studio.url}/api/studio/personas/wren", data=body) as answer:
+    async with studio.http.put(studio.at("personas/wren"), data=body, headers=studio.headers) as answer:
         assert answer.status == 413
     status, _ = await studio.refused("PUT", "personas/wren", {"text": "茶" * 100_000, "digest": digest})
     assert status == 422
@@ -202,22 +191,22 @@ async def test_too_much_text_is_refused(studio: Studio) -> None:
     assert (studio.folder / "personas" / "wren.md").read_text() == TEXT
 
 
-async def test_a_draft_has_the_faults_of_the_file_by_line(studio: Studio) -> None:
+async def test_a_draft_has_the_faults_of_the_file_by_line(studio: Desk) -> None:
     text = (
         "---\nname: Edda\nlanguage: klingon!\ntools: [teapot]\ndatabases: [../../etc, pancaks]\n---\n\n"
         "You are {{nobody}}.\n\n## Examples\n\n> hi\n\nhello\n"
     )
     examined = await studio.post("personas/wren/draft", {"text": text})
     (studio.folder / "personas" / "wren.md").write_text(text)
-    (line,) = [each for each in await printed(studio, "personas") if "wren.md" in each["file"]]
-    assert from_here(studio, examined["persona"]) == line
+    (line,) = [each for each in await studio.printed("personas") if "wren.md" in each["file"]]
+    assert studio.from_here(examined["persona"]) == line
     assert [each["line"] for each in examined["problems"]] == [3, 4, 5, 5]
     assert all(each["stops"] for each in examined["problems"])
     assert examined["prompt"]["tokens"] > 100
     assert set(studio.service.library.databases) == {"pancakes", "pixi-manual", "茶"}
 
 
-async def test_the_prompt_is_told_by_sections(studio: Studio) -> None:
+async def test_the_prompt_is_told_by_sections(studio: Desk) -> None:
     text = "You are {{user}}'s Wren.\n\n## Commands\n\nNone of mine.\n\n## Examples\n\n> hi\n\n[SEND: ho]\n"
     prompt = (await studio.post("personas/wren/draft", {"text": text}))["prompt"]
     titles = [each["title"] for each in prompt["sections"]]
@@ -234,7 +223,7 @@ async def test_the_prompt_is_told_by_sections(studio: Studio) -> None:
     assert [each["name"] for each in prompt["tools"]] == ["remember"]
 
 
-async def test_a_text_answers_before_it_is_saved(studio: Studio) -> None:
+async def test_a_text_answers_before_it_is_saved(studio: Desk) -> None:
     def draft(prompt: str) -> dict[str, str]:
         return {"text": f"---\nname: Wren\n---\n{prompt}\n", "message": "hi", "talk": "t1"}
 
@@ -251,7 +240,7 @@ async def test_a_text_answers_before_it_is_saved(studio: Studio) -> None:
     assert (studio.folder / "personas" / "wren.md").read_text() == TEXT
 
 
-async def test_such_a_talk_is_kept_nowhere_and_paid_for(studio: Studio) -> None:
+async def test_such_a_talk_is_kept_nowhere_and_paid_for(studio: Desk) -> None:
     body = {"text": TEXT, "message": "hi, this is a secret", "talk": "t1"}
     await studio.stream("personas/wren/draft/talk", body)
     bill = await studio.service.engine.bill()
@@ -265,7 +254,7 @@ async def test_such_a_talk_is_kept_nowhere_and_paid_for(studio: Studio) -> None:
     assert len(studio.model.requests[-1].json()["messages"]) == 2
 
 
-async def test_what_cannot_answer_is_refused_before_anything_is_asked(studio: Studio) -> None:
+async def test_what_cannot_answer_is_refused_before_anything_is_asked(studio: Desk) -> None:
     for text, mend in (
         ("", "the file is empty"),
         ("---\ntools: [teapot]\n---\nYou are Wren.\n", "no tool 'teapot'"),
@@ -277,7 +266,7 @@ async def test_what_cannot_answer_is_refused_before_anything_is_asked(studio: St
     assert studio.model.requests == []
 
 
-async def test_tools_that_change_something_are_not_offered_there(studio: Studio) -> None:
+async def test_tools_that_change_something_are_not_offered_there(studio: Desk) -> None:
     text = "---\ntools: [remember, recall]\n---\nYou are Wren.\n"
     await studio.stream("personas/wren/draft/talk", {"text": text, "message": "hi", "talk": "t"})
     tools = studio.model.requests[-1].json()["tools"]
@@ -289,7 +278,7 @@ def git(folder: Path, *words: str) -> None:
     subprocess.run(["git", *names, *words], cwd=folder, check=True, capture_output=True)
 
 
-async def test_the_history_is_that_of_git(studio: Studio) -> None:
+async def test_the_history_is_that_of_git(studio: Desk) -> None:
     assert (await studio.get("personas/wren/history"))["commits"] == []
     git(studio.folder, "init")
     git(studio.folder, "add", "personas")
@@ -305,7 +294,7 @@ async def test_the_history_is_that_of_git(studio: Studio) -> None:
     assert not (studio.folder / "personas" / "x").exists()
 
 
-async def test_nothing_that_a_repository_names_is_run(studio: Studio) -> None:
+async def test_nothing_that_a_repository_names_is_run(studio: Desk) -> None:
     git(studio.folder, "init")
     (studio.folder / ".gitattributes").write_text("*.md diff=evil filter=evil\n")
     git(studio.folder, "add", ".")
@@ -329,10 +318,3 @@ async def test_nothing_that_a_repository_names_is_run(studio: Studio) -> None:
     (commit,) = (await studio.get("personas/wren/history"))["commits"]
     assert "You are Wren." in (await studio.get(f"personas/wren/history/{commit['id']}"))["diff"]
     assert not (studio.folder / "run").exists()
-
-
-async def test_nobody_but_an_operator(studio: Studio) -> None:
-    key, header = key_of("chat")
-    assert await studio.service.store.add_key(key)
-    for method, path in (("GET", "personas"), ("PUT", "personas/wren"), ("POST", "personas/wren/draft/talk")):
-        assert (await studio.ask(method, path, {}, **header))[0] == 403
