@@ -316,5 +316,5 @@ def login() -> str:
 
     try:
         return getpass.getuser()
-    except (OSError, KeyError):  # an account without a name, as in some containers
+    except (OSError, KeyError, ImportError):  # an account without a name, as in some containers
         return "friend"

@@ -5,10 +5,14 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pixi.core.errors import Reporter
 from pixi.core.masking import SecretRedactor
 from pixi.core.untrusted import escaped_lines
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 _EXTRA = re.compile(r"pip install ([\"'])pixi-persona\[([a-z]+)\]\1`?")
 
@@ -52,6 +56,14 @@ class Printer:
     def redacted(self, tell: Reporter) -> Reporter:
         """Return a `tell` whose lines are redacted first, for what another prints."""
         return lambda line: tell(self.redact(line))
+
+
+def unfolded() -> "Console":
+    """Return a console for lines that may be long: folded on a terminal, and left whole for a pipe."""
+    from rich.console import Console
+
+    console = Console(highlight=False)
+    return console if console.is_terminal else Console(highlight=False, width=100_000)
 
 
 def _with_make(text: str) -> str:
