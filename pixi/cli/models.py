@@ -1,6 +1,7 @@
 """`pixi-persona models`: which models there are, here and to be fetched; fetches one, or tries one."""
 
 import argparse
+import asyncio
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from pixi.core.untrusted import json_line
 if TYPE_CHECKING:
     from rich.text import Text
 
+    from pixi.cli.console import Printer
     from pixi.models.hub import CatalogueModel, HubFile
     from pixi.models.machine import FoundServer, Trial
 
@@ -244,49 +246,49 @@ def _size(count: int) -> str:
 
 def _get(name: str, *, sure: bool) -> int:
     from pixi.cli.console import Printer, spinner
-    from pixi.cli.running import run_async
-    from pixi.models.hub import fetch, look_up
+    from pixi.cli.running import interruptible
+    from pixi.models.hub import look_up
 
     model = named(name)
     if model.fetched:
         print("It is here already.")
         _tell_of(model)
         return FINE
-    printer = Printer()
     if not sure and not (sys.stdin is not None and sys.stdin.isatty()):
         raise ConfigError(
             f"Nobody can be asked here whether to fetch {_size(model.bytes)} to {model.path}.\n"
             f"Run: pixi-persona models get {model.name} --yes"
         )
-    found: list[HubFile] = []
-
-    async def ask() -> int:
-        with spinner() as progress:
-            progress(f"asking for {model.repository}")
-            found.append(await look_up(model))
-        return FINE
-
-    code = run_async(ask())
-    if code != FINE:
-        return code
-    file = found[0]
+    with interruptible(), spinner() as progress:
+        progress(f"asking for {model.repository}")
+        file = asyncio.run(look_up(model))
     for line in _offer(model, file):
         print(line)
     if not sure and not agreed("Fetch it?"):
         print("Nothing was fetched.")
         return FAILED
+    download(model, Printer(), file)
+    _tell_of(model)
+    return FINE
 
-    async def work() -> int:
-        with spinner() as progress:
-            await fetch(model, progress=progress, file=file)
-        return FINE
 
-    code = run_async(work())
-    if code == FINE:
-        _tell_of(model)
-    else:
-        printer.complain("stopped. The same command goes on from here.")
-    return code
+def download(model: "CatalogueModel", printer: "Printer", file: "HubFile | None" = None) -> Path:
+    """Fetch a model, with a spinner, and return its path. `file`: what the hub said of it, if it was asked.
+
+    Raises:
+        PixiError: it cannot be had.
+        KeyboardInterrupt: the person stops it; what was fetched is kept.
+    """
+    from pixi.cli.console import spinner
+    from pixi.cli.running import interruptible
+    from pixi.models.hub import fetch
+
+    try:
+        with interruptible(), spinner() as progress:
+            return asyncio.run(fetch(model, progress=printer.redacted(progress), file=file))
+    except KeyboardInterrupt:
+        printer.complain("stopped. What was fetched is kept: do the same again, and it goes on from there.")
+        raise
 
 
 def named(name: str) -> "CatalogueModel":
