@@ -59,12 +59,13 @@ class Rehearsal:
         self._speaker = self._person(me)
         self._guild = discord.guild("Rehearsal", owner=self._speaker)
         self._room: FakeChannel = self._guild.channel("general")
-        self._known: dict[int, str] = {}  # messages that were told, as they stood
+        self._known: dict[int, str] = {}  # messages of the bot that were told, as they stood
         self._reacted: set[tuple[int, str]] = set()
         self._typings: dict[int, int] = {}  # by room: the typing signals that were looked at
         self._typing: set[int] = set()  # rooms of which was told that the bot types, and of no message since
         self._last: FakeMessage | None = None  # of the bot
-        self._begun: list[Interaction] = []  # commands and buttons that were used
+        # Commands and buttons that were used: some of what they are answered nobody else sees.
+        self._begun: list[Interaction] = []
 
     @property
     def prompt(self) -> str:
@@ -82,7 +83,7 @@ class Rehearsal:
             self._speaker, line = self._person(found[1]), found[2]
             if self._room.guild is None:
                 self._room = self._discord.dm(self._speaker)
-        word, _, rest = line.partition(" ")
+        (word, _, rest), last = line.partition(" "), self._last
         match word:
             case "":
                 pass
@@ -92,17 +93,14 @@ class Rehearsal:
                 self._tell(self.help)
             case "/dm":
                 self._room = self._discord.dm(self._speaker)
-            case "/reply" | "/react" | "/press" if self._last is None:
+            case "/reply" | "/react" | "/press" if last is None:
                 raise LookupError("The bot has said nothing yet.")
-            case "/reply" if self._last is not None:
-                self._keep(
-                    await self._last.channel.say(self._speaker, self._meant(rest), reply_to=self._last)
-                )
-            case "/react" if self._last is not None:
-                await self._last.react(self._speaker, rest.strip())
-                self._reacted |= {(self._last.id, each) for each in self._last.reactions}
-            case "/press" if self._last is not None:
-                await self._press(self._last, rest.strip())
+            case "/reply" if last is not None:
+                await last.channel.say(self._speaker, self._meant(rest), reply_to=last)
+            case "/react" if last is not None:
+                await last.react(self._speaker, rest.strip())
+            case "/press" if last is not None:
+                await self._press(last, rest.strip())
             case "#":
                 raise LookupError("Name the channel: #kitchen.")
             case _ if word.startswith("#") and not rest:
@@ -110,7 +108,7 @@ class Rehearsal:
             case _ if word.startswith("/"):
                 await self._slash(line[1:])
             case _:
-                self._keep(await self._room.say(self._speaker, self._meant(line)))
+                await self._room.say(self._speaker, self._meant(line))
         return True
 
     async def watch(self) -> None:
@@ -178,9 +176,6 @@ class Rehearsal:
         if message.buttons:
             yield " ".join(f"[{printable_line(label)}]" for label in message.buttons)
 
-    def _keep(self, message: "FakeMessage") -> None:
-        self._known[message.id] = message.content
-
     def _person(self, name: str) -> "User":
         key = name.casefold()
         if key not in self._people:
@@ -226,7 +221,7 @@ class Rehearsal:
         if not named:
             raise LookupError("Name a command behind the slash, such as /status.")
         try:
-            self._answered(await self._discord.slash(self._speaker, self._room, " ".join(named), options))
+            self._begun.append(await self._discord.slash(self._speaker, self._room, " ".join(named), options))
         except PermissionError as error:
             raise PermissionError(f"{error} {self._me} may: {self._me}: /{line}") from None
 
@@ -236,11 +231,7 @@ class Rehearsal:
             raise LookupError(
                 f"There is no button {label!r}; there are {', '.join(message.buttons) or 'none'}."
             )
-        self._answered(await self._discord.press(self._speaker, message, known[label.casefold()]))
-
-    def _answered(self, begun: "Interaction") -> None:
-        """Watch for what a command or a button is answered: some of it nobody else sees."""
-        self._begun.append(begun)
+        self._begun.append(await self._discord.press(self._speaker, message, known[label.casefold()]))
 
 
 def _place(room: "FakeChannel") -> str:
