@@ -6,7 +6,7 @@ import socket
 import ssl
 import threading
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
+from concurrent.futures import Future
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 from typing import Literal
 
@@ -190,30 +190,18 @@ class Lookups:
 
 
 async def _in_thread(host: str, port: int) -> Sequence[str]:
-    loop = asyncio.get_running_loop()
-    answer: asyncio.Future[Sequence[str]] = loop.create_future()
-
-    def settle(addresses: Sequence[str], error: OSError | UnicodeError | None) -> None:
-        if answer.done():
-            return  # nobody waits any more
-        if error is None:
-            answer.set_result(addresses)
-        else:
-            answer.set_exception(OSError(f"no address of {host}"))
+    answer: Future[Sequence[str]] = Future()
+    answer.set_running_or_notify_cancel()  # so that a result may come when nobody waits any more
 
     def look() -> None:
-        addresses: Sequence[str] = ()
-        failed: OSError | UnicodeError | None = None
         try:
             found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_ADDRCONFIG)
-            addresses = tuple(dict.fromkeys(str(each[4][0]) for each in found))
-        except (OSError, UnicodeError) as error:
-            failed = error
-        with suppress(RuntimeError):  # the loop may be closed: everything has ended meanwhile
-            loop.call_soon_threadsafe(settle, addresses, failed)
+            answer.set_result(tuple(dict.fromkeys(str(each[4][0]) for each in found)))
+        except (OSError, UnicodeError):
+            answer.set_exception(OSError(f"no address of {host}"))
 
     threading.Thread(target=look, name="pixi-lookup", daemon=True).start()
-    return await answer
+    return await asyncio.wrap_future(answer)
 
 
 class NotPublic(OSError):

@@ -22,6 +22,7 @@ from aiohttp import (
     InvalidURL,
     ServerDisconnectedError,
 )
+from msgspec import Struct
 from msgspec.structs import replace
 from yarl import URL
 
@@ -40,9 +41,8 @@ from pixi.fetching.guard import (
     session_through,
 )
 
-KNOWN = "gzip, deflate"
-"""Encodings that are asked for. No other is understood."""
-
+_KNOWN = "gzip"  # the encoding that is asked for; no other is understood
+_BROKEN = "The page came broken: it cannot be unpacked."
 _STEP = 262_144  # bytes that are unpacked at once
 _MEMBERS = 64  # of a gzip file: each of a few bytes would take far longer than it is worth
 
@@ -59,10 +59,9 @@ class Unpacker:
 
     def __init__(self, encoding: str) -> None:
         name = encoding.strip().lower()
-        if name not in ("", "identity", "gzip", "x-gzip", "deflate"):
+        if name not in ("", "identity", "gzip", "x-gzip"):
             raise WebError("The server packs its pages in a way that was not asked for.")
-        self._packed = name not in ("", "identity")
-        self._deflate = name == "deflate"
+        self._packed = "gzip" in name
         self._members = 0
         self._opened: zlib._Decompress | None = None
 
@@ -78,29 +77,20 @@ class Unpacker:
         held = False  # more may come of what was taken already
         try:
             while data or held:
-                opened = self._opened or self._open(data)
-                piece = opened.decompress(data, _STEP)
+                if self._opened is None:
+                    self._members += 1
+                    if self._members > _MEMBERS:
+                        raise WebError(_BROKEN)
+                    self._opened = zlib.decompressobj(16 + zlib.MAX_WBITS)
+                piece = self._opened.decompress(data, _STEP)
                 yield piece
                 held = len(piece) == _STEP
-                if opened.eof:
-                    self._opened, data, held = None, opened.unused_data, False
-                    if self._deflate:
-                        return
+                if self._opened.eof:
+                    data, held, self._opened = self._opened.unused_data, False, None
                 else:
-                    data = opened.unconsumed_tail
+                    data = self._opened.unconsumed_tail
         except zlib.error:
-            raise WebError("The page came broken: it cannot be unpacked.") from None
-
-    def _open(self, data: bytes) -> "zlib._Decompress":
-        self._members += 1
-        if self._members > _MEMBERS:
-            raise WebError("The page came broken: it cannot be unpacked.")
-        if not self._deflate:
-            mode = 16 + zlib.MAX_WBITS
-        else:  # some servers leave out the head that belongs to it
-            mode = zlib.MAX_WBITS if data[0] & 0x0F == 8 else -zlib.MAX_WBITS
-        self._opened = zlib.decompressobj(mode)
-        return self._opened
+            raise WebError(_BROKEN) from None
 
 
 _YIELD_BYTES = 1_048_576  # unpacked bytes after which others have their turn
@@ -108,24 +98,20 @@ _REFUSAL_BYTES = 131_072  # of a page that says why nothing is given
 _KIND = re.compile(r"[a-z0-9][a-z0-9.+_-]{0,60}/[a-z0-9][a-z0-9.+_-]{0,80}")
 
 
-class Wanted:
+class Wanted(Struct, frozen=True):
     """The wanted answer of a server.
 
-    Args:
+    Attributes:
         accept: the types that are asked for.
         most_bytes: of the body, as it comes and unpacked.
         types: those that are taken; None: all.
         cut: what is beyond `most_bytes` is left out.
-
-    Attributes:
-        headers: that say so to the server.
     """
 
-    def __init__(self, accept: str, most_bytes: int, types: Collection[str] | None, *, cut: bool) -> None:
-        self.headers = {"Accept": accept, "Accept-Encoding": KNOWN}
-        self._most = most_bytes
-        self._types = types
-        self._cut = cut
+    accept: str
+    most_bytes: int
+    types: Collection[str] | None
+    cut: bool
 
     async def read(self, response: ClientResponse) -> Fetched:
         """Return the answer, if it is one that is wanted.
@@ -140,9 +126,9 @@ class Wanted:
             body = await _body(response, _REFUSAL_BYTES, cut=True)
             raise WebError(_refusal(response), answer=replace(answer, body=body))
         kind = answer.content_type
-        if self._types is not None and kind and not _is_among(kind, self._types):
+        if self.types is not None and kind and not _is_among(kind, self.types):
             raise WebError(f"What is there is of the type {kind}, which is not read.")
-        return replace(answer, body=await _body(response, self._most, cut=self._cut))
+        return replace(answer, body=await _body(response, self.most_bytes, cut=self.cut))
 
 
 async def _body(response: ClientResponse, most: int, *, cut: bool) -> bytes:
@@ -295,7 +281,7 @@ class Web:
                 of 400 and above is one too).
         """
         first = parsed(url, trusted=trusted)
-        wanted = Wanted(accept, most_bytes, types, cut=cut)
+        wanted = Wanted(accept, most_bytes, types, cut)
         try:
             async with asyncio.timeout(seconds):
                 return await self._follow(first, wanted, onward, trusted=trusted)
@@ -332,7 +318,7 @@ class Web:
         try:
             for _ in range(MOST_REDIRECTS + 1):
                 opened = trusted and same_origin(first, url)
-                headers = {**wanted.headers, "User-Agent": self._agent}
+                headers = {"Accept": wanted.accept, "Accept-Encoding": _KNOWN, "User-Agent": self._agent}
                 async with self._session(opened=opened).get(
                     url, headers=headers, allow_redirects=False
                 ) as response:
