@@ -236,32 +236,25 @@ class WikiApi:
         fields = {**parameters, "format": "json", "formatversion": 2, "maxlag": _LAG}
         url = f"{api}?{urlencode(fields)}"
         async with self._room:
-            for again in (True, False):
-                await self._rested()
-                answer = await self._answer(url, again=again)
-                if answer is None:
-                    continue
-                told = await self._read(answer)
-                error = _error_in(told)
-                if error is None:
-                    return told
-                rest = _rest_of(error, answer)
-                if rest is None:
-                    raise self._refused(error)
-                self._rests_until = time.monotonic() + rest
-                if not again or rest > _LONGEST_WAIT:
-                    raise self._refused(error)
-        raise AssertionError("the second round gives or raises")
+            try:
+                return await self._answer(url)
+            except _Resting as error:
+                if error.seconds > _LONGEST_WAIT:
+                    raise
+            return await self._answer(url)
 
-    async def _answer(self, url: str, *, again: bool) -> Fetched | None:
-        """Return what is there; None: the wiki wants to rest for a moment, and may then be asked again."""
+    async def _answer(self, url: str) -> Json:
+        """Ask, once the wiki is rested."""
+        await self._rested()
         try:
-            return await self._fetched(url, "application/json")
-        except _Resting as error:
-            self._rests_until = time.monotonic() + error.seconds
-            if again and error.seconds <= _LONGEST_WAIT:
-                return None
+            answer = await self._fetched(url, "application/json")
+            told = await self._read(answer)
+            if isinstance(error := told.get("error"), dict):
+                raise self._refused(error, answer)
+        except _Resting as resting:
+            self._rests_until = time.monotonic() + resting.seconds
             raise
+        return told
 
     async def _fetched(self, url: str, accept: str) -> Fetched:
         try:
@@ -277,7 +270,7 @@ class WikiApi:
                 raise WikiError(str(error), "unreachable") from None
             text = f"{self._host} {wall_of(error)}."
             if error.status in _LEFT_ALONE and not check_in(error.body):
-                raise _Resting(text, min(error.retry_after or 1.0, _LONGEST_REST)) from None
+                raise _Resting(text, error.retry_after or 1.0) from None
             raise WikiError(text, "404" if error.status in (404, 410) else "page") from None
 
     async def _read(self, answer: Fetched) -> Json:
@@ -306,18 +299,20 @@ class WikiApi:
         if left > 0:
             await asyncio.sleep(left)
 
-    def _refused(self, error: Json) -> WikiError:
+    def _refused(self, error: Json, answer: Fetched) -> WikiError:
         code = prompt_name(str(error.get("code", "")))
-        said = clipped(_visible(str(error.get("info") or error.get("text") or code)), _LONGEST_INFO)
-        if code == "maxlag":
-            text = f"{self._host} is too busy just now; ask again in a minute."
-        elif code in _NEEDS_LOGIN:
-            text = f"{self._host} can be read only by those who are logged in there, which Pixi cannot be."
-        elif code == "ratelimited":
-            text = f"{self._host} was asked too often; ask again in a minute."
-        else:
-            text = f"{self._host} says: {said}"
-        return WikiError(text, code or "unknown")
+        lag = error.get("lag")
+        rest = answer.retry_after or (float(lag) if isinstance(lag, int | float) else 1.0)
+        match code:
+            case "maxlag":
+                return _Resting(f"{self._host} is too busy just now; ask again in a minute.", rest)
+            case "ratelimited":
+                return _Resting(f"{self._host} was asked too often; ask again in a minute.", rest)
+            case _ if code in _NEEDS_LOGIN:
+                said = "can be read only by those who are logged in there, which Pixi cannot be."
+                return WikiError(f"{self._host} {said}", code)
+        said = clipped(prompt_name(str(error.get("info") or code), 2 * _LONGEST_INFO), _LONGEST_INFO)
+        return WikiError(f"{self._host} says: {said}", code or "unknown")
 
 
 class _Resting(WikiError):
@@ -325,30 +320,7 @@ class _Resting(WikiError):
 
     def __init__(self, text: str, seconds: float) -> None:
         super().__init__(text, "rests")
-        self.seconds = seconds
-
-
-def _error_in(told: Json) -> Json | None:
-    """Return the error that an answer tells, in either of the forms that there are."""
-    error = told.get("error")
-    if isinstance(error, dict):
-        return error
-    errors = told.get("errors")
-    return errors[0] if isinstance(errors, list) and errors and isinstance(errors[0], dict) else None
-
-
-def _visible(text: str) -> str:
-    """Put a text on one line, without what a terminal would take for an order."""
-    return " ".join("".join(c if c.isprintable() else " " for c in text).split())
-
-
-def _rest_of(error: Json, answer: Fetched) -> float | None:
-    """Return seconds that a wiki wants to rest for, where that is what an error says."""
-    if error.get("code") not in ("maxlag", "ratelimited"):
-        return None
-    lag = error.get("lag")
-    told = answer.retry_after or (float(lag) if isinstance(lag, int | float) else 1.0)
-    return min(max(told, 0.0), _LONGEST_REST)
+        self.seconds = min(max(seconds, 0.0), _LONGEST_REST)
 
 
 def _guesses(url: str) -> Iterator[str]:
