@@ -7,7 +7,7 @@ import re
 import threading
 import time
 import uuid
-from collections.abc import AsyncGenerator, AsyncIterable, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
 from typing import Any, TextIO
@@ -286,7 +286,7 @@ class LinesChannel(Channel):
             self._write(json_line({**self._numbering.form(event), "t": elapsed}))
             return
         match event:
-            case Failed(text) if not self.fault:  # else it tells what `talk` ends for
+            case Failed(text) if not self.fault:  # else it tells what `say` ends for
                 self.tell(printable_line(text))
             case TurnEnded("limit") if not self.fault:
                 self.tell("the reply was closed at a limit; see [limits].")
@@ -319,29 +319,22 @@ class LinesChannel(Channel):
             self.out.write(line + "\n")
             self.out.flush()
         except OSError as error:
-            # Told to `talk`, which ends; raised here it would look like a fault of the command.
+            # Told to `say`, which ends; raised here it would look like a fault of the command.
             self.fault = error
             self.broken.set()
 
 
-async def talk(
-    lines: AsyncIterable[str], seat: TerminalUser, answering: ChannelEngine, channel: LinesChannel
-) -> None:
-    """Send each line that is not blank as a message, once the one before is answered.
+async def say(line: str, seat: TerminalUser, answering: ChannelEngine, channel: LinesChannel) -> None:
+    """Send a line as a message, and wait until it is answered.
 
     Raises:
         LeaseHeld: a reply that another window of the talk is writing did not end within `OWN_SECONDS`.
-        OSError: the replies cannot be written any more (`BrokenPipeError`: nobody reads them), or the
-            input cannot be read.
-        ConfigError: the input is not text; what was answered before stands.
+        OSError: the replies cannot be written any more (`BrokenPipeError`: nobody reads them).
     """
-    async for line in lines:
-        if not line.strip():
-            continue
-        await _own(answering, seat.conversation, channel)
-        channel.hear()
-        await answering.receive(seat.message(line), channel)
-        await _answered(answering, seat.conversation, channel)
+    await _own(answering, seat.conversation, channel)
+    channel.hear()
+    await answering.receive(seat.message(line), channel)
+    await _answered(answering, seat.conversation, channel)
 
 
 async def _own(answering: ChannelEngine, conversation: str, channel: LinesChannel) -> None:
