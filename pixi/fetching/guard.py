@@ -236,7 +236,12 @@ class Gate(AbstractResolver):
         if not found:
             raise OSError(f"no address of {host}")
         self.check(host, found)
-        return [self._result(host, *self.way_to(address, port)) for address in found]
+        flags = socket.AI_NUMERICHOST | socket.AI_NUMERICSERV
+        ways = [self.way_to(address, port) for address in found]
+        return [
+            ResolveResult(hostname=host, host=to, port=at, family=_family_of(to), proto=0, flags=flags)
+            for to, at in ways
+        ]
 
     async def close(self) -> None:
         """Do nothing: nothing is held."""
@@ -273,12 +278,6 @@ class Gate(AbstractResolver):
         made.setblocking(False)
         return made
 
-    @staticmethod
-    def _result(host: str, address: str, port: int) -> ResolveResult:
-        family = socket.AF_INET6 if ":" in address else socket.AF_INET
-        flags = socket.AI_NUMERICHOST | socket.AI_NUMERICSERV
-        return ResolveResult(hostname=host, host=address, port=port, family=family, proto=0, flags=flags)
-
 
 class OpenGate(Gate):
     """Lets connections out to any address: for hosts that the operator wrote."""
@@ -293,13 +292,16 @@ class OpenGate(Gate):
 
 def own_address(towards: str) -> str:
     """Return the address by which this machine would ask there; "" where there is no way. Nothing is sent."""
-    family = socket.AF_INET6 if ":" in towards else socket.AF_INET
     try:
-        with socket.socket(family, socket.SOCK_DGRAM) as asking:
+        with socket.socket(_family_of(towards), socket.SOCK_DGRAM) as asking:
             asking.connect((towards, 9))
             return str(asking.getsockname()[0])
     except OSError:
         return ""
+
+
+def _family_of(address: str) -> socket.AddressFamily:
+    return socket.AF_INET6 if ":" in address else socket.AF_INET
 
 
 def _is_open(address: str) -> bool:

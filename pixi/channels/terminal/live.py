@@ -255,7 +255,7 @@ class LiveTerminal(Channel):
                 await asyncio.wait((asked,), timeout=_LOOK_SECONDS)
                 with suppress(StoreError):
                     if not await answering.owned_elsewhere(self._seat.conversation):
-                        self._asking.withdraw()
+                        self._asking.give("nobody")
             return asked.result()
         finally:
             asked.cancel()
@@ -434,7 +434,7 @@ class LiveTerminal(Channel):
         """Ctrl-C says no where something is asked, stops the reply, else empties the line, else says how to
         leave, then leaves."""
         if self._asking.open:
-            self._asking.refuse()
+            self._asking.give("no")
         elif self._busy and self._answering:
             self._spawn(self._answering.stop(self._seat.conversation))
         elif self._screen.line:
