@@ -365,7 +365,8 @@ def parsed(text: str, *, trusted: bool = False) -> URL:
     if not trusted:
         _check_host(plain)
         if port not in PORTS:
-            raise Refused(f"Pages at port {port} are not read; those of {_spoken_ports()} are.")
+            known = ", ".join(map(str, sorted(PORTS)))
+            raise Refused(f"Pages at port {port} are not read; those at {known} are.")
     return url if plain == host else url.with_host(plain)
 
 
@@ -426,8 +427,3 @@ def _check_host(host: str) -> None:
             raise Refused(f"{host} is not on the public internet; only what is there can be read.")
     elif "." not in host or host.endswith(tuple(f".{name}" for name in _INNER)):
         raise Refused(f"{host[:80]} is not a host of the public internet; only those can be read.")
-
-
-def _spoken_ports() -> str:
-    *first, last = sorted(PORTS)
-    return f"{', '.join(map(str, first))} and {last}"

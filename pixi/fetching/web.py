@@ -126,7 +126,8 @@ class Wanted(Struct, frozen=True):
             body = await _body(response, _REFUSAL_BYTES, cut=True)
             raise WebError(_refusal(response), answer=replace(answer, body=body))
         kind = answer.content_type
-        if self.types is not None and kind and not _is_among(kind, self.types):
+        family = f"{kind.partition('/')[0]}/*"
+        if self.types is not None and kind and kind not in self.types and family not in self.types:
             raise WebError(f"What is there is of the type {kind}, which is not read.")
         return replace(answer, body=await _body(response, self.most_bytes, cut=self.cut))
 
@@ -174,10 +175,6 @@ def reason_of(error: Exception) -> str:
             return "it broke off"
         case _:
             return "it does not speak as a web server does"
-
-
-def _is_among(kind: str, types: Collection[str]) -> bool:
-    return kind in types or f"{kind.partition('/')[0]}/*" in types
 
 
 def _kind(response: ClientResponse) -> str:
