@@ -91,6 +91,8 @@ class _Here:
 
 
 async def _list(*, as_json: bool, again: bool) -> int:
+    from rich.console import Console
+
     from pixi.cli.console import spinner
     from pixi.models.hub import cached_files
     from pixi.models.machine import find_servers, memory_bytes, trial
@@ -107,7 +109,9 @@ async def _list(*, as_json: bool, again: bool) -> int:
         for each in _as_json(here):
             print(json_line(each))
     else:
-        _print(here)
+        console = Console(soft_wrap=True, highlight=False)
+        for line in _lines(here):
+            console.print(line)
     return FINE
 
 
@@ -149,27 +153,13 @@ def _file_as_json(path: Path, made: "Trial | None") -> dict[str, object]:
     return {"path": str(path), "bytes": size, "tokens_per_second": speed}
 
 
-def _print(here: _Here) -> None:
-    """Three parts, each line short enough for a narrow terminal; coloured on a terminal alone."""
-    from rich.console import Console
+def _lines(here: _Here) -> "Iterator[Text]":
+    """Yield three parts, each line short enough for a narrow terminal."""
     from rich.text import Text
 
-    console = Console(soft_wrap=True, highlight=False)
-    for title, lines in (
-        ("Servers on this machine", _server_lines(here)),
-        ("Files", _file_lines(here)),
-        ("To download: pixi-persona models get NAME", _catalogue_lines(here)),
-    ):
-        console.print(Text(title, style="dim"))
-        for line in lines:
-            console.print(line)
-        console.print()
-    console.print(Text(_told_speed(here.trial), style="dim"))
+    from pixi.models.hub import catalogue
 
-
-def _server_lines(here: _Here) -> "Iterator[Text]":
-    from rich.text import Text
-
+    yield Text("Servers on this machine", style="dim")
     for server in here.servers:
         yield Text.assemble((server.kind, "bold"), (f"  {server.base_url}", "dim"))
         if server.state != "lists":
@@ -177,32 +167,20 @@ def _server_lines(here: _Here) -> "Iterator[Text]":
             yield Text(f"  {said}", style="yellow")
         elif not server.models:
             yield Text("  lists no model", style="yellow")
-        for name in server.models:
-            yield Text(f"  {name}")
+        yield from (Text(f"  {name}") for name in server.models)
     if not here.servers:
         yield Text("  none: no Ollama, and no other known server")
-
-
-def _file_lines(here: _Here) -> "Iterator[Text]":
-    from rich.text import Text
-
+    yield Text("\nFiles", style="dim")
+    bundled = "fetched at the first start"
     if here.bundled is not None:
         speed = f" · {here.trial.tokens_per_second:.0f} tokens/s" if here.trial else ""
-        size = here.bundled.stat().st_size
-        yield Text.assemble(("local", "bold"), f"  the bundled model · {_size(size)}{speed}")
-    else:
-        yield Text.assemble(("local", "bold"), "  the bundled model · fetched at the first start")
+        bundled = f"{_size(here.bundled.stat().st_size)}{speed}"
+    yield Text.assemble(("local", "bold"), f"  the bundled model · {bundled}")
     for path in here.files:
         size = path.stat().st_size
         yield Text(str(path), style="bold")
         yield Text(f"  {_size(size)}{_speed(size, here)}")
-
-
-def _catalogue_lines(here: _Here) -> "Iterator[Text]":
-    from rich.text import Text
-
-    from pixi.models.hub import catalogue
-
+    yield Text("\nTo download: pixi-persona models get NAME", style="dim")
     for model in catalogue():
         yield Text.assemble((model.name, "bold"), ("  fetched", "green") if model.fetched else "")
         yield Text(f"  {model.parameters:g}B parameters · {model.licence} · {_size(model.bytes)}")
@@ -210,6 +188,7 @@ def _catalogue_lines(here: _Here) -> "Iterator[Text]":
         yield Text(f"  {' '.join(model.languages)}", style="dim")
         if misfit := misfit_of(model, here.memory):
             yield Text(f"  {misfit}", style="yellow")
+    yield Text(f"\n{_told_speed(here.trial)}", style="dim")
 
 
 def misfit_of(model: "CatalogueModel", memory: int | None) -> str:
