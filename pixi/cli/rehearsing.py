@@ -4,8 +4,8 @@ import asyncio
 import re
 import shlex
 import sys
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
-from contextlib import AsyncExitStack, aclosing, asynccontextmanager, suppress
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -246,70 +246,51 @@ async def rehearse(settings: "Settings", addons: Sequence[Path], me: str) -> int
     """
     from pixi.app import find_persona, open_service
     from pixi.channels.discord.bot import Bot
+    from pixi.cli.running import until_one_ends
     from pixi.testing.discord import LoopbackDiscord
 
-    async with AsyncExitStack() as stack:
-        discord = await stack.enter_async_context(LoopbackDiscord(find_persona(settings).name))
-        lines, tell, by_turns = await stack.enter_async_context(_terminal())
+    async with (
+        LoopbackDiscord(find_persona(settings).name) as discord,
+        _terminal() as (lines, tell, by_turns),
+    ):
         rehearsal = Rehearsal(discord, me, tell)
-        settings = replace(
-            settings,
-            store=replace(settings.store, url=":memory:"),
-            discord=replace(
-                settings.discord,
-                api_url=discord.api_url,
-                allowed_users=(),
-                allowed_roles=(),
-                allowed_channels=(),
-                allowed_guilds=(),
-            ),
-        )
+        here = replace(settings.discord, api_url=discord.api_url, allowed_users=(), allowed_roles=())
+        here = replace(here, allowed_channels=(), allowed_guilds=())
+        settings = replace(settings, store=replace(settings.store, url=":memory:"), discord=here)
         discord.gateway.settings.heartbeat = _HEARTBEAT_SECONDS
         tell("The bot is starting …")
-        service = await stack.enter_async_context(open_service(settings, addons=addons, report=tell))
-        here = asyncio.Event()
-        bot = Bot(service, token=discord.token, api_url=discord.api_url, tell=lambda _: here.set())
-        running = asyncio.create_task(bot.run())
-        stack.push_async_callback(_ended, running)
-        await _first(running, here.wait())
-        if service.rules.slash:  # the first line may be a command
-            try:
-                await _first(running, discord.wait_for(lambda: discord.world.commands.kept, _SLASH_SECONDS))
-            except TimeoutError:
-                tell("The bot's slash commands are not there yet: a line that begins with / may fail.")
-        tell(rehearsal.help)
-        watching = asyncio.create_task(rehearsal.watch())
-        stack.push_async_callback(_ended, watching)
-        async with aclosing(lines(lambda: rehearsal.prompt)) as typed:
-            async for line in typed:
-                try:
-                    if not await rehearsal.enter(line):
-                        break
-                except (LookupError, PermissionError, ValueError) as error:
-                    tell(printable_line(str(error)))
-                if by_turns:
-                    await discord.idle(_QUIET_SECONDS)
-                    await service.engine.settled()
-                    await discord.idle(_QUIET_SECONDS)
-                    rehearsal.look()
+        async with open_service(settings, addons=addons, report=tell) as service:
+            connected = asyncio.Event()
+            bot = Bot(service, token=discord.token, api_url=discord.api_url, tell=lambda _: connected.set())
+
+            async def type_lines() -> None:
+                await connected.wait()
+                if service.rules.slash:  # the first line may be a command
+                    try:
+                        await discord.wait_for(lambda: discord.world.commands.kept, _SLASH_SECONDS)
+                    except TimeoutError:
+                        tell(
+                            "The bot's slash commands are not there yet: a line that begins with / may fail."
+                        )
+                tell(rehearsal.help)
+                await until_one_ends(rehearsal.watch(), enter_lines())
+
+            async def enter_lines() -> None:
+                async with aclosing(lines(lambda: rehearsal.prompt)) as typed:
+                    async for line in typed:
+                        try:
+                            if not await rehearsal.enter(line):
+                                return
+                        except (LookupError, PermissionError, ValueError) as error:
+                            tell(printable_line(str(error)))
+                        if by_turns:
+                            await discord.idle(_QUIET_SECONDS)
+                            await service.engine.settled()
+                            await discord.idle(_QUIET_SECONDS)
+                            rehearsal.look()
+
+            await until_one_ends(bot.run(), type_lines())
     return FINE
-
-
-async def _first(running: "asyncio.Task[None]", ready: Awaitable[object]) -> None:
-    """Wait until the bot is there; raise what ended it before, or what the wait raised."""
-    waiting = asyncio.ensure_future(ready)
-    await asyncio.wait([running, waiting], return_when=asyncio.FIRST_COMPLETED)
-    if running.done():
-        waiting.cancel()
-        running.result()
-    else:
-        waiting.result()
-
-
-async def _ended(task: "asyncio.Task[None]") -> None:
-    task.cancel()
-    with suppress(asyncio.CancelledError):
-        await task
 
 
 Lines = Callable[[Callable[[], str]], "AsyncGenerator[str, None]"]

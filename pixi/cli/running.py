@@ -82,6 +82,19 @@ def run_logged(work: Coroutine[None, None, int], log: logging.Logger, *, as_json
         return USAGE if isinstance(error, ConfigError) else FAILED
 
 
+async def until_one_ends(*works: Coroutine[None, None, None]) -> None:
+    """Run coroutines side by side until one ends; end the others, and raise what it raised."""
+    tasks = [asyncio.ensure_future(work) for work in works]
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
+    for task in done:
+        task.result()
+
+
 def tune() -> None:
     """Set the interpreter up for a process that lives long and streams much.
 

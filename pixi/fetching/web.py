@@ -9,19 +9,7 @@ from importlib.metadata import version
 from types import TracebackType
 from typing import Self
 
-from aiohttp import (
-    ClientConnectorCertificateError,
-    ClientConnectorDNSError,
-    ClientConnectorError,
-    ClientConnectorSSLError,
-    ClientError,
-    ClientOSError,
-    ClientPayloadError,
-    ClientResponse,
-    ClientSession,
-    InvalidURL,
-    ServerDisconnectedError,
-)
+import aiohttp
 from msgspec import Struct
 from msgspec.structs import replace
 from yarl import URL
@@ -113,7 +101,7 @@ class Wanted(Struct, frozen=True):
     types: Collection[str] | None
     cut: bool
 
-    async def read(self, response: ClientResponse) -> Fetched:
+    async def read(self, response: aiohttp.ClientResponse) -> Fetched:
         """Return the answer, if it is one that is wanted.
 
         Raises:
@@ -132,7 +120,7 @@ class Wanted(Struct, frozen=True):
         return replace(answer, body=await _body(response, self.most_bytes, cut=self.cut))
 
 
-async def _body(response: ClientResponse, most: int, *, cut: bool) -> bytes:
+async def _body(response: aiohttp.ClientResponse, most: int, *, cut: bool) -> bytes:
     """Return the body, unpacked.
 
     Raises:
@@ -163,27 +151,32 @@ async def _body(response: ClientResponse, most: int, *, cut: bool) -> bytes:
 def reason_of(error: Exception) -> str:
     """Tell why a server could not be reached, in words: the texts of libraries may hold whole addresses."""
     match error:
-        case ClientConnectorDNSError():
+        case aiohttp.ClientConnectorDNSError():
             return "there is no host of that name"
-        case ClientConnectorCertificateError():
+        case aiohttp.ClientConnectorCertificateError():
             return "its certificate is not valid"
-        case ClientConnectorSSLError():
+        case aiohttp.ClientConnectorSSLError():
             return "no secure connection could be made"
-        case ClientConnectorError():
+        case aiohttp.ClientConnectorError():
             return "it does not answer"
-        case ServerDisconnectedError() | ClientPayloadError() | ClientOSError() | OSError():
+        case (
+            aiohttp.ServerDisconnectedError()
+            | aiohttp.ClientPayloadError()
+            | aiohttp.ClientOSError()
+            | OSError()
+        ):
             return "it broke off"
         case _:
             return "it does not speak as a web server does"
 
 
-def _kind(response: ClientResponse) -> str:
+def _kind(response: aiohttp.ClientResponse) -> str:
     """Return the type; "" for what is none."""
     kind = response.headers.get("Content-Type", "").partition(";")[0].strip().lower()
     return kind if _KIND.fullmatch(kind) else ""
 
 
-def _charset(response: ClientResponse) -> str:
+def _charset(response: aiohttp.ClientResponse) -> str:
     """Return what the server says; "" for what nobody knows."""
     try:
         return codecs.lookup(response.charset).name if response.charset else ""
@@ -191,13 +184,13 @@ def _charset(response: ClientResponse) -> str:
         return ""
 
 
-def _rest(response: ClientResponse) -> float | None:
+def _rest(response: aiohttp.ClientResponse) -> float | None:
     """Return the seconds that the server wants to be left alone. A date instead is not read."""
     told = response.headers.get("Retry-After", "").strip()
     return float(told) if told.isascii() and told.isdecimal() and len(told) < 8 else None
 
 
-def _refusal(response: ClientResponse) -> str:
+def _refusal(response: aiohttp.ClientResponse) -> str:
     host, status = response.url.host, response.status
     if "cf-mitigated" in response.headers:
         return f"{host} asks whoever comes to prove that it is a person ({status}); that cannot be passed."
@@ -243,8 +236,8 @@ class Web:
         self._lookup: Lookup = lookup or Lookups()
         self.contact = ""
         self._name = f"pixi-persona/{version('pixi-persona')}"
-        self._guarded: ClientSession | None = None
-        self._open: ClientSession | None = None
+        self._guarded: aiohttp.ClientSession | None = None
+        self._open: aiohttp.ClientSession | None = None
         self._closed = False
 
     async def get(
@@ -284,10 +277,10 @@ class Web:
                 return await self._follow(first, wanted, onward, trusted=trusted)
         except TimeoutError:
             raise WebError(f"{first.host} took longer than {seconds:g} seconds.") from None
-        except InvalidURL:
+        except aiohttp.InvalidURL:
             raise Refused("That is no address of a web page: it cannot be read.") from None
-        except (ClientError, OSError) as error:
-            if isinstance(error, ClientConnectorError) and isinstance(error.os_error, NotPublic):
+        except (aiohttp.ClientError, OSError) as error:
+            if isinstance(error, aiohttp.ClientConnectorError) and isinstance(error.os_error, NotPublic):
                 raise Refused(f"{error.os_error}; only what is there can be read.") from None
             raise WebError(f"{first.host} could not be reached: {reason_of(error)}.") from None
 
@@ -345,7 +338,7 @@ class Web:
         reached = f"; {self.contact}" if self.contact else ""
         return f"{self._name} (a chatbot; it asks when a person asks it{reached})"
 
-    def _session(self, *, opened: bool) -> ClientSession:
+    def _session(self, *, opened: bool) -> aiohttp.ClientSession:
         """Return the session to fetch by; hosts of the operator's have one that nobody else gets through."""
         if self._closed:
             raise WebError("Nothing is fetched any more: the program ends.")
