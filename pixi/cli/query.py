@@ -53,7 +53,7 @@ async def work(settings: "Settings", arguments: argparse.Namespace) -> int:
         ):
             (database,) = library.databases.values()
             await database.ready()
-            untold = "" if ids else await embedded(database)
+            unembedded = "" if ids else await embedded(database)
             progress("looking for what it says of that")
             try:
                 result = await query_result(
@@ -69,13 +69,9 @@ async def work(settings: "Settings", arguments: argparse.Namespace) -> int:
         print(json_line(result))
     else:
         _print(result, paths)
-    printer = Printer(settings)
-    for line in _untold(result):
-        printer.complain(line, about=name)
-    if trouble:
-        untold = f"the model that reads did not: {trouble}"
-    if untold:
-        printer.complain(printable_line(untold), about=name)
+    unread = f"the model that reads did not: {trouble}" if trouble else unembedded
+    for line in filter(None, (*_untold(result), unread)):
+        Printer(settings).complain(printable_line(line), about=name)
     return 0
 
 

@@ -69,18 +69,10 @@ class StatusLine(Struct):
 
 
 class CardFrame(Struct):
-    """A card, and its picture as lines where it could be drawn. Kept as it was drawn for `columns`."""
+    """A card, and its picture as lines where it could be drawn."""
 
     card: Card
     picture: Sequence[Line]
-    columns: int = 0
-    lines: Sequence[Line] = ()
-
-    def drawn(self, columns: int) -> Sequence[Line]:
-        """Draw the note for a terminal of so many columns."""
-        if columns != self.columns:
-            self.columns, self.lines = columns, framed(self.card, columns, self.picture)
-        return self.lines
 
 
 Entry = PersonMessage | OpenCommand | Delivered | Note | StatusLine | CardFrame
@@ -232,8 +224,8 @@ class Transcript:
                 head, style = ("class:note", "  · "), "class:note"
             case StatusLine(text, look):
                 head, style = ("", "  "), f"class:{look}"
-            case CardFrame():
-                yield from entry.drawn(columns)
+            case CardFrame(card, picture):
+                yield from framed(card, columns, picture)
                 return
             case _:
                 return
