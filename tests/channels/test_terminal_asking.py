@@ -167,7 +167,7 @@ async def test_where_it_is_and_who_governs_there(talk: Talk) -> None:
 
 @pytest.mark.parametrize(
     ("typed", "verdict"),
-    [("y", "yes"), ("Yes", "yes"), (" Y ", "yes"), ("n", "no"), ("NO", "no"), ("\x03", "no")],
+    [(" Y ", "yes"), ("no", "no"), ("\x03", "no")],
 )
 async def test_the_answer_is_written_in_place(talk: Talk, typed: str, verdict: Verdict) -> None:
     answer = talk.ask()
