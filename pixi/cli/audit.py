@@ -21,11 +21,7 @@ _LONGEST_ARGUMENTS = 120  # characters in the table; --json has them all
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the flags."""
     parser.add_argument(
-        "--limit",
-        metavar="N",
-        type=number_to(1_000_000),
-        default=50,
-        help="the latest N (default: 50)",
+        "--limit", metavar="N", type=number_to(1_000_000), default=50, help="the latest N (default: 50)"
     )
     parser.add_argument("--json", action="store_true", help="one JSON object a line")
 

@@ -53,9 +53,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="feed N characters at a time, as a stream would; without --deltas this changes nothing",
     )
     parser.add_argument(
-        "--deltas",
-        action="store_true",
-        help="also show a command's start and each piece of its argument",
+        "--deltas", action="store_true", help="also show a command's start and each piece of its argument"
     )
 
 

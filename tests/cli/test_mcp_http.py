@@ -253,7 +253,7 @@ async def test_a_request_that_does_not_arrive_is_closed(
         said, sent = await slow(
             address, beginning.replace(b"{own}", urlsplit(address).netloc.encode()), trickle
         )
-    assert b"200" not in said
+    assert b" 200 " not in said
     assert sent > 2  # what trickles in does not prolong it
     assert said.startswith(b"HTTP/1.1 404") == beginning.startswith(b"GET")
 

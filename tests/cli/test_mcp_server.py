@@ -167,11 +167,7 @@ async def test_a_persona_answers_and_remembers_what_was_said(home: Path) -> None
     async def hear(progress: float, total: float | None, message: str | None) -> None:
         news.append(message or "")
 
-    async with (
-        ScriptedOpenAI(*replies) as model,
-        served(home, at(model)) as server,
-        Client(server) as client,
-    ):
+    async with ScriptedOpenAI(*replies) as model, served(home, at(model)) as server, Client(server) as client:
         first = await client.call_tool(
             "talk_to", {"persona": "pixi", "message": "hi"}, progress_callback=hear
         )

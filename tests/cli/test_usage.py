@@ -18,6 +18,12 @@ from tests.cli.conftest import Program, found_by
 MODEL = "gpt-5-mini"
 
 
+@pytest.fixture(autouse=True)
+def no_midnight_comes(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = time.time()
+    monkeypatch.setattr(time, "time", lambda: now)
+
+
 def today() -> int:
     return day_of(time.time())
 
