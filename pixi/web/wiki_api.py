@@ -40,7 +40,6 @@ _LINK = re.compile(rb"<link\b[^<>]{0,500}\brel=[\"']?EditURI\b[^<>]{0,500}>", re
 _HREF = re.compile(rb"\bhref=[\"']?([^\"'\s>]{1,1000})", re.I)
 _NOT_HERE = frozenset({"404", "page"})  # codes where there is no api, but may be one elsewhere
 _NEEDS_LOGIN = frozenset({"readapidenied", "permissiondenied", "mustbeloggedin", "notloggedin"})
-_LEFT_ALONE = frozenset({429, 503})  # of HTTP: to be asked again later
 _OFF = b"API is not enabled"
 Fields = Mapping[str, str | int]
 """Fields of a request."""
@@ -63,26 +62,6 @@ def check_in(body: bytes) -> str:
     return next((name for name, pattern in _CHECKS if pattern.search(start)), "")
 
 
-def wall_of(error: WebError) -> str:
-    """Tell why a server refused, to be read behind its host's name."""
-    check = check_in(error.body)
-    if check:
-        return _checked_by(check)
-    match error.status:
-        case 401:
-            return "wants a user name and a password"
-        case 403:
-            return "refuses programs like this one (403)"
-        case 404 | 410:
-            return f"has nothing at that address ({error.status})"
-        case 429:
-            return f"was asked too often, and wants to rest{_for(error.retry_after)}"
-        case 503:
-            return f"cannot answer just now (503){_for(error.retry_after)}; ask again later"
-        case status:
-            return f"is in trouble ({status}); ask again later"
-
-
 def page_instead(answer: Fetched) -> str:
     """Return what a web page says that came in place of data, to be read behind its host's name."""
     check = check_in(answer.body)
@@ -96,10 +75,6 @@ def page_instead(answer: Fetched) -> str:
 
 def _checked_by(check: str) -> str:
     return f"lets in only who passes a check that needs a browser ({check}), which no program does"
-
-
-def _for(seconds: float | None) -> str:
-    return "" if seconds is None else f" for {seconds:.0f} s"
 
 
 class WikiError(PixiError):
@@ -266,12 +241,21 @@ class WikiApi:
                 seconds=_SECONDS,
             )
         except WebError as error:
-            if not error.status:
-                raise WikiError(str(error), "unreachable") from None
-            text = f"{self._host} {wall_of(error)}."
-            if error.status in _LEFT_ALONE and not check_in(error.body):
-                raise _Resting(text, error.retry_after or 1.0) from None
-            raise WikiError(text, "404" if error.status in (404, 410) else "page") from None
+            rest = f" for {error.retry_after:.0f} s" if error.retry_after else ""
+            match error.status:
+                case 0:
+                    raise WikiError(str(error), "unreachable") from None
+                case _ if check := check_in(error.body):
+                    raise WikiError(f"{self._host} {_checked_by(check)}.", "page") from None
+                case 403:
+                    raise WikiError(f"{self._host} refuses programs like this one (403).", "page") from None
+                case 404 | 410:
+                    raise WikiError(str(error), "404") from None
+                case 429 | 503:
+                    text = f"{self._host} wants to rest{rest} ({error.status}); ask again later."
+                    raise _Resting(text, error.retry_after or 1.0) from None
+                case _:
+                    raise WikiError(str(error), "page") from None
 
     async def _read(self, answer: Fetched) -> Json:
         try:
