@@ -227,9 +227,13 @@ def _get(name: str, *, sure: bool) -> int:
 
     from pixi.cli.console import Printer, spinner
     from pixi.cli.running import interruptible
-    from pixi.models.hub import look_up
+    from pixi.models.hub import catalogue, find_in_catalogue, look_up
+    from pixi.settings.check import nearest
 
-    model = named(name)
+    model = find_in_catalogue(name)
+    if model is None:
+        known = nearest(name, (each.name for each in catalogue()))
+        raise ConfigError(f"There is no {name!r} among the models that can be fetched{known}")
     if model.fetched:
         print("It is here already.")
         _tell_of(model)
@@ -271,25 +275,6 @@ def download(model: "CatalogueModel", printer: "Printer", file: "HubFile | None"
     except KeyboardInterrupt:
         printer.complain("stopped. What was fetched is kept: do the same again, and it goes on from there.")
         raise
-
-
-def named(name: str) -> "CatalogueModel":
-    """Return a model of the catalogue.
-
-    Raises:
-        ConfigError: there is none of that name.
-    """
-    from difflib import get_close_matches
-
-    from pixi.models.hub import catalogue, find_in_catalogue
-
-    model = find_in_catalogue(name)
-    if model is not None:
-        return model
-    names = [each.name for each in catalogue()]
-    near = get_close_matches(name.casefold(), names, n=1)
-    hint = f"Did you mean {near[0]}?" if near else f"There are: {', '.join(names)}."
-    raise ConfigError(f"There is no {name!r} among the models that can be fetched. {hint}")
 
 
 def _offer(model: "CatalogueModel", file: "HubFile") -> Iterator[str]:
