@@ -121,6 +121,7 @@ def close_to_others() -> None:
 
 def interruptible() -> AbstractContextManager[None]:
     """Raise `KeyboardInterrupt` at Ctrl-C until the block is left: for work outside `run_async`."""
+    close_to_others()
     return _handling(signal.default_int_handler, ["SIGINT"])
 
 

@@ -212,10 +212,8 @@ class Transcript:
                 head, style = ("class:you", f"{who} › "), "class:said"
                 end = ("class:reaction", "   " + " ".join(reactions)) if reactions else None
             case Delivered(text, stopped):
-                head, style = (
-                    ("class:persona", f"{self.persona} › "),
-                    "class:stopped" if stopped else "class:message",
-                )
+                head = ("class:persona", f"{self.persona} › ")
+                style = "class:stopped" if stopped else "class:message"
                 end = ("class:aside", " … (stopped)") if stopped else None
             case OpenCommand(_, "message", text) if text.strip():
                 head, style = ("class:persona", f"{self.persona} › "), "class:message"
