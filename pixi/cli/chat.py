@@ -237,8 +237,6 @@ async def _lines(
     from pixi.channels.terminal.lines import LinesChannel, read_lines, say
     from pixi.cli.console import spinner
 
-    if sys.stdin is None:
-        return FINE
     async with aclosing(read_lines(sys.stdin.fileno())) as lines, aclosing(_said(lines)) as said:
         first = await anext(said, None)
         if first is None:

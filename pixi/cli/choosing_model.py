@@ -51,9 +51,8 @@ class ModelOption:
 
 def at_terminal() -> bool:
     """Return True if there is a person, at a terminal that can move its cursor."""
-    streams = (sys.stdin, sys.stdout)
     able = os.environ.get("TERM", "").lower() not in ("dumb", "unknown")
-    return able and all(stream is not None and stream.isatty() for stream in streams)
+    return able and sys.stdin.isatty() and sys.stdout.isatty()
 
 
 def chosen_model(settings: "Settings", *, asks: bool, folder: Path = Path()) -> Mapping[str, str]:

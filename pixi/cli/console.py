@@ -78,7 +78,7 @@ def _with_make(text: str) -> str:
 @contextmanager
 def spinner() -> Iterator[Callable[[str], None]]:
     """Gives a function to say what the program is busy with; "" when it is busy no more."""
-    if sys.stderr is None or not sys.stderr.isatty():
+    if not sys.stderr.isatty():
         yield lambda doing: None
         return
     from rich.console import Console

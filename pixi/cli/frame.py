@@ -130,8 +130,7 @@ def run(words: Sequence[str], mask: SecretRedactor | None = None) -> int:
     arguments = argparse.Namespace(debug=False, config=None)
     try:
         code = _dispatch(words, arguments, mask)
-        if sys.stdout is not None:
-            sys.stdout.flush()  # here, where it is told if that fails, and told once
+        sys.stdout.flush()  # here, where it is told if that fails, and told once
         return code
     except KeyboardInterrupt:
         return INTERRUPTED
@@ -258,7 +257,7 @@ def _speak_utf8() -> None:
     """Replies hold any script and emoji: no stream may fail on a character that it cannot show."""
     for stream in (sys.stdout, sys.stderr):
         # A pipe gets UTF-8 wherever it is; a terminal keeps the encoding that it was set up with.
-        if stream is None or not hasattr(stream, "reconfigure"):
+        if not hasattr(stream, "reconfigure"):
             continue
         if stream.isatty():
             stream.reconfigure(errors="replace")

@@ -238,7 +238,7 @@ def _get(name: str, *, sure: bool) -> int:
         print("It is here already.")
         _tell_of(model)
         return FINE
-    if not sure and not (sys.stdin is not None and sys.stdin.isatty()):
+    if not sure and not sys.stdin.isatty():
         raise ConfigError(
             f"Nobody can be asked here whether to fetch {_size(model.bytes)} to {model.path}.\n"
             f"Run: pixi-persona models get {model.name} --yes"
