@@ -448,7 +448,7 @@ def test_a_check_can_be_added_to_the_list(
 def test_a_damaged_store_is_set_aside_and_told_of(home: Path) -> None:
     asyncio.run(filled(home / "pixi.db", 20))
     root = harmed(home / "pixi.db", [(home / "pixi.db").stat().st_size // PAGE // 2])
-    (told,) = found_by(doctor.check_store)
+    told = found_by(doctor.check_store)[0]
     assert told.startswith("fail store — The store pixi.db was damaged. It is kept as pixi.db.damaged-")
     (aside,) = home.glob("pixi.db.damaged-*")
     assert aside.read_bytes() == root

@@ -507,6 +507,8 @@ class LiveTerminal(Channel):
         except StoreError as error:
             self._report(str(error))
         else:
+            if again:
+                self._expect()  # so that reactions find their lines, which can still change
             self._inbox.extendleft([self._said(text) for text in again][::-1])
             self._screen.changed()
 
