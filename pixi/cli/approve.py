@@ -8,7 +8,7 @@ from pixi.cli.flags import agreed
 
 if TYPE_CHECKING:
     from pixi.core.errors import Reporter
-    from pixi.mcp.offers import ApprovedServer, LockFile, Where
+    from pixi.mcp.offers import LockFile, Where
     from pixi.settings import Settings
 
 HELP = "agree to what changed of an MCP server: its command, or the description of a tool"
@@ -70,7 +70,9 @@ async def _approve(name: str, where: "Where", lock: "LockFile", say: "Reporter",
         say(f"{name}: was never started, so that nothing waits.")
         return True
     if approved.mark != where.mark:
-        _show_command(name, approved, where, say)
+        say(f"{name}: it is another one than was approved.")
+        say(f"  approved  {visible(approved.shown)}")
+        say(f"  now       {where.shown}")
         if not (sure or agreed("Run it from now on?")):
             say(f"{name}: left as it was.")
             return False
@@ -87,11 +89,3 @@ async def _approve(name: str, where: "Where", lock: "LockFile", say: "Reporter",
     waited = changed or approved.mark != where.mark
     say(f"{name}: approved." if waited else f"{name}: nothing waits.")
     return True
-
-
-def _show_command(name: str, approved: "ApprovedServer", where: "Where", say: "Reporter") -> None:
-    from pixi.mcp.offers import visible
-
-    say(f"{name}: it is another one than was approved.")
-    say(f"  approved  {visible(approved.shown)}")
-    say(f"  now       {where.shown}")

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from pixi.cli.flags import number_to
-from pixi.core.untrusted import escaped_line, json_line
+from pixi.core.untrusted import clipped, escaped_line, json_line
 
 if TYPE_CHECKING:
     from pixi.settings import Settings
@@ -21,11 +21,7 @@ _LONGEST_ARGUMENTS = 120  # characters in the table; --json has them all
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the flags."""
     parser.add_argument(
-        "--limit",
-        metavar="N",
-        type=number_to(1_000_000),
-        default=50,
-        help="the latest N (default: 50)",
+        "--limit", metavar="N", type=number_to(1_000_000), default=50, help="the latest N (default: 50)"
     )
     parser.add_argument("--json", action="store_true", help="one JSON object a line")
 
@@ -75,23 +71,18 @@ def _print_table(records: "Sequence[AuditRecord]") -> None:
         table.add_column(heading, overflow="fold")
     for record in records:
         deed, outcome = record.deed, record.outcome or "unknown"
-        given = deed.arguments
-        if len(given) > _LONGEST_ARGUMENTS:
-            given = f"{given[:_LONGEST_ARGUMENTS]}…"
         cells = (
-            f"{_time(record):%Y-%m-%d %H:%M:%S}",
-            deed.tool,
-            given,
-            outcome,
-            deed.persona,
-            deed.person or "(forgotten)",
-            deed.approved_by or "-",
-            deed.conversation,
+            (f"{_time(record):%Y-%m-%d %H:%M:%S}", "dim"),
+            (deed.tool, "bold"),
+            (clipped(deed.arguments, _LONGEST_ARGUMENTS), ""),
+            (outcome, _STYLES[outcome]),
+            (deed.persona, ""),
+            (deed.person or "(forgotten)", ""),
+            (deed.approved_by or "-", ""),
+            (deed.conversation, "dim"),
         )
         # Everything in it may be a stranger's words: no markup, no control character.
-        styles = ("dim", "bold", "", _STYLES[outcome], "", "", "", "dim")
-        texts = [Text(escaped_line(cell), style) for cell, style in zip(cells, styles, strict=True)]
-        table.add_row(*texts)
+        table.add_row(*(Text(escaped_line(cell), style) for cell, style in cells))
     Console(highlight=False).print(table)
 
 

@@ -234,17 +234,12 @@ def _piped(arguments: argparse.Namespace, chosen: ChatChoice) -> int:
 async def _lines(
     arguments: argparse.Namespace, place: "TerminalUser", opened: Opened, complain: Reporter, unset: str
 ) -> int:
-    from pixi.channels.terminal.lines import LinesChannel, read_lines, talk
+    from pixi.channels.terminal.lines import LinesChannel, read_lines, say
     from pixi.cli.console import spinner
 
-    if sys.stdin is None:
-        return FINE
-    async with aclosing(read_lines(sys.stdin.fileno())) as lines:
-        if sys.stdin.isatty():
-            said = _prompted(lines)
-        elif (first := await _first_said(lines)) is not None:
-            said = _with_first(first, lines)
-        else:
+    async with aclosing(read_lines(sys.stdin.fileno())) as lines, aclosing(_said(lines)) as said:
+        first = await anext(said, None)
+        if first is None:
             return FINE  # nothing is said: no model is loaded for that
         if unset:
             complain(unset)
@@ -258,31 +253,20 @@ async def _lines(
                 progress=progress,
             )
             async with opened(progress, complain, complain) as answering:
-                await talk(said, place, answering, channel)
+                await say(first, place, answering, channel)
+                async for line in said:
+                    await say(line, place, answering, channel)
     return FAILED if channel.failed else FINE
 
 
-async def _first_said(lines: AsyncIterable[str]) -> str | None:
-    """Return the first line that is not blank; None where there is none."""
+async def _said(lines: AsyncIterable[str]) -> AsyncGenerator[str, None]:
+    """Yield the lines that are not blank, asked for one by one where a terminal can do no more than that."""
+    prompt = "> " if sys.stdin.isatty() else ""
+    print(prompt, end="", file=sys.stderr, flush=True)
     async for line in lines:
         if line.strip():
-            return line
-    return None
-
-
-async def _with_first(first: str, lines: AsyncIterable[str]) -> AsyncGenerator[str, None]:
-    """Yield the line that was read already, and then the others."""
-    yield first
-    async for line in lines:
-        yield line
-
-
-async def _prompted(lines: AsyncIterable[str]) -> AsyncGenerator[str, None]:
-    """Yield the lines, asked for one by one: for a terminal that can do no more than that."""
-    print("> ", end="", file=sys.stderr, flush=True)
-    async for line in lines:
-        yield line
-        print("> ", end="", file=sys.stderr, flush=True)
+            yield line
+        print(prompt, end="", file=sys.stderr, flush=True)
 
 
 def _first_words(settings: "Settings", persona: "Persona") -> str:
@@ -316,5 +300,5 @@ def login() -> str:
 
     try:
         return getpass.getuser()
-    except (OSError, KeyError):  # an account without a name, as in some containers
+    except (OSError, KeyError, ImportError):  # an account without a name, as in some containers
         return "friend"

@@ -25,13 +25,8 @@ if TYPE_CHECKING:
     from pixi.settings import Settings
 
 _MOST_LISTED = 6  # models of servers that are offered, of all servers together
-_NO_TALKERS = (
-    "embed",
-    "rerank",
-    "whisper",
-    "minilm",
-    "bge-",
-)  # in names of models that only do something else
+# In names of models that only do something else.
+_NO_TALKERS = ("embed", "rerank", "whisper", "minilm", "bge-")
 _CLOUD = ("-cloud", ":cloud")  # endings of Ollama's names of models that run elsewhere
 _MEGABIT_BYTES = 125_000  # a second
 _USUAL_MEGABITS = 50
@@ -56,9 +51,8 @@ class ModelOption:
 
 def at_terminal() -> bool:
     """Return True if there is a person, at a terminal that can move its cursor."""
-    streams = (sys.stdin, sys.stdout)
     able = os.environ.get("TERM", "").lower() not in ("dumb", "unknown")
-    return able and all(stream is not None and stream.isatty() for stream in streams)
+    return able and sys.stdin.isatty() and sys.stdout.isatty()
 
 
 def chosen_model(settings: "Settings", *, asks: bool, folder: Path = Path()) -> Mapping[str, str]:
@@ -99,6 +93,7 @@ def asked_for_model(settings: "Settings", folder: Path = Path()) -> Mapping[str,
         ConfigError: there is none to be chosen.
         KeyboardInterrupt: the person leaves.
     """
+    from pixi.cli.models import download
     from pixi.core.providers import providers_with_key
     from pixi.models.machine import find_servers
     from pixi.settings.sources import variables_in
@@ -115,8 +110,10 @@ def asked_for_model(settings: "Settings", folder: Path = Path()) -> Mapping[str,
         )
     while True:
         option = _choose(said_of(found, present), options)
+        values = option.values
         try:
-            values = option.values if option.download is None else _downloaded(option.download, printer)
+            if option.download is not None:
+                values = {"name": str(download(option.download, printer))}
         except PixiError as error:
             printer.complain(str(error))
             options.remove(option)
@@ -265,20 +262,6 @@ def _label(option: ModelOption, width: int) -> "AnyFormattedText":
     fits = wcswidth(f"{title} · {option.note}") <= room
     notes = [f" · {option.note}"] if fits else [f"\n     {line}" for line in textwrap.wrap(option.note, room)]
     return [("", title), ("class:note", "".join(notes))]
-
-
-def _downloaded(model: "CatalogueModel", printer: Printer) -> Mapping[str, str]:
-    from pixi.cli.console import spinner
-    from pixi.cli.running import interruptible
-    from pixi.models.hub import fetch
-
-    try:
-        with interruptible(), spinner() as progress:
-            path = asyncio.run(fetch(model, progress=printer.redacted(progress)))
-    except KeyboardInterrupt:
-        printer.complain("stopped. What was fetched is kept: choose it again, and it goes on from there.")
-        raise
-    return {"name": str(path)}
 
 
 def _written(path: Path, values: Mapping[str, str], printer: Printer) -> Mapping[str, str]:

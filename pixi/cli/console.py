@@ -5,10 +5,14 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pixi.core.errors import Reporter
 from pixi.core.masking import SecretRedactor
 from pixi.core.untrusted import escaped_lines
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 _EXTRA = re.compile(r"pip install ([\"'])pixi-persona\[([a-z]+)\]\1`?")
 
@@ -54,6 +58,14 @@ class Printer:
         return lambda line: tell(self.redact(line))
 
 
+def unfolded() -> "Console":
+    """Return a console for lines that may be long: folded on a terminal, and left whole for a pipe."""
+    from rich.console import Console
+
+    console = Console(highlight=False)
+    return console if console.is_terminal else Console(highlight=False, width=100_000)
+
+
 def _with_make(text: str) -> str:
     """Add to `pip install "pixi-persona[NAME]"` how `make` does it, where that made this environment."""
     if "pixi-persona[" not in text:
@@ -66,7 +78,7 @@ def _with_make(text: str) -> str:
 @contextmanager
 def spinner() -> Iterator[Callable[[str], None]]:
     """Gives a function to say what the program is busy with; "" when it is busy no more."""
-    if sys.stderr is None or not sys.stderr.isatty():
+    if not sys.stderr.isatty():
         yield lambda doing: None
         return
     from rich.console import Console

@@ -80,34 +80,24 @@ def _print_table(found: "Sequence[DatabaseState]", named: set[str] | None) -> No
     console = Console(soft_wrap=True, highlight=False)
     rows = [_cells(each) for each in found]
     widths = [max(map(cell_len, column)) for column in zip(_HEAD, *rows, strict=True)]
-    console.print(Text("".join(_padded(_HEAD, widths)).rstrip(), style="dim"))
-    for each, cells in zip(found, rows, strict=True):
+
+    def aligned(cells: Sequence[str], styles: Sequence[str]) -> Text:
         line = Text()
-        for place, cell in enumerate(_padded(cells, widths)):
-            line.append(cell, style=_style(place, each))
+        for place, (cell, width, style) in enumerate(zip(cells, widths, styles, strict=True)):
+            gap = " " * (width - cell_len(cell))
+            line.append(f"{gap}{cell}  " if place in _NUMBERS else f"{cell}{gap}  ", style)
         line.rstrip()
-        console.print(line)
+        return line
+
+    console.print(aligned(_HEAD, ["dim"] * len(_HEAD)))
+    for each, cells in zip(found, rows, strict=True):
+        state = "red" if each.trouble else "green" if each.state == "ready" else "yellow"
+        name = "bold red" if each.trouble else "bold"
+        console.print(aligned(cells, (name, "", "", "", state, "dim")))
         _print_below(console, each)
         if named is not None and not each.ref.shipped and name_key(each.ref.name) not in named:
             mend = f"`databases: [{display_line(each.ref.name)}]` in its file lets a persona search here"
             console.print(Text(f"  no persona names it: {mend}", style="yellow"))
-
-
-def _padded(cells: Sequence[str], widths: Sequence[int]) -> Iterator[str]:
-    """Yield the cells of a row, as wide as their columns; numbers to the right."""
-    from rich.cells import cell_len
-
-    for place, (cell, width) in enumerate(zip(cells, widths, strict=True)):
-        gap = " " * (width - cell_len(cell))
-        yield (gap + cell if place in _NUMBERS else cell + gap) + "  "
-
-
-def _style(place: int, each: "DatabaseState") -> str:
-    if place == 0:
-        return "bold red" if each.trouble else "bold"
-    if place == 4:
-        return "red" if each.trouble else "green" if each.state == "ready" else "yellow"
-    return "dim" if place == 5 else ""
 
 
 def _cells(each: "DatabaseState") -> tuple[str, ...]:

@@ -109,7 +109,7 @@ def _any_key() -> Iterator[asyncio.Event]:
 
 def _has_keyboard() -> bool:
     """Return False where no key can come: a process in the background is stopped if it asks for keys."""
-    if sys.stdin is None or not sys.stdin.isatty():
+    if not sys.stdin.isatty():
         return False
     return sys.platform == "win32" or os.tcgetpgrp(sys.stdin.fileno()) == os.getpgrp()
 

@@ -133,49 +133,44 @@ class DemoState:
                 self.chat[at] = ("person", f"{self.chat[at][1]}  {emoji}")
             case ToolCalled(_, name, arguments):
                 self.acted.append(now)
-                self.chat.append(("tool", _called(name, arguments)))
+                looks = f"looks up “{arguments.get('query')}” in pancakes"
+                remembers = f"remembers: Mo {arguments.get('fact')}"
+                self.chat.append(("tool", remembers if name == "remember" else looks))
             case ToolAnswered(_, "query_pancakes_database", True, result):
                 for fact in json.loads(result)["relevant"][:1]:
                     title, line = fact["source"]["title"], fact["source"]["line"]
-                    self.chat.append(("tool", f"“{_first_sentence(fact['fact'])}” ({title}, line {line})"))
+                    sentence = " ".join(fact["fact"].split()).partition(". ")[0].rstrip(".")
+                    self.chat.append(("tool", f"“{sentence}.” ({title}, line {line})"))
             case _:
                 pass
 
 
-def _called(name: str, arguments: dict[str, str]) -> str:
-    if name == "remember":
-        return f"remembers: Mo {arguments['fact']}"
-    return f"looks up “{arguments['query']}” in pancakes"
-
-
-def _first_sentence(text: str) -> str:
-    return " ".join(text.split()).partition(". ")[0].rstrip(".") + "."
-
-
 class _Chat(RecordingChannel):
-    """A channel that tells the stage of what happens in it."""
+    """A channel that shows the stage what happens in it."""
 
-    def __init__(self, happened: Callable[[TurnEvent], None]) -> None:
+    def __init__(self, stage: DemoState, happened: Callable[[], None]) -> None:
         super().__init__("demo:chat")
+        self._stage = stage
         self._happened = happened
 
     def show(self, event: TurnEvent) -> None:
         super().show(event)
-        self._happened(event)
+        self._stage.take(event, asyncio.get_running_loop().time())
+        self._happened()
 
 
 class _Script(ScriptedModel):
-    """A model with a script that tells of each piece as it writes it."""
+    """A model with a script that shows the stage each piece as it writes it."""
 
-    def __init__(self, wrote: Callable[[str], None]) -> None:
+    def __init__(self, stage: DemoState) -> None:
         super().__init__()
-        self._wrote = wrote
+        self._stage = stage
 
     async def stream(self, request: Request) -> AsyncGenerator[Delta, None]:
         async with aclosing(super().stream(request)) as deltas:
             async for delta in deltas:
                 if isinstance(delta, Text):
-                    self._wrote(delta.text)
+                    self._stage.stream += delta.text
                 yield delta
 
 
@@ -231,15 +226,7 @@ async def play(
         timed: False: nothing is waited for.
     """
     clock = asyncio.get_running_loop().time
-
-    def wrote(text: str) -> None:
-        stage.stream += text
-
-    def acted(event: TurnEvent) -> None:
-        stage.take(event, clock())
-        happened()
-
-    script, channel = _Script(wrote), _Chat(acted)
+    script, channel = _Script(stage), _Chat(stage, happened)
     async with _engine(script, database) as engine:
         for scene in SCENES:
             began = clock()

@@ -1,7 +1,6 @@
 """`pixi-persona drafts`: spots that people submitted to the companion, and what becomes of them."""
 
 import argparse
-import getpass
 from typing import TYPE_CHECKING
 
 from pixi.cli.exits import FINE
@@ -52,14 +51,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 async def work(settings: "Settings", arguments: argparse.Namespace) -> int:
     """List drafts, or decide one."""
+    from pixi.cli.chat import login
     from pixi.cli.companion import companion_tables
 
     async with companion_tables(settings) as tables:
         match arguments.action:
             case "approve":
-                draft = await tables.approve(arguments.draft, _me())
+                draft = await tables.approve(arguments.draft, f"terminal:{login()}")
             case "reject":
-                draft = await tables.reject(arguments.draft, _me(), arguments.reason)
+                draft = await tables.reject(arguments.draft, f"terminal:{login()}", arguments.reason)
             case _:
                 return await _list(tables, every=arguments.all, limit=arguments.limit)
     print(_told(draft))
@@ -107,11 +107,3 @@ def _told(draft: "SpotDraft") -> str:
         else "",
     ]
     return "\n".join(filter(None, lines))
-
-
-def _me() -> str:
-    """Return the name of the person at this terminal."""
-    try:
-        return f"terminal:{getpass.getuser()}"
-    except (KeyError, OSError, ImportError):  # a user without a name
-        return "terminal"

@@ -54,7 +54,7 @@ def agreed(question: str) -> bool:
     Raises:
         ConfigError: nobody sits there.
     """
-    if sys.stdin is None or not sys.stdin.isatty():
+    if not sys.stdin.isatty():
         raise ConfigError("Nobody can be asked here: add --yes, once you have read it.")
     print(f"{question} [y/N] ", end="", flush=True)
     return sys.stdin.readline().strip().casefold() in ("y", "yes")

@@ -83,6 +83,17 @@ class _Parser(argparse.ArgumentParser):
         self.exit(USAGE, f"{self.prog}: {message}\n`{self.prog} --help` shows how it is used.\n")
 
 
+class _MainParser(_Parser):
+    """The parser in front of the subcommands. Only its help needs all of them imported."""
+
+    def format_help(self) -> str:
+        width = max(map(len, SUBCOMMANDS))
+        lines = [f"  {name:<{width}}  {load(name).HELP}" for name in SUBCOMMANDS]
+        hint = f"`{PROGRAM} COMMAND --help` describes each command."
+        self.epilog = "\n".join(["commands:", *lines, "", hint])
+        return super().format_help()
+
+
 def prepare(*, debug: bool) -> SecretRedactor:
     """Settle for this process what is shown of errors: a line, or with `debug` a traceback and the log.
 
@@ -119,8 +130,7 @@ def run(words: Sequence[str], mask: SecretRedactor | None = None) -> int:
     arguments = argparse.Namespace(debug=False, config=None)
     try:
         code = _dispatch(words, arguments, mask)
-        if sys.stdout is not None:
-            sys.stdout.flush()  # here, where it is told if that fails, and told once
+        sys.stdout.flush()  # here, where it is told if that fails, and told once
         return code
     except KeyboardInterrupt:
         return INTERRUPTED
@@ -155,14 +165,21 @@ def _said(error: PixiError | OSError) -> str:
 
 def _dispatch(words: Sequence[str], arguments: argparse.Namespace, mask: SecretRedactor) -> int:
     try:
-        parser = _main_parser(with_list=_asks_for_list(words))
+        parser = _main_parser()
         parser.parse_args(words, namespace=arguments)
+        if arguments.version:
+            print(_version())
+            return FINE
         if not arguments.words:
-            _main_parser(with_list=True).print_help(sys.stderr)
+            parser.print_help(sys.stderr)
             return USAGE
         name, *rest = arguments.words
         if name not in SUBCOMMANDS:
-            parser.error(_unknown(name))
+            from difflib import get_close_matches
+
+            near = get_close_matches(name, SUBCOMMANDS, n=1)
+            hint = f" Did you mean {near[0]!r}?" if near else ""
+            parser.error(f"there is no command {name!r}.{hint}")
         subcommand = load(name)
         own = _Parser(prog=f"{PROGRAM} {name}", description=subcommand.HELP, allow_abbrev=False)
         own.epilog = getattr(subcommand, "EPILOG", None)
@@ -188,17 +205,16 @@ def load(name: str) -> Subcommand:
     return cast(Subcommand, importlib.import_module(f"pixi.cli.{name}"))
 
 
-def _main_parser(*, with_list: bool) -> argparse.ArgumentParser:
-    parser = _Parser(
+def _main_parser() -> argparse.ArgumentParser:
+    parser = _MainParser(
         prog=PROGRAM,
         usage=f"{PROGRAM} [--config FILE] [--debug] COMMAND ...",
         description="Characters that live in a chat, and act while they are still writing.",
-        epilog=_command_list() if with_list else None,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
     _add_common(parser, default=None)
-    parser.add_argument("--version", action=_Version, nargs=0, help="show the version and leave")
+    parser.add_argument("--version", action="store_true", help="show the version and leave")
     parser.add_argument("words", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
     return parser
 
@@ -217,46 +233,13 @@ def _add_common(parser: argparse.ArgumentParser, *, default: str | None) -> None
     )
 
 
-def _asks_for_list(words: Sequence[str]) -> bool:
-    """Return whether the help of all subcommands may be wanted: only then are they all imported."""
-    before_command = []
-    for word in words:
-        if word in SUBCOMMANDS:
-            break
-        before_command.append(word)
-    return "-h" in before_command or "--help" in before_command
+def _version() -> str:
+    from importlib.metadata import PackageNotFoundError, version
 
-
-def _command_list() -> str:
-    width = max(map(len, SUBCOMMANDS))
-    lines = [f"  {name:<{width}}  {load(name).HELP}" for name in SUBCOMMANDS]
-    return "\n".join(["commands:", *lines, "", f"`{PROGRAM} COMMAND --help` describes each command."])
-
-
-def _unknown(name: str) -> str:
-    import difflib
-
-    near = difflib.get_close_matches(name, SUBCOMMANDS, n=1)
-    return f"there is no command {name!r}." + (f" Did you mean {near[0]!r}?" if near else "")
-
-
-class _Version(argparse.Action):
-    """Prints the version; the distribution's data is only read when somebody asks."""
-
-    def __call__(
-        self,
-        parser: argparse.ArgumentParser,
-        namespace: argparse.Namespace,
-        values: object,
-        option_string: str | None = None,
-    ) -> None:
-        from importlib.metadata import PackageNotFoundError, version
-
-        try:
-            print(f"{PROGRAM} {version(PROGRAM)}")
-        except PackageNotFoundError:
-            print(f"{PROGRAM} (not installed: run from its source)")
-        parser.exit()
+    try:
+        return f"{PROGRAM} {version(PROGRAM)}"
+    except PackageNotFoundError:
+        return f"{PROGRAM} (not installed: run from its source)"
 
 
 def _open_closed_streams() -> None:
@@ -274,7 +257,7 @@ def _speak_utf8() -> None:
     """Replies hold any script and emoji: no stream may fail on a character that it cannot show."""
     for stream in (sys.stdout, sys.stderr):
         # A pipe gets UTF-8 wherever it is; a terminal keeps the encoding that it was set up with.
-        if stream is None or not hasattr(stream, "reconfigure"):
+        if not hasattr(stream, "reconfigure"):
             continue
         if stream.isatty():
             stream.reconfigure(errors="replace")

@@ -13,7 +13,6 @@ from pixi.cli.flags import add_json_logs
 from pixi.core.errors import ConfigError
 
 if TYPE_CHECKING:
-    from pixi.channels.discord.bot import Bot
     from pixi.settings import Settings
 
 HELP = "hear Discord for workers on one PostgreSQL"
@@ -98,6 +97,7 @@ async def _stay(settings: "Settings", read: Callable[[], "Settings"], token: str
     from pixi.app.monitoring import monitoring_port
     from pixi.app.reload import reloading
     from pixi.channels.discord.bot import Bot, Shards
+    from pixi.cli.running import until_one_ends
 
     chosen = Shards.parse(shards) if shards else None
     async with (
@@ -122,22 +122,7 @@ async def _stay(settings: "Settings", read: Callable[[], "Settings"], token: str
                 rates=gateway.rates,
             )
             async with gateway.heeding(bot):
-                await _until_either_ends(bot, claim.keep())
+                await until_one_ends(bot.run(), claim.keep())
         finally:
             await claim.release()
     return FINE
-
-
-async def _until_either_ends(bot: "Bot", keeping: Coroutine[None, None, None]) -> None:
-    """Run a bot while its claim is kept."""
-    import asyncio
-
-    tasks = [asyncio.create_task(bot.run()), asyncio.create_task(keeping)]
-    try:
-        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.wait(tasks)
-    for task in done:
-        task.result()

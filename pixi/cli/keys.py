@@ -3,7 +3,7 @@
 import argparse
 import secrets
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -37,6 +37,8 @@ examples:
   pixi-persona keys list
   pixi-persona keys revoke shop
 """
+
+_SHOWN = ("name", "scopes", "personas", "origins", "created", "revoked")  # never what opens or signs
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -100,7 +102,11 @@ def _name(text: str) -> str:
 def _scopes(text: str) -> tuple[str, ...]:
     from pixi.channels.http.access import SCOPES
 
-    return _each(text, lambda word: word if word in SCOPES else None, f"scopes are {', '.join(SCOPES)}")
+    words = _words(text)
+    for word in words:
+        if word not in SCOPES:
+            raise argparse.ArgumentTypeError(f"{word[:60]!r} is none; scopes are {', '.join(SCOPES)}")
+    return words
 
 
 def _origin(text: str) -> str:
@@ -130,17 +136,6 @@ def _check_kind(arguments: argparse.Namespace) -> None:
         raise ConfigError(
             "keys add --origin: add --publishable; a secret key belongs into no page, see `keys add --help`."
         )
-
-
-def _each(text: str, read: Callable[[str], str | None], wanted: str) -> tuple[str, ...]:
-    """The words between commas, as `read` gives them back; the first of which it gives None is an error."""
-    found: list[str] = []
-    for word in _words(text):
-        one = read(word)
-        if one is None:
-            raise argparse.ArgumentTypeError(f"{word[:60]!r} is none; {wanted}")
-        found.append(one)
-    return tuple(dict.fromkeys(found))
 
 
 async def _add(settings: "Settings", arguments: argparse.Namespace) -> int:
@@ -210,13 +205,14 @@ async def _list(settings: "Settings", *, as_json: bool) -> int:
         keys = () if store is None else await store.keys()
     if as_json:
         for key in keys:
-            print(json_line(_as_json(key)))
+            print(json_line({each: getattr(key, each) for each in _SHOWN}))
     elif not keys:
         print("There are no keys: make one with `pixi-persona keys add NAME`.")
     else:
         width = max(len(key.name) for key in keys)
         for key in keys:
-            print(f"{key.name:<{width}}  {_told(key)}, made {_day(key.created)}{_end(key)}")
+            ended = f", revoked {_day(key.revoked)}" if key.revoked is not None else ""
+            print(f"{key.name:<{width}}  {_told(key)}, made {_day(key.created)}{ended}")
     return FINE
 
 
@@ -248,18 +244,3 @@ def _told(key: "ApiKey") -> str:
 
 def _day(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).date().isoformat()
-
-
-def _end(key: "ApiKey") -> str:
-    return "" if key.revoked is None else f", revoked {_day(key.revoked)}"
-
-
-def _as_json(key: "ApiKey") -> dict[str, object]:
-    return {
-        "name": key.name,
-        "scopes": list(key.scopes),
-        "personas": list(key.personas),
-        "origins": list(key.origins),
-        "created": key.created,
-        "revoked": key.revoked,
-    }

@@ -5,8 +5,8 @@ import json
 import logging
 import signal
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, TextIO
@@ -96,12 +96,8 @@ def set_up(stream: TextIO, *, as_json: bool, debug: bool) -> SecretRedactor:
     """
     mask = SecretRedactor()
     mask.learn(ambient_secrets())
-    handler = _Lines(stream, _json_line(mask) if as_json else None, mask, debug=debug)
-    root = logging.getLogger()
-    for other in list(root.handlers):
-        root.removeHandler(other)
-    root.addHandler(handler)
-    root.setLevel(logging.INFO)
+    handler = _JsonLines(stream, mask) if as_json else _PeoplesLines(stream, mask, debug=debug)
+    logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)
     logging.getLogger("pixi").setLevel(logging.DEBUG if debug else logging.INFO)
     for name in LIBRARIES:
         logging.getLogger(name).setLevel(logging.INFO if debug else logging.WARNING)
@@ -116,49 +112,37 @@ def _logged(kind: type[BaseException], error: BaseException, trace: TracebackTyp
     logging.getLogger("pixi").critical("this should not have happened", exc_info=(kind, error, trace))
 
 
-class _Lines(logging.Handler):
-    """Writes each record as one line, whatever is in it."""
+class _JsonLines(logging.Handler):
+    """Writes each record as one JSON object a line."""
 
-    def __init__(
-        self,
-        stream: TextIO,
-        as_text: Callable[[logging.LogRecord], str] | None,
-        mask: SecretRedactor,
-        *,
-        debug: bool,
-    ) -> None:
+    def __init__(self, stream: TextIO, mask: SecretRedactor) -> None:
         super().__init__()
         self._stream = stream
-        self._as_text = as_text
-        self._people = None if as_text else _PeoplesLine(stream, mask, debug=debug)
+        self._mask = mask
 
     def emit(self, record: logging.LogRecord) -> None:
-        try:
-            if self._people is not None:
-                self._people.write(record)
-            elif self._as_text is not None:
-                self._stream.write(self._as_text(record) + "\n")
-                self._stream.flush()
-        except (OSError, ValueError):
-            pass  # a full disk, or a stream that was closed: the talk goes on without a log
+        # A full disk, or a stream that was closed: the talk goes on without a log.
+        with suppress(OSError, ValueError):
+            self._stream.write(json.dumps(form_of(record, self._mask), ensure_ascii=False) + "\n")
+            self._stream.flush()
 
 
-class _PeoplesLine:
-    """`14:03:22  info     turns  …`, coloured where the stream is a terminal."""
+class _PeoplesLines(logging.Handler):
+    """Writes `14:03:22  info     turns  …`, coloured where the stream is a terminal."""
 
     def __init__(self, stream: TextIO, mask: SecretRedactor, *, debug: bool) -> None:
         # Imported here: only who reads the log needs it.
         from rich.console import Console
 
+        super().__init__()
         self._console = Console(file=stream, soft_wrap=True, highlight=False, markup=False, emoji=False)
         self._mask = mask
         self._debug = debug
 
-    def write(self, record: logging.LogRecord) -> None:
-        """Print the record, and its traceback when debugging."""
-        self._console.print(self._line(record))
-        if self._debug:
-            for line in trace_of(record).splitlines():
+    def emit(self, record: logging.LogRecord) -> None:
+        with suppress(OSError, ValueError):
+            self._console.print(self._line(record))
+            for line in trace_of(record).splitlines() if self._debug else ():
                 # Set off, so that no text in it passes for a line of the log.
                 self._console.print(f"    | {escaped_line(self._mask.redact(line))}", style="dim")
 
@@ -167,25 +151,10 @@ class _PeoplesLine:
 
         level = record.levelname.lower()
         told = escaped_line(self._mask.redact(message_of(record)))
-        time = datetime.fromtimestamp(record.created).strftime("%H:%M:%S")
+        name = escaped_line(record.name.removeprefix("pixi.") or record.name)
         return Text.assemble(
-            (time, "dim"),
-            "  ",
-            (f"{level:<8}", _STYLES.get(level, "dim")),
-            " ",
-            (_short(record.name), "cyan"),
-            "  ",
+            (f"{datetime.fromtimestamp(record.created):%H:%M:%S}  ", "dim"),
+            (f"{level:<8} ", _STYLES.get(level, "dim")),
+            (f"{name}  ", "cyan"),
             (told, _STYLES.get(level, "")),
         )
-
-
-def _short(name: str) -> str:
-    """Return a logger's name as people want it: `turns` for `pixi.turns`."""
-    return escaped_line(name.removeprefix("pixi.") or name)
-
-
-def _json_line(mask: SecretRedactor) -> Callable[[logging.LogRecord], str]:
-    def line(record: logging.LogRecord) -> str:
-        return json.dumps(form_of(record, mask), ensure_ascii=False)
-
-    return line

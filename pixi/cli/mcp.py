@@ -70,7 +70,7 @@ async def _serve(settings: "Settings", endpoint: "Endpoint | None", user: str | 
             from pixi.app.serving.server import serve_http
 
             await serve_http(server, endpoint, tell)
-        elif sys.stdin is not None:
+        else:
             if sys.stdin.isatty():
                 tell("an MCP client starts this by itself: `pixi-persona mcp --help` tells how. Ctrl-C ends.")
             await serve_stdio(server, sys.stdin.fileno())

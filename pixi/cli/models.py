@@ -15,6 +15,7 @@ from pixi.core.untrusted import json_line
 if TYPE_CHECKING:
     from rich.text import Text
 
+    from pixi.cli.console import Printer
     from pixi.models.hub import CatalogueModel, HubFile
     from pixi.models.machine import FoundServer, Trial
 
@@ -89,6 +90,8 @@ class _Here:
 
 
 async def _list(*, as_json: bool, again: bool) -> int:
+    from rich.console import Console
+
     from pixi.cli.console import spinner
     from pixi.models.hub import cached_files
     from pixi.models.machine import find_servers, memory_bytes, trial
@@ -105,7 +108,9 @@ async def _list(*, as_json: bool, again: bool) -> int:
         for each in _as_json(here):
             print(json_line(each))
     else:
-        _print(here)
+        console = Console(soft_wrap=True, highlight=False)
+        for line in _lines(here):
+            console.print(line)
     return FINE
 
 
@@ -147,27 +152,13 @@ def _file_as_json(path: Path, made: "Trial | None") -> dict[str, object]:
     return {"path": str(path), "bytes": size, "tokens_per_second": speed}
 
 
-def _print(here: _Here) -> None:
-    """Three parts, each line short enough for a narrow terminal; coloured on a terminal alone."""
-    from rich.console import Console
+def _lines(here: _Here) -> "Iterator[Text]":
+    """Yield three parts, each line short enough for a narrow terminal."""
     from rich.text import Text
 
-    console = Console(soft_wrap=True, highlight=False)
-    for title, lines in (
-        ("Servers on this machine", _server_lines(here)),
-        ("Files", _file_lines(here)),
-        ("To download: pixi-persona models get NAME", _catalogue_lines(here)),
-    ):
-        console.print(Text(title, style="dim"))
-        for line in lines:
-            console.print(line)
-        console.print()
-    console.print(Text(_told_speed(here.trial), style="dim"))
+    from pixi.models.hub import catalogue
 
-
-def _server_lines(here: _Here) -> "Iterator[Text]":
-    from rich.text import Text
-
+    yield Text("Servers on this machine", style="dim")
     for server in here.servers:
         yield Text.assemble((server.kind, "bold"), (f"  {server.base_url}", "dim"))
         if server.state != "lists":
@@ -175,32 +166,20 @@ def _server_lines(here: _Here) -> "Iterator[Text]":
             yield Text(f"  {said}", style="yellow")
         elif not server.models:
             yield Text("  lists no model", style="yellow")
-        for name in server.models:
-            yield Text(f"  {name}")
+        yield from (Text(f"  {name}") for name in server.models)
     if not here.servers:
         yield Text("  none: no Ollama, and no other known server")
-
-
-def _file_lines(here: _Here) -> "Iterator[Text]":
-    from rich.text import Text
-
+    yield Text("\nFiles", style="dim")
+    bundled = "fetched at the first start"
     if here.bundled is not None:
         speed = f" · {here.trial.tokens_per_second:.0f} tokens/s" if here.trial else ""
-        size = here.bundled.stat().st_size
-        yield Text.assemble(("local", "bold"), f"  the bundled model · {_size(size)}{speed}")
-    else:
-        yield Text.assemble(("local", "bold"), "  the bundled model · fetched at the first start")
+        bundled = f"{_size(here.bundled.stat().st_size)}{speed}"
+    yield Text.assemble(("local", "bold"), f"  the bundled model · {bundled}")
     for path in here.files:
         size = path.stat().st_size
         yield Text(str(path), style="bold")
         yield Text(f"  {_size(size)}{_speed(size, here)}")
-
-
-def _catalogue_lines(here: _Here) -> "Iterator[Text]":
-    from rich.text import Text
-
-    from pixi.models.hub import catalogue
-
+    yield Text("\nTo download: pixi-persona models get NAME", style="dim")
     for model in catalogue():
         yield Text.assemble((model.name, "bold"), ("  fetched", "green") if model.fetched else "")
         yield Text(f"  {model.parameters:g}B parameters · {model.licence} · {_size(model.bytes)}")
@@ -208,6 +187,7 @@ def _catalogue_lines(here: _Here) -> "Iterator[Text]":
         yield Text(f"  {' '.join(model.languages)}", style="dim")
         if misfit := misfit_of(model, here.memory):
             yield Text(f"  {misfit}", style="yellow")
+    yield Text(f"\n{_told_speed(here.trial)}", style="dim")
 
 
 def misfit_of(model: "CatalogueModel", memory: int | None) -> str:
@@ -243,69 +223,58 @@ def _size(count: int) -> str:
 
 
 def _get(name: str, *, sure: bool) -> int:
-    from pixi.cli.console import Printer, spinner
-    from pixi.cli.running import run_async
-    from pixi.models.hub import fetch, look_up
+    import asyncio
 
-    model = named(name)
+    from pixi.cli.console import Printer, spinner
+    from pixi.cli.running import interruptible
+    from pixi.models.hub import catalogue, find_in_catalogue, look_up
+    from pixi.settings.check import nearest
+
+    model = find_in_catalogue(name)
+    if model is None:
+        known = nearest(name, (each.name for each in catalogue()))
+        raise ConfigError(f"There is no {name!r} among the models that can be fetched{known}")
     if model.fetched:
         print("It is here already.")
         _tell_of(model)
         return FINE
-    printer = Printer()
-    if not sure and not (sys.stdin is not None and sys.stdin.isatty()):
+    if not sure and not sys.stdin.isatty():
         raise ConfigError(
             f"Nobody can be asked here whether to fetch {_size(model.bytes)} to {model.path}.\n"
             f"Run: pixi-persona models get {model.name} --yes"
         )
-    found: list[HubFile] = []
-
-    async def ask() -> int:
-        with spinner() as progress:
-            progress(f"asking for {model.repository}")
-            found.append(await look_up(model))
-        return FINE
-
-    code = run_async(ask())
-    if code != FINE:
-        return code
-    file = found[0]
+    with interruptible(), spinner() as progress:
+        progress(f"asking for {model.repository}")
+        file = asyncio.run(look_up(model))
     for line in _offer(model, file):
         print(line)
     if not sure and not agreed("Fetch it?"):
         print("Nothing was fetched.")
         return FAILED
-
-    async def work() -> int:
-        with spinner() as progress:
-            await fetch(model, progress=progress, file=file)
-        return FINE
-
-    code = run_async(work())
-    if code == FINE:
-        _tell_of(model)
-    else:
-        printer.complain("stopped. The same command goes on from here.")
-    return code
+    download(model, Printer(), file)
+    _tell_of(model)
+    return FINE
 
 
-def named(name: str) -> "CatalogueModel":
-    """Return a model of the catalogue.
+def download(model: "CatalogueModel", printer: "Printer", file: "HubFile | None" = None) -> Path:
+    """Fetch a model, with a spinner, and return its path. `file`: what the hub said of it, if it was asked.
 
     Raises:
-        ConfigError: there is none of that name.
+        PixiError: it cannot be had.
+        KeyboardInterrupt: the person stops it; what was fetched is kept.
     """
-    from difflib import get_close_matches
+    import asyncio
 
-    from pixi.models.hub import catalogue, find_in_catalogue
+    from pixi.cli.console import spinner
+    from pixi.cli.running import interruptible
+    from pixi.models.hub import fetch
 
-    model = find_in_catalogue(name)
-    if model is not None:
-        return model
-    names = [each.name for each in catalogue()]
-    near = get_close_matches(name.casefold(), names, n=1)
-    hint = f"Did you mean {near[0]}?" if near else f"There are: {', '.join(names)}."
-    raise ConfigError(f"There is no {name!r} among the models that can be fetched. {hint}")
+    try:
+        with interruptible(), spinner() as progress:
+            return asyncio.run(fetch(model, progress=printer.redacted(progress), file=file))
+    except KeyboardInterrupt:
+        printer.complain("stopped. What was fetched is kept: do the same again, and it goes on from there.")
+        raise
 
 
 def _offer(model: "CatalogueModel", file: "HubFile") -> Iterator[str]:

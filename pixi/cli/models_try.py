@@ -112,13 +112,19 @@ class Outcome:
         """Return it as plain data."""
         return {
             "line": self.line,
-            "notes": [event.text for event in self.events if isinstance(event, Noted)],
-            "sent": [event.text for event in self.events if isinstance(event, Sent)],
-            "reactions": [event.emoji for event in self.events if isinstance(event, Reacted)],
+            **_told_by_kind(self.events),
             "valid": self.valid,
             "first_seconds": _rounded(self.first_seconds),
             "tokens_per_second": _rounded(self.tokens_per_second),
         }
+
+
+def _told_by_kind(events: Sequence[TurnEvent]) -> dict[str, list[str]]:
+    return {
+        "notes": [event.text for event in events if isinstance(event, Noted)],
+        "sent": [event.text for event in events if isinstance(event, Sent)],
+        "reactions": [event.emoji for event in events if isinstance(event, Reacted)],
+    }
 
 
 @dataclass(slots=True)
@@ -147,14 +153,10 @@ async def attempt(
     from pixi.cli.store_access import recorded_usage
     from pixi.settings import load
 
-    chosen = await _chosen(name, base_url)
+    overrides = await _overrides(name, base_url)
     with tempfile.TemporaryDirectory(prefix="pixi-try-") as folder:
-        own = load(config, overrides={**chosen.overrides, "persona.default": persona})
+        own = load(config, overrides={**overrides, "persona.default": persona})
         model = replace(own.model, fallback=())  # no other answers in its place
-        if (
-            chosen.found
-        ):  # any program may listen on a known port, and this one listed its models without a key
-            model = replace(model, api_key=None)
         settings = replace(own, model=model, store=replace(own.store, url=f"sqlite:///{folder}/try.db"))
         # Neither databases nor tools: what is tried is the model, and nothing shall be indexed or looked up.
         who = structs.replace(find_persona(settings), databases=(), tools=())
@@ -181,16 +183,8 @@ async def attempt(
     return FINE if all(outcome.first_seconds is not None for outcome in outcomes) else FAILED
 
 
-@dataclass(frozen=True, slots=True)
-class _Chosen:
-    """The settings that choose a model. `found`: its server was found on this machine, named by nobody."""
-
-    overrides: Mapping[str, object]
-    found: bool = False
-
-
-async def _chosen(name: str, base_url: str | None) -> _Chosen:
-    """Choose a model by the name that somebody gave.
+async def _overrides(name: str, base_url: str | None) -> dict[str, str | None]:
+    """Return the settings that choose the model of a name that somebody gave.
 
     Raises:
         ConfigError: it is of the catalogue, and not here yet.
@@ -199,15 +193,15 @@ async def _chosen(name: str, base_url: str | None) -> _Chosen:
     from pixi.models.machine import find_servers, holders_of
 
     if base_url or name == "local" or name.endswith(".gguf"):
-        return _Chosen({"model.name": name, "model.base_url": base_url})
-    model = find_in_catalogue(name)
-    if model is not None:
+        return {"model.name": name, "model.base_url": base_url}
+    if model := find_in_catalogue(name):
         if not model.fetched:
             raise ConfigError(f"{model.name} is not here yet. Run: pixi-persona models get {model.name}")
-        return _Chosen({"model.name": str(model.path)})
+        return {"model.name": str(model.path)}
     for server, listed in holders_of(name, await find_servers()):
-        return _Chosen({"model.name": listed, "model.base_url": server.base_url}, found=True)
-    return _Chosen({"model.name": name})  # at the server of the settings
+        # Any program may listen on a known port, and this one listed its models without a key.
+        return {"model.name": listed, "model.base_url": server.base_url, "model.api_key": "none"}
+    return {"model.name": name}  # at the server of the settings
 
 
 async def _answers(engine: "Engine", watched: WatchedModel, count: Count, *, as_json: bool) -> list[Outcome]:
@@ -265,16 +259,11 @@ def _told(outcome: Outcome) -> str:
 
 
 def _sum_up(name: str, outcomes: Sequence[Outcome], *, as_json: bool) -> None:
-    firsts = [each.first_seconds for each in outcomes if each.first_seconds is not None]
-    speeds = [each.tokens_per_second for each in outcomes if each.tokens_per_second is not None]
-    first = sum(firsts) / len(firsts) if firsts else None
-    speed = sum(speeds) / len(speeds) if speeds else None
+    first = _mean([each.first_seconds for each in outcomes])
+    speed = _mean([each.tokens_per_second for each in outcomes])
     valid = sum(each.valid for each in outcomes)
-    kinds = {
-        "notes": sum(isinstance(event, Noted) for each in outcomes for event in each.events),
-        "sent": sum(isinstance(event, Sent) for each in outcomes for event in each.events),
-        "reactions": sum(isinstance(event, Reacted) for each in outcomes for event in each.events),
-    }
+    by_kind = _told_by_kind([event for each in outcomes for event in each.events])
+    kinds = {kind: len(told) for kind, told in by_kind.items()}
     if as_json:
         told = {"model": name, "valid": valid, "of": len(LINES), **kinds}
         print(json_line({**told, "first_seconds": _rounded(first), "tokens_per_second": _rounded(speed)}))
@@ -288,6 +277,11 @@ def _sum_up(name: str, outcomes: Sequence[Outcome], *, as_json: bool) -> None:
     if first is not None:
         pace = f", then {speed:.1f} tokens/s" if speed is not None else ""
         print(f"first word after {first:.1f} s{pace}, on average")
+
+
+def _mean(numbers: Sequence[float | None]) -> float | None:
+    known = [number for number in numbers if number is not None]
+    return sum(known) / len(known) if known else None
 
 
 def _rounded(number: float | None) -> float | None:

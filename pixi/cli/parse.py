@@ -2,10 +2,13 @@
 
 import argparse
 import sys
-from collections.abc import Iterable, Iterator
-from typing import assert_never
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import groupby
+
+from msgspec.structs import asdict
 
 from pixi.cli.console import Printer
+from pixi.cli.flags import number_to
 from pixi.core.errors import ConfigError
 from pixi.core.language import (
     CommandEnded,
@@ -20,6 +23,15 @@ from pixi.core.language import (
 from pixi.core.untrusted import json_line
 
 HELP = "show how a raw reply is read, event by event"
+
+_EVENTS: Mapping[type[Event], str] = {
+    Prose: "prose",
+    Thought: "thought",
+    CommandStarted: "started",
+    CommandText: "text",
+    CommandEnded: "command",
+    ToolCallEnded: "tool_call",
+}
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -37,13 +49,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--chunk",
         metavar="N",
-        type=_chunk_size,
+        type=number_to(1_000_000),
         help="feed N characters at a time, as a stream would; without --deltas this changes nothing",
     )
     parser.add_argument(
-        "--deltas",
-        action="store_true",
-        help="also show a command's start and each piece of its argument",
+        "--deltas", action="store_true", help="also show a command's start and each piece of its argument"
     )
 
 
@@ -78,53 +88,19 @@ def _events(stream: CommandStream, reply: str, chunk: int | None) -> Iterator[Ev
 
 def _joined(events: Iterable[Event], *, deltas: bool) -> Iterator[Event]:
     """Pieces of one text as one event, so that cutting does not show; of arguments only with `deltas`."""
-    kind: type[Prose] | type[Thought] = Prose
-    pieces: list[str] = []
-    for event in events:
-        if not deltas and isinstance(event, CommandStarted | CommandText):
-            continue
-        if pieces and not isinstance(event, kind):
-            yield kind("".join(pieces))
-            pieces = []
-        if isinstance(event, Prose | Thought):
-            kind = type(event)
-            pieces.append(event.text)
+    shown = (event for event in events if deltas or not isinstance(event, CommandStarted | CommandText))
+    for kind, following in groupby(shown, type):
+        if issubclass(kind, Prose | Thought):
+            yield kind("".join(event.text for event in following if isinstance(event, kind)))
         else:
-            yield event
-    if pieces:
-        yield kind("".join(pieces))
+            yield from following
 
 
 def _as_json(event: Event) -> str:
-    form: dict[str, str | bool | int]
-    match event:
-        case Prose(text):
-            form = {"event": "prose", "text": text}
-        case Thought(text):
-            form = {"event": "thought", "text": text}
-        case CommandStarted(name):
-            form = {"event": "started", "name": name}
-        case CommandText(text):
-            form = {"event": "text", "text": text}
-        case CommandEnded(name, argument, complete, target):
-            form = {"event": "command", "name": name, "argument": argument, "complete": complete}
-            if target:
-                form["target"] = target
-        case ToolCallEnded(name, payload):
-            form = {"event": "tool_call", "name": name, "payload": payload}
-        case _:
-            assert_never(event)
-    return json_line(form)
-
-
-def _chunk_size(word: str) -> int:
-    try:
-        size = int(word)
-    except ValueError:
-        size = 0
-    if size < 1:
-        raise argparse.ArgumentTypeError(f"{word!r} is not a number of characters; it must be 1 or more")
-    return size
+    fields = asdict(event)
+    if not (isinstance(event, CommandEnded) and event.target):
+        fields.pop("target", None)
+    return json_line({"event": _EVENTS[type(event)], **fields})
 
 
 def _names(word: str) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from pixi.core.errors import ConfigError, ToolError
+from pixi.core.spending import how_many
 from pixi.core.untrusted import json_line, printable_line
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ async def work(settings: "Settings", arguments: argparse.Namespace) -> int:
         ):
             (database,) = library.databases.values()
             await database.ready()
-            untold = "" if ids else await embedded(database)
+            unembedded = "" if ids else await embedded(database)
             progress("looking for what it says of that")
             try:
                 result = await query_result(
@@ -68,51 +69,34 @@ async def work(settings: "Settings", arguments: argparse.Namespace) -> int:
         print(json_line(result))
     else:
         _print(result, paths)
-    printer = Printer(settings)
-    for line in _untold(result):
-        printer.complain(line, about=name)
-    if trouble:
-        untold = f"the model that reads did not: {trouble}"
-    if untold:
-        printer.complain(printable_line(untold), about=name)
+    unread = f"the model that reads did not: {trouble}" if trouble else unembedded
+    for line in filter(None, (*_untold(result), unread)):
+        Printer(settings).complain(printable_line(line), about=name)
     return 0
 
 
 def _print(result: Mapping[str, Any], paths: Mapping[int, str]) -> None:
     """Print the passages, each with its place; behind them the reader's notes."""
-    from rich.console import Console
     from rich.padding import Padding
     from rich.text import Text
 
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console = Console(highlight=False, width=100_000)  # nothing is folded for a pipe
-    for fact in result["relevant"]:
-        source = fact["source"]
-        console.print(Text(printable_line(fact["fact"])))
-        place = _place(source, paths.get(source["id"], ""))
-        below = Text(f"{place} · id {source['id']}", style="dim")
-        console.print(Padding(below, (0, 0, 0, 2), expand=False))
-    if note := result.get("note"):
-        console.print(Text(printable_line(note)))
-    if dropped := result.get("dropped"):
-        named = "1 thing" if dropped == 1 else f"{dropped} things"
-        console.print(Text(f"The reader named {named} besides that no document says.", style="dim"))
-
-
-def _place(source: Mapping[str, Any], path: str) -> str:
+    from pixi.cli.console import unfolded
     from pixi.cli.search import place_of
     from pixi.knowledge.entry import Source
 
-    whole = Source(
-        source["id"],
-        source["title"],
-        path,
-        source.get("section", ""),
-        source.get("line", 0),
-        source.get("page", 0),
-    )
-    return " · ".join(part for part in (whole.title, place_of(whole)) if part)
+    console = unfolded()
+    for fact in result["relevant"]:
+        told = dict(fact["source"])
+        number = told.pop("id")
+        source = Source(number, path=paths.get(number, ""), **told)
+        console.print(Text(printable_line(fact["fact"])))
+        place = " · ".join(filter(None, (source.title, place_of(source))))
+        console.print(Padding(Text(f"{place} · id {number}", style="dim"), (0, 0, 0, 2), expand=False))
+    if note := result.get("note"):
+        console.print(Text(printable_line(note)))
+    if dropped := result.get("dropped"):
+        named = how_many(dropped, "thing")
+        console.print(Text(f"The reader named {named} besides that no document says.", style="dim"))
 
 
 def _untold(result: Mapping[str, Any]) -> Iterator[str]:

@@ -4,8 +4,8 @@ import asyncio
 import re
 import shlex
 import sys
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
-from contextlib import AsyncExitStack, aclosing, asynccontextmanager, suppress
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -59,12 +59,13 @@ class Rehearsal:
         self._speaker = self._person(me)
         self._guild = discord.guild("Rehearsal", owner=self._speaker)
         self._room: FakeChannel = self._guild.channel("general")
-        self._known: dict[int, str] = {}  # messages that were told, as they stood
+        self._known: dict[int, str] = {}  # messages of the bot that were told, as they stood
         self._reacted: set[tuple[int, str]] = set()
         self._typings: dict[int, int] = {}  # by room: the typing signals that were looked at
         self._typing: set[int] = set()  # rooms of which was told that the bot types, and of no message since
         self._last: FakeMessage | None = None  # of the bot
-        self._begun: list[Interaction] = []  # commands and buttons that were used
+        # Commands and buttons that were used: some of what they are answered nobody else sees.
+        self._begun: list[Interaction] = []
 
     @property
     def prompt(self) -> str:
@@ -82,7 +83,7 @@ class Rehearsal:
             self._speaker, line = self._person(found[1]), found[2]
             if self._room.guild is None:
                 self._room = self._discord.dm(self._speaker)
-        word, _, rest = line.partition(" ")
+        (word, _, rest), last = line.partition(" "), self._last
         match word:
             case "":
                 pass
@@ -92,17 +93,14 @@ class Rehearsal:
                 self._tell(self.help)
             case "/dm":
                 self._room = self._discord.dm(self._speaker)
-            case "/reply" | "/react" | "/press" if self._last is None:
+            case "/reply" | "/react" | "/press" if last is None:
                 raise LookupError("The bot has said nothing yet.")
-            case "/reply" if self._last is not None:
-                self._keep(
-                    await self._last.channel.say(self._speaker, self._meant(rest), reply_to=self._last)
-                )
-            case "/react" if self._last is not None:
-                await self._last.react(self._speaker, rest.strip())
-                self._reacted |= {(self._last.id, each) for each in self._last.reactions}
-            case "/press" if self._last is not None:
-                await self._press(self._last, rest.strip())
+            case "/reply" if last is not None:
+                await last.channel.say(self._speaker, self._meant(rest), reply_to=last)
+            case "/react" if last is not None:
+                await last.react(self._speaker, rest.strip())
+            case "/press" if last is not None:
+                await self._press(last, rest.strip())
             case "#":
                 raise LookupError("Name the channel: #kitchen.")
             case _ if word.startswith("#") and not rest:
@@ -110,7 +108,7 @@ class Rehearsal:
             case _ if word.startswith("/"):
                 await self._slash(line[1:])
             case _:
-                self._keep(await self._room.say(self._speaker, self._meant(line)))
+                await self._room.say(self._speaker, self._meant(line))
         return True
 
     async def watch(self) -> None:
@@ -178,9 +176,6 @@ class Rehearsal:
         if message.buttons:
             yield " ".join(f"[{printable_line(label)}]" for label in message.buttons)
 
-    def _keep(self, message: "FakeMessage") -> None:
-        self._known[message.id] = message.content
-
     def _person(self, name: str) -> "User":
         key = name.casefold()
         if key not in self._people:
@@ -226,7 +221,7 @@ class Rehearsal:
         if not named:
             raise LookupError("Name a command behind the slash, such as /status.")
         try:
-            self._answered(await self._discord.slash(self._speaker, self._room, " ".join(named), options))
+            self._begun.append(await self._discord.slash(self._speaker, self._room, " ".join(named), options))
         except PermissionError as error:
             raise PermissionError(f"{error} {self._me} may: {self._me}: /{line}") from None
 
@@ -236,11 +231,7 @@ class Rehearsal:
             raise LookupError(
                 f"There is no button {label!r}; there are {', '.join(message.buttons) or 'none'}."
             )
-        self._answered(await self._discord.press(self._speaker, message, known[label.casefold()]))
-
-    def _answered(self, begun: "Interaction") -> None:
-        """Watch for what a command or a button is answered: some of it nobody else sees."""
-        self._begun.append(begun)
+        self._begun.append(await self._discord.press(self._speaker, message, known[label.casefold()]))
 
 
 def _place(room: "FakeChannel") -> str:
@@ -255,70 +246,51 @@ async def rehearse(settings: "Settings", addons: Sequence[Path], me: str) -> int
     """
     from pixi.app import find_persona, open_service
     from pixi.channels.discord.bot import Bot
+    from pixi.cli.running import until_one_ends
     from pixi.testing.discord import LoopbackDiscord
 
-    async with AsyncExitStack() as stack:
-        discord = await stack.enter_async_context(LoopbackDiscord(find_persona(settings).name))
-        lines, tell, by_turns = await stack.enter_async_context(_terminal())
+    async with (
+        LoopbackDiscord(find_persona(settings).name) as discord,
+        _terminal() as (lines, tell, by_turns),
+    ):
         rehearsal = Rehearsal(discord, me, tell)
-        settings = replace(
-            settings,
-            store=replace(settings.store, url=":memory:"),
-            discord=replace(
-                settings.discord,
-                api_url=discord.api_url,
-                allowed_users=(),
-                allowed_roles=(),
-                allowed_channels=(),
-                allowed_guilds=(),
-            ),
-        )
+        here = replace(settings.discord, api_url=discord.api_url, allowed_users=(), allowed_roles=())
+        here = replace(here, allowed_channels=(), allowed_guilds=())
+        settings = replace(settings, store=replace(settings.store, url=":memory:"), discord=here)
         discord.gateway.settings.heartbeat = _HEARTBEAT_SECONDS
         tell("The bot is starting …")
-        service = await stack.enter_async_context(open_service(settings, addons=addons, report=tell))
-        here = asyncio.Event()
-        bot = Bot(service, token=discord.token, api_url=discord.api_url, tell=lambda _: here.set())
-        running = asyncio.create_task(bot.run())
-        stack.push_async_callback(_ended, running)
-        await _first(running, here.wait())
-        if service.rules.slash:  # the first line may be a command
-            try:
-                await _first(running, discord.wait_for(lambda: discord.world.commands.kept, _SLASH_SECONDS))
-            except TimeoutError:
-                tell("The bot's slash commands are not there yet: a line that begins with / may fail.")
-        tell(rehearsal.help)
-        watching = asyncio.create_task(rehearsal.watch())
-        stack.push_async_callback(_ended, watching)
-        async with aclosing(lines(lambda: rehearsal.prompt)) as typed:
-            async for line in typed:
-                try:
-                    if not await rehearsal.enter(line):
-                        break
-                except (LookupError, PermissionError, ValueError) as error:
-                    tell(printable_line(str(error)))
-                if by_turns:
-                    await discord.idle(_QUIET_SECONDS)
-                    await service.engine.settled()
-                    await discord.idle(_QUIET_SECONDS)
-                    rehearsal.look()
+        async with open_service(settings, addons=addons, report=tell) as service:
+            connected = asyncio.Event()
+            bot = Bot(service, token=discord.token, api_url=discord.api_url, tell=lambda _: connected.set())
+
+            async def type_lines() -> None:
+                await connected.wait()
+                if service.rules.slash:  # the first line may be a command
+                    try:
+                        await discord.wait_for(lambda: discord.world.commands.kept, _SLASH_SECONDS)
+                    except TimeoutError:
+                        tell(
+                            "The bot's slash commands are not there yet: a line that begins with / may fail."
+                        )
+                tell(rehearsal.help)
+                await until_one_ends(rehearsal.watch(), enter_lines())
+
+            async def enter_lines() -> None:
+                async with aclosing(lines(lambda: rehearsal.prompt)) as typed:
+                    async for line in typed:
+                        try:
+                            if not await rehearsal.enter(line):
+                                return
+                        except (LookupError, PermissionError, ValueError) as error:
+                            tell(printable_line(str(error)))
+                        if by_turns:
+                            await discord.idle(_QUIET_SECONDS)
+                            await service.engine.settled()
+                            await discord.idle(_QUIET_SECONDS)
+                            rehearsal.look()
+
+            await until_one_ends(bot.run(), type_lines())
     return FINE
-
-
-async def _first(running: "asyncio.Task[None]", ready: Awaitable[object]) -> None:
-    """Wait until the bot is there; raise what ended it before, or what the wait raised."""
-    waiting = asyncio.ensure_future(ready)
-    await asyncio.wait([running, waiting], return_when=asyncio.FIRST_COMPLETED)
-    if running.done():
-        waiting.cancel()
-        running.result()
-    else:
-        waiting.result()
-
-
-async def _ended(task: "asyncio.Task[None]") -> None:
-    task.cancel()
-    with suppress(asyncio.CancelledError):
-        await task
 
 
 Lines = Callable[[Callable[[], str]], "AsyncGenerator[str, None]"]

@@ -6,8 +6,9 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Callable, Coroutine, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from types import FrameType
 
 from pixi.cli.exits import FAILED, FINE, SIGNALLED, USAGE
 from pixi.core.errors import ConfigError, PixiError
@@ -62,7 +63,7 @@ def run_async(work: Coroutine[None, None, int], *, serves: bool = False) -> int:
     tune()
     close_to_others()
     # The handler stays while the runner closes: that takes a moment too, and is no time to be interrupted.
-    with _handling(end), asyncio.Runner(loop_factory=_loop_factory()) as runner:
+    with _handling(end, _ENDING), asyncio.Runner(loop_factory=_loop_factory()) as runner:
         return runner.run(cancellable())
 
 
@@ -79,6 +80,19 @@ def run_logged(work: Coroutine[None, None, int], log: logging.Logger, *, as_json
             raise
         log.error("%s", error)
         return USAGE if isinstance(error, ConfigError) else FAILED
+
+
+async def until_one_ends(*works: Coroutine[None, None, None]) -> None:
+    """Run coroutines side by side until one ends; end the others, and raise what it raised."""
+    tasks = [asyncio.ensure_future(work) for work in works]
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
+    for task in done:
+        task.result()
 
 
 def tune() -> None:
@@ -105,20 +119,16 @@ def close_to_others() -> None:
     CDLL(None).prctl(c_int(_PR_SET_DUMPABLE), c_ulong(0), c_ulong(0), c_ulong(0), c_ulong(0))
 
 
-@contextmanager
-def interruptible() -> Iterator[None]:
+def interruptible() -> AbstractContextManager[None]:
     """Raise `KeyboardInterrupt` at Ctrl-C until the block is left: for work outside `run_async`."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
+    close_to_others()
+    return _handling(signal.default_int_handler, ["SIGINT"])
 
 
 @contextmanager
-def _handling(handler: Callable[[int, object], None]) -> Iterator[None]:
-    """Handle the signals that end a program, until the block is left."""
-    numbers = [getattr(signal, name) for name in _ENDING if hasattr(signal, name)]
+def _handling(handler: Callable[[int, FrameType | None], object], names: Sequence[str]) -> Iterator[None]:
+    """Handle some signals until the block is left."""
+    numbers = [getattr(signal, name) for name in names if hasattr(signal, name)]
     before = [(number, signal.signal(number, handler)) for number in numbers]
     try:
         yield

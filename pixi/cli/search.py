@@ -1,7 +1,6 @@
 """`pixi-persona search`: what a model would get from a search in a database."""
 
 import argparse
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from pixi.cli.flags import number_to
@@ -73,16 +72,14 @@ async def embedded(database: "DirectoryDatabase") -> str:
 
 def _print(database: "DirectoryDatabase", query: str, found: "Found") -> None:
     """Print each hit with its place, and its snippet below with the words of the query set off."""
-    from rich.console import Console
     from rich.padding import Padding
     from rich.text import Text
 
+    from pixi.cli.console import unfolded
     from pixi.core.untrusted import display_line
     from pixi.text.relevance import spans_of
 
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console = Console(highlight=False, width=4_000)  # nothing is folded for a pipe
+    console = unfolded()
     read_as = [(display_line(typed), display_line(word)) for typed, word in found.read_as]
     for typed, word in read_as:
         console.print(Text(f"“{typed}” was read as “{word}”.", style="dim"))
@@ -107,10 +104,5 @@ def place_of(source: "Source") -> str:
     """Return the place as people read it: the section, the file, and the line or the page."""
     from pixi.core.untrusted import display_line
 
-    file = source.path
-    if source.page:
-        file += f", page {source.page}"
-    elif source.line:
-        file += f":{source.line}"
-    parts: Sequence[str] = [part for part in (source.section, file) if part]
-    return display_line(" · ".join(parts))
+    place = f", page {source.page}" if source.page else f":{source.line}" if source.line else ""
+    return display_line(" · ".join(filter(None, (source.section, f"{source.path}{place}"))))

@@ -128,7 +128,7 @@ def _copy_files(settings: "Settings", source: str, target: str) -> int:
 @contextmanager
 def _progress() -> "Iterator[Show]":
     """Draw on the terminal how far it is; elsewhere nothing."""
-    if sys.stderr is None or not sys.stderr.isatty():
+    if not sys.stderr.isatty():
         yield lambda doing, done, total: None
         return
     from rich.console import Console

@@ -38,45 +38,6 @@ _MOST_ROWS = 40  # of people, channels and the like; the rest is told of in one
 _LONGEST_NAME = 32
 
 
-def print_usage(
-    days: Sequence[UsageEntry], rows: Sequence[UsageEntry], by: Part, *, month: UsageEntry, stop: float | None
-) -> None:
-    """Print it on standard output.
-
-    Args:
-        days: each day of the time, in order.
-        rows: what is in the table.
-        by: what they are added up by.
-        month: what was used in this month.
-        stop: how many dollars may be; None: any number.
-    """
-    from rich.console import Console
-    from rich.text import Text
-
-    console = Console(highlight=False)
-    total = sum(days[1:], days[0])
-    when = "Today" if len(days) == 1 else f"The last {len(days)} days"
-    console.print(Text(summed_up(when, total)))
-    console.print(Text(of_the_month(month, stop), _style(month, stop)))
-    if len(days) > 1:
-        console.print()
-        for line in chart(days, console.width):
-            console.print(line)
-    # Ways to search have long names, and a column of their own.
-    needed = _WIDE + _SEARCHED if total.usage.searches else _WIDE
-    console.print(_table(rows, total, by, wide=console.width >= needed))
-    if total.unpriced:
-        note = f"? {short(total.unpriced)} {_unpriced(total)} in pixi.toml."
-        console.print(Text(note, "dim"))
-
-
-def _unpriced(total: UsageEntry) -> str:
-    """Name what has no known price, and where to set the price."""
-    if not total.usage.searches:
-        return "tokens have no known price: see [prices]"
-    return "tokens or web searches have no known price: see [prices], and `price` of [web_search]"
-
-
 def _style(month: UsageEntry, stop: float | None) -> str:
     if stop is None:
         return "dim"
@@ -216,10 +177,35 @@ async def work(settings: "Settings", arguments: argparse.Namespace) -> int:
     if arguments.json:
         for row in rows:
             print(json_line(as_row(row, by)))
-    elif not any(not row.is_nothing for row in by_day):
+    elif all(row.is_nothing for row in by_day):
         since = "today" if days == 1 else f"in the last {days} days"
         print(f"Nothing was used {since}: talk to somebody, and it is counted here.")
     else:
-        every = every_day(by_day, first, today)
-        print_usage(every, list(rows), by, month=month, stop=settings.limits.month_dollars)
+        _print(every_day(by_day, first, today), rows, by, month, settings.limits.month_dollars)
     return 0
+
+
+def _print(
+    days: Sequence[UsageEntry], rows: Sequence[UsageEntry], by: Part, month: UsageEntry, stop: float | None
+) -> None:
+    """Print sums, a chart of the days, and the rows as a table. `stop`: the dollars of a month; None: any."""
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console(highlight=False)
+    total = sum(days[1:], days[0])
+    when = "Today" if len(days) == 1 else f"The last {len(days)} days"
+    console.print(Text(summed_up(when, total)))
+    console.print(Text(of_the_month(month, stop), _style(month, stop)))
+    if len(days) > 1:
+        console.print()
+        for line in chart(days, console.width):
+            console.print(line)
+    # Ways to search have long names, and a column of their own.
+    needed = _WIDE + _SEARCHED if total.usage.searches else _WIDE
+    console.print(_table(rows, total, by, wide=console.width >= needed))
+    if total.unpriced:
+        said = "tokens have no known price: see [prices]"
+        if total.usage.searches:
+            said = "tokens or web searches have no known price: see [prices], and `price` of [web_search]"
+        console.print(Text(f"? {short(total.unpriced)} {said} in pixi.toml.", "dim"))

@@ -6,7 +6,7 @@ import socket
 import ssl
 import threading
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
+from concurrent.futures import Future
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 from typing import Literal
 
@@ -190,30 +190,18 @@ class Lookups:
 
 
 async def _in_thread(host: str, port: int) -> Sequence[str]:
-    loop = asyncio.get_running_loop()
-    answer: asyncio.Future[Sequence[str]] = loop.create_future()
-
-    def settle(addresses: Sequence[str], error: OSError | UnicodeError | None) -> None:
-        if answer.done():
-            return  # nobody waits any more
-        if error is None:
-            answer.set_result(addresses)
-        else:
-            answer.set_exception(OSError(f"no address of {host}"))
+    answer: Future[Sequence[str]] = Future()
+    answer.set_running_or_notify_cancel()  # so that a result may come when nobody waits any more
 
     def look() -> None:
-        addresses: Sequence[str] = ()
-        failed: OSError | UnicodeError | None = None
         try:
             found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_ADDRCONFIG)
-            addresses = tuple(dict.fromkeys(str(each[4][0]) for each in found))
-        except (OSError, UnicodeError) as error:
-            failed = error
-        with suppress(RuntimeError):  # the loop may be closed: everything has ended meanwhile
-            loop.call_soon_threadsafe(settle, addresses, failed)
+            answer.set_result(tuple(dict.fromkeys(str(each[4][0]) for each in found)))
+        except (OSError, UnicodeError):
+            answer.set_exception(OSError(f"no address of {host}"))
 
     threading.Thread(target=look, name="pixi-lookup", daemon=True).start()
-    return await answer
+    return await asyncio.wrap_future(answer)
 
 
 class NotPublic(OSError):
@@ -248,7 +236,12 @@ class Gate(AbstractResolver):
         if not found:
             raise OSError(f"no address of {host}")
         self.check(host, found)
-        return [self._result(host, *self.way_to(address, port)) for address in found]
+        flags = socket.AI_NUMERICHOST | socket.AI_NUMERICSERV
+        ways = [self.way_to(address, port) for address in found]
+        return [
+            ResolveResult(hostname=host, host=to, port=at, family=_family_of(to), proto=0, flags=flags)
+            for to, at in ways
+        ]
 
     async def close(self) -> None:
         """Do nothing: nothing is held."""
@@ -285,12 +278,6 @@ class Gate(AbstractResolver):
         made.setblocking(False)
         return made
 
-    @staticmethod
-    def _result(host: str, address: str, port: int) -> ResolveResult:
-        family = socket.AF_INET6 if ":" in address else socket.AF_INET
-        flags = socket.AI_NUMERICHOST | socket.AI_NUMERICSERV
-        return ResolveResult(hostname=host, host=address, port=port, family=family, proto=0, flags=flags)
-
 
 class OpenGate(Gate):
     """Lets connections out to any address: for hosts that the operator wrote."""
@@ -305,13 +292,16 @@ class OpenGate(Gate):
 
 def own_address(towards: str) -> str:
     """Return the address by which this machine would ask there; "" where there is no way. Nothing is sent."""
-    family = socket.AF_INET6 if ":" in towards else socket.AF_INET
     try:
-        with socket.socket(family, socket.SOCK_DGRAM) as asking:
+        with socket.socket(_family_of(towards), socket.SOCK_DGRAM) as asking:
             asking.connect((towards, 9))
             return str(asking.getsockname()[0])
     except OSError:
         return ""
+
+
+def _family_of(address: str) -> socket.AddressFamily:
+    return socket.AF_INET6 if ":" in address else socket.AF_INET
 
 
 def _is_open(address: str) -> bool:
@@ -375,7 +365,8 @@ def parsed(text: str, *, trusted: bool = False) -> URL:
     if not trusted:
         _check_host(plain)
         if port not in PORTS:
-            raise Refused(f"Pages at port {port} are not read; those of {_spoken_ports()} are.")
+            known = ", ".join(map(str, sorted(PORTS)))
+            raise Refused(f"Pages at port {port} are not read; those at {known} are.")
     return url if plain == host else url.with_host(plain)
 
 
@@ -436,8 +427,3 @@ def _check_host(host: str) -> None:
             raise Refused(f"{host} is not on the public internet; only what is there can be read.")
     elif "." not in host or host.endswith(tuple(f".{name}" for name in _INNER)):
         raise Refused(f"{host[:80]} is not a host of the public internet; only those can be read.")
-
-
-def _spoken_ports() -> str:
-    *first, last = sorted(PORTS)
-    return f"{', '.join(map(str, first))} and {last}"

@@ -9,19 +9,8 @@ from importlib.metadata import version
 from types import TracebackType
 from typing import Self
 
-from aiohttp import (
-    ClientConnectorCertificateError,
-    ClientConnectorDNSError,
-    ClientConnectorError,
-    ClientConnectorSSLError,
-    ClientError,
-    ClientOSError,
-    ClientPayloadError,
-    ClientResponse,
-    ClientSession,
-    InvalidURL,
-    ServerDisconnectedError,
-)
+import aiohttp
+from msgspec import Struct
 from msgspec.structs import replace
 from yarl import URL
 
@@ -40,9 +29,8 @@ from pixi.fetching.guard import (
     session_through,
 )
 
-KNOWN = "gzip, deflate"
-"""Encodings that are asked for. No other is understood."""
-
+_KNOWN = "gzip"  # the encoding that is asked for; no other is understood
+_BROKEN = "The page came broken: it cannot be unpacked."
 _STEP = 262_144  # bytes that are unpacked at once
 _MEMBERS = 64  # of a gzip file: each of a few bytes would take far longer than it is worth
 
@@ -59,10 +47,9 @@ class Unpacker:
 
     def __init__(self, encoding: str) -> None:
         name = encoding.strip().lower()
-        if name not in ("", "identity", "gzip", "x-gzip", "deflate"):
+        if name not in ("", "identity", "gzip", "x-gzip"):
             raise WebError("The server packs its pages in a way that was not asked for.")
-        self._packed = name not in ("", "identity")
-        self._deflate = name == "deflate"
+        self._packed = "gzip" in name
         self._members = 0
         self._opened: zlib._Decompress | None = None
 
@@ -78,29 +65,20 @@ class Unpacker:
         held = False  # more may come of what was taken already
         try:
             while data or held:
-                opened = self._opened or self._open(data)
-                piece = opened.decompress(data, _STEP)
+                if self._opened is None:
+                    self._members += 1
+                    if self._members > _MEMBERS:
+                        raise WebError(_BROKEN)
+                    self._opened = zlib.decompressobj(16 + zlib.MAX_WBITS)
+                piece = self._opened.decompress(data, _STEP)
                 yield piece
                 held = len(piece) == _STEP
-                if opened.eof:
-                    self._opened, data, held = None, opened.unused_data, False
-                    if self._deflate:
-                        return
+                if self._opened.eof:
+                    data, held, self._opened = self._opened.unused_data, False, None
                 else:
-                    data = opened.unconsumed_tail
+                    data = self._opened.unconsumed_tail
         except zlib.error:
-            raise WebError("The page came broken: it cannot be unpacked.") from None
-
-    def _open(self, data: bytes) -> "zlib._Decompress":
-        self._members += 1
-        if self._members > _MEMBERS:
-            raise WebError("The page came broken: it cannot be unpacked.")
-        if not self._deflate:
-            mode = 16 + zlib.MAX_WBITS
-        else:  # some servers leave out the head that belongs to it
-            mode = zlib.MAX_WBITS if data[0] & 0x0F == 8 else -zlib.MAX_WBITS
-        self._opened = zlib.decompressobj(mode)
-        return self._opened
+            raise WebError(_BROKEN) from None
 
 
 _YIELD_BYTES = 1_048_576  # unpacked bytes after which others have their turn
@@ -108,26 +86,22 @@ _REFUSAL_BYTES = 131_072  # of a page that says why nothing is given
 _KIND = re.compile(r"[a-z0-9][a-z0-9.+_-]{0,60}/[a-z0-9][a-z0-9.+_-]{0,80}")
 
 
-class Wanted:
+class Wanted(Struct, frozen=True):
     """The wanted answer of a server.
 
-    Args:
+    Attributes:
         accept: the types that are asked for.
         most_bytes: of the body, as it comes and unpacked.
         types: those that are taken; None: all.
         cut: what is beyond `most_bytes` is left out.
-
-    Attributes:
-        headers: that say so to the server.
     """
 
-    def __init__(self, accept: str, most_bytes: int, types: Collection[str] | None, *, cut: bool) -> None:
-        self.headers = {"Accept": accept, "Accept-Encoding": KNOWN}
-        self._most = most_bytes
-        self._types = types
-        self._cut = cut
+    accept: str
+    most_bytes: int
+    types: Collection[str] | None
+    cut: bool
 
-    async def read(self, response: ClientResponse) -> Fetched:
+    async def read(self, response: aiohttp.ClientResponse) -> Fetched:
         """Return the answer, if it is one that is wanted.
 
         Raises:
@@ -140,12 +114,13 @@ class Wanted:
             body = await _body(response, _REFUSAL_BYTES, cut=True)
             raise WebError(_refusal(response), answer=replace(answer, body=body))
         kind = answer.content_type
-        if self._types is not None and kind and not _is_among(kind, self._types):
+        family = f"{kind.partition('/')[0]}/*"
+        if self.types is not None and kind and kind not in self.types and family not in self.types:
             raise WebError(f"What is there is of the type {kind}, which is not read.")
-        return replace(answer, body=await _body(response, self._most, cut=self._cut))
+        return replace(answer, body=await _body(response, self.most_bytes, cut=self.cut))
 
 
-async def _body(response: ClientResponse, most: int, *, cut: bool) -> bytes:
+async def _body(response: aiohttp.ClientResponse, most: int, *, cut: bool) -> bytes:
     """Return the body, unpacked.
 
     Raises:
@@ -176,31 +151,32 @@ async def _body(response: ClientResponse, most: int, *, cut: bool) -> bytes:
 def reason_of(error: Exception) -> str:
     """Tell why a server could not be reached, in words: the texts of libraries may hold whole addresses."""
     match error:
-        case ClientConnectorDNSError():
+        case aiohttp.ClientConnectorDNSError():
             return "there is no host of that name"
-        case ClientConnectorCertificateError():
+        case aiohttp.ClientConnectorCertificateError():
             return "its certificate is not valid"
-        case ClientConnectorSSLError():
+        case aiohttp.ClientConnectorSSLError():
             return "no secure connection could be made"
-        case ClientConnectorError():
+        case aiohttp.ClientConnectorError():
             return "it does not answer"
-        case ServerDisconnectedError() | ClientPayloadError() | ClientOSError() | OSError():
+        case (
+            aiohttp.ServerDisconnectedError()
+            | aiohttp.ClientPayloadError()
+            | aiohttp.ClientOSError()
+            | OSError()
+        ):
             return "it broke off"
         case _:
             return "it does not speak as a web server does"
 
 
-def _is_among(kind: str, types: Collection[str]) -> bool:
-    return kind in types or f"{kind.partition('/')[0]}/*" in types
-
-
-def _kind(response: ClientResponse) -> str:
+def _kind(response: aiohttp.ClientResponse) -> str:
     """Return the type; "" for what is none."""
     kind = response.headers.get("Content-Type", "").partition(";")[0].strip().lower()
     return kind if _KIND.fullmatch(kind) else ""
 
 
-def _charset(response: ClientResponse) -> str:
+def _charset(response: aiohttp.ClientResponse) -> str:
     """Return what the server says; "" for what nobody knows."""
     try:
         return codecs.lookup(response.charset).name if response.charset else ""
@@ -208,13 +184,13 @@ def _charset(response: ClientResponse) -> str:
         return ""
 
 
-def _rest(response: ClientResponse) -> float | None:
+def _rest(response: aiohttp.ClientResponse) -> float | None:
     """Return the seconds that the server wants to be left alone. A date instead is not read."""
     told = response.headers.get("Retry-After", "").strip()
     return float(told) if told.isascii() and told.isdecimal() and len(told) < 8 else None
 
 
-def _refusal(response: ClientResponse) -> str:
+def _refusal(response: aiohttp.ClientResponse) -> str:
     host, status = response.url.host, response.status
     if "cf-mitigated" in response.headers:
         return f"{host} asks whoever comes to prove that it is a person ({status}); that cannot be passed."
@@ -260,8 +236,8 @@ class Web:
         self._lookup: Lookup = lookup or Lookups()
         self.contact = ""
         self._name = f"pixi-persona/{version('pixi-persona')}"
-        self._guarded: ClientSession | None = None
-        self._open: ClientSession | None = None
+        self._guarded: aiohttp.ClientSession | None = None
+        self._open: aiohttp.ClientSession | None = None
         self._closed = False
 
     async def get(
@@ -295,16 +271,16 @@ class Web:
                 of 400 and above is one too).
         """
         first = parsed(url, trusted=trusted)
-        wanted = Wanted(accept, most_bytes, types, cut=cut)
+        wanted = Wanted(accept, most_bytes, types, cut)
         try:
             async with asyncio.timeout(seconds):
                 return await self._follow(first, wanted, onward, trusted=trusted)
         except TimeoutError:
             raise WebError(f"{first.host} took longer than {seconds:g} seconds.") from None
-        except InvalidURL:
+        except aiohttp.InvalidURL:
             raise Refused("That is no address of a web page: it cannot be read.") from None
-        except (ClientError, OSError) as error:
-            if isinstance(error, ClientConnectorError) and isinstance(error.os_error, NotPublic):
+        except (aiohttp.ClientError, OSError) as error:
+            if isinstance(error, aiohttp.ClientConnectorError) and isinstance(error.os_error, NotPublic):
                 raise Refused(f"{error.os_error}; only what is there can be read.") from None
             raise WebError(f"{first.host} could not be reached: {reason_of(error)}.") from None
 
@@ -332,7 +308,7 @@ class Web:
         try:
             for _ in range(MOST_REDIRECTS + 1):
                 opened = trusted and same_origin(first, url)
-                headers = {**wanted.headers, "User-Agent": self._agent}
+                headers = {"Accept": wanted.accept, "Accept-Encoding": _KNOWN, "User-Agent": self._agent}
                 async with self._session(opened=opened).get(
                     url, headers=headers, allow_redirects=False
                 ) as response:
@@ -362,7 +338,7 @@ class Web:
         reached = f"; {self.contact}" if self.contact else ""
         return f"{self._name} (a chatbot; it asks when a person asks it{reached})"
 
-    def _session(self, *, opened: bool) -> ClientSession:
+    def _session(self, *, opened: bool) -> aiohttp.ClientSession:
         """Return the session to fetch by; hosts of the operator's have one that nobody else gets through."""
         if self._closed:
             raise WebError("Nothing is fetched any more: the program ends.")

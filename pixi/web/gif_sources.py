@@ -23,8 +23,12 @@ from pixi.fetching.web import Web, WebError
 
 Rating = Literal["g", "pg", "pg-13", "r"]
 """The strongest that may be shown, in the words of cinemas."""
-_BEGINNINGS = ((b"GIF87a", "image/gif"), (b"GIF89a", "image/gif"), (b"\x89PNG\r\n\x1a\n", "image/png"))
-_JPEG, _RIFF, _WEBP = b"\xff\xd8\xff", b"RIFF", b"WEBP"
+_BEGINNINGS = {
+    b"GIF87a": "image/gif",
+    b"GIF89a": "image/gif",
+    b"\x89PNG\r\n\x1a\n": "image/png",
+    b"\xff\xd8\xff": "image/jpeg",
+}
 ENDINGS = frozenset({".gif", ".webp", ".png", ".jpg", ".jpeg", ".apng"})
 MOST_BYTES = 8_000_000
 """Limit of one picture: every server of Discord takes so much."""
@@ -116,12 +120,10 @@ class GifSource(Protocol):
 
 def picture_type(data: bytes) -> str:
     """The media type of a file that begins like this; "" for what is no picture that is shown everywhere."""
-    for beginning, kind in _BEGINNINGS:
+    for beginning, kind in _BEGINNINGS.items():
         if data.startswith(beginning):
             return kind
-    if data.startswith(_JPEG):
-        return "image/jpeg"
-    return "image/webp" if data[:4] == _RIFF and data[8:12] == _WEBP else ""
+    return "image/webp" if data[:4] == b"RIFF" and data[8:12] == b"WEBP" else ""
 
 
 class _Entry(Struct, frozen=True):

@@ -142,26 +142,15 @@ def _for_us(text: str) -> str:
     return "\n".join(lines)
 
 
-_KINDS: dict[str, Kind] = {
-    "text/html": "html",
-    "application/xhtml+xml": "html",
-    "application/rss+xml": "feed",
-    "application/atom+xml": "feed",
-    "application/rdf+xml": "feed",
-    "application/xml": "feed",
-    "text/xml": "feed",
-    "text/markdown": "markdown",
-    "text/x-markdown": "markdown",
-    "application/pdf": "pdf",
-    "application/json": "plain",
-    "application/ld+json": "plain",
-    "application/feed+json": "plain",
-    "application/activity+json": "plain",
-    "application/vnd.api+json": "plain",
-    "application/x-ndjson": "plain",
-    "application/yaml": "plain",
-    "application/toml": "plain",
+_TYPES_OF: dict[Kind, str] = {
+    "html": "text/html application/xhtml+xml",
+    "feed": "application/rss+xml application/atom+xml application/rdf+xml application/xml text/xml",
+    "markdown": "text/markdown text/x-markdown",
+    "pdf": "application/pdf",
+    "plain": "application/json application/ld+json application/feed+json application/activity+json "
+    "application/vnd.api+json application/x-ndjson application/yaml application/toml",
 }
+_KINDS = {name: kind for kind, names in _TYPES_OF.items() for name in names.split()}
 _TYPES = (*_KINDS, "text/*")
 _ACCEPT = "text/html, application/xhtml+xml, text/markdown;q=0.9, text/plain;q=0.9, */*;q=0.5"
 
@@ -242,8 +231,9 @@ class WebPageReader:
         """
         wanted = parsed(url)
         key = str(wanted)
-        if page := self._known(key):
-            return page
+        kept = self._kept.get(key)
+        if kept and kept[0] > self._clock():
+            return kept[1]
         check = self._robots.check if self.limits.robots else None
         if check is not None:
             await check(wanted)
@@ -290,7 +280,10 @@ class WebPageReader:
                     seconds=READING_SECONDS, megabytes=MEGABYTES, characters=20_000_000, records=1_000
                 )
             )
-        path = self._place()
+        if self._folder is None:  # for nobody else's eyes
+            self._folder = TemporaryDirectory(prefix="pixi-pages-")
+        self._laid_down += 1
+        path = Path(self._folder.name) / f"{self._laid_down}{FETCHED}"
         data = labelled(Label(fetched.url, kind, fetched.charset), fetched.body)
         written = asyncio.ensure_future(asyncio.to_thread(path.write_bytes, data))
         try:
@@ -307,17 +300,6 @@ class WebPageReader:
                 written.add_done_callback(lambda _: path.unlink(missing_ok=True))
         note = found.note if isinstance(found, Documents) else ""
         return (found[0] if found else Document("", "", ())), note
-
-    def _place(self) -> Path:
-        """Return a new path for a page that a process is to read: in a folder for nobody else's eyes."""
-        if self._folder is None:
-            self._folder = TemporaryDirectory(prefix="pixi-pages-")
-        self._laid_down += 1
-        return Path(self._folder.name) / f"{self._laid_down}{FETCHED}"
-
-    def _known(self, key: str) -> WebPage | None:
-        until, page = self._kept.get(key) or (0.0, None)
-        return page if until > self._clock() else None
 
 
 def _kind_of(fetched: Fetched) -> Kind:

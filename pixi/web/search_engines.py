@@ -3,8 +3,9 @@
 import asyncio
 import json
 import time
+from collections.abc import Iterable
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Protocol
 from urllib.parse import urlencode, urlsplit
 
 from msgspec import Struct
@@ -13,9 +14,6 @@ from pixi.core.errors import ConfigError, PixiError
 from pixi.core.untrusted import clipped
 from pixi.fetching.web import Web, WebError
 from pixi.web.wiki_api import is_page
-
-if TYPE_CHECKING:
-    from ddgs.engines.duckduckgo import Duckduckgo
 
 _LONGEST_TITLE = 200  # characters
 _LONGEST_SNIPPET = 400
@@ -51,12 +49,19 @@ class SearchEngine(Protocol):
         ...
 
 
-def result_from(title: object, url: object, snippet: object) -> Result | None:
-    """Return a result on one line each, cut where it is long; None where it leads nowhere."""
-    if not isinstance(url, str) or len(url) > _LONGEST_ADDRESS or not url.startswith(("http://", "https://")):
-        return None
-    words = [" ".join(each.split()) if isinstance(each, str) else "" for each in (title, snippet)]
-    return Result(clipped(words[0], _LONGEST_TITLE) or url, url, clipped(words[1], _LONGEST_SNIPPET))
+def _results(listed: Iterable[tuple[object, object, object]], limit: int) -> tuple[Result, ...]:
+    """Return the first results of titles, addresses and snippets: on a line each, cut where they are long.
+
+    What leads nowhere is left out.
+    """
+    found: list[Result] = []
+    for title, url, snippet in listed:
+        if isinstance(url, str) and len(url) <= _LONGEST_ADDRESS and url.startswith(("http://", "https://")):
+            named, told = (
+                " ".join(each.split()) if isinstance(each, str) else "" for each in (title, snippet)
+            )
+            found.append(Result(clipped(named, _LONGEST_TITLE) or url, url, clipped(told, _LONGEST_SNIPPET)))
+    return tuple(found[:limit])
 
 
 _DUCKDUCKGO_SECONDS = 8  # for a search; the library ends by itself then
@@ -77,14 +82,10 @@ _REGIONS = dict(each.split("=") for each in _SPOKEN.split())
 """The regions of languages, and of languages somewhere. English alone is spoken everywhere."""
 
 
-class _SentAway(SearchError):
-    """The engine was asked too often, and wants to be left alone."""
-
-    def __init__(self) -> None:
-        super().__init__(
-            "DuckDuckGo answers no more searches from here for a while: it was asked too often. "
-            "Say so, or try again in some minutes."
-        )
+_SENT_AWAY = (
+    "DuckDuckGo answers no more searches from here for a while: it was asked too often. "
+    "Say so, or try again in some minutes."
+)
 
 
 def require_ddgs() -> None:
@@ -130,43 +131,34 @@ class DuckDuckGo:
             raise SearchError(f"The web cannot be searched until the operator mends it. {error}") from None
         async with self._room:
             if time.monotonic() < self._rests_until:
-                raise _SentAway
-            try:
-                return await asyncio.to_thread(self._search, query, limit, language)
-            except _SentAway:
-                self._rests_until = time.monotonic() + _REST_SECONDS
-                raise
+                raise SearchError(_SENT_AWAY)
+            return await asyncio.to_thread(self._search, query, limit, region_of(language))
 
-    def _search(self, query: str, limit: int, language: str) -> tuple[Result, ...]:
+    def _search(self, query: str, limit: int, region: str) -> tuple[Result, ...]:
         from ddgs.engines.duckduckgo import Duckduckgo
         from ddgs.exceptions import DDGSException, TimeoutException
 
         # Asked by itself, not through `DDGS`: that takes a refusal for a search that found nothing, and asks
         # other engines, which nobody chose.
         engine = Duckduckgo(proxy=self._proxy, timeout=_DUCKDUCKGO_SECONDS, verify=self._verify)
+        payload = engine.build_payload(query, region, "moderate", None)
         try:
-            found = _found(engine, query, region_of(language))
+            answer = engine.http_client.request(engine.search_method, engine.search_url, data=payload)
+            text = answer.text
+            if answer.status_code in _TOO_OFTEN or _PUZZLE in text:
+                self._rests_until = time.monotonic() + _REST_SECONDS
+                raise SearchError(_SENT_AWAY)
+            if answer.status_code != 200:
+                raise SearchError(f"DuckDuckGo is in trouble (status {answer.status_code}); try again later.")
+            if not text.strip():
+                raise SearchError("DuckDuckGo answered with nothing; try again later.")
+            listed = engine.post_extract_results(engine.extract_results(text))
         except TimeoutException:
-            raise SearchError(
-                f"DuckDuckGo did not answer within {_DUCKDUCKGO_SECONDS} s; try again."
-            ) from None
+            said = f"DuckDuckGo did not answer within {_DUCKDUCKGO_SECONDS} s; try again."
+            raise SearchError(said) from None
         except DDGSException:
             raise SearchError("DuckDuckGo could not be reached; try again later.") from None
-        return found[:limit]
-
-
-def _found(engine: "Duckduckgo", query: str, region: str) -> tuple[Result, ...]:
-    payload = engine.build_payload(query, region, "moderate", None)
-    answer = engine.http_client.request(engine.search_method, engine.search_url, data=payload)
-    if answer.status_code in _TOO_OFTEN or _PUZZLE in answer.text:
-        raise _SentAway
-    if answer.status_code != 200:
-        raise SearchError(f"DuckDuckGo is in trouble (status {answer.status_code}); try again later.")
-    if not answer.text.strip():
-        raise SearchError("DuckDuckGo answered with nothing; try again later.")
-    listed = engine.post_extract_results(engine.extract_results(answer.text))
-    results = (result_from(each.title, each.href, each.body) for each in listed)
-    return tuple(result for result in results if result is not None)
+        return _results(((each.title, each.href, each.body) for each in listed), limit)
 
 
 _SEARXNG_SECONDS = 12.0
@@ -228,12 +220,10 @@ class SearXNG:
             told = None
         if not isinstance(told, dict) or not isinstance(told.get("results"), list):
             raise SearchError(f"{self._host} is no SearXNG server; mend `url` of [web_search].")
-        return self._results(told, limit)
-
-    def _results(self, told: dict[str, Any], limit: int) -> tuple[Result, ...]:
         listed = (each for each in told["results"] if isinstance(each, dict))
-        found = (result_from(each.get("title"), each.get("url"), each.get("content")) for each in listed)
-        results = tuple(result for result in found if result is not None)[:limit]
+        results = _results(
+            ((each.get("title"), each.get("url"), each.get("content")) for each in listed), limit
+        )
         failed = told.get("unresponsive_engines")
         if not results and isinstance(failed, list) and failed:
             names = ", ".join(str(each[0]) for each in failed if isinstance(each, list) and each)

@@ -4,7 +4,6 @@ import asyncio
 import re
 import time
 from collections.abc import Iterable, Sequence
-from typing import Literal
 
 from msgspec import Struct
 
@@ -141,8 +140,6 @@ _PARSED_BYTES = 1_000_000  # of wikitext: to make HTML of more takes a wiki too 
 _LONGEST_QUERY = 300  # characters: what the search of most wikis takes
 _ROUNDS = 3  # of answers that go on
 
-Form = Literal["html", "extract", "wikitext"]
-
 
 class WikiPage(Struct, frozen=True):
     """A page, as it was when it was read.
@@ -150,7 +147,6 @@ class WikiPage(Struct, frozen=True):
     Attributes:
         id: of the page in its wiki.
         revision: of its text; 0: not known.
-        form: from which its text was taken.
         meanings: the titles that it lists, if it is a page that tells what a word may mean.
     """
 
@@ -158,7 +154,6 @@ class WikiPage(Struct, frozen=True):
     title: str
     url: str
     revision: int
-    form: Form
     sections: tuple[Section, ...]
     meanings: tuple[str, ...] = ()
 
@@ -316,17 +311,17 @@ class Wiki:
         fresh = time.monotonic() - at < _KEPT_SECONDS
         if kept is not None and fresh and known.revision and kept.revision == known.revision:
             return kept
-        form, text = await self._text(known)
+        text = await self._text(known)
         url = (await self._api.site()).url_of(known.title)
-        page = WikiPage(known.id, known.title, url, known.revision, form, text.sections, text.meanings)
+        page = WikiPage(known.id, known.title, url, known.revision, text.sections, text.meanings)
         self._pages.put(page.id, (time.monotonic(), page))
         return page
 
-    async def _text(self, known: WikiPageInfo) -> tuple[Form, WikiText]:
+    async def _text(self, known: WikiPageInfo) -> WikiText:
         """Return its text: as HTML, which alone has tables and boxes in words; else as it is to be had."""
         if known.bytes <= _PARSED_BYTES:
             try:
-                return "html", await self._parsed(known)
+                return await self._parsed(known)
             except SetAside:
                 pass  # its elements are nested too deep: its text is to be had without them
             except WikiError as error:
@@ -335,9 +330,9 @@ class Wiki:
         told = await self._of_page(known, {"prop": "extracts", "explaintext": 1, "exsectionformat": "wiki"})
         extract = told.get("extract")
         if isinstance(extract, str) and extract.strip():
-            return "extract", await asyncio.to_thread(text_of_marked, extract, known.title)
+            return await asyncio.to_thread(text_of_marked, extract, known.title)
         told = await self._of_page(known, {"prop": "revisions", "rvprop": "content", "rvslots": "main"})
-        return "wikitext", await asyncio.to_thread(text_of_wikitext, content_of(told), known.title)
+        return await asyncio.to_thread(text_of_wikitext, content_of(told), known.title)
 
     async def _parsed(self, known: WikiPageInfo) -> WikiText:
         told = await self._api.ask(

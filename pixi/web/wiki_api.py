@@ -40,7 +40,6 @@ _LINK = re.compile(rb"<link\b[^<>]{0,500}\brel=[\"']?EditURI\b[^<>]{0,500}>", re
 _HREF = re.compile(rb"\bhref=[\"']?([^\"'\s>]{1,1000})", re.I)
 _NOT_HERE = frozenset({"404", "page"})  # codes where there is no api, but may be one elsewhere
 _NEEDS_LOGIN = frozenset({"readapidenied", "permissiondenied", "mustbeloggedin", "notloggedin"})
-_LEFT_ALONE = frozenset({429, 503})  # of HTTP: to be asked again later
 _OFF = b"API is not enabled"
 Fields = Mapping[str, str | int]
 """Fields of a request."""
@@ -63,26 +62,6 @@ def check_in(body: bytes) -> str:
     return next((name for name, pattern in _CHECKS if pattern.search(start)), "")
 
 
-def wall_of(error: WebError) -> str:
-    """Tell why a server refused, to be read behind its host's name."""
-    check = check_in(error.body)
-    if check:
-        return _checked_by(check)
-    match error.status:
-        case 401:
-            return "wants a user name and a password"
-        case 403:
-            return "refuses programs like this one (403)"
-        case 404 | 410:
-            return f"has nothing at that address ({error.status})"
-        case 429:
-            return f"was asked too often, and wants to rest{_for(error.retry_after)}"
-        case 503:
-            return f"cannot answer just now (503){_for(error.retry_after)}; ask again later"
-        case status:
-            return f"is in trouble ({status}); ask again later"
-
-
 def page_instead(answer: Fetched) -> str:
     """Return what a web page says that came in place of data, to be read behind its host's name."""
     check = check_in(answer.body)
@@ -96,10 +75,6 @@ def page_instead(answer: Fetched) -> str:
 
 def _checked_by(check: str) -> str:
     return f"lets in only who passes a check that needs a browser ({check}), which no program does"
-
-
-def _for(seconds: float | None) -> str:
-    return "" if seconds is None else f" for {seconds:.0f} s"
 
 
 class WikiError(PixiError):
@@ -236,32 +211,25 @@ class WikiApi:
         fields = {**parameters, "format": "json", "formatversion": 2, "maxlag": _LAG}
         url = f"{api}?{urlencode(fields)}"
         async with self._room:
-            for again in (True, False):
-                await self._rested()
-                answer = await self._answer(url, again=again)
-                if answer is None:
-                    continue
-                told = await self._read(answer)
-                error = _error_in(told)
-                if error is None:
-                    return told
-                rest = _rest_of(error, answer)
-                if rest is None:
-                    raise self._refused(error)
-                self._rests_until = time.monotonic() + rest
-                if not again or rest > _LONGEST_WAIT:
-                    raise self._refused(error)
-        raise AssertionError("the second round gives or raises")
+            try:
+                return await self._answer(url)
+            except _Resting as error:
+                if error.seconds > _LONGEST_WAIT:
+                    raise
+            return await self._answer(url)
 
-    async def _answer(self, url: str, *, again: bool) -> Fetched | None:
-        """Return what is there; None: the wiki wants to rest for a moment, and may then be asked again."""
+    async def _answer(self, url: str) -> Json:
+        """Ask, once the wiki is rested."""
+        await self._rested()
         try:
-            return await self._fetched(url, "application/json")
-        except _Resting as error:
-            self._rests_until = time.monotonic() + error.seconds
-            if again and error.seconds <= _LONGEST_WAIT:
-                return None
+            answer = await self._fetched(url, "application/json")
+            told = await self._read(answer)
+            if isinstance(error := told.get("error"), dict):
+                raise self._refused(error, answer)
+        except _Resting as resting:
+            self._rests_until = time.monotonic() + resting.seconds
             raise
+        return told
 
     async def _fetched(self, url: str, accept: str) -> Fetched:
         try:
@@ -273,12 +241,21 @@ class WikiApi:
                 seconds=_SECONDS,
             )
         except WebError as error:
-            if not error.status:
-                raise WikiError(str(error), "unreachable") from None
-            text = f"{self._host} {wall_of(error)}."
-            if error.status in _LEFT_ALONE and not check_in(error.body):
-                raise _Resting(text, min(error.retry_after or 1.0, _LONGEST_REST)) from None
-            raise WikiError(text, "404" if error.status in (404, 410) else "page") from None
+            rest = f" for {error.retry_after:.0f} s" if error.retry_after else ""
+            match error.status:
+                case 0:
+                    raise WikiError(str(error), "unreachable") from None
+                case _ if check := check_in(error.body):
+                    raise WikiError(f"{self._host} {_checked_by(check)}.", "page") from None
+                case 403:
+                    raise WikiError(f"{self._host} refuses programs like this one (403).", "page") from None
+                case 404 | 410:
+                    raise WikiError(str(error), "404") from None
+                case 429 | 503:
+                    text = f"{self._host} wants to rest{rest} ({error.status}); ask again later."
+                    raise _Resting(text, error.retry_after or 1.0) from None
+                case _:
+                    raise WikiError(str(error), "page") from None
 
     async def _read(self, answer: Fetched) -> Json:
         try:
@@ -306,18 +283,20 @@ class WikiApi:
         if left > 0:
             await asyncio.sleep(left)
 
-    def _refused(self, error: Json) -> WikiError:
+    def _refused(self, error: Json, answer: Fetched) -> WikiError:
         code = prompt_name(str(error.get("code", "")))
-        said = clipped(_visible(str(error.get("info") or error.get("text") or code)), _LONGEST_INFO)
-        if code == "maxlag":
-            text = f"{self._host} is too busy just now; ask again in a minute."
-        elif code in _NEEDS_LOGIN:
-            text = f"{self._host} can be read only by those who are logged in there, which Pixi cannot be."
-        elif code == "ratelimited":
-            text = f"{self._host} was asked too often; ask again in a minute."
-        else:
-            text = f"{self._host} says: {said}"
-        return WikiError(text, code or "unknown")
+        lag = error.get("lag")
+        rest = answer.retry_after or (float(lag) if isinstance(lag, int | float) else 1.0)
+        match code:
+            case "maxlag":
+                return _Resting(f"{self._host} is too busy just now; ask again in a minute.", rest)
+            case "ratelimited":
+                return _Resting(f"{self._host} was asked too often; ask again in a minute.", rest)
+            case _ if code in _NEEDS_LOGIN:
+                said = "can be read only by those who are logged in there, which Pixi cannot be."
+                return WikiError(f"{self._host} {said}", code)
+        said = clipped(prompt_name(str(error.get("info") or code), 2 * _LONGEST_INFO), _LONGEST_INFO)
+        return WikiError(f"{self._host} says: {said}", code or "unknown")
 
 
 class _Resting(WikiError):
@@ -325,30 +304,7 @@ class _Resting(WikiError):
 
     def __init__(self, text: str, seconds: float) -> None:
         super().__init__(text, "rests")
-        self.seconds = seconds
-
-
-def _error_in(told: Json) -> Json | None:
-    """Return the error that an answer tells, in either of the forms that there are."""
-    error = told.get("error")
-    if isinstance(error, dict):
-        return error
-    errors = told.get("errors")
-    return errors[0] if isinstance(errors, list) and errors and isinstance(errors[0], dict) else None
-
-
-def _visible(text: str) -> str:
-    """Put a text on one line, without what a terminal would take for an order."""
-    return " ".join("".join(c if c.isprintable() else " " for c in text).split())
-
-
-def _rest_of(error: Json, answer: Fetched) -> float | None:
-    """Return seconds that a wiki wants to rest for, where that is what an error says."""
-    if error.get("code") not in ("maxlag", "ratelimited"):
-        return None
-    lag = error.get("lag")
-    told = answer.retry_after or (float(lag) if isinstance(lag, int | float) else 1.0)
-    return min(max(told, 0.0), _LONGEST_REST)
+        self.seconds = min(max(seconds, 0.0), _LONGEST_REST)
 
 
 def _guesses(url: str) -> Iterator[str]:

@@ -164,7 +164,7 @@ async def test_a_card_is_lines_among_the_replies() -> None:
     out = io.StringIO()
     await happen(LinesChannel(out, io.StringIO()), Sent("look"), Shown(CARD))
     assert out.getvalue() == (
-        "look\nLemon sugar\n  Thin and hot.\n  Time: 20 minutes\n  https://example.org/lemon\n"
+        "look\nLemon sugar\nThin and hot.\nTime: 20 minutes\nhttps://example.org/lemon\n"
     )
 
 

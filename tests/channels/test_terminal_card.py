@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from PIL import Image as Pillow
 from prompt_toolkit.utils import get_cwidth
 
-from pixi.channels.terminal.lines import card_lines
 from pixi.channels.terminal.rows import Line, drawn, framed
 from pixi.core.message import Card, Field, Image
 from pixi.models.pictures import PictureError
@@ -37,19 +36,6 @@ def png(width: int, height: int, colour: str = "gold") -> bytes:
     file = io.BytesIO()
     Pillow.new("RGB", (width, height), colour).save(file, "PNG")
     return file.getvalue()
-
-
-def test_on_a_pipe_a_card_is_tidy_lines() -> None:
-    assert card_lines(PANCAKES) == [
-        "Lemon sugar",
-        "  Thin and hot.",
-        "  Roll them.",
-        "  Time: 20 minutes",
-        "  Needs: flour",
-        "    milk",
-        "  https://example.org/lemon",
-        "  [picture: https://example.org/lemon.png]",
-    ]
 
 
 def test_on_a_terminal_it_stands_in_a_frame() -> None:
@@ -125,7 +111,7 @@ def test_no_card_breaks_its_frame_or_drives_the_terminal(
 ) -> None:
     card = Card(title, words, (Field(name, value),), title, value)
     assert len({get_cwidth(row) for row in rows(card, columns)}) == 1
-    assert not any(DRIVING.search(row) for row in [*rows(card, columns), *card_lines(card)])
+    assert not any(DRIVING.search(row) for row in rows(card, columns))
 
 
 # Pictures.

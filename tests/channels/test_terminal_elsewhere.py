@@ -11,7 +11,7 @@ import pytest
 from prompt_toolkit.input import PipeInput
 
 from pixi.channels.terminal import asking, live
-from pixi.channels.terminal.lines import LinesChannel, talk
+from pixi.channels.terminal.lines import LinesChannel, say
 from pixi.core.channel import TAKEN_OVER, Channel, OpenChannel
 from pixi.core.errors import LeaseHeld, StoreError
 from pixi.core.events import Failed, Opened, Sent, TurnEnded
@@ -234,18 +234,15 @@ class Held(Silent):
         """Nothing is to be done."""
 
 
-async def lines(*said: str) -> AsyncIterator[str]:
-    for each in said:
-        yield each
-
-
 @pytest.mark.parametrize(("seconds", "waited", "told"), [(0.0, 0.0, 0), (0.9, 0.9, 0), (12.0, 12.0, 1)])
 async def test_a_pipe_waits_for_a_reply_and_says_so_after_a_moment(
     clock: HeldClock, seconds: float, waited: float, told: int
 ) -> None:
     answering: Any = Held(clock, seconds)
     err, began = io.StringIO(), clock.time()
-    await talk(lines("hi", "ho"), SEAT, answering, LinesChannel(io.StringIO(), err))
+    channel = LinesChannel(io.StringIO(), err)
+    for line in ("hi", "ho"):
+        await say(line, SEAT, answering, channel)
     assert answering.heard == ["hi", "ho"]
     assert clock.time() - began == pytest.approx(waited)
     assert err.getvalue().count("it is waited for, 30 s at most") == told
@@ -255,7 +252,7 @@ async def test_a_pipe_waits_thirty_seconds_and_no_longer(clock: HeldClock) -> No
     answering: Any = Held(clock, 31.0)
     began = clock.time()
     with pytest.raises(LeaseHeld, match="in another window of this talk, and did not end in 30 s"):
-        await talk(lines("hi"), SEAT, answering, LinesChannel(io.StringIO(), io.StringIO()))
+        await say("hi", SEAT, answering, LinesChannel(io.StringIO(), io.StringIO()))
     assert answering.heard == []
     assert clock.time() - began == pytest.approx(30.0)
 

@@ -285,12 +285,7 @@ def test_what_was_said_last_is_told_in_short_lines() -> None:
     both = turn("It is Sunday.\n#4, still waits for your answer:\n> hello\n#5:\n> and this", "yes")
     assert last_said([goes_on, both], [replace(asked, again=True), asked], "mo", "Pixi", now).split("\n")[
         1:
-    ] == [
-        "Pixi › and so on",
-        "mo › and this",
-        "Pixi › yes",
-        "mo › still there?",
-    ]
+    ] == ["Pixi › and so on", "mo › and this", "Pixi › yes", "mo › still there?"]
     assert last_said([], [asked], "mo", "Pixi", now) == (
         "Your talk goes on; this was yesterday, 21:40 (/reset begins anew):\nmo › still there?"
     )

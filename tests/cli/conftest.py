@@ -1,5 +1,6 @@
 """A folder to start in, apart from the settings of whoever runs the tests; and the log left as it was."""
 
+import asyncio
 import logging
 import os
 import sys
@@ -8,8 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from pixi.app.doctor.checks import Check
 from pixi.cli import frame, logs
+from pixi.cli.console import Printer
 from pixi.models import machine
+from pixi.settings import load
 
 Program = Callable[..., tuple[int, str, str]]
 
@@ -50,6 +54,15 @@ def program(home: Path, capsys: pytest.CaptureFixture[str]) -> Program:
         return code, told.out, told.err
 
     return run
+
+
+def found_by(check: Check) -> list[str]:
+    """The lines of `doctor` of one check, for the settings of the working directory."""
+
+    async def found() -> list[str]:
+        return [Printer().redact(str(finding)) async for finding in check(load())]
+
+    return asyncio.run(found())
 
 
 @pytest.fixture

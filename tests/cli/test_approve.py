@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from pixi.app.doctor.servers import check_mcp
 from pixi.mcp.offers import FILE_NAME
-from tests.cli.conftest import Program
+from tests.cli.conftest import Program, found_by
 from tests.mcp.scene import ROGUE
 
 
@@ -140,30 +141,26 @@ def test_a_lock_file_that_is_none(baker: Home) -> None:
 
 
 def test_doctor_tells_what_is_run_and_what_waits(baker: Home) -> None:
-    def told() -> list[str]:
-        lines = baker.program("doctor")[1].splitlines()
-        return [line for line in lines if " mcp" in line[:12]]
-
     rogue = shlex.join([sys.executable, "-I", "-S", str(ROGUE)])
     command = f"{rogue} described {shlex.quote(str(baker.folder / 'words'))}"
-    assert told() == [f"ok   mcp.baker — {command}: 1 tool"]
+    assert found_by(check_mcp) == [f"ok   mcp.baker — {command}: 1 tool"]
     before = baker.kept
     baker.says("Say it twice.\nnew")
-    assert told() == [
+    assert found_by(check_mcp) == [
         f"ok   mcp.baker — {command}: 1 tool",
         "fail mcp.baker — described otherwise than approved, so left out: echo; "
         "if that is meant: pixi-persona approve baker",
     ]
     assert baker.kept == before  # it only looks
     baker.runs("described", "x")
-    (line,) = told()
+    (line,) = found_by(check_mcp)
     assert line.startswith(f"fail mcp.baker — {rogue} described x ")
     assert ": waits for consent, so that it is not started; approved was " in line
     (baker.folder / FILE_NAME).unlink()
     (baker.folder / "pixi.toml").write_text('[mcp.baker]\ncommand = "nonesuch"\n[mcp.x]\n')
-    assert told() == ["fail mcp — [mcp.x] has neither a command nor a url: add one of them."]
+    assert found_by(check_mcp) == ["fail mcp — [mcp.x] has neither a command nor a url: add one of them."]
     (baker.folder / "pixi.toml").write_text('[mcp.baker]\ncommand = "nonesuch"\nargs = ["\\u001b[2J"]\n')
-    assert told() == [
+    assert found_by(check_mcp) == [
         "fail mcp.baker — nonesuch '\\x1b[2J': there is no program 'nonesuch' here; "
         "install it or mend `command`"
     ]

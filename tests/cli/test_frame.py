@@ -29,16 +29,12 @@ HEAVY = {
     "xllamacpp",
 }
 
+UNBUFFERED = pytest.param({"PYTHONUNBUFFERED": "1"}, marks=pytest.mark.nightly)
+BUFFERED_OR_NOT = pytest.mark.parametrize("buffering", [{}, UNBUFFERED], ids=["buffered", "unbuffered"])
 
-def pixi(*words: str, **more: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "pixi", *words],
-        capture_output=True,
-        text=True,
-        timeout=30,
-        check=False,
-        env={**os.environ, **more},
-    )
+
+def python(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, *words], capture_output=True, text=True, timeout=30, check=False)
 
 
 class Subcommand:
@@ -88,9 +84,7 @@ def test_help_imports_nothing_heavy() -> None:
         "import sys\nfrom pixi.cli.frame import run\nassert run(['--help']) == 0\n"
         f"heavy = {HEAVY!r} & set(sys.modules)\nassert not heavy, heavy"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, timeout=30, check=False
-    )
+    done = python("-c", script)
     assert done.returncode == 0, done.stderr
 
 
@@ -99,9 +93,7 @@ def test_only_the_chosen_command_is_imported() -> None:
         "import sys\nfrom pixi.cli.frame import run\nrun(['parse', '--help'])\n"
         "assert 'pixi.cli.parse' in sys.modules and 'pixi.cli.chat' not in sys.modules"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, timeout=30, check=False
-    )
+    done = python("-c", script)
     assert done.returncode == 0, done.stderr
 
 
@@ -114,9 +106,7 @@ def test_the_prompt_of_a_talk_waits_for_no_store_no_client_and_no_pattern() -> N
         "assert not heavy, heavy\n"
         "assert not control_words._table_search.cache_info().currsize"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, timeout=30, check=False
-    )
+    done = python("-c", script)
     assert done.returncode == 0, done.stderr
 
 
@@ -207,31 +197,27 @@ sys.exit(cli.main())
 
 
 def test_an_error_that_nobody_foresaw_is_one_line() -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", UNFORESEEN], capture_output=True, text=True, timeout=30, check=False
-    )
+    done = python("-c", UNFORESEEN)
     assert done.returncode == 1
     said = "ZeroDivisionError: of course not (--debug shows where)"
     assert done.stderr == f"pixi-persona: this should not have happened: {said}\n"
 
 
 def test_with_debug_it_is_a_traceback() -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", UNFORESEEN, "--debug"], capture_output=True, text=True, timeout=30, check=False
-    )
+    done = python("-c", UNFORESEEN, "--debug")
     assert done.returncode == 1
     assert "Traceback" in done.stderr
 
 
 def test_the_version_is_shown() -> None:
-    done = pixi("--version")
+    done = python("-m", "pixi", "--version")
     assert done.returncode == 0
     assert done.stdout.startswith("pixi-persona ")
     assert done.stderr == ""
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="a closed pipe is told otherwise there")
-@pytest.mark.parametrize("buffering", [{}, {"PYTHONUNBUFFERED": "1"}], ids=["buffered", "unbuffered"])
+@BUFFERED_OR_NOT
 def test_a_reader_that_went_away_is_not_worth_a_word(buffering: dict[str, str]) -> None:
     environ = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"} | buffering
     reading, writing = os.pipe()
@@ -251,7 +237,7 @@ def test_a_reader_that_went_away_is_not_worth_a_word(buffering: dict[str, str]) 
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
-@pytest.mark.parametrize("buffering", [{}, {"PYTHONUNBUFFERED": "1"}], ids=["buffered", "unbuffered"])
+@BUFFERED_OR_NOT
 def test_a_full_disk_is_one_line(buffering: dict[str, str]) -> None:
     environ = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"} | buffering
     with Path("/dev/full").open("w") as full:

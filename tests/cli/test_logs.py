@@ -80,12 +80,7 @@ def test_json_has_time_level_logger_message_and_the_fields_of_a_turn() -> None:
         "model": "large",
         "finish": "stop",
         "steps": 2,
-        "usage": {
-            "prompt_tokens": 1_000,
-            "cached_tokens": 400,
-            "completion_tokens": 20,
-            "searches": 0,
-        },
+        "usage": {"prompt_tokens": 1_000, "cached_tokens": 400, "completion_tokens": 20, "searches": 0},
         "cost": 0.00123,
         "seconds": 2.5,
         "first_visible": 0.75,

@@ -156,6 +156,7 @@ async def web(home: Path, *words: str, **environ: str) -> AsyncGenerator[str, No
     assert "canary" not in addon
 
 
+@pytest.mark.nightly
 async def test_over_http_each_session_has_a_talk_of_its_own_and_no_secret_is_printed(trolley: Path) -> None:
     home = trolley.parent.parent
     (home / "leaky.py").write_text(LEAKY_ADDON)

@@ -167,11 +167,7 @@ async def test_a_persona_answers_and_remembers_what_was_said(home: Path) -> None
     async def hear(progress: float, total: float | None, message: str | None) -> None:
         news.append(message or "")
 
-    async with (
-        ScriptedOpenAI(*replies) as model,
-        served(home, at(model)) as server,
-        Client(server) as client,
-    ):
+    async with ScriptedOpenAI(*replies) as model, served(home, at(model)) as server, Client(server) as client:
         first = await client.call_tool(
             "talk_to", {"persona": "pixi", "message": "hi"}, progress_callback=hear
         )
@@ -212,20 +208,17 @@ async def test_where_nobody_can_tell_clients_apart_each_call_is_its_own_unless_i
         assert "blue door" not in str(model.requests[3].json())
 
 
-@pytest.mark.parametrize(
-    ("said", "told"),
-    [
-        ({"persona": "pixi", "message": " "}, "The message is empty"),
-        ({"persona": "pixi", "message": "x" * 8_001}, "message must be a text of 8000 characters at most"),
-        ({"persona": "nobody", "message": "hi"}, "persona must be one of"),
-        ({"persona": "pixi", "message": "hi", "conversation": "../../etc"}, "There is no such conversation"),
-    ],
-)
-async def test_what_strangers_say_is_bounded(home: Path, said: dict[str, str], told: str) -> None:
+async def test_what_strangers_say_is_bounded(home: Path) -> None:
     async with served(home) as server, Client(server) as client:
-        result = await client.call_tool("talk_to", said)
-    assert result.is_error
-    assert told in text_of(result)
+        for said, told in (
+            ({"message": " "}, "The message is empty"),
+            ({"message": "x" * 8_001}, "message must be a text of 8000 characters at most"),
+            ({"persona": "nobody", "message": "hi"}, "persona must be one of"),
+            ({"message": "hi", "conversation": "../../etc"}, "There is no such conversation"),
+        ):
+            result = await client.call_tool("talk_to", {"persona": "pixi", **said})
+            assert result.is_error
+            assert told in text_of(result)
 
 
 async def test_a_model_that_fails_is_told_in_a_line_and_without_the_key(home: Path) -> None:

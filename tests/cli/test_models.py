@@ -170,7 +170,7 @@ def test_get_without_a_terminal_wants_the_flag(program: Program, hub: LoopbackHu
 def test_get_of_what_is_not_in_the_catalogue_tells_what_is(program: Program) -> None:
     code, _, err = program("models", "get", "goood")
     assert code == 2
-    assert "Did you mean good?" in err
+    assert "did you mean 'good'?" in err
     code, _, err = program("models", "try", "good")
     assert code == 2
     assert "Run: pixi-persona models get good" in err

@@ -92,10 +92,7 @@ def test_other_commands_can_be_named() -> None:
     events = _lines(b"[POLL: a or b?] [REACT: x] [SAY: hi]", "--commands", "poll, send")
     assert [
         (event.get("name"), event.get("argument")) for event in events if event["event"] == "command"
-    ] == [
-        ("poll", "a or b?"),
-        ("send", "hi"),
-    ]
+    ] == [("poll", "a or b?"), ("send", "hi")]
 
 
 @pytest.mark.parametrize("raw", [b"", b"\n"])

@@ -70,6 +70,7 @@ def test_what_is_wrong_is_said_and_the_others_are_listed(folder: Path, personas:
     assert personas("--check").returncode == 1
 
 
+@pytest.mark.nightly
 def test_an_installed_package_brings_its_own(home: Path, tmp_path: Path) -> None:
     site = tmp_path / "site"
     shutil.copytree(ROOT / "pixi", site / "pixi", ignore=shutil.ignore_patterns("__pycache__", "shipped"))

@@ -244,7 +244,7 @@ def test_lines_on_standard_error_go_through_the_printer() -> None:
     found = {(path.name, name) for path in files for name in writes_past_a_printer(path.read_text())}
     assert found == {
         ("console.py", "complain"),
-        ("chat.py", "_prompted"),  # a mark to type behind
+        ("chat.py", "_said"),  # a mark to type behind
         ("frame.py", "_traceback"),  # which masks by itself
         ("serve.py", "_stay"),  # the link to the studio, which must stand in no log
     }

@@ -8,13 +8,20 @@ from pathlib import Path
 
 import pytest
 
+from pixi.app.doctor.checks import check_limits
 from pixi.cli.usage import chart
 from pixi.core.llm import Usage
-from pixi.core.spending import UsageEntry, cost_of, date_of, day_of, dollars, share, short
+from pixi.core.spending import UsageEntry, date_of, day_of
 from pixi.store.sqlite import SqliteStore
-from tests.cli.conftest import Program
+from tests.cli.conftest import Program, found_by
 
 MODEL = "gpt-5-mini"
+
+
+@pytest.fixture(autouse=True)
+def no_midnight_comes(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = time.time()
+    monkeypatch.setattr(time, "time", lambda: now)
 
 
 def today() -> int:
@@ -233,55 +240,22 @@ def test_many_days_share_their_bars_and_the_smallest_is_seen() -> None:
     assert lines[5][10] == "▁"
 
 
-@pytest.mark.parametrize(
-    ("number", "shown"),
-    [
-        (0, "0"),
-        (9_999, "9,999"),
-        (10_000, "10k"),
-        (121_300, "121k"),
-        (999_700, "1,000k"),
-        (1_204_000, "1.2M"),
-        (5_000_000_000, "5G"),
-    ],
-)
-def test_numbers_at_a_glance(number: int, shown: str) -> None:
-    assert short(number) == shown
-
-
-def test_sums_and_shares() -> None:
-    told = [dollars(cost) for cost in (0, 0.00001, 0.0123, 0.5, 1_234.5)]
-    assert told == ["$0.00", "<$0.0001", "$0.012", "$0.50", "$1,234.50"]
-    assert share(UsageEntry()) == "–"
-    assert share(UsageEntry(usage=Usage(10, 99, 0))) == "100%"
-    assert [
-        cost_of(UsageEntry(unpriced=1)),
-        cost_of(UsageEntry(unpriced=1, cost=1.0)),
-        cost_of(UsageEntry()),
-    ] == [
-        "?",
-        "$1.00+?",
-        "$0.00",
-    ]
-
-
 @pytest.mark.usefixtures("books")
-def test_doctor_tells_what_may_be_used_and_what_is_gone(program: Program, home: Path) -> None:
-    def told() -> list[str]:
-        return [line for line in program("doctor")[1].splitlines() if " limits — " in line]
-
+def test_doctor_tells_what_may_be_used_and_what_is_gone(home: Path) -> None:
     cost = 0.51 if date_of(today()).day > 1 else 0.5
-    assert told() == [f"ok   limits — ${cost:.2f}+? this month, and no stop is set (month_dollars)"]
+    assert found_by(check_limits) == [
+        f"ok   limits — ${cost:.2f}+? this month, and no stop is set (month_dollars)"
+    ]
     (home / "pixi.toml").write_text(
         "[limits]\nmonth_dollars = 50\nperson_messages = 20\nguild_tokens = 1_000_000\nguild_writes = 0\n"
     )
-    assert told() == [
+    assert found_by(check_limits) == [
         f"ok   limits — ${cost:.2f}+? of $50.00 this month (1%)",
         "ok   limits — in a day each person: 20 messages; each guild: 1,000,000 tokens, 0 writes",
     ]
     (home / "pixi.toml").write_text("[limits]\nmonth_dollars = 0.1\n")
-    (line,) = told()
+    (line,) = found_by(check_limits)
     assert line.startswith(f"fail limits — ${cost:.2f}+? of $0.10 this month (5")
     assert "nobody is answered until 20" in line
     (home / "pixi.toml").write_text('[helper_model]\nname = "qwen"\n[embedding_model]\nname = "vectors"\n')
-    assert told()[-1] == "ok   limits — no price is known for qwen, vectors: see [prices]"
+    assert found_by(check_limits)[-1] == "ok   limits — no price is known for qwen, vectors: see [prices]"

@@ -60,16 +60,16 @@ def words(home: Path, server: ScriptedOpenAI) -> tuple[str, ...]:
     return (*model, "--persona", "baker.md", "--addon", "tools.py")
 
 
-async def test_a_card_is_tidy_lines_on_a_pipe(tmp_path: Path) -> None:
+async def test_a_card_is_lines_on_a_pipe(tmp_path: Path) -> None:
     async with ScriptedOpenAI(RECIPE, DONE) as server:
         ended = await chat(tmp_path, "how?\n", *words(tmp_path, server))
     assert (ended.code, ended.out.split("\n")) == (
         0,
         [
             "Lemon sugar",
-            "  Thin and hot.[2J",
-            "  Time: 20 minutes",
-            "  https://example.org/l",
+            "Thin and hot.[2J",
+            "Time: 20 minutes",
+            "https://example.org/l",
             "all done",
             "",
         ],

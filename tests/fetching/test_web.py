@@ -80,11 +80,9 @@ async def test_says_politely_who_asks_and_nothing_more() -> None:
     [
         ("gzip", gzip.compress(b"pancakes " * 100)),
         ("x-gzip", gzip.compress(b"pancakes " * 60) + gzip.compress(b"pancakes " * 40)),
-        ("deflate", zlib.compress(b"pancakes " * 100)),
-        ("deflate", zlib.compress(b"pancakes " * 100, wbits=-15)),
         ("identity", b"pancakes " * 100),
     ],
-    ids=["gzip", "two members", "deflate", "deflate without a head", "identity"],
+    ids=["gzip", "two members", "identity"],
 )
 async def test_unpacks(encoding: str, packed: bytes) -> None:
     async with served({"/": giving(packed, Content_Encoding=encoding)}) as port, Web() as fetching:
@@ -135,17 +133,15 @@ async def test_gzip_bomb_is_stopped_early(
 
 
 @pytest.mark.parametrize("size", [2**18 - 1, 2**18, 2**18 + 1, 2**18 + 258, 2**20 + 73])
-@pytest.mark.parametrize("wbits", [31, 15, -15])
-def test_nothing_of_it_is_left_in_the_unpacker(size: int, wbits: int) -> None:
-    packing = zlib.compressobj(9, wbits=wbits)
-    packed = packing.compress(b"a" * size) + packing.flush()
+def test_nothing_of_it_is_left_in_the_unpacker(size: int) -> None:
+    packed = gzip.compress(b"a" * size)
     for step in (len(packed), 97):
-        unpacker = Unpacker("gzip" if wbits == 31 else "deflate")
+        unpacker = Unpacker("gzip")
         pieces = [packed[start : start + step] for start in range(0, len(packed), step)]
         assert sum(len(out) for piece in pieces for out in unpacker.unpacked(piece)) == size
 
 
-@pytest.mark.parametrize("encoding", ["br", "zstd", "compress", "gzip, gzip", "pancake"])
+@pytest.mark.parametrize("encoding", ["br", "zstd", "deflate", "gzip, gzip", "pancake"])
 async def test_what_was_not_asked_for_is_not_unpacked(encoding: str) -> None:
     packed = zstandard.compress(bytes(100_000_000))
     async with served({"/": giving(packed, Content_Encoding=encoding)}) as port, Web() as fetching:
@@ -153,12 +149,11 @@ async def test_what_was_not_asked_for_is_not_unpacked(encoding: str) -> None:
             await fetching.get(f"http://127.0.0.1:{port}/", trusted=True)
 
 
-@pytest.mark.parametrize("encoding", ["gzip", "deflate"])
 @pytest.mark.parametrize(
     "body", [b"no such thing", gzip.compress(b"a" * 100)[:-20] + b"xyz" * 20], ids=["none", "broken off"]
 )
-async def test_broken_packing_is_told(encoding: str, body: bytes) -> None:
-    async with served({"/": giving(body, Content_Encoding=encoding)}) as port, Web() as fetching:
+async def test_broken_packing_is_told(body: bytes) -> None:
+    async with served({"/": giving(body, Content_Encoding="gzip")}) as port, Web() as fetching:
         with pytest.raises(WebError, match="came broken"):
             await fetching.get(f"http://127.0.0.1:{port}/", trusted=True)
 

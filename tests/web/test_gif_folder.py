@@ -159,7 +159,7 @@ def test_of_many_pictures_each_costs_a_few_steps(tmp_path: Path) -> None:
     one = tmp_path / "one.bin"
     one.write_bytes(moving())
     steps: dict[int, int] = {}
-    for many in (200, 800):
+    for many in (150, 600):
         (tmp_path / f"{many}").mkdir()
         for number in range(many):
             name = f"thing {number:05} {'cat' if number == 123 else 'dog'}.gif"
@@ -169,5 +169,5 @@ def test_of_many_pictures_each_costs_a_few_steps(tmp_path: Path) -> None:
         (found,) = folder._find("cat")
         assert found.words == "thing 00123 cat"
         steps[many] = steps_of(partial(folder._find, "cat"))
-    assert steps[800] < 5 * steps[200]
-    assert steps[800] < 800 * 100
+    assert steps[600] < 5 * steps[150]
+    assert steps[600] < 600 * 100

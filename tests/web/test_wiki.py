@@ -76,7 +76,7 @@ async def test_a_suggestion_is_told_where_nothing_is_found(wiki: Wiki) -> None:
 
 async def test_a_page_keeps_its_boxes_and_sections_and_loses_what_is_not_said(wiki: Wiki) -> None:
     (page,) = (await wiki.pages(["Creeper"])).found
-    assert (page.title, page.revision, page.form) == ("Creeper", 7, "html")
+    assert (page.title, page.revision) == ("Creeper", 7)
     opening, drops = page.sections
     assert "Health points | 20 hearts" in opening.text
     assert "A creeper is a mob that explodes." in opening.text
@@ -119,7 +119,6 @@ async def test_a_page_too_long_to_be_parsed_comes_as_an_extract(wiki: Wiki, serv
     text = "<p>Long.</p><h2>Later</h2>" + "<p>A line of words that goes on.</p>\n" * 60_000
     server.articles["Long"] = Article(text, length=2_000_000)
     (page,) = (await wiki.pages(["Long"])).found
-    assert page.form == "extract"
     assert page.characters > 1_500_000
     assert [section.heading for section in page.sections] == ["", "Later"]
     assert not any(each.get("action") == "parse" for each in server.asked)
@@ -130,7 +129,6 @@ async def test_where_nothing_else_is_to_be_had_it_is_the_wikitext(wiki: Wiki, se
     text = "A '''creeper''' [[Mob|explodes]].<ref>so</ref>\n\n== Drops ==\n{{drop|gunpowder}}<!-- no -->\n"
     server.articles["Creeper"] = Article("x", wikitext=text)
     (page,) = (await wiki.pages(["Creeper"])).found
-    assert page.form == "wikitext"
     assert [(section.heading, section.text) for section in page.sections] == [
         ("", "A creeper explodes."),
         ("Drops", "{{drop|gunpowder}}"),

@@ -60,8 +60,8 @@ async def told(web: Web, server: ScriptedWiki) -> str:
             "a check that needs a browser (Anubis)",
         ),
         (at_api(web_page("Forbidden", 403)), "refuses programs like this one (403)"),
-        (at_api(answer(401, "no", "text/plain")), "wants a user name and a password"),
-        (at_api(answer(500, "oh", "text/plain")), "is in trouble (500)"),
+        (at_api(answer(401, "no", "text/plain")), "wants a login for this (401)"),
+        (at_api(answer(500, "oh", "text/plain")), "has a fault just now (500)"),
         (at_api(LOGIN), "can be read only by those who are logged in there"),
         (at_api(web_page("Blocks &amp; more")), 'answers with a web page ("Blocks & more")'),
         (

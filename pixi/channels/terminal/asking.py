@@ -97,17 +97,14 @@ class QuestionQueue:
         verdict = form.answers.get(text.strip().casefold())
         self._unclear = verdict is None or time.monotonic() - self._asked_at < _TYPED_AHEAD
         if verdict is not None and not self._unclear:
-            self._give(verdict)
+            self.give(verdict)
         elif form.puts_by and text.strip():
             self._screen.put_by(text.strip())
 
-    def refuse(self) -> None:
-        """Answer no."""
-        self._give("no")
-
-    def withdraw(self) -> None:
-        """End the question: it needs no answer any more."""
-        self._give("nobody")
+    def give(self, verdict: Verdict) -> None:
+        """Answer the question that is open; "nobody" ends one that needs no answer any more."""
+        if self._answer is not None and not self._answer.done():
+            self._answer.set_result(verdict)
 
     def status(self) -> str:
         """Return what is waited for, while something is."""
@@ -116,10 +113,6 @@ class QuestionQueue:
         how = self._form.unclear if self._unclear else self._form.how
         left = self._closes - time.monotonic()
         return how if left == math.inf else f"{how} ({max(0, round(left))} s)"
-
-    def _give(self, verdict: Verdict) -> None:
-        if self._answer is not None and not self._answer.done():
-            self._answer.set_result(verdict)
 
     async def _put(self, form: _Form, closes: float) -> Verdict:
         self._form = form

@@ -7,7 +7,7 @@ import re
 import threading
 import time
 import uuid
-from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
 from typing import Any, TextIO
@@ -19,7 +19,7 @@ from pixi.core.channel import TAKEN_OVER, Channel, Question
 from pixi.core.errors import ChannelError, ChannelForgot, ConfigError, LeaseHeld, StoreError
 from pixi.core.events import Failed, Noted, Numbering, Reacted, Sourced, TurnEnded, TurnEvent, Verdict
 from pixi.core.llm import PromptProgress
-from pixi.core.message import Author, Card, Image, Message, Picture, Rights
+from pixi.core.message import Author, Message, Rights
 from pixi.core.untrusted import json_line, printable, printable_line, without_middle
 
 _WORDS: Mapping[str, tuple[str, str, str]] = {
@@ -45,36 +45,6 @@ _SOON_SECONDS = 1.0  # shorter waits are not worth a word
 _HELD = "a reply is being written in another window of this talk"
 _SITS_HERE = "terminal:"
 """Begins the id of whoever sits at a terminal."""
-
-
-def card_lines(card: Card) -> list[str]:
-    """Return a card as plain lines: title first, the rest indented. Nothing in it drives a terminal."""
-    return [printable_line(card.title), *(f"  {line}".rstrip() for line in _below(card))]
-
-
-def picture_told(picture: str | Image) -> str:
-    """Return what stands for a picture where none can be shown: its address, or its kind and size."""
-    if isinstance(picture, str):
-        return f"[picture: {printable_line(picture)}]"
-    return f"[picture: {printable_line(picture.media_type)}, {max(1, round(len(picture.data) / 1_000)):,} kB]"
-
-
-def card_of(picture: Picture) -> Card:
-    """Return a picture as a card: it itself below its words, then whose it is, and where."""
-    return Card(picture.words, picture.credit, picture=picture.file, link=picture.link)
-
-
-def _below(card: Card) -> Iterator[str]:
-    if text := printable(card.text).strip():
-        yield from text.split("\n")
-    for each in card.fields:
-        name, (first, *others) = printable_line(each.name), printable(each.value).strip().split("\n")
-        yield f"{name}: {first}"
-        yield from (f"  {other}" for other in others)
-    if card.link:
-        yield printable_line(card.link)
-    if card.picture is not None:
-        yield picture_told(card.picture)
 
 
 def call_in_words(tool: str, arguments: Mapping[str, Any]) -> str:
@@ -283,14 +253,6 @@ class LinesChannel(Channel):
         self.tell(f"{tool} wants somebody's yes, and can ask only where somebody sits at the terminal.")
         return "nobody"
 
-    async def card(self, card: Card, *, nonce: str, answers: str | None = None) -> str | None:
-        """Print the card as lines. Raises `ChannelError` when that is not possible any more."""
-        if not self.as_json:
-            self._write("\n".join(card_lines(card)))
-        if self.fault:
-            raise ChannelError("The output cannot be written any more.")
-        return None
-
     def hear(self) -> None:
         """A message was received now: the events that follow are counted from here."""
         self._received = time.monotonic()
@@ -324,7 +286,7 @@ class LinesChannel(Channel):
             self._write(json_line({**self._numbering.form(event), "t": elapsed}))
             return
         match event:
-            case Failed(text) if not self.fault:  # else it tells what `talk` ends for
+            case Failed(text) if not self.fault:  # else it tells what `say` ends for
                 self.tell(printable_line(text))
             case TurnEnded("limit") if not self.fault:
                 self.tell("the reply was closed at a limit; see [limits].")
@@ -357,29 +319,22 @@ class LinesChannel(Channel):
             self.out.write(line + "\n")
             self.out.flush()
         except OSError as error:
-            # Told to `talk`, which ends; raised here it would look like a fault of the command.
+            # Told to `say`, which ends; raised here it would look like a fault of the command.
             self.fault = error
             self.broken.set()
 
 
-async def talk(
-    lines: AsyncIterable[str], seat: TerminalUser, answering: ChannelEngine, channel: LinesChannel
-) -> None:
-    """Send each line that is not blank as a message, once the one before is answered.
+async def say(line: str, seat: TerminalUser, answering: ChannelEngine, channel: LinesChannel) -> None:
+    """Send a line as a message, and wait until it is answered.
 
     Raises:
         LeaseHeld: a reply that another window of the talk is writing did not end within `OWN_SECONDS`.
-        OSError: the replies cannot be written any more (`BrokenPipeError`: nobody reads them), or the
-            input cannot be read.
-        ConfigError: the input is not text; what was answered before stands.
+        OSError: the replies cannot be written any more (`BrokenPipeError`: nobody reads them).
     """
-    async for line in lines:
-        if not line.strip():
-            continue
-        await _own(answering, seat.conversation, channel)
-        channel.hear()
-        await answering.receive(seat.message(line), channel)
-        await _answered(answering, seat.conversation, channel)
+    await _own(answering, seat.conversation, channel)
+    channel.hear()
+    await answering.receive(seat.message(line), channel)
+    await _answered(answering, seat.conversation, channel)
 
 
 async def _own(answering: ChannelEngine, conversation: str, channel: LinesChannel) -> None:

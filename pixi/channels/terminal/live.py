@@ -4,7 +4,7 @@ import asyncio
 import math
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
 from datetime import datetime
 from typing import Any
@@ -28,7 +28,7 @@ from pixi.channels.terminal.commands import (
     told_personas,
     told_why,
 )
-from pixi.channels.terminal.lines import ReadingIndicator, TerminalUser, call_in_words, card_of
+from pixi.channels.terminal.lines import ReadingIndicator, TerminalUser, call_in_words
 from pixi.channels.terminal.rows import Line, drawn
 from pixi.channels.terminal.screen import Screen
 from pixi.channels.terminal.transcript import Transcript
@@ -173,7 +173,8 @@ class LiveTerminal(Channel):
 
     async def picture(self, picture: Picture, *, nonce: str, answers: str | None = None) -> str | None:
         """Show the picture in a frame, with its words; what moves in it stands still."""
-        return await self.card(card_of(picture), nonce=nonce, answers=answers)
+        card = Card(picture.words, picture.credit, picture=picture.file, link=picture.link)
+        return await self.card(card, nonce=nonce, answers=answers)
 
     async def send(
         self, text: str, *, nonce: str, answers: str | None = None, reply_to: str | None = None
@@ -254,7 +255,7 @@ class LiveTerminal(Channel):
                 await asyncio.wait((asked,), timeout=_LOOK_SECONDS)
                 with suppress(StoreError):
                     if not await answering.owned_elsewhere(self._seat.conversation):
-                        self._asking.withdraw()
+                        self._asking.give("nobody")
             return asked.result()
         finally:
             asked.cancel()
@@ -278,7 +279,11 @@ class LiveTerminal(Channel):
         self._held = None
         done_now = {event.text for event in held if isinstance(event, Sent)}
         said = last_said(
-            [_without(turn, done_now) for turn in turns if turn.began > self._shown_until],
+            [
+                replace(turn, effects=tuple(each for each in turn.effects if each.payload not in done_now))
+                for turn in turns
+                if turn.began > self._shown_until
+            ],
             waiting,
             self._seat.author.name,
             self._transcript.persona,
@@ -429,7 +434,7 @@ class LiveTerminal(Channel):
         """Ctrl-C says no where something is asked, stops the reply, else empties the line, else says how to
         leave, then leaves."""
         if self._asking.open:
-            self._asking.refuse()
+            self._asking.give("no")
         elif self._busy and self._answering:
             self._spawn(self._answering.stop(self._seat.conversation))
         elif self._screen.line:
@@ -502,6 +507,8 @@ class LiveTerminal(Channel):
         except StoreError as error:
             self._report(str(error))
         else:
+            if again:
+                self._expect()  # so that reactions find their lines, which can still change
             self._inbox.extendleft([self._said(text) for text in again][::-1])
             self._screen.changed()
 
@@ -563,8 +570,3 @@ class LiveTerminal(Channel):
             status, stops = f"{turn} {doing}", " (Ctrl-C stops)"
             return status + stops if len(status + stops) <= self._screen.columns else status
         return ""
-
-
-def _without(turn: TurnRecord, sent: Collection[str]) -> TurnRecord:
-    """Return a turn without those of its messages."""
-    return replace(turn, effects=tuple(each for each in turn.effects if each.payload not in sent))

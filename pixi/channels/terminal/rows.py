@@ -6,8 +6,7 @@ from io import BytesIO
 
 from prompt_toolkit.utils import get_cwidth
 
-from pixi.channels.terminal.lines import picture_told
-from pixi.core.message import Card
+from pixi.core.message import Card, Image
 from pixi.core.untrusted import printable, printable_line
 from pixi.models.pictures import fit_for_model
 
@@ -66,8 +65,7 @@ def reflowed(rows: Iterable[str], columns: int) -> int:
 
 
 def _rows(line: Line, columns: int) -> int:
-    cells = sum(get_cwidth(text) for _, text in line)
-    return max(1, -(-cells // max(1, columns)))
+    return max(1, -(-_width(line) // max(1, columns)))
 
 
 _WIDEST = 72  # columns of a frame; longer lines are hard to read
@@ -113,9 +111,15 @@ def _parts(card: Card, inner: int, picture: Sequence[Line]) -> Iterator[list[Lin
     yield [[("class:message", row)] for row in _framed_rows(card.text, inner)]
     yield list(_table(card, inner))
     if card.picture is not None:
-        told = [("class:aside", row) for row in wrapped(picture_told(card.picture), inner)]
-        yield list(picture) or [[row] for row in told]
+        yield list(picture) or [[("class:aside", row)] for row in wrapped(_told(card.picture), inner)]
     yield [[("class:link", row)] for row in wrapped(printable_line(card.link), inner) if row]
+
+
+def _told(picture: str | Image) -> str:
+    """Return what stands for a picture that cannot be drawn: its address, or its kind and size."""
+    if isinstance(picture, str):
+        return f"[picture: {printable_line(picture)}]"
+    return f"[picture: {printable_line(picture.media_type)}, {max(1, round(len(picture.data) / 1_000)):,} kB]"
 
 
 def _table(card: Card, inner: int) -> Iterator[Line]:

@@ -8,7 +8,7 @@ from prompt_toolkit.application import Application, get_app_session
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.completion import Completer
 from prompt_toolkit.data_structures import Point
-from prompt_toolkit.filters import Condition
+from prompt_toolkit.filters import Condition, Filter
 from prompt_toolkit.formatted_text import FormattedText
 from prompt_toolkit.history import History
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
@@ -19,6 +19,7 @@ from prompt_toolkit.layout import (
     FormattedTextControl,
     HSplit,
     Layout,
+    UIControl,
     VerticalAlign,
     Window,
 )
@@ -228,29 +229,22 @@ class Screen:
         return self._app.color_depth not in (ColorDepth.DEPTH_1_BIT, ColorDepth.DEPTH_4_BIT)
 
     def _application(self) -> _Resizable:
-        live = FormattedTextControl(self._live)
         asking = Condition(lambda: bool(self._asking))
         status = FormattedTextControl(lambda: FormattedText([("class:aside", self._sitter.status())]))
+        parts: list[tuple[UIControl, Filter]] = [
+            (FormattedTextControl(self._live), Condition(lambda: not self._transcript.empty)),
+            (self._line_control, ~asking),
+            (self._answer_control, asking),
+            (
+                FormattedTextControl(self._completions),
+                Condition(lambda: self._buffer.complete_state is not None),
+            ),
+            (status, Condition(lambda: bool(self._sitter.status()))),
+        ]
         body = HSplit(
             [
-                ConditionalContainer(
-                    Window(live, wrap_lines=True, dont_extend_height=True),
-                    Condition(lambda: not self._transcript.empty),
-                ),
-                ConditionalContainer(
-                    Window(self._line_control, wrap_lines=True, dont_extend_height=True), ~asking
-                ),
-                ConditionalContainer(
-                    Window(self._answer_control, wrap_lines=True, dont_extend_height=True), asking
-                ),
-                ConditionalContainer(
-                    Window(FormattedTextControl(self._completions), wrap_lines=True, dont_extend_height=True),
-                    Condition(lambda: self._buffer.complete_state is not None),
-                ),
-                ConditionalContainer(
-                    Window(status, wrap_lines=True, dont_extend_height=True),
-                    Condition(lambda: bool(self._sitter.status())),
-                ),
+                ConditionalContainer(Window(control, wrap_lines=True, dont_extend_height=True), shown)
+                for control, shown in parts
             ],
             align=VerticalAlign.TOP,
         )

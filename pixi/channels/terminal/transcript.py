@@ -1,7 +1,6 @@
 """A talk as it is shown on a terminal: events in, styled lines out; no terminal needed."""
 
 from collections.abc import Iterator, Sequence
-from typing import assert_never
 
 from msgspec import Struct, field
 from prompt_toolkit.utils import get_cwidth
@@ -9,29 +8,22 @@ from prompt_toolkit.utils import get_cwidth
 from pixi.channels.terminal.lines import call_in_words
 from pixi.channels.terminal.rows import Fragment, Line, framed, height, markdown_rows
 from pixi.core.events import (
-    Answered,
-    Asked,
     Failed,
     Grew,
     Makes,
     Noted,
     Opened,
     Performed,
-    PersonSaid,
     Pictured,
-    Progressed,
     Reacted,
     Sent,
     Shown,
     Sourced,
-    TalkChanged,
     ToolAnswered,
     ToolCalled,
     TurnEnded,
     TurnEvent,
-    TurnStarted,
 )
-from pixi.core.llm import PromptProgress
 from pixi.core.message import Card
 from pixi.core.untrusted import printable, printable_line
 
@@ -59,7 +51,6 @@ class OpenCommand(Struct):
 class Delivered(Struct):
     """A message of the persona, or with `stopped` what was written of one before it was stopped."""
 
-    who: str
     text: str
     stopped: bool = False
 
@@ -78,18 +69,10 @@ class StatusLine(Struct):
 
 
 class CardFrame(Struct):
-    """A card, and its picture as lines where it could be drawn. Kept as it was drawn for `columns`."""
+    """A card, and its picture as lines where it could be drawn."""
 
     card: Card
     picture: Sequence[Line]
-    columns: int = 0
-    lines: Sequence[Line] = ()
-
-    def drawn(self, columns: int) -> Sequence[Line]:
-        """Draw the note for a terminal of so many columns."""
-        if columns != self.columns:
-            self.columns, self.lines = columns, framed(self.card, columns, self.picture)
-        return self.lines
 
 
 Entry = PersonMessage | OpenCommand | Delivered | Note | StatusLine | CardFrame
@@ -143,19 +126,11 @@ class Transcript:
             case Grew(_, text, id):
                 self._grow(id, printable(text))
             case Sent(text, id):
-                self._perform(id, Delivered(self.persona, printable(text).strip()))
+                self._perform(id, Delivered(printable(text).strip()))
             case Noted(text, id):
                 self._perform(id, Note(printable(text).strip()))
             case Reacted(_, id):  # `react` knows which message it is on
                 self._perform(id, None)
-            case Shown() | Pictured():  # `put` knows its picture
-                pass
-            case PromptProgress() | Progressed():  # the status line tells
-                pass
-            case TurnStarted() | Asked() | Answered():  # the question is asked elsewhere
-                pass
-            case PersonSaid() | TalkChanged():  # nobody else writes here
-                pass
             case Performed(name, argument, id):
                 shown = f"· {printable_line(name)}" + (f": {printable_line(argument)}" if argument else "")
                 self._perform(id, StatusLine(shown))
@@ -174,8 +149,8 @@ class Transcript:
                 if finish == "stop" and not self._seen:
                     self.tell("· stays silent")
                 self._seen = False
-            case _:
-                assert_never(event)
+            case _:  # `put` shows cards and pictures, the status line tells of progress
+                pass
 
     def lines(self, columns: int) -> list[Line]:
         """Return all that may still change, as lines for a terminal of so many columns."""
@@ -227,7 +202,7 @@ class Transcript:
             if not isinstance(entry, OpenCommand):
                 kept.append(entry)
             elif cut and entry.makes == "message" and entry.text.strip():
-                kept.append(Delivered(self.persona, entry.text.strip(), stopped=True))
+                kept.append(Delivered(entry.text.strip(), stopped=True))
         self._entries = kept
 
     def _shown(self, entry: Entry, columns: int) -> Iterator[Line]:
@@ -236,8 +211,9 @@ class Transcript:
             case PersonMessage(_, who, text, reactions):
                 head, style = ("class:you", f"{who} › "), "class:said"
                 end = ("class:reaction", "   " + " ".join(reactions)) if reactions else None
-            case Delivered(who, text, stopped):
-                head, style = ("class:persona", f"{who} › "), "class:stopped" if stopped else "class:message"
+            case Delivered(text, stopped):
+                head = ("class:persona", f"{self.persona} › ")
+                style = "class:stopped" if stopped else "class:message"
                 end = ("class:aside", " … (stopped)") if stopped else None
             case OpenCommand(_, "message", text) if text.strip():
                 head, style = ("class:persona", f"{self.persona} › "), "class:message"
@@ -246,13 +222,11 @@ class Transcript:
                 head, style = ("class:note", "  · "), "class:note"
             case StatusLine(text, look):
                 head, style = ("", "  "), f"class:{look}"
-            case CardFrame():
-                yield from entry.drawn(columns)
-                return
-            case OpenCommand() | Note():
+            case CardFrame(card, picture):
+                yield from framed(card, columns, picture)
                 return
             case _:
-                assert_never(entry)
+                return
         margin = " " * min(get_cwidth(head[1]), columns // 3)
         plain = not isinstance(entry, Delivered | OpenCommand)
         rows = list(markdown_rows(text.strip("\n"), style, columns - len(margin), plain=plain))
