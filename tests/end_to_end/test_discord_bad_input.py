@@ -317,8 +317,7 @@ async def test_four_thousand_emoji_come_in_and_go_out(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("command", "seen"),
-    [("[SEND: {}]\n", 10), ("[REACT: 🥞]\n", 0), ("[NOTE: {}]\n", 0)],
+    ("command", "seen"), [("[SEND: {}]\n", 10), ("[REACT: 🥞]\n", 0), ("[NOTE: {}]\n", 0)]
 )
 async def test_a_model_that_writes_ten_thousand_commands_is_stopped(
     tmp_path: Path, command: str, seen: int

@@ -29,10 +29,7 @@ async def test_two_quick_messages_get_one_reply(tmp_path: Path) -> None:
 
 
 async def test_gathered_messages_cost_one_request(tmp_path: Path) -> None:
-    async with (
-        scene(tmp_path, "[SEND: to both]") as here,
-        here.bot(reply__gather_seconds=0.2) as service,
-    ):
+    async with scene(tmp_path, "[SEND: to both]") as here, here.bot(reply__gather_seconds=0.2) as service:
         await here.ask("first question")
         await here.ask("second question")
 

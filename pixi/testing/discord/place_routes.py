@@ -8,14 +8,7 @@ from pixi.testing.discord import gateway, payloads, routing
 from pixi.testing.discord.calls import ApiCall, Form, Json, fault, snowflake
 from pixi.testing.discord.channels import FakeChannel
 from pixi.testing.discord.ids import LIMITED_FLAGS
-from pixi.testing.discord.routing import (
-    ApiRoute,
-    guild_of,
-    need,
-    need_in_guild,
-    number,
-    visible,
-)
+from pixi.testing.discord.routing import ApiRoute, guild_of, need, need_in_guild, number, visible
 from pixi.testing.discord.users import Permission as P
 
 if TYPE_CHECKING:

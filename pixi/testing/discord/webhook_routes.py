@@ -133,9 +133,7 @@ def follow_up(world: World, call: ApiCall, interaction: Interaction) -> object:
     return payloads.message(message, world)
 
 
-ANSWER_ROUTES = [
-    ApiRoute("POST", "/interactions/{interaction}/{token}/callback", callback, open=True),
-]
+ANSWER_ROUTES = [ApiRoute("POST", "/interactions/{interaction}/{token}/callback", callback, open=True)]
 
 
 def name_of(value: object, form: Form, field: str) -> None:

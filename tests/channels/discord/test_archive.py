@@ -132,10 +132,7 @@ async def test_a_search_that_is_refused_for_its_words_is_not_the_last_one(room: 
     await room.general.say(room.ana, "the griddle is hot")
     here = await desk(room, room.general)
     found = await here.search("griddle")
-    assert ([each.text for each in found.messages], found.partial) == (
-        ["the griddle is hot"],
-        search.NOT_ALL,
-    )
+    assert ([each.text for each in found.messages], found.partial) == (["the griddle is hot"], search.NOT_ALL)
     assert (await here.search("griddle")).partial == ""
 
 

@@ -73,9 +73,7 @@ async def test_a_guild_is_there_whatever_is_odd_in_it(
             await server.say(f"<@{BOT}> hi")
             await until(lambda: texts(here))
     assert told == ["Connected as Bot, in 1 server."]
-    assert [line.partition(":")[0] for line in lines(caplog)] == [
-        "an event GUILD_CREATE could not be read",
-    ]
+    assert [line.partition(":")[0] for line in lines(caplog)] == ["an event GUILD_CREATE could not be read"]
 
 
 async def test_a_history_that_nobody_can_read_does_not_stop_the_answer(

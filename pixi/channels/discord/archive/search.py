@@ -183,12 +183,7 @@ class MessageSearch:
         self._no_search: dict[int, float] = {}
 
     async def messages(
-        self,
-        terms: SearchTerms,
-        places: Sequence[ChannelOrThread],
-        view: Visibility,
-        *,
-        limit: int,
+        self, terms: SearchTerms, places: Sequence[ChannelOrThread], view: Visibility, *, limit: int
     ) -> tuple[list[Match], str]:
         """Return the best messages in these places and their threads, and why not all was looked at.
 

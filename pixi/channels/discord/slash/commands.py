@@ -117,12 +117,7 @@ class SlashCommands:
             app_commands.ContextMenu(name=self._text("menus.why.name"), callback=recalling.why_this),
         ]
 
-    def _command(
-        self,
-        key: str,
-        callback: _Callback,
-        parent: app_commands.Group | None = None,
-    ) -> _Command:
+    def _command(self, key: str, callback: _Callback, parent: app_commands.Group | None = None) -> _Command:
         """Make a command of the texts of its key, and of the parameters of its callback."""
         command: _Command = app_commands.Command(
             name=self._text(f"commands.{key}.name"),
@@ -161,10 +156,7 @@ class _Translator(app_commands.Translator):
         self._translations = translations
 
     async def translate(
-        self,
-        string: locale_str,
-        locale: discord.Locale,
-        context: app_commands.TranslationContextTypes,
+        self, string: locale_str, locale: discord.Locale, context: app_commands.TranslationContextTypes
     ) -> str | None:
         """Return the text in that language, if it is there."""
         language = self._translations.known(locale.value)
