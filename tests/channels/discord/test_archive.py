@@ -12,7 +12,7 @@ from pixi.channels.discord.archive import archive, requests, search
 from pixi.core.channel import ArchiveQuery, Asker
 from pixi.core.errors import ChannelError
 from pixi.settings.rules import Rules
-from pixi.testing.discord import GatewayIntents, Permission
+from pixi.testing.discord import Permission
 from pixi.testing.discord.calls import ApiCall
 from tests.channels.discord.archives import SEARCH, desk, reading_room
 from tests.channels.discord.room import Room
@@ -174,7 +174,7 @@ async def test_a_long_history_is_read_in_pages_as_far_as_is_good(room: Room) -> 
 
 
 async def test_a_server_that_shows_the_bot_no_words_is_told_of(room: Room) -> None:
-    room.discord.allow_intents(GatewayIntents(0))
+    room.discord.world.shows_content = False
     await room.general.say(room.ana, "the griddle is hot")
     found = await (await desk(room, room.general)).search("griddle")
     assert found.messages == ()
