@@ -11,9 +11,9 @@ from pixi.channels.discord.archive.requests import HistoryRequests, Json, RawMes
 from pixi.channels.discord.archive.search import (
     NOT_ALL,
     Match,
-    MessageSearch,
     SearchTerms,
     best_first,
+    find_messages,
     found_of,
     link_to,
     name_of,
@@ -75,7 +75,7 @@ class Archives:
         self.client = client
         self.backend = backend
         self.directory = directory
-        self.search = MessageSearch()
+        self.no_search: dict[int, float] = {}  # see `find_messages`
 
     def of(self, channel: object) -> "DiscordArchive | None":
         """Return the archive of a channel or thread of a guild; a direct message has none."""
@@ -104,8 +104,9 @@ class DiscordArchive:
         else:
             places = await view.channels()
         terms = await self._terms_of(query, asking, view)
-        search = self._archives.search
-        matches, partial = await search.messages(terms, places, view, limit=query.limit)
+        matches, partial = await find_messages(
+            terms, places, view, self._archives.no_search, limit=query.limit
+        )
         return found_of(matches, query.words, partial)
 
     async def pins(self, place: str, asking: Asker, *, limit: int) -> FoundMessages:
@@ -140,8 +141,10 @@ class DiscordArchive:
             ]
         if not forums:
             return FoundPosts()
-        posts, partial = await _posts(query, forums, view, self._archives.search, before=_id(asking.message))
-        return FoundPosts(posts, partial)
+        terms = SearchTerms(query.words, before=_id(asking.message))
+        matches, partial = await find_messages(terms, forums, view, self._archives.no_search, limit=_HITS)
+        posts, whole = await _posts(query, forums, view, matches)
+        return FoundPosts(posts, partial or ("" if whole else NOT_ALL))
 
     async def read(self, where: str, asking: Asker, *, way: Way, limit: int) -> FoundMessages:
         """Return the messages round one, or the newest or oldest of a place.
@@ -274,18 +277,13 @@ async def _posts(
     query: ArchiveQuery,
     forums: Sequence[discord.ForumChannel],
     view: Visibility,
-    search: MessageSearch,
-    *,
-    before: int,
-) -> tuple[list[ForumPost], str]:
-    """Return the best posts of forums that may be read, and why not all were looked at.
+    matches: Sequence[Match],
+) -> tuple[list[ForumPost], bool]:
+    """Return the best posts of forums that may be read, and whether all were looked at.
 
-    Raises:
-        ChannelError: nothing could be looked at.
+    `matches` are messages in them that were found.
     """
     threads, whole = await _threads(forums, view)
-    terms = SearchTerms(query.words, before=before)
-    matches, partial = await search.messages(terms, forums, view, limit=_HITS)
     found = await _found(query.words, threads, matches)
     heard = [each for each in found if await view.may_quote(each.thread.owner_id)]  # whose title it is
     at_once = asyncio.Semaphore(_AT_ONCE)
@@ -294,8 +292,7 @@ async def _posts(
         async with at_once:
             return await _post(candidate, query.words, view)
 
-    posts = await asyncio.gather(*map(read, heard[: query.limit]))
-    return list(posts), partial or ("" if whole else NOT_ALL)
+    return await asyncio.gather(*map(read, heard[: query.limit])), whole
 
 
 async def _threads(
