@@ -22,7 +22,6 @@ from pixi.channels.discord.outgoing.channel import DiscordChannels
 from pixi.channels.discord.requests import REQUESTS_PER_SECOND, RequestPacer
 from pixi.channels.discord.rest_places import RestPlaces
 from pixi.channels.discord.slash.commands import SlashCommands
-from pixi.channels.discord.slash.translations import Translations
 from pixi.core.channel import Channel, OpenChannel
 from pixi.core.errors import ConfigError, PixiError, StoreError
 from pixi.store.rates import Rates
@@ -130,7 +129,7 @@ class Bot:
             client = await self._logged_in(token, server)
             self.user_id = client.user.id if client.user is not None else 0
             if self._share is not None:
-                self.approvals = Approvals(client, self._backend, Translations(), self._share)
+                self.approvals = Approvals(client, self._backend, self._share)
             channels = DiscordChannels(
                 client, self._backend, self._recent, self.approvals, elsewhere=server is not None
             )
@@ -153,16 +152,12 @@ class Bot:
 
     async def _run(self, token: str, server: DiscordServer | None) -> None:
         client = self._client = await self._logged_in(token, server)
-        translations = Translations()
-        approvals = self.approvals = Approvals(client, self._backend, translations)
+        approvals = self.approvals = Approvals(client, self._backend)
         approvals.install()
         channels = DiscordChannels(
             client, self._backend, self._recent, approvals, elsewhere=server is not None
         )
-        slash = SlashCommands(
-            client, self._backend, channels.show_as, translations=translations, on_forget=self.forget
-        )
-        slash.install()
+        slash = SlashCommands(client, self._backend, channels.show_as, on_forget=self.forget)
 
         async def ready() -> None:
             bot = client.user

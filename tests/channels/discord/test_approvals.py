@@ -92,7 +92,7 @@ async def test_a_question_of_any_length_fits_into_a_signal_to_another_process(ro
     async def post(*_: object) -> int:
         return 0
 
-    approvals = Approvals(discord.Client(intents=discord.Intents.none()), RecordingBackend(), WORDS, share)
+    approvals = Approvals(discord.Client(intents=discord.Intents.none()), RecordingBackend(), share)
     long = Question(str(room.mo.id), "\U0001f95e" * 200, "\U0001f95e" * 9_000, "\x01" * 9_000, "1-1-q")
     said = await approvals.ask(long, post, channel=1, guild=None, persona="pixi", seconds=1.0)
     assert said == "nobody"

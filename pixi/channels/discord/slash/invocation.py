@@ -4,7 +4,7 @@ import asyncio
 import io
 import logging
 from collections.abc import Awaitable, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import discord
 from discord import app_commands
@@ -150,7 +150,7 @@ class Invocation:
             response = self.interaction.response
             if not task.done() and not response.is_done():
                 try:
-                    await _kept(self.interaction, response.defer(ephemeral=True, thinking=True))
+                    await _responded(self.interaction, response.defer(ephemeral=True, thinking=True))
                 except FAULTS as error:  # the work goes on; whether it can be answered shows then
                     _log.debug("a command could not be put off: %s", error)
             return await task
@@ -171,36 +171,22 @@ class Invocation:
         Raises:
             discord.DiscordException: Discord does not take the answer.
         """
-        interaction, nobody = self.interaction, discord.AllowedMentions.none()
-        content = clipped(text, LIMIT) or None
+        interaction = self.interaction
         files = [discord.File(io.BytesIO(file[1]), file[0])] if file else []
-        embeds = [embed_of(embed)] if embed else []
+        shown: dict[str, Any] = {
+            "content": clipped(text, LIMIT) or MISSING,
+            "embeds": [embed_of(embed)] if embed else [],
+            "view": view or MISSING,
+            "allowed_mentions": discord.AllowedMentions.none(),
+        }
         if interaction.response.type is discord.InteractionResponseType.deferred_channel_message:
-            later = interaction.edit_original_response(
-                content=content, embeds=embeds, attachments=files, view=view, allowed_mentions=nobody
-            )
-            await _taken(later)
-        elif interaction.response.is_done():
-            another = interaction.followup.send(
-                content or MISSING,
-                embeds=embeds,
-                files=files,
-                view=view or MISSING,
-                ephemeral=not public,
-                allowed_mentions=nobody,
-                wait=True,
-            )
-            await _taken(another)
+            await _responded(interaction, interaction.edit_original_response(**shown, attachments=files))
+            return
+        shown |= {"files": files, "ephemeral": not public}
+        if interaction.response.is_done():
+            await _responded(interaction, interaction.followup.send(**shown, wait=True))
         else:
-            now = interaction.response.send_message(
-                content,
-                embeds=embeds,
-                files=files,
-                view=view or MISSING,
-                ephemeral=not public,
-                allowed_mentions=nobody,
-            )
-            await _kept(interaction, now)
+            await _responded(interaction, interaction.response.send_message(**shown))
 
     async def replace(self, text: str) -> None:
         """Put a text in place of the message whose button was pressed, and of its buttons.
@@ -209,12 +195,9 @@ class Invocation:
             discord.DiscordException: Discord does not take it.
         """
         interaction, nobody = self.interaction, discord.AllowedMentions.none()
-        if interaction.response.is_done():
-            later = interaction.edit_original_response(content=text, view=None, allowed_mentions=nobody)
-            await _taken(later)
-        else:
-            now = interaction.response.edit_message(content=text, view=None, allowed_mentions=nobody)
-            await _kept(interaction, now)
+        response = interaction.response
+        edit = interaction.edit_original_response if response.is_done() else response.edit_message
+        await _responded(interaction, edit(content=text, view=None, allowed_mentions=nobody))
 
 
 def embed_of(told: EmbedContent) -> discord.Embed:
@@ -225,20 +208,13 @@ def embed_of(told: EmbedContent) -> discord.Embed:
     return embed
 
 
-async def _kept(interaction: discord.Interaction, responding: Awaitable[object]) -> None:
+async def _responded(interaction: discord.Interaction, responding: Awaitable[object]) -> None:
     """Respond. A server that tells nothing of a response that it took has taken it all the same."""
     try:
         await responding
-    except UNREADABLE:
+    except UNREADABLE as error:
         if not interaction.response.is_done():
             raise
-
-
-async def _taken(responding: Awaitable[object]) -> None:
-    """Respond later. A server that tells nothing of it has taken it all the same."""
-    try:
-        await responding
-    except UNREADABLE as error:
         _log.debug("what Discord tells of an answer could not be read: %r", error)
 
 
