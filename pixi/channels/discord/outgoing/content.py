@@ -119,10 +119,6 @@ def forms_of(card: Card, *, boxes: bool, files: bool) -> Sequence[MessageContent
             forms.append(MessageContent(embed=embed.copy().set_image(url=address)))
         if shown:
             forms.append(MessageContent(embed=embed))
-        if shown and embed.url:
-            plain = embed.copy()
-            plain.url = None
-            forms.append(MessageContent(embed=plain))
     if text := _text(card):
         forms.append(MessageContent(text))
     return forms

@@ -33,6 +33,7 @@ _log = logging.getLogger("pixi.discord")
 _LONGEST_NAME = 80
 _LONGEST_NICK = 32
 _MARK = 6  # hexadecimal digits that tell one picture from another
+_MARKED_NAME = _LONGEST_NAME - _MARK - 1  # characters of a name that is followed by them
 _LARGEST_PICTURE = 8_000_000  # bytes; Discord takes some more
 _FORBIDDEN = {"discord": ("i", "í"), "clyde": ("y", "ý")}
 """Words that no webhook's name may hold, and the letter that is written differently."""
@@ -57,9 +58,7 @@ def name_for_webhook(name: str) -> str:
         for found in set(re.findall(word, name, flags=re.IGNORECASE)):
             unlike = found.replace(letter, other).replace(letter.upper(), other.upper())
             name = name.replace(found, unlike)
-    name = re.sub("```|[@#:]", "", name).strip()
-    while units(name) > _LONGEST_NAME:
-        name = name[:-1].rstrip()
+    name = _within(re.sub("```|[@#:]", "", name).strip(), _LONGEST_NAME)
     return f"{name}." if name.casefold() in _RESERVED else name or "Persona"
 
 
@@ -71,7 +70,7 @@ def webhook_marked(persona: str, picture: bytes | None) -> str:
     name = name_for_webhook(persona)
     if picture is None:
         return name
-    return f"{_room_for_mark(name)} {hashlib.sha256(picture).hexdigest()[:_MARK]}"
+    return f"{_within(name, _MARKED_NAME)} {hashlib.sha256(picture).hexdigest()[:_MARK]}"
 
 
 def is_marked_for(name: str, persona: str) -> bool:
@@ -79,21 +78,18 @@ def is_marked_for(name: str, persona: str) -> bool:
     bare, _, mark = name.rpartition(" ")
     marked = len(mark) == _MARK and set(mark) <= set("0123456789abcdef")
     borne = name_for_webhook(persona)
-    return name == borne or (marked and bare == _room_for_mark(borne))
-
-
-def _room_for_mark(name: str) -> str:
-    while units(name) > _LONGEST_NAME - _MARK - 1:
-        name = name[:-1].rstrip()
-    return name
+    return name == borne or (marked and bare == _within(borne, _MARKED_NAME))
 
 
 def nickname(name: str) -> str:
     """Write a name as a member of a server may bear it: 1 to 32 characters."""
-    name = one_line(name)
-    while units(name) > _LONGEST_NICK:
+    return _within(one_line(name), _LONGEST_NICK) or "Persona"
+
+
+def _within(name: str, most: int) -> str:
+    while units(name) > most:
         name = name[:-1].rstrip()
-    return name or "Persona"
+    return name
 
 
 def picture_address(persona: Persona) -> str:
