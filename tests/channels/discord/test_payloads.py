@@ -108,7 +108,7 @@ def test_a_deleted_message_that_was_answered_stays_known_as_deleted() -> None:
     assert told["type"] == 19
 
 
-LEAN = [
+LEAN: list[dict[str, Any]] = [
     {"thread": None},
     {"thread": {"id": "7", "name": "About syrup"}},
     {"reactions": [{"count": 1, "emoji": {"id": None, "name": "👍"}}]},
@@ -118,7 +118,7 @@ LEAN = [
     {"message_reference": {"message_id": "4"}, "referenced_message": {"id": "4", "content": "what?"}},
     {"interaction": None, "interaction_metadata": None, "poll": None, "call": None, "application": None},
 ]
-ODD = [
+ODD: list[dict[str, Any]] = [
     {"message_reference": {"message_id": "4"}, "referenced_message": {"weird": True}},
     {"message_reference": {"message_id": "4"}, "referenced_message": "what?"},
     {"poll": {"weird": True}},

@@ -23,8 +23,7 @@ from pixi.channels.discord.archive.search import (
     written,
 )
 from pixi.channels.discord.archive.visibility import NOT_HERE, ChannelOrThread, Visibility
-from pixi.channels.discord.backend import BotBackend
-from pixi.channels.discord.permissions import Directory
+from pixi.channels.discord.outgoing.context import PostingContext
 from pixi.channels.discord.places import own_member
 from pixi.channels.discord.requests import DiscordRefused
 from pixi.core.channel import ArchiveQuery, Asker, ForumPost, FoundMessages, FoundPosts, Way
@@ -62,33 +61,18 @@ _UNSOLVED = ("unsolved", "unanswered", "unresolved", "not ", "ungelöst", "sin "
 _MARKS = ("✅", "✔️", "✔", "☑️", "👍", "⭐", "❤️", "🎉")
 
 
-class Archives:
-    """Gives the archives of one bot's channels.
-
-    Args:
-        client: the bot.
-        backend: has the rules.
-        directory: tells of members.
-    """
-
-    def __init__(self, client: discord.Client, backend: BotBackend, directory: Directory) -> None:
-        self.client = client
-        self.backend = backend
-        self.directory = directory
-        self.no_search: dict[int, float] = {}  # see `find_messages`
-
-    def of(self, channel: object) -> "DiscordArchive | None":
-        """Return the archive of a channel or thread of a guild; a direct message has none."""
-        if not isinstance(channel, _SPOKEN) or own_member(channel.guild) is None:
-            return None
-        return DiscordArchive(self, channel)
+def archive_of(context: PostingContext, channel: object) -> "DiscordArchive | None":
+    """Return the archive of a channel or thread of a guild; a direct message has none."""
+    if not isinstance(channel, _SPOKEN) or own_member(channel.guild) is None:
+        return None
+    return DiscordArchive(context, channel)
 
 
 class DiscordArchive:
     """A `pixi.core.channel.Archive`, for those who ask in one channel or thread."""
 
-    def __init__(self, archives: Archives, here: ChannelOrThread) -> None:
-        self._archives = archives
+    def __init__(self, context: PostingContext, here: ChannelOrThread) -> None:
+        self._context = context
         self._here = here
 
     async def search(self, query: ArchiveQuery, asking: Asker) -> FoundMessages:
@@ -104,9 +88,8 @@ class DiscordArchive:
         else:
             places = await view.channels()
         terms = await self._terms_of(query, asking, view)
-        matches, partial = await find_messages(
-            terms, places, view, self._archives.no_search, limit=query.limit
-        )
+        no_search = self._context.no_search
+        matches, partial = await find_messages(terms, places, view, no_search, limit=query.limit)
         return found_of(matches, query.words, partial)
 
     async def pins(self, place: str, asking: Asker, *, limit: int) -> FoundMessages:
@@ -142,7 +125,7 @@ class DiscordArchive:
         if not forums:
             return FoundPosts()
         terms = SearchTerms(query.words, before=_id(asking.message))
-        matches, partial = await find_messages(terms, forums, view, self._archives.no_search, limit=_HITS)
+        matches, partial = await find_messages(terms, forums, view, self._context.no_search, limit=_HITS)
         posts, whole = await _posts(query, forums, view, matches)
         return FoundPosts(posts, partial or ("" if whole else NOT_ALL))
 
@@ -166,14 +149,13 @@ class DiscordArchive:
 
     async def _view(self, asking: Asker) -> Visibility:
         """Find out what those who ask may be told, as Discord and the rules have it at this moment."""
-        archives, guild = self._archives, self._here.guild
-        requests = HistoryRequests(archives.client.http, archives.directory, _SECONDS)
-        people = [await _asker(each, guild, requests) for each in asking.people]
+        client = self._context.client
+        requests = HistoryRequests(client.http, self._context.directory, _SECONDS)
+        people = [await _asker(each, self._here.guild, requests) for each in asking.people]
         if not people:
             raise ChannelError(NO_MEMBER)
-        bot = archives.client.user
-        assert bot is not None  # it hears messages
-        return Visibility(self._here, people, archives.backend.rules, requests, bot)
+        assert client.user is not None  # it hears messages
+        return Visibility(self._here, people, self._context.backend.rules, requests, client.user)
 
     async def _found(
         self, hits: Sequence[RawMessage], place: ChannelOrThread, view: Visibility, limit: int

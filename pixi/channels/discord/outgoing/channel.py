@@ -12,6 +12,7 @@ from weakref import WeakValueDictionary
 import discord
 from msgspec.structs import replace
 
+from pixi.channels.discord.archive.archive import archive_of
 from pixi.channels.discord.backend import BotBackend, ConversationAddress, parse_address
 from pixi.channels.discord.formatting import one_line, without_misleading_markup
 from pixi.channels.discord.incoming.message import IncomingMessage
@@ -97,7 +98,7 @@ class DiscordChannel(Channel):
     @property
     def archive(self) -> Archive | None:
         """Return the server's earlier messages, while the rules allow that; None in a direct message."""
-        return self._context.archives.of(self.target) if self._context.backend.rules.read_history else None
+        return archive_of(self._context, self.target) if self._context.backend.rules.read_history else None
 
     async def rights(self, person: str) -> Rights:
         """Return what a person may do here, as Discord and the rules have it now."""

@@ -14,7 +14,7 @@ from pixi.channels.discord.backend import BotBackend
 from pixi.channels.discord.permissions import requester_of
 from pixi.channels.discord.requests import FAULTS, UNREADABLE, DiscordRefused, send_request
 from pixi.channels.discord.slash.channel_commands import HOW, NEEDS, ChannelCommands, ShowAs
-from pixi.channels.discord.slash.invocation import CommandErrors, Invocation
+from pixi.channels.discord.slash.invocation import Invocation
 from pixi.channels.discord.slash.person_commands import OwnDataCommands, PersonCommands
 from pixi.channels.discord.slash.translations import Translations
 from pixi.channels.discord.slash.why import RecordCommands
@@ -66,17 +66,16 @@ class SlashCommands:
     ) -> None:
         self._backend = backend
         self._translations = translations = Translations()
-        errors = CommandErrors(backend, translations)
         governing = ChannelCommands(backend, translations, show_as)
         recalling = RecordCommands(backend, translations)
-        own_data = OwnDataCommands(backend, translations, errors, on_forget)
+        own_data = OwnDataCommands(backend, translations, on_forget)
         about = PersonCommands(backend, translations, governing, COMMANDS)
         suggest = {"persona": governing.suggest_persona, "model": governing.suggest_model}
         persona, model = self._command("persona", governing.persona), self._command("model", governing.model)
         app_commands.choices(how=[self._choice("persona", "how", how) for how in HOW])(persona)
         for command in (persona, model):
             app_commands.autocomplete(name=suggest[command.name])(command)
-        self._tree = _Tree(client, backend, translations, errors, suggest)
+        self._tree = _Tree(client, backend, translations, suggest)
         for each in (
             self._command("reset", governing.reset),
             persona,
@@ -159,7 +158,6 @@ class _Tree(app_commands.CommandTree[discord.Client]):
         client: discord.Client,
         backend: BotBackend,
         translations: Translations,
-        errors: CommandErrors,
         suggest: Mapping[str, _Suggest],
     ) -> None:
         super().__init__(
@@ -169,7 +167,6 @@ class _Tree(app_commands.CommandTree[discord.Client]):
         )
         self._backend = backend
         self._translations = translations
-        self._errors = errors
         self._suggest = suggest
 
     async def interaction_check(self, interaction: discord.Interaction, /) -> bool:
@@ -191,7 +188,7 @@ class _Tree(app_commands.CommandTree[discord.Client]):
         self, interaction: discord.Interaction, error: app_commands.AppCommandError, /
     ) -> None:
         """Tell what went wrong."""
-        await self._errors.tell(interaction, error)
+        await Invocation(interaction, self._backend, self._translations).fail(error)
 
     async def _call(self, interaction: discord.Interaction) -> None:
         """Take an interaction in place of discord.py, which takes for granted that all is sent."""

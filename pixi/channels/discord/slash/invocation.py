@@ -33,8 +33,7 @@ NAME = 80
 
 _PATIENCE = 1.0  # seconds before Discord, which waits for three, is asked to wait longer
 
-_UNKNOWN_INTERACTION = 10062  # it was not answered within three seconds
-_ANSWERED_ALREADY = 40060  # by another process with the same token
+_TOO_LATE = (10062, 40060)  # three seconds are over; another process with the same token answered
 _OUTDATED = (
     app_commands.CommandNotFound,
     app_commands.CommandSignatureMismatch,
@@ -199,6 +198,21 @@ class Invocation:
         edit = interaction.edit_original_response if response.is_done() else response.edit_message
         await _responded(interaction, edit(content=text, view=None, allowed_mentions=nobody))
 
+    async def fail(self, error: Exception) -> None:
+        """Log an error, and tell whoever used the command: what it says, to admins alone. Raises nothing."""
+        if isinstance(error, app_commands.CommandInvokeError):
+            error = error.original
+        what = _named(self.interaction)
+        if isinstance(error, discord.HTTPException) and error.code in _TOO_LATE:
+            _log.debug("%s came to nothing: %s", what, error)
+            return
+        text = _logged(self.interaction, error)
+        try:
+            detail = f"\n{escape_line(str(error), _DETAIL)}" if isinstance(error, PixiError) else ""
+            await self.answer(self.say(text) + (detail if self.may_see_all else ""))
+        except FAULTS as late:
+            _log.debug("%s could not be answered: %s", what, late)
+
 
 def embed_of(told: EmbedContent) -> discord.Embed:
     """Make an embed as Discord shows it."""
@@ -218,45 +232,20 @@ async def _responded(interaction: discord.Interaction, responding: Awaitable[obj
         _log.debug("what Discord tells of an answer could not be read: %r", error)
 
 
-class CommandErrors:
-    """Tells people and the operator of what went wrong with a command; raises nothing itself."""
-
-    def __init__(self, backend: BotBackend, translations: Translations) -> None:
-        self._backend = backend
-        self._translations = translations
-
-    async def tell(self, interaction: discord.Interaction, error: Exception) -> None:
-        """Log an error, and tell whoever used the command. What it says is for admins alone."""
-        if isinstance(error, app_commands.CommandInvokeError):
-            error = error.original
-        if isinstance(error, discord.HTTPException) and error.code in (
-            _UNKNOWN_INTERACTION,
-            _ANSWERED_ALREADY,
-        ):
-            _log.debug("%s came to nothing: %s", _named(interaction), error)
-            return
-        text = self._logged(interaction, error)
-        try:
-            use = Invocation(interaction, self._backend, self._translations)
-            detail = f"\n{escape_line(str(error), _DETAIL)}" if isinstance(error, PixiError) else ""
-            await use.answer(use.say(text) + (detail if use.may_see_all else ""))
-        except FAULTS as late:
-            _log.debug("%s could not be answered: %s", _named(interaction), late)
-
-    def _logged(self, interaction: discord.Interaction, error: Exception) -> str:
-        """Log it; gives the key of what people are told."""
-        what = _named(interaction)
-        if isinstance(error, _OUTDATED):
-            _log.info("%s was used as it is not any more: %s", what, error)
-            return "says.outdated"
-        if isinstance(error, StoreError):
-            _log.error("%s: %s", what, error)
-            return "says.records"
-        if isinstance(error, (PixiError, *FAULTS)):
-            _log.warning("%s: %s", what, " ".join(str(error).split()) or type(error).__name__)
-        else:
-            _log.error("%s broke", what, exc_info=error)
-        return "says.broken"
+def _logged(interaction: discord.Interaction, error: Exception) -> str:
+    """Log an error; gives the key of what people are told."""
+    what = _named(interaction)
+    if isinstance(error, _OUTDATED):
+        _log.info("%s was used as it is not any more: %s", what, error)
+        return "says.outdated"
+    if isinstance(error, StoreError):
+        _log.error("%s: %s", what, error)
+        return "says.records"
+    if isinstance(error, (PixiError, *FAULTS)):
+        _log.warning("%s: %s", what, " ".join(str(error).split()) or type(error).__name__)
+    else:
+        _log.error("%s broke", what, exc_info=error)
+    return "says.broken"
 
 
 def _named(interaction: discord.Interaction) -> str:

@@ -14,7 +14,7 @@ import discord
 from pixi.channels.discord.backend import BotBackend, BotStatus
 from pixi.channels.discord.formatting import clipped, escape_line, number, units
 from pixi.channels.discord.slash.channel_commands import NEEDS, ChannelCommands, is_home
-from pixi.channels.discord.slash.invocation import NAME, CommandErrors, EmbedContent, EmbedField, Invocation
+from pixi.channels.discord.slash.invocation import NAME, EmbedContent, EmbedField, Invocation
 from pixi.channels.discord.slash.translations import Translations
 from pixi.channels.discord.slash.why import dollars
 from pixi.core.spending import QuotaUsage, UsageEntry
@@ -177,13 +177,11 @@ class OwnDataCommands:
         self,
         backend: BotBackend,
         translations: Translations,
-        errors: CommandErrors,
         on_forget: Callable[[str], None],
     ) -> None:
         self._backend = backend
         self._on_forget = on_forget
         self._translations = translations
-        self._errors = errors
 
     async def forget_me(self, interaction: discord.Interaction) -> None:
         """Ask whether a person shall be forgotten."""
@@ -207,7 +205,7 @@ class OwnDataCommands:
         Whoever presses is forgotten, and nobody else: the buttons know of no person.
         """
         say = self._translations.of(locale).say
-        view = _Buttons(self._errors)
+        view = _Buttons(self._backend, self._translations)
         danger, plain = discord.ButtonStyle.danger, discord.ButtonStyle.secondary
         view.add_item(_Button("pixi:forget-me", say("says.forget.yes"), danger, self._forget))
         view.add_item(_Button("pixi:keep-me", say("says.forget.no"), plain, self._keep))
@@ -231,15 +229,16 @@ class OwnDataCommands:
 
 
 class _Buttons(discord.ui.View):
-    def __init__(self, errors: CommandErrors) -> None:
+    def __init__(self, backend: BotBackend, translations: Translations) -> None:
         super().__init__(timeout=None)
-        self._errors = errors
+        self._backend = backend
+        self._translations = translations
 
     async def on_error(
         self, interaction: discord.Interaction, error: Exception, item: discord.ui.Item[Any], /
     ) -> None:
         """Tell what went wrong."""
-        await self._errors.tell(interaction, error)
+        await Invocation(interaction, self._backend, self._translations).fail(error)
 
 
 class _Button(discord.ui.Button[_Buttons]):
