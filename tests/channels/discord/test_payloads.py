@@ -1,5 +1,6 @@
 import copy
 import logging
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -134,20 +135,26 @@ async def test_the_words_of_a_message_are_heard_whatever_is_odd_beside_them(serv
         for count, more in enumerate([*LEAN, *ODD], 1):
             told = lean(newest + count, f"<@{BOT}> hi", guild_id=str(GUILD)) | copy.deepcopy(more)
             await server.send("MESSAGE_CREATE", told)
-            await until(lambda count=count: len(heard(here)) == count, f"the message with {more}")
+            await count_of(heard, here, count, more)
             del told["guild_id"]
             await server.send(
                 "MESSAGE_UPDATE", told | {"content": f"two {count}", "author": {"username": "mo"}}
             )
-            await until(lambda count=count: len(edits(here)) == count, f"the edit with {more}")
+            await count_of(edits, here, count, more)
 
 
-def heard(here: RecordingBackend) -> list[str]:
+def heard(here: RecordingBackend) -> list[Any]:
     return [each for each in texts(here) if each.startswith("hi")]
 
 
 def edits(here: RecordingBackend) -> list[Any]:
     return [each for each in here.asked if each[0] == "edit"]
+
+
+async def count_of(
+    found: Callable[[RecordingBackend], list[Any]], here: RecordingBackend, count: int, more: object
+) -> None:
+    await until(lambda: len(found(here)) == count, f"what is told with {more}")
 
 
 async def test_a_history_is_read_whatever_the_server_leaves_out(server: PlainServer) -> None:
