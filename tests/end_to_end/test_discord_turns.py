@@ -307,34 +307,6 @@ async def test_an_event_that_comes_twice_is_answered_once(tmp_path: Path) -> Non
         await here.answered(service, 2)
 
 
-async def test_what_came_while_the_connection_was_down_is_replayed_and_answered_once(tmp_path: Path) -> None:
-    async with scene(tmp_path, "[SEND: hello]") as here, here.bot() as service:
-        await here.ask()
-        await here.said("hello")
-        here.discord.abort()
-        await here.ask("are you there?")
-
-        await here.said("hello", "hello")
-        assert here.discord.gateway.resumes == 1
-        await here.answered(service, 2)
-
-
-async def test_what_was_missed_in_a_lost_session_is_caught_up_with_in_order(tmp_path: Path) -> None:
-    async with scene(tmp_path, "[SEND: hello]") as here, here.bot(reply__gather_seconds=0.1) as service:
-        await here.ask("before")
-        await here.said("hello")
-        here.discord.lose_events()
-        await here.room.say(here.discord.person("Ana"), "overheard meanwhile")
-        await here.ask("meanwhile")
-
-        await here.said("hello", "hello")
-        assert here.discord.gateway.identifies == 2
-        assert here.heard().index("overheard meanwhile") < here.heard().index("> meanwhile")
-        await here.ask("after")
-        await here.said("hello", "hello", "hello")
-        await here.answered(service, 3)
-
-
 # Bots.
 
 
