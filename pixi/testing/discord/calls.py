@@ -83,47 +83,24 @@ def fault(code: int) -> RefusedCall:
     return RefusedCall(status, code, message)
 
 
-class Form:
-    """Faults of a body; `check` refuses it with everything that was found.
-
-    A place is the way to a field: `("embeds", 0, "title")`.
-    """
-
-    def __init__(self) -> None:
-        self._errors: Json = {}
-
-    def wrong(self, place: tuple[str | int, ...], code: str, message: str) -> None:
-        """Note that a field is wrong."""
-        here = self._errors
-        for step in place:
-            here = here.setdefault(str(step), {})
-        here.setdefault("_errors", []).append({"code": code, "message": message})
-
-    def longest(self, place: tuple[str | int, ...], value: object, limit: int) -> None:
-        """A text may have `limit` characters."""
-        if isinstance(value, str) and len(value) > limit:
-            self.wrong(place, "BASE_TYPE_MAX_LENGTH", f"Must be {limit} or fewer in length.")
-
-    def within(self, place: tuple[str | int, ...], value: object, low: int, high: int) -> None:
-        """A text or a list has from `low` to `high` parts."""
-        if not isinstance(value, str | list) or not low <= len(value) <= high:
-            self.wrong(place, "BASE_TYPE_BAD_LENGTH", f"Must be between {low} and {high} in length.")
-
-    def check(self) -> None:
-        """Raises `RefusedCall` when anything is wrong."""
-        if self._errors:
-            raise self.refused()
-
-    def refused(self) -> RefusedCall:
-        """Return the refusal, with all that was found."""
-        return RefusedCall(400, 50035, "Invalid Form Body", errors=self._errors)
-
-
 def invalid(place: tuple[str | int, ...], code: str, message: str) -> RefusedCall:
-    """Return a form with one wrong field."""
-    form = Form()
-    form.wrong(place, code, message)
-    return form.refused()
+    """Return the refusal of a body for a field. Its place is the way to it: `("embeds", 0, "title")`."""
+    errors: Json = {"_errors": [{"code": code, "message": message}]}
+    for step in reversed(place):
+        errors = {str(step): errors}
+    return RefusedCall(400, 50035, "Invalid Form Body", errors=errors)
+
+
+def longest(place: tuple[str | int, ...], value: object, limit: int) -> None:
+    """Raises `RefusedCall`: a text has more than `limit` characters."""
+    if isinstance(value, str) and len(value) > limit:
+        raise invalid(place, "BASE_TYPE_MAX_LENGTH", f"Must be {limit} or fewer in length.")
+
+
+def within(place: tuple[str | int, ...], value: object, low: int, high: int) -> None:
+    """Raises `RefusedCall`: a text has not from `low` to `high` characters."""
+    if not isinstance(value, str) or not low <= len(value) <= high:
+        raise invalid(place, "BASE_TYPE_BAD_LENGTH", f"Must be between {low} and {high} in length.")
 
 
 def snowflake(value: object, name: str) -> int:

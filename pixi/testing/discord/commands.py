@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pixi.testing.discord import gateway
-from pixi.testing.discord.calls import ApiCall, Form, Json, fault, snowflake
+from pixi.testing.discord.calls import ApiCall, Json, fault, invalid, snowflake, within
 from pixi.testing.discord.routing import ApiRoute, guild_of
 
 if TYPE_CHECKING:
@@ -75,18 +75,18 @@ class Commands:
         return command
 
 
-def check(body: Json, form: Form, place: tuple[str | int, ...]) -> None:
-    """Note what is wrong with a command."""
+def check(body: Json, place: tuple[str | int, ...]) -> None:
+    """Raises `RefusedCall`: something is wrong with a command."""
     typed = (body.get("type") or CHAT) == CHAT
-    _names(body, form, place, typed=typed)
+    _names(body, place, typed=typed)
     if typed:
-        _description(body, form, place)
-        _options(body.get("options") or [], form, (*place, "options"))
+        _description(body, place)
+        _options(body.get("options") or [], (*place, "options"))
     if _length(body) > 8000:
-        form.wrong(place, "APPLICATION_COMMAND_TOO_LARGE", "Command exceeds maximum size (8000)")
+        raise invalid(place, "APPLICATION_COMMAND_TOO_LARGE", "Command exceeds maximum size (8000)")
 
 
-def _names(body: Json, form: Form, place: tuple[str | int, ...], *, typed: bool) -> None:
+def _names(body: Json, place: tuple[str | int, ...], *, typed: bool) -> None:
     translated = body.get("name_localizations") or {}
     every = {("name",): body.get("name")} | {
         ("name_localizations", key): one for key, one in translated.items()
@@ -94,39 +94,38 @@ def _names(body: Json, form: Form, place: tuple[str | int, ...], *, typed: bool)
     for where, name in every.items():
         spot = (*place, *where)
         if not name:
-            form.wrong(spot, "BASE_TYPE_REQUIRED", "This field is required")
-        elif not isinstance(name, str) or not 1 <= len(name) <= 32:
-            form.wrong(spot, "BASE_TYPE_BAD_LENGTH", "Must be between 1 and 32 in length.")
-        elif typed and (not _NAME.match(name) or name != name.lower()):
-            form.wrong(spot, "APPLICATION_COMMAND_INVALID_NAME", "Command name is invalid")
-    _locales(translated, form, (*place, "name_localizations"))
+            raise invalid(spot, "BASE_TYPE_REQUIRED", "This field is required")
+        if not isinstance(name, str) or not 1 <= len(name) <= 32:
+            raise invalid(spot, "BASE_TYPE_BAD_LENGTH", "Must be between 1 and 32 in length.")
+        if typed and (not _NAME.match(name) or name != name.lower()):
+            raise invalid(spot, "APPLICATION_COMMAND_INVALID_NAME", "Command name is invalid")
+    _locales(translated, (*place, "name_localizations"))
 
 
-def _locales(translated: Json, form: Form, place: tuple[str | int, ...]) -> None:
+def _locales(translated: Json, place: tuple[str | int, ...]) -> None:
     for key in translated:
         if key not in LOCALES:
-            form.wrong((*place, key), "BASE_TYPE_CHOICES", f"Locale '{key}' is not supported.")
+            raise invalid((*place, key), "BASE_TYPE_CHOICES", f"Locale '{key}' is not supported.")
 
 
-def _description(body: Json, form: Form, place: tuple[str | int, ...]) -> None:
+def _description(body: Json, place: tuple[str | int, ...]) -> None:
     translated = body.get("description_localizations") or {}
     if not body.get("description"):
-        form.wrong((*place, "description"), "BASE_TYPE_REQUIRED", "This field is required")
-    else:
-        form.within((*place, "description"), body["description"], 1, 100)
+        raise invalid((*place, "description"), "BASE_TYPE_REQUIRED", "This field is required")
+    within((*place, "description"), body["description"], 1, 100)
     for key, one in translated.items():
-        form.within((*place, "description_localizations", key), one, 1, 100)
-    _locales(translated, form, (*place, "description_localizations"))
+        within((*place, "description_localizations", key), one, 1, 100)
+    _locales(translated, (*place, "description_localizations"))
 
 
-def _options(options: list[Json], form: Form, place: tuple[str | int, ...]) -> None:
+def _options(options: list[Json], place: tuple[str | int, ...]) -> None:
     for at, option in enumerate(options):
         spot = (*place, at)
-        _names(option, form, spot, typed=True)
-        _description(option, form, spot)
+        _names(option, spot, typed=True)
+        _description(option, spot)
         for number, choice in enumerate(option.get("choices") or []):
-            form.within((*spot, "choices", number, "name"), choice.get("name"), 1, 100)
-        _options(option.get("options") or [], form, (*spot, "options"))
+            within((*spot, "choices", number, "name"), choice.get("name"), 1, 100)
+        _options(option.get("options") or [], (*spot, "options"))
 
 
 def _length(body: Json) -> int:
@@ -152,14 +151,12 @@ def overwrite(world: World, call: ApiCall) -> object:
     """Register these commands and no others."""
     _check_application(world, call)
     given: list[Json] = call.body
-    form = Form()
     seen: set[tuple[int, str]] = set()
     for at, body in enumerate(given):
-        check(body, form, (at,))
+        check(body, (at,))
         if world.lean:
             gateway.check_options(body.get("options"))
         seen.add((int(body.get("type") or CHAT), str(body.get("name"))))
-    form.check()
     kept = world.commands.kept
     for key in [key for key in kept if key not in seen]:
         del kept[key]

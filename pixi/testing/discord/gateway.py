@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import msgspec
 from aiohttp import WSMsgType, web
 
-from pixi.testing.discord.calls import Form, Json
+from pixi.testing.discord.calls import Json, invalid
 from pixi.testing.discord.hub import GatewaySession
 
 if TYPE_CHECKING:
@@ -50,11 +50,9 @@ def member(payload: Json) -> Json:
 
 def check_options(options: object) -> None:
     """Raises `RefusedCall`: an option of a slash command has a field that is not known there."""
-    form = Form()
     for at, option in enumerate(options if isinstance(options, list) else ()):
         if set(option) - _TAKEN:
-            form.wrong(("options", at), "BASE_TYPE_BAD", "must NOT have additional properties")
-    form.check()
+            raise invalid(("options", at), "BASE_TYPE_BAD", "must NOT have additional properties")
 
 
 RECONNECT, INVALID_SESSION, HELLO, ACK = 7, 9, 10, 11

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import emoji as emojis
 
 from pixi.testing.discord import gateway, payloads, routing, writing
-from pixi.testing.discord.calls import ApiCall, Form, Json, fault, invalid, snowflake
+from pixi.testing.discord.calls import ApiCall, Json, fault, invalid, snowflake
 from pixi.testing.discord.channels import WRITABLE, FakeChannel, Typing
 from pixi.testing.discord.ids import moment
 from pixi.testing.discord.messages import EPHEMERAL, WRITTEN, FakeMessage, Reaction, attach
@@ -127,13 +127,11 @@ def edit(world: World, call: ApiCall) -> object:
 
 def change(world: World, message: FakeMessage, call: ApiCall, fields: Json) -> None:
     """Give a message what a body says; what it leaves out stays. Raises `RefusedCall`."""
-    form = Form()
-    content = routing.content_of(fields, form) if "content" in fields else None
-    embeds = routing.embeds_of(fields, form) if "embeds" in fields else message.embeds
-    components = routing.components_of(fields, form) if "components" in fields else message.components
-    allowed = Allowed() if world.lean else routing.allowed_of(fields, form)
+    content = routing.content_of(fields) if "content" in fields else None
+    embeds = routing.embeds_of(fields) if "embeds" in fields else message.embeds
+    components = routing.components_of(fields) if "components" in fields else message.components
+    allowed = Allowed() if world.lean else routing.allowed_of(fields)
     added = routing.files_of(call, fields)
-    form.check()
     kept = message.attachments
     if "attachments" in fields:
         stay = {str(one.get("id")) for one in fields["attachments"] or []}

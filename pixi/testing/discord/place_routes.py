@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pixi.testing.discord import gateway, payloads, routing
-from pixi.testing.discord.calls import ApiCall, Form, fault, snowflake
+from pixi.testing.discord.calls import ApiCall, fault, longest, snowflake
 from pixi.testing.discord.channels import FakeChannel
 from pixi.testing.discord.routing import ApiRoute, guild_of, need, need_in_guild, number, visible
 from pixi.testing.discord.users import Permission as P
@@ -87,9 +87,7 @@ def edit_my_member(world: World, call: ApiCall) -> object:
     here = guild_of(world, call)
     fields = routing.fields_of(call)
     mine = here.bot_member
-    form = Form()
-    form.longest(("nick",), fields.get("nick"), 32)
-    form.check()
+    longest(("nick",), fields.get("nick"), 32)
     if "nick" in fields:
         need_in_guild(world, here, P.CHANGE_NICKNAME)
         mine.nick = fields["nick"] or None

@@ -17,15 +17,16 @@ from aiohttp import BodyPartReader, web
 from pixi.testing.discord.calls import (
     ApiCall,
     DropConnection,
-    Form,
     Hook,
     Json,
     RateLimits,
     RefusedCall,
     fault,
     invalid,
+    longest,
     run,
     snowflake,
+    within,
 )
 from pixi.testing.discord.messages import Upload
 from pixi.testing.discord.users import Permission, in_channel, in_guild
@@ -76,18 +77,16 @@ def fields_of(call: ApiCall) -> Json:
 
 
 def draft_of(call: ApiCall, world: World, body: Json | None = None) -> MessageDraft:
-    """Return a message that is to be sent, checked. Raises `RefusedCall` with every field that is wrong."""
+    """Return a message that is to be sent, checked. Raises `RefusedCall` for a field that is wrong."""
     fields = fields_of(call) if body is None else body
-    form = Form()
     draft = MessageDraft(flags=int(fields.get("flags") or 0) & SETTABLE_FLAGS)
-    draft.content = content_of(fields, form)
-    _nonce(fields, form, draft)
+    draft.content = content_of(fields)
+    _nonce(fields, draft)
     draft.files = files_of(call, fields)
-    draft.embeds = embeds_of(fields, form, [one.name for one in draft.files])
-    draft.components = components_of(fields, form)
-    draft.allowed = Allowed() if world.lean else allowed_of(fields, form)
+    draft.embeds = embeds_of(fields, [one.name for one in draft.files])
+    draft.components = components_of(fields)
+    draft.allowed = Allowed() if world.lean else allowed_of(fields)
     draft.stickers = [_sticker(one, world) for one in fields.get("sticker_ids") or []]
-    form.check()
     draft.check()
     return draft
 
@@ -102,50 +101,50 @@ def _sticker(given: object, world: World) -> Json:
     return sticker.item
 
 
-def content_of(fields: Json, form: Form) -> str:
+def content_of(fields: Json) -> str:
     """Return the text, without the blanks around it."""
     content = fields.get("content")
     if content is None:
         return ""
-    form.longest(("content",), content, LONGEST_CONTENT)
+    longest(("content",), content, LONGEST_CONTENT)
     return str(content).strip()
 
 
-def _nonce(fields: Json, form: Form, draft: MessageDraft) -> None:
+def _nonce(fields: Json, draft: MessageDraft) -> None:
     nonce = fields.get("nonce")
     if nonce is None:
         return
-    form.longest(("nonce",), nonce, LONGEST_NONCE)
+    longest(("nonce",), nonce, LONGEST_NONCE)
     draft.nonce = nonce
     draft.enforce_nonce = fields.get("enforce_nonce") is True
 
 
-def embeds_of(fields: Json, form: Form, files: Collection[str] = ()) -> list[Json]:
+def embeds_of(fields: Json, files: Collection[str] = ()) -> list[Json]:
     """Embeds: of 6,000 characters together; their pictures may be among `files`."""
     embeds = fields.get("embeds") or []
     total = 0
     for at, embed in enumerate(embeds):
         for name, limit in (("title", 256), ("description", 4096)):
-            form.longest(("embeds", at, name), embed.get(name), limit)
+            longest(("embeds", at, name), embed.get(name), limit)
             total += len(embed.get(name) or "")
-        _addresses(at, embed, form, files)
+        _addresses(at, embed, files)
         parts = embed.get("fields") or []
         if len(parts) > 25:
-            form.wrong(("embeds", at, "fields"), "BASE_TYPE_MAX_LENGTH", "Must be 25 or fewer in length.")
+            raise invalid(("embeds", at, "fields"), "BASE_TYPE_MAX_LENGTH", "Must be 25 or fewer in length.")
         for number, part in enumerate(parts):
             for name, limit in (("name", 256), ("value", 1024)):
                 place = ("embeds", at, "fields", number, name)
                 if not part.get(name):
-                    form.wrong(place, "BASE_TYPE_REQUIRED", "This field is required")
-                form.longest(place, part.get(name), limit)
+                    raise invalid(place, "BASE_TYPE_REQUIRED", "This field is required")
+                longest(place, part.get(name), limit)
                 total += len(part.get(name) or "")
     if total > 6000:
-        form.wrong(("embeds",), "MAX_EMBED_SIZE_EXCEEDED", "Embed size exceeds maximum size of 6000")
+        raise invalid(("embeds",), "MAX_EMBED_SIZE_EXCEEDED", "Embed size exceeds maximum size of 6000")
     return [{"type": "rich", **embed} for embed in embeds]
 
 
-def _addresses(at: int, embed: Json, form: Form, files: Collection[str]) -> None:
-    """Note what is wrong with the addresses in an embed."""
+def _addresses(at: int, embed: Json, files: Collection[str]) -> None:
+    """Raises `RefusedCall`: something is wrong with an address in an embed."""
     image = (embed.get("image") or {}).get("url")
     for place, address, schemes in (
         (("embeds", at, "url"), embed.get("url"), ("http", "https")),
@@ -156,26 +155,26 @@ def _addresses(at: int, embed: Json, form: Form, files: Collection[str]) -> None
         scheme, _, rest = str(address).partition("://")
         if scheme not in schemes:
             message = f'Scheme "{scheme}" is not supported. Scheme must be one of {schemes}.'
-            form.wrong(place, "URL_TYPE_INVALID_SCHEME", message)
-        elif not rest or any(letter.isspace() for letter in rest):
-            form.wrong(place, "URL_TYPE_INVALID_URL", "Not a well formed URL.")
-        elif scheme == "attachment" and rest not in files:
-            form.wrong(place, "UNFURLED_MEDIA_ITEM_REFERENCED_ATTACHMENT_NOT_FOUND", f"No file {rest!r}.")
-        form.longest(place, str(address), 2048)
+            raise invalid(place, "URL_TYPE_INVALID_SCHEME", message)
+        if not rest or any(letter.isspace() for letter in rest):
+            raise invalid(place, "URL_TYPE_INVALID_URL", "Not a well formed URL.")
+        if scheme == "attachment" and rest not in files:
+            raise invalid(place, "UNFURLED_MEDIA_ITEM_REFERENCED_ATTACHMENT_NOT_FOUND", f"No file {rest!r}.")
+        longest(place, str(address), 2048)
 
 
-def components_of(fields: Json, form: Form) -> list[Json]:
+def components_of(fields: Json) -> list[Json]:
     """Rows of buttons, of which the names and labels are checked."""
     rows: list[Json] = fields.get("components") or []
     for at, row in enumerate(rows):
         for number, part in enumerate(row["components"]):
             place = ("components", at, "components", number)
-            form.within((*place, "custom_id"), part.get("custom_id"), 1, 100)
-            form.longest((*place, "label"), part.get("label"), 80)
+            within((*place, "custom_id"), part.get("custom_id"), 1, 100)
+            longest((*place, "label"), part.get("label"), 80)
     return rows
 
 
-def allowed_of(fields: Json, form: Form) -> Allowed:
+def allowed_of(fields: Json) -> Allowed:
     """Return who may be alerted; left out: everybody whom the text names."""
     given = fields.get("allowed_mentions")
     if given is None:
@@ -187,7 +186,7 @@ def allowed_of(fields: Json, form: Form) -> Allowed:
         ids[kind] = frozenset(snowflake(one, kind) for one in listed)
         if listed and kind in parse:
             message = f'parse:["{kind}"] and {kind}: [ids...] are mutually exclusive.'
-            form.wrong(("allowed_mentions",), "MESSAGE_ALLOWED_MENTIONS_PARSE_EXCLUSIVE", message)
+            raise invalid(("allowed_mentions",), "MESSAGE_ALLOWED_MENTIONS_PARSE_EXCLUSIVE", message)
     replied = given.get("replied_user") is True
     return Allowed(frozenset(parse), ids["users"], ids["roles"], replied)
 

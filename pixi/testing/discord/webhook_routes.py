@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING
 
 from pixi.testing.discord import interactions, payloads, routing, writing
-from pixi.testing.discord.calls import ApiCall, Form, Json, RefusedCall, fault, invalid, snowflake
+from pixi.testing.discord.calls import ApiCall, Json, RefusedCall, fault, invalid, longest, snowflake, within
 from pixi.testing.discord.channels import MOST_PER_CHANNEL, FakeChannel, Webhook, hooks_of, new_webhook
 from pixi.testing.discord.interactions import LOADING, Interaction
 from pixi.testing.discord.message_routes import change
@@ -64,15 +64,13 @@ def callback(world: World, call: ApiCall) -> object:
 
 def _choices(data: Json) -> list[Json]:
     choices = data.get("choices")
-    form = Form()
     if not isinstance(choices, list):
         raise invalid(("data", "choices"), "BASE_TYPE_REQUIRED", "This field is required")
     if len(choices) > 25:
-        form.wrong(("data", "choices"), "BASE_TYPE_MAX_LENGTH", "Must be 25 or fewer in length.")
+        raise invalid(("data", "choices"), "BASE_TYPE_MAX_LENGTH", "Must be 25 or fewer in length.")
     for at, choice in enumerate(choices):
-        form.within(("data", "choices", at, "name"), choice.get("name"), 1, 100)
-        form.longest(("data", "choices", at, "value"), choice.get("value"), 100)
-    form.check()
+        within(("data", "choices", at, "name"), choice.get("name"), 1, 100)
+        longest(("data", "choices", at, "value"), choice.get("value"), 100)
     return choices
 
 
@@ -118,15 +116,15 @@ def follow_up(world: World, call: ApiCall, interaction: Interaction) -> object:
     return payloads.message(message, world)
 
 
-def name_of(value: object, form: Form, field: str) -> None:
-    """Note what is wrong with the name of a webhook."""
-    form.within((field,), value, 1, 80)
+def name_of(value: object, field: str) -> None:
+    """Raises `RefusedCall`: something is wrong with the name of a webhook."""
+    within((field,), value, 1, 80)
     lowered = str(value).lower()
     for word in ("discord", "clyde"):
         if word in lowered:
-            form.wrong((field,), "USERNAME_INVALID_CONTAINS", f'Username cannot contain "{word}"')
+            raise invalid((field,), "USERNAME_INVALID_CONTAINS", f'Username cannot contain "{word}"')
     if lowered.strip() in {"everyone", "here"}:
-        form.wrong((field,), "USERNAME_INVALID", f'Username cannot be "{lowered.strip()}"')
+        raise invalid((field,), "USERNAME_INVALID", f'Username cannot be "{lowered.strip()}"')
 
 
 def create(world: World, call: ApiCall) -> object:
@@ -136,9 +134,7 @@ def create(world: World, call: ApiCall) -> object:
         raise fault(50024)
     need(world, channel, P.MANAGE_WEBHOOKS)
     fields = routing.fields_of(call)
-    form = Form()
-    name_of(fields.get("name"), form, "name")
-    form.check()
+    name_of(fields.get("name"), "name")
     avatar = routing.image(fields.get("avatar"), "avatar")
     if len(hooks_of(world, channel)) >= MOST_PER_CHANNEL:
         raise fault(30007)
@@ -168,10 +164,8 @@ def edit(world: World, call: ApiCall) -> object:
     """Change a webhook."""
     hook = hook_of(world, call)
     fields = routing.fields_of(call)
-    form = Form()
     if "name" in fields:
-        name_of(fields["name"], form, "name")
-    form.check()
+        name_of(fields["name"], "name")
     hook.name = fields.get("name", hook.name)
     if "avatar" in fields:
         hook.avatar = hook.face.avatar = routing.image(fields["avatar"], "avatar")
@@ -187,13 +181,11 @@ def execute(world: World, call: ApiCall) -> object:
     if world.lean:
         raise RefusedCall(500, 0, "Internal Server Error")
     fields = routing.fields_of(call)
-    form = Form()
     name = fields.get("username") or None
     if name is not None:
-        name_of(name, form, "username")
+        name_of(name, "username")
     if not str(fields.get("avatar_url") or "https://").startswith(("http://", "https://")):
-        form.wrong(("avatar_url",), "URL_TYPE_INVALID_SCHEME", "Scheme must be one of ('http', 'https').")
-    form.check()
+        raise invalid(("avatar_url",), "URL_TYPE_INVALID_SCHEME", "Scheme must be one of ('http', 'https').")
     draft = routing.draft_of(call, world)
     draft.nonce, draft.flags, draft.stickers = None, draft.flags & ~EPHEMERAL, []  # which it does not know
     draft.check()
