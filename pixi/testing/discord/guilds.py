@@ -82,13 +82,7 @@ class Guild:
         role.permissions = Permission(permissions)
         self.world.tell_guild("GUILD_ROLE_UPDATE", self, {"role": role.payload()})
 
-    def join(
-        self,
-        person: User,
-        *,
-        roles: Sequence[FakeRole] = (),
-        nick: str | None = None,
-    ) -> Member:
+    def join(self, person: User, *, roles: Sequence[FakeRole] = (), nick: str | None = None) -> Member:
         """Let a person in, with the roles that they bring; who is here already gets more.
 
         The bot has no intent to hear of it.

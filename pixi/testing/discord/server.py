@@ -20,15 +20,7 @@ from pixi.testing.discord import (
     place_routes,
     webhook_routes,
 )
-from pixi.testing.discord.calls import (
-    ApiCall,
-    Callback,
-    DropConnection,
-    Hook,
-    Json,
-    Limit,
-    RefusedCall,
-)
+from pixi.testing.discord.calls import ApiCall, Callback, DropConnection, Hook, Json, Limit, RefusedCall
 from pixi.testing.discord.channels import FakeChannel
 from pixi.testing.discord.commands import Commands, FakeCommand
 from pixi.testing.discord.gateway import INVALID_SESSION, RECONNECT, Gateway, GatewayConnection

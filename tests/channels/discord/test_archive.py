@@ -218,9 +218,7 @@ async def test_a_search_that_hangs_leaves_time_for_reading(
     going_on.set()
 
 
-async def test_the_same_question_is_answered_by_the_rights_of_the_moment(
-    room: Room,
-) -> None:
+async def test_the_same_question_is_answered_by_the_rights_of_the_moment(room: Room) -> None:
     recipes = room.guild.channel("recipes")
     await recipes.say(room.ana, "the griddle is hot")
     here = await desk(room, room.general)

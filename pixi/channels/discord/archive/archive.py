@@ -256,10 +256,7 @@ class _Candidate(Struct):
 
 
 async def _posts(
-    query: ArchiveQuery,
-    forums: Sequence[discord.ForumChannel],
-    view: Visibility,
-    matches: Sequence[Match],
+    query: ArchiveQuery, forums: Sequence[discord.ForumChannel], view: Visibility, matches: Sequence[Match]
 ) -> tuple[list[ForumPost], bool]:
     """Return the best posts of forums that may be read, and whether all were looked at.
 

@@ -174,10 +174,7 @@ class OwnDataCommands:
     """
 
     def __init__(
-        self,
-        backend: BotBackend,
-        translations: Translations,
-        on_forget: Callable[[str], None],
+        self, backend: BotBackend, translations: Translations, on_forget: Callable[[str], None]
     ) -> None:
         self._backend = backend
         self._on_forget = on_forget
