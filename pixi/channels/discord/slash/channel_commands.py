@@ -118,15 +118,9 @@ async def may_govern(interaction: discord.Interaction, rules: Rules, needed: dis
         return False
     if requester.guild is None or requester.user in rules.admins:
         return True
-    held = interaction.permissions
-    if held.administrator or held >= needed or _owns(interaction):
-        return True
-    return await _was_given(interaction, requester)
-
-
-def _owns(interaction: discord.Interaction) -> bool:
-    guild = interaction.guild
-    return guild is not None and guild.owner_id == interaction.user.id
+    held, guild = interaction.permissions, interaction.guild
+    owns = guild is not None and guild.owner_id == requester.user
+    return held.administrator or held >= needed or owns or await _was_given(interaction, requester)
 
 
 async def _was_given(interaction: discord.Interaction, requester: Requester) -> bool:
