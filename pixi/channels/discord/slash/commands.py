@@ -11,10 +11,9 @@ from discord.app_commands import AppCommandContext, AppInstallationType, locale_
 from discord.http import Route
 
 from pixi.channels.discord.backend import BotBackend
-from pixi.channels.discord.permissions import requester_of
 from pixi.channels.discord.requests import FAULTS, UNREADABLE, DiscordRefused, send_request
 from pixi.channels.discord.slash.channel_commands import HOW, NEEDS, ChannelCommands, ShowAs
-from pixi.channels.discord.slash.invocation import Invocation
+from pixi.channels.discord.slash.invocation import Invocation, Use
 from pixi.channels.discord.slash.person_commands import OwnDataCommands, PersonCommands
 from pixi.channels.discord.slash.translations import Translations
 from pixi.channels.discord.slash.why import RecordCommands
@@ -66,16 +65,18 @@ class SlashCommands:
     ) -> None:
         self._backend = backend
         self._translations = translations = Translations()
-        governing = ChannelCommands(backend, translations, show_as)
-        recalling = RecordCommands(backend, translations)
-        own_data = OwnDataCommands(backend, translations, on_forget)
-        about = PersonCommands(backend, translations, governing, COMMANDS)
+
+        def use(interaction: discord.Interaction) -> Invocation:
+            return Invocation(interaction, backend, translations)
+
+        governing, recalling = ChannelCommands(use, show_as), RecordCommands(use)
+        own_data, about = OwnDataCommands(use, on_forget), PersonCommands(use, governing, COMMANDS)
         suggest = {"persona": governing.suggest_persona, "model": governing.suggest_model}
         persona, model = self._command("persona", governing.persona), self._command("model", governing.model)
         app_commands.choices(how=[self._choice("persona", "how", how) for how in HOW])(persona)
         for command in (persona, model):
             app_commands.autocomplete(name=suggest[command.name])(command)
-        self._tree = _Tree(client, backend, translations, suggest)
+        self._tree = _Tree(client, use, suggest)
         for each in (
             self._command("reset", governing.reset),
             persona,
@@ -90,7 +91,7 @@ class SlashCommands:
             app_commands.ContextMenu(name=self._text("menus.why.name"), callback=recalling.why_this),
         ):
             self._tree.add_command(each)
-        client.add_view(own_data.buttons("en-US"))  # of messages from before a restart
+        client.add_view(own_data.buttons(translations.english))  # of messages from before a restart
 
     async def sync(self) -> None:
         """Register the commands, if the server knows others; take them away, if the rules say so.
@@ -153,31 +154,24 @@ class _Tree(app_commands.CommandTree[discord.Client]):
     `suggest` makes suggestions for the option that is being typed, by the name of its command.
     """
 
-    def __init__(
-        self,
-        client: discord.Client,
-        backend: BotBackend,
-        translations: Translations,
-        suggest: Mapping[str, _Suggest],
-    ) -> None:
+    def __init__(self, client: discord.Client, use: Use, suggest: Mapping[str, _Suggest]) -> None:
         super().__init__(
             client,
             allowed_contexts=AppCommandContext(guild=True, dm_channel=True, private_channel=False),
             allowed_installs=AppInstallationType(guild=True, user=False),
         )
-        self._backend = backend
-        self._translations = translations
+        self._use = use
         self._suggest = suggest
 
     async def interaction_check(self, interaction: discord.Interaction, /) -> bool:
         """Return whether a command is to be carried out. Suggestions while somebody types are made here."""
         try:
-            refusal = self._refusal(interaction)
+            use = self._use(interaction)
+            refusal = self._refusal(use)
             if interaction.type is discord.InteractionType.autocomplete:
                 await self._answer_typing(interaction, refused=bool(refusal))
                 return False
             if refusal:
-                use = Invocation(interaction, self._backend, self._translations)
                 await use.answer(use.say(refusal))
         except FAULTS as error:
             _log.debug("a command of user %s could not be answered: %s", interaction.user.id, error)
@@ -188,7 +182,7 @@ class _Tree(app_commands.CommandTree[discord.Client]):
         self, interaction: discord.Interaction, error: app_commands.AppCommandError, /
     ) -> None:
         """Tell what went wrong."""
-        await Invocation(interaction, self._backend, self._translations).fail(error)
+        await self._use(interaction).fail(error)
 
     async def _call(self, interaction: discord.Interaction) -> None:
         """Take an interaction in place of discord.py, which takes for granted that all is sent."""
@@ -197,15 +191,14 @@ class _Tree(app_commands.CommandTree[discord.Client]):
         except UNREADABLE as error:
             _log.warning("a command could not be read: %s: %s", type(error).__name__, error)
 
-    def _refusal(self, interaction: discord.Interaction) -> str:
+    def _refusal(self, use: Invocation) -> str:
         """Return the key of what is told to somebody who must not use a command; "": they may."""
-        if not self._backend.rules.slash:
+        if not use.backend.rules.slash:
             return "says.off"
-        command = interaction.command
+        command = use.interaction.command
         if command is not None and command.qualified_name in _FOR_ALL:
             return ""
-        allowed = may_talk(self._backend.rules, requester_of(interaction))
-        return "" if allowed else "says.refused"
+        return "" if may_talk(use.backend.rules, use.requester) else "says.refused"
 
     async def _answer_typing(self, interaction: discord.Interaction, *, refused: bool) -> None:
         data: Any = interaction.data

@@ -3,7 +3,7 @@
 import asyncio
 import io
 import logging
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar
 
 import discord
@@ -212,6 +212,10 @@ class Invocation:
             await self.answer(self.say(text) + (detail if self.may_see_all else ""))
         except FAULTS as late:
             _log.debug("%s could not be answered: %s", what, late)
+
+
+Use = Callable[[discord.Interaction], Invocation]
+"""Makes the use of a command from what Discord told of it."""
 
 
 def embed_of(told: EmbedContent) -> discord.Embed:

@@ -11,10 +11,9 @@ from urllib.parse import urlsplit
 import discord
 from msgspec import Meta, Struct, ValidationError, convert
 
-from pixi.channels.discord.backend import ALL_ADDRESSES, BotBackend, parse_address
+from pixi.channels.discord.backend import ALL_ADDRESSES, parse_address
 from pixi.channels.discord.formatting import code_block, escape_line, escape_markdown, number, units
-from pixi.channels.discord.slash.invocation import EmbedContent, EmbedField, Invocation
-from pixi.channels.discord.slash.translations import Translations
+from pixi.channels.discord.slash.invocation import EmbedContent, EmbedField, Invocation, Use
 from pixi.core.conversation import all_notes, notes_in
 from pixi.core.errors import PixiError
 from pixi.core.language import REACT, SEND
@@ -290,14 +289,13 @@ def _quoted(text: str, limit: int) -> str:
 class RecordCommands:
     """`/notes`, `/why`, and the latter in the menu of a message."""
 
-    def __init__(self, backend: BotBackend, translations: Translations) -> None:
-        self._backend = backend
-        self._translations = translations
+    def __init__(self, use: Use) -> None:
+        self._use = use
 
     async def notes(self, interaction: discord.Interaction, public: bool = False) -> None:
         """Show the latest thoughts about what was said in a channel."""
-        use = Invocation(interaction, self._backend, self._translations)
-        if public and interaction.guild_id is not None and not is_admin(self._backend.rules, use.requester):
+        use = self._use(interaction)
+        if public and interaction.guild_id is not None and not is_admin(use.backend.rules, use.requester):
             await use.answer(use.say("says.managers"))
             return
         told = notes_embed(await use.within(self._records(use)), use.say)
@@ -308,7 +306,7 @@ class RecordCommands:
 
     async def why(self, interaction: discord.Interaction, message: str | None = None) -> None:
         """Show what is behind a message of ours in this channel: the one of a link or id, or the last."""
-        use = Invocation(interaction, self._backend, self._translations)
+        use = self._use(interaction)
         if message is None:
             spoken = [each for each in await use.within(self._records(use)) if _spoke(each)]
             if spoken:
@@ -326,10 +324,10 @@ class RecordCommands:
 
     async def why_this(self, interaction: discord.Interaction, message: discord.Message) -> None:
         """Show what is behind the message whose menu was opened."""
-        await self._why_embed(Invocation(interaction, self._backend, self._translations), str(message.id))
+        await self._why_embed(self._use(interaction), str(message.id))
 
     async def _why_embed(self, use: Invocation, message_id: str) -> None:
-        record = await use.within(self._backend.store.turn_behind(ALL_ADDRESSES, message_id))
+        record = await use.within(use.backend.store.turn_behind(ALL_ADDRESSES, message_id))
         if record is None:
             await use.answer(use.say("says.why.strange"))
         elif not _was_here(record, use):
@@ -342,7 +340,7 @@ class RecordCommands:
         records = [
             record
             for conversation in use.conversations
-            for record in await self._backend.store.turns(conversation, _TURNS)
+            for record in await use.backend.store.turns(conversation, _TURNS)
         ]
         return sorted(records, key=lambda record: (record.began, record.id))[-_TURNS:]
 
