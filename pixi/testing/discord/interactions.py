@@ -48,7 +48,6 @@ class Interaction:
     type: int
     person: User
     channel: FakeChannel
-    payload: Json
     command: FakeCommand | None = None
     source: FakeMessage | None = None
     response: int | None = None
@@ -95,12 +94,7 @@ class Interaction:
 
     def metadata(self) -> Json:
         """Return what the answering message tells of it."""
-        return {
-            "id": str(self.id),
-            "type": self.type,
-            "user": self.person.payload(),
-            "authorizing_integration_owners": self.payload["authorizing_integration_owners"],
-        }
+        return {"id": str(self.id), "type": self.type, "user": self.person.payload()}
 
 
 def begin(
@@ -127,8 +121,6 @@ def begin(
         "version": 1,
         "app_permissions": _bits(channel, world.bot),
         "locale": locale or person.locale,
-        "entitlements": [],
-        "authorizing_integration_owners": {"0": str(guild.id) if guild else "0"},
         "context": 0 if guild else 1,
         "attachment_size_limit": world.attachment_limit,
     }
@@ -144,7 +136,7 @@ def begin(
     if source is not None:
         payload["message"] = payloads.message(source, world)
     interaction = Interaction(
-        world, int(payload["id"]), payload["token"], kind, person, channel, payload, command, source
+        world, int(payload["id"]), payload["token"], kind, person, channel, command, source
     )
     world.interactions[interaction.token] = interaction
     world.tell_bot("INTERACTION_CREATE", guild, payload)

@@ -184,18 +184,6 @@ def emoji_of(world: World, channel: FakeChannel, given: str) -> Reaction:
     return Reaction(emoji.name, emoji.id)
 
 
-_MESSAGES = "/channels/{channel}/messages"
-_REACTION = _MESSAGES + "/{message}/reactions/{emoji}"
-ROUTES = [
-    ApiRoute("POST", _MESSAGES, create),
-    ApiRoute("GET", _MESSAGES, page),
-    ApiRoute("GET", _MESSAGES + "/{message}", one),
-    ApiRoute("PATCH", _MESSAGES + "/{message}", edit),
-    ApiRoute("POST", "/channels/{channel}/typing", typing),
-    ApiRoute("PUT", _REACTION + "/@me", react),
-]
-
-
 MOST_CHANNELS = 500
 LONGEST_CONTENT = 1024
 READ = P.VIEW_CHANNEL | P.READ_MESSAGE_HISTORY
@@ -311,10 +299,18 @@ def _bound(call: ApiCall, name: str) -> int:
     return snowflake(call.query[name], name) if name in call.query else 0
 
 
-SEARCH_ROUTES = [
+_MESSAGES = "/channels/{channel}/messages"
+_REACTION = _MESSAGES + "/{message}/reactions/{emoji}"
+ROUTES = [  # the first that fits answers: `/messages/pins` is no message
     ApiRoute("GET", "/guilds/{guild}/messages/search", search),
     ApiRoute("GET", "/guilds/{guild}/members/search", members_named),
-    ApiRoute("GET", "/channels/{channel}/messages/pins", pins),
+    ApiRoute("GET", _MESSAGES + "/pins", pins),
     ApiRoute("GET", "/channels/{channel}/pins", old_pins),
     ApiRoute("GET", "/channels/{channel}/thread-members/{user}", thread_member),
+    ApiRoute("POST", _MESSAGES, create),
+    ApiRoute("GET", _MESSAGES, page),
+    ApiRoute("GET", _MESSAGES + "/{message}", one),
+    ApiRoute("PATCH", _MESSAGES + "/{message}", edit),
+    ApiRoute("POST", "/channels/{channel}/typing", typing),
+    ApiRoute("PUT", _REACTION + "/@me", react),
 ]

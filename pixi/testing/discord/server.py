@@ -40,14 +40,7 @@ T = TypeVar("T")
 BOT_MAY = EVERYONE | Permission.MENTION_EVERYONE | Permission.MANAGE_WEBHOOKS
 _NAPS = 10  # in which `idle` waits
 TOKEN = "MTAwMDAwMDAwMDAwMDAwMDAw.Gloopb.not-a-secret-only-a-loopback-server-takes-it"
-ROUTES = [
-    # The first that fits answers: `/messages/pins` is no message.
-    *message_routes.SEARCH_ROUTES,
-    *message_routes.ROUTES,
-    *place_routes.ROUTES,
-    *webhook_routes.ROUTES,
-    *commands.ROUTES,
-]
+ROUTES = [*message_routes.ROUTES, *place_routes.ROUTES, *webhook_routes.ROUTES, *commands.ROUTES]
 
 
 class LoopbackDiscord:
