@@ -180,12 +180,12 @@ async def test_a_message_of_somebody_else_has_nothing_behind_it(here: Stage) -> 
 
 async def test_what_was_said_in_another_channel_is_told_there_alone(here: Stage) -> None:
     secret = here.guild.channel("secret")
-    keep(here, turn(here, "777", conversation=here.address(secret, "pixi"), note="the word is sesame"))
+    keep(here, turn(here, "777", conversation=here.address(secret, "pixi"), note="the code is 1234"))
     link = f"https://discord.com/channels/{here.guild.id}/{secret.id}/777"
     for message in (link, "777", f"https://discord.com/channels/{here.guild.id}/{here.general.id}/777"):
         begun = await here.use("why", message=message)
         assert begun.content == "That message is in another channel. Ask there."
-        assert "sesame" not in json.dumps(begun.original.embeds if begun.original else [])
+        assert "1234" not in json.dumps(begun.original.embeds if begun.original else [])
 
 
 @pytest.mark.parametrize("conversation", ["terminal:pixi:mo", "discord:999:{channel}:pixi"])
