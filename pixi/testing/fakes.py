@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count
+from typing import TypeVar
 
 from pixi.core.channel import Archive, Channel, Question
 from pixi.core.errors import ChannelError, ModelError
@@ -12,6 +13,8 @@ from pixi.core.language import REACT, SEND
 from pixi.core.llm import Delta, Finished, Request, Text
 from pixi.core.message import Abilities, Author, Card, Image, Message, Picture, Rights, Venue
 from pixi.models.model import Traits
+
+T = TypeVar("T")
 
 Step = str | Delta | float | asyncio.Event | ModelError
 """Step of a reply: text, a delta as it is, a pause in seconds, an event to wait for, an error to raise."""
@@ -244,11 +247,9 @@ class RecordingChannel(Channel):
         Raises:
             ChannelError: it is told to refuse.
         """
-        await self._act(SEND)
-        if nonce not in self.nonces:
-            self.nonces.append(nonce)
-            self.posts.append(RecordedMessage(f"sent:{nonce}", text, nonce, answers, reply_to))
-        return f"sent:{nonce}"
+        post = RecordedMessage(f"sent:{nonce}", text, nonce, answers, reply_to)
+        await self._act(SEND, nonce, self.posts, post)
+        return post.id
 
     async def react(self, message_id: str, emoji: str, *, nonce: str) -> None:
         """Remember a reaction, once for a nonce.
@@ -256,10 +257,7 @@ class RecordingChannel(Channel):
         Raises:
             ChannelError: it is told to refuse.
         """
-        await self._act(REACT)
-        if nonce not in self.nonces:
-            self.nonces.append(nonce)
-            self.reactions.append((message_id, emoji))
+        await self._act(REACT, nonce, self.reactions, (message_id, emoji))
 
     async def card(self, card: Card, *, nonce: str, answers: str | None = None) -> str | None:
         """Remember a card, once for a nonce; gives an id for it.
@@ -267,10 +265,7 @@ class RecordingChannel(Channel):
         Raises:
             ChannelError: it is told to refuse.
         """
-        await self._act("card")
-        if nonce not in self.nonces:
-            self.nonces.append(nonce)
-            self.cards.append(card)
+        await self._act("card", nonce, self.cards, card)
         return f"card:{nonce}"
 
     async def picture(self, picture: Picture, *, nonce: str, answers: str | None = None) -> str | None:
@@ -279,10 +274,7 @@ class RecordingChannel(Channel):
         Raises:
             ChannelError: it is told to refuse.
         """
-        await self._act("picture")
-        if nonce not in self.nonces:
-            self.nonces.append(nonce)
-            self.pictures.append(picture)
+        await self._act("picture", nonce, self.pictures, picture)
         return self._shown.setdefault(nonce, f"picture:{nonce}")
 
     async def sticker(self, name: str, *, nonce: str, answers: str | None = None) -> str | None:
@@ -291,12 +283,9 @@ class RecordingChannel(Channel):
         Raises:
             ChannelError: there is no such sticker, or it is told to refuse.
         """
-        await self._act("sticker")
         if name not in self.abilities.stickers:
             raise ChannelError(f"There is no sticker {name!r}.")
-        if nonce not in self.nonces:
-            self.nonces.append(nonce)
-            self.stickers.append(name)
+        await self._act("sticker", nonce, self.stickers, name)
         return self._shown.setdefault(nonce, f"sticker:{nonce}")
 
     async def rights(self, person: str) -> Rights:
@@ -328,7 +317,7 @@ class RecordingChannel(Channel):
         Raises:
             ChannelError: it is told to refuse.
         """
-        await self._act("typing")
+        await self._may("typing")
         self.typed += 1
 
     def show(self, event: TurnEvent) -> None:
@@ -338,8 +327,15 @@ class RecordingChannel(Channel):
         else:
             self.events.append(event)
 
-    async def _act(self, kind: str) -> None:
+    async def _may(self, kind: str) -> None:
         if self.hold is not None:
             await self.hold.wait()
         if kind in self.refuse:
             raise ChannelError(f"The channel refused to {kind}.")
+
+    async def _act(self, kind: str, nonce: str, kept: list[T], made: T) -> None:
+        """Keep what was made, once for a nonce."""
+        await self._may(kind)
+        if nonce not in self.nonces:
+            self.nonces.append(nonce)
+            kept.append(made)

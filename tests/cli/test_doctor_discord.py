@@ -14,7 +14,7 @@ from pixi.app.doctor import servers
 from pixi.channels.discord.gateway import preflight
 from pixi.settings import Settings, load
 from pixi.settings.rules import Faces, Rules
-from pixi.testing.discord import GatewayIntents, Guild, LoopbackDiscord, Permission, RefusedCall
+from pixi.testing.discord import Guild, LoopbackDiscord, Permission, RefusedCall
 from tests.servers.staged_web import served
 
 P = Permission
@@ -84,7 +84,7 @@ async def test_a_token_that_nobody_knows(discord: LoopbackDiscord, tmp_path: Pat
 
 
 async def test_the_intent_is_missing(discord: LoopbackDiscord, tmp_path: Path) -> None:
-    discord.allow_intents(GatewayIntents(0))
+    discord.world.shows_content = False
     lines = await told(settings(tmp_path, discord.api_url, discord.token))
     assert "fail discord — it is not shown what people write: switch on Message Content Intent" in lines
 
@@ -190,7 +190,7 @@ async def test_discord_itself_is_asked_where_no_other_server_is_set(
     monkeypatch.setattr(preflight, "find_server", None)
     lines = await told(settings(tmp_path, "", discord.token))
     (wrong,) = await told(settings(tmp_path, "", "canary-of-a-token"))
-    discord.allow_intents(GatewayIntents(0))
+    discord.world.shows_content = False
     unread = await told(settings(tmp_path, "", discord.token))
     assert "make a new one at https://discord.com/developers/applications, page Bot." in wrong
     page = f"https://discord.com/developers/applications/{discord.world.application_id}/bot"

@@ -68,9 +68,7 @@ async def test_nobody_is_pinged_but_who_is_answered(tmp_path: Path) -> None:
         await here.ask()
         await here.discord.wait_for(here.posts)
         (said,) = (each for each in here.room.messages if each.author is here.discord.bot)
-        assert not said.everyone_pinged
-        assert said.users_pinged == [here.mo]
-        assert said.roles_pinged == []
+        assert said.pinged == {here.mo.id}
         assert said.content.replace("\u200b", "").startswith(f"@everyone @here {ana.mention} {role.mention}")
 
 

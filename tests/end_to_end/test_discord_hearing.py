@@ -1,6 +1,5 @@
 """What a persona is told of what people said, sent, changed and took back, and where its acts land."""
 
-import asyncio
 import base64
 import re
 from io import BytesIO
@@ -8,9 +7,9 @@ from pathlib import Path
 
 from PIL import Image as Pillow
 
-from pixi.testing.discord import FakeMessage, Upload
+from pixi.testing.discord import Upload
 from tests.end_to_end.bot import Scene, leaves, scene
-from tests.servers.scripted_openai import Hang, Seen, Until
+from tests.servers.scripted_openai import Hang, Seen
 from tests.waiting import until
 
 
@@ -27,35 +26,6 @@ def number_of(here: Scene, text: str) -> int:
 # What came before.
 
 
-async def test_a_chain_of_replies_is_told_from_its_beginning(tmp_path: Path) -> None:
-    async with scene(tmp_path, "[SEND: ok]") as here:
-        first = await here.room.say(here.discord.person("Ana"), "the first word")
-        second = await here.room.say(here.discord.person("Bo"), "the second word", reply_to=first)
-        for number in range(30):  # more than are overheard
-            await here.room.say(here.mo, f"small talk {number}")
-        async with here.bot():
-            await here.room.say(here.mo, f"{here.at} what do they mean?", reply_to=second)
-            await here.said("ok")
-
-    heard = here.heard()
-    assert heard.index("the first word") < heard.index("the second word") < heard.index("what do they mean?")
-    assert '"Ana"' in heard
-    assert '"Bo"' in heard
-
-
-async def test_what_is_known_already_is_not_told_again(tmp_path: Path) -> None:
-    async with scene(tmp_path, "[SEND: ok]") as here, here.bot():
-        known = await here.room.say(here.discord.person("Ana"), "a known word")
-        await here.ask("did you hear?")
-        await here.said("ok")
-        assert here.whole().count("a known word") == 1
-
-        await here.room.say(here.mo, f"{here.at} and this?", reply_to=known)
-        await here.said("ok", "ok")
-        lines = [line for line in here.whole().split("\\n") if line == "> a known word"]
-        assert len(lines) == 1  # elsewhere it is only pointed at
-
-
 async def test_a_reply_to_the_persona_itself_needs_no_mention(tmp_path: Path) -> None:
     async with scene(tmp_path, "[SEND: pancakes are round]", "[SEND: yes]") as here, here.bot():
         await here.ask()
@@ -64,46 +34,6 @@ async def test_a_reply_to_the_persona_itself_needs_no_mention(tmp_path: Path) ->
         await here.room.say(here.mo, "are they?", reply_to=said, ping=False)
 
         await here.said("pancakes are round", "yes")
-
-
-async def test_overheard_messages_come_along_once(tmp_path: Path) -> None:
-    async with scene(tmp_path, "[SEND: ok]") as here, here.bot():
-        ana = here.discord.person("Ana")
-        await here.room.say(ana, "waffles are better")
-        await here.ask("is she right?")
-        await here.said("ok")
-        assert f'"Ana" (id {ana.id})' in here.heard()
-        assert here.heard().index("waffles are better") < here.heard().index("is she right?")
-
-        await here.room.say(ana, "and crêpes")
-        await here.ask("and now?")
-        await here.said("ok", "ok")
-        assert "waffles" not in here.heard()
-        assert "crêpes" in here.heard()
-        assert here.whole().count("waffles are better") == 1
-
-
-async def test_of_much_talk_the_latest_is_overheard(tmp_path: Path) -> None:
-    async with scene(tmp_path, "[SEND: ok]") as here, here.bot(discord__overhear=3):
-        for number in range(8):
-            await here.room.say(here.discord.person("Ana"), f"word {number} of mine")
-        await here.ask()
-        await here.said("ok")
-    assert re.findall(r"word (\d)", here.heard()) == ["5", "6", "7"]
-
-
-async def test_in_a_thread_it_is_told_how_the_thread_began(tmp_path: Path) -> None:
-    async with scene(tmp_path, "[SEND: ok]") as here, here.bot():
-        starter = await here.room.say(here.discord.person("Ana"), "which pan is the best?")
-        thread = here.guild.thread(here.room, "Pans", starter=starter)
-        await here.ask("what do you think?", room=thread)
-
-        await here.said("ok", room=thread)
-        heard = here.heard()
-        assert heard.index("Pans") < heard.index("which pan is the best?") < heard.index("do you think?")
-        await here.ask("really?", room=thread)
-        await here.said("ok", "ok", room=thread)
-        assert here.whole().count("which pan is the best?") == 1
 
 
 async def test_a_post_of_a_forum_is_answered_with_its_title_and_text(tmp_path: Path) -> None:
@@ -153,19 +83,6 @@ async def test_an_edit_after_the_answer_changes_nothing(tmp_path: Path) -> None:
         await here.answered(service, 2)
 
 
-async def test_a_preview_that_discord_adds_is_no_edit(tmp_path: Path) -> None:
-    gate = asyncio.Event()
-    async with scene(tmp_path, [Until(gate), "[SEND: ok]"]) as here, here.bot() as service:
-        asked = await here.ask("look at https://example.com")
-        await until(lambda: here.asked)
-        await here.room.touch(asked, embeds=[{"title": "a preview"}])
-        await here.discord.idle()
-        gate.set()
-
-        await here.said("ok")
-        await here.answered(service, 1)
-
-
 async def test_a_deleted_question_is_not_answered(tmp_path: Path) -> None:
     async with scene(tmp_path, [Hang()], "[SEND: ok]") as here, here.bot() as service:
         asked = await here.ask("a secret")
@@ -194,35 +111,7 @@ async def test_a_question_that_is_deleted_under_its_answer_ends_it_and_is_forgot
         assert "secret" not in here.whole()
 
 
-async def test_deleted_talk_is_not_overheard(tmp_path: Path) -> None:
-    async with scene(tmp_path, "[SEND: ok]") as here, here.bot():
-        ana = here.discord.person("Ana")
-        gone = [await here.room.say(ana, f"a slip {number}") for number in range(3)]
-        kept = await here.room.say(ana, "a mistaek")
-        await here.room.delete(*gone)
-        await kept.edit("a mistake")
-        await here.ask()
-        await here.said("ok")
-    assert "slip" not in here.heard()
-    assert "a mistake" in here.heard()
-
-
 # Where acts land.
-
-
-async def test_a_reply_points_at_its_question_where_somebody_spoke_in_between(tmp_path: Path) -> None:
-    gate = asyncio.Event()
-    async with scene(tmp_path, [Until(gate), "[SEND: one]\n[SEND: two]"]) as here, here.bot():
-        asked = await here.ask()
-        await until(lambda: here.asked)
-        await here.room.say(here.discord.person("Ana"), "by the way")
-        await here.discord.idle()
-        gate.set()
-
-        await here.said("one", "two")
-        assert here.posted("one").answered is asked
-        assert here.posted("one").pinged == frozenset()
-        assert here.posted("two").answered is None
 
 
 async def test_reactions_and_replies_land_on_the_messages_that_they_name(tmp_path: Path) -> None:
@@ -314,16 +203,6 @@ async def test_a_picture_is_still_shown_after_a_restart(tmp_path: Path) -> None:
             assert len(shown(here)) == 1
 
 
-async def test_a_model_that_does_not_see_is_told_that_there_is_a_picture(tmp_path: Path) -> None:
-    async with scene(tmp_path, "[SEND: nice]") as here, here.bot():
-        await here.room.say(here.mo, f"{here.at} look", attachments=[picture()])
-
-        await here.said("nice")
-        assert shown(here) == []
-        assert "orange.png" in here.heard()
-        assert "cannot see" in here.heard()
-
-
 async def test_a_message_that_is_only_a_picture_is_answered(tmp_path: Path) -> None:
     async with scene(tmp_path, "[SEND: nice]") as here:
         letters = here.discord.dm(here.mo)
@@ -331,30 +210,3 @@ async def test_a_message_that_is_only_a_picture_is_answered(tmp_path: Path) -> N
             await letters.say(here.mo, attachments=[picture()])
             await here.said("nice", room=letters)
             assert len(shown(here)) == 1
-
-
-async def test_text_files_are_read_and_others_are_named(tmp_path: Path) -> None:
-    async with scene(tmp_path, "[SEND: ok]") as here, here.bot():
-        files = [
-            Upload("notes.md", "text/markdown", b"# syrup\n42 litres"),
-            Upload("song.mp3", "audio/mpeg", b"ID3"),
-        ]
-        await here.room.say(here.mo, f"{here.at} read this", attachments=files)
-
-        await here.said("ok")
-        assert "> 42 litres" in here.heard()
-        assert "song.mp3" in here.heard()
-
-
-async def test_stickers_and_forwarded_messages_are_told(tmp_path: Path) -> None:
-    async with scene(tmp_path, "[SEND: ok]") as here:
-        letters, elsewhere = here.discord.dm(here.mo), here.guild.channel("elsewhere")
-        async with here.bot():
-            original: FakeMessage = await elsewhere.say(here.discord.person("Ana"), "the plan is pancakes")
-            await letters.forward(here.mo, original)
-            await here.said("ok", room=letters)
-            assert "the plan is pancakes" in here.heard()
-
-            await letters.say(here.mo, stickers=["Wumpus waves"])
-            await here.said("ok", "ok", room=letters)
-            assert "Wumpus waves" in here.heard()

@@ -11,10 +11,7 @@ from tests.servers.scripted_openai import Until
 
 
 async def test_who_mentions_the_bot_gets_several_messages_and_a_reaction(tmp_path: Path) -> None:
-    async with (
-        scene(tmp_path, "[NOTE: aw][REACT: 🥞]\n[SEND: hey!]\n[SEND: pancakes?]") as here,
-        here.bot(),
-    ):
+    async with scene(tmp_path, "[NOTE: aw][REACT: 🥞]\n[SEND: hey!]\n[SEND: pancakes?]") as here, here.bot():
         asked = await here.room.say(here.mo, f"{here.discord.bot.mention} hi")
 
         await here.said("hey!", "pancakes?")

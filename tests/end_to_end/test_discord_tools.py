@@ -105,7 +105,7 @@ async def test_what_a_person_allows_is_done_once(tmp_path: Path) -> None:
     async with kitchen(tmp_path, calls("send_email", **EMAIL), "[SEND: sent]") as (here, _):
         await here.ask("invite Ana")
         asked = await question(here)
-        assert here.mo in asked.users_pinged
+        assert here.mo.id in asked.pinged
         assert "**send\\_email**: Send an email." in asked.content
         assert 'to: "ana@example.org"' in asked.content
         assert not (tmp_path / "outbox").exists()

@@ -1,43 +1,34 @@
-"""Real clients of the loopback Discord: discord.py, and a bare gateway connection."""
+"""A real client of the loopback Discord: discord.py."""
 
 import asyncio
-import json
-import zlib
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator
+from contextlib import AbstractContextManager, asynccontextmanager
 from typing import Any
 
 import aiohttp
 import discord
-import yarl
 
+from pixi.channels.discord.gateway.patches import patched
+from pixi.channels.discord.gateway.preflight import DiscordServer
 from pixi.testing.discord import LoopbackDiscord
 from tests.waiting import LIMIT, within
 
 Json = dict[str, Any]
 
 
-@contextmanager
-def pointed_at(server: LoopbackDiscord) -> Iterator[None]:
-    """discord.py talks to the server inside, and to nothing else afterwards than before."""
-    base, gateway = discord.http.Route.BASE, discord.gateway.DiscordWebSocket.DEFAULT_GATEWAY
-    discord.http.Route.BASE = f"{server.api_url}/v10"
-    discord.gateway.DiscordWebSocket.DEFAULT_GATEWAY = yarl.URL(server.gateway_url)
-    try:
-        yield
-    finally:
-        discord.http.Route.BASE, discord.gateway.DiscordWebSocket.DEFAULT_GATEWAY = base, gateway
+def pointed_at(server: LoopbackDiscord) -> AbstractContextManager[None]:
+    """Let discord.py talk to the server inside, and to nothing else afterwards than before."""
+    return patched(DiscordServer(f"{server.api_url}/v10", server.gateway_url))
 
 
 class Bot(discord.AutoShardedClient):
     """Keeps what it hears, by the names of discord.py's events."""
 
-    def __init__(self, intents: discord.Intents | None = None, shards: int = 1) -> None:
+    def __init__(self) -> None:
         self.heard: list[tuple[str, tuple[Any, ...]]] = []
         self._pulse: asyncio.Future[None] | None = None
-        super().__init__(
-            intents=intents or discord.Intents.all(), shard_count=shards, guild_ready_timeout=0.05
-        )
+        intents = discord.Intents(guilds=True, messages=True, message_content=True)
+        super().__init__(intents=intents, guild_ready_timeout=0.05)
         self.tree = discord.app_commands.CommandTree(self)
 
     def dispatch(self, event: str, /, *args: Any, **kwargs: Any) -> None:
@@ -69,12 +60,10 @@ class Bot(discord.AutoShardedClient):
 
 
 @asynccontextmanager
-async def connected(
-    server: LoopbackDiscord, intents: discord.Intents | None = None, shards: int = 1
-) -> AsyncIterator[Bot]:
+async def connected(server: LoopbackDiscord) -> AsyncIterator[Bot]:
     """A bot that is ready."""
     with pointed_at(server):
-        async with Bot(intents, shards) as bot:
+        async with Bot() as bot:
             running = asyncio.create_task(bot.start(server.token))
             ready = asyncio.create_task(bot.wait_until_ready())
             done, _ = await asyncio.wait({running, ready}, timeout=LIMIT, return_when="FIRST_COMPLETED")
@@ -97,63 +86,9 @@ async def heard(bot: Bot, event: str, count: int = 1) -> list[Any]:
     return found
 
 
-class Socket:
-    """A gateway connection without a library around it."""
-
-    def __init__(self, socket: aiohttp.ClientWebSocketResponse) -> None:
-        self.ws = socket
-        self.frames: list[aiohttp.WSMessage] = []
-        self.inflate = zlib.decompressobj()
-        self.sequence: int | None = None
-
-    async def take(self, op: int | None = None, event: str | None = None) -> Json:
-        """The next payload, or the next with an opcode or an event; what comes before it is dropped."""
-        while True:
-            frame = await self.ws.receive(timeout=LIMIT)
-            assert frame.type in {aiohttp.WSMsgType.TEXT, aiohttp.WSMsgType.BINARY}, (
-                frame,
-                self.ws.close_code,
-            )
-            self.frames.append(frame)
-            data = frame.data
-            if isinstance(data, bytes):
-                data = self.inflate.decompress(data)
-            payload: Json = json.loads(data)
-            self.sequence = payload.get("s") or self.sequence
-            if (op is None or payload["op"] == op) and (event is None or payload["t"] == event):
-                return payload
-
-    async def say(self, op: int, data: object) -> None:
-        await self.ws.send_str(json.dumps({"op": op, "d": data}))
-
-    async def identify(self, token: str, intents: int = 513, **more: object) -> None:
-        properties = {"os": "linux", "browser": "test", "device": "test"}
-        await self.say(2, {"token": token, "intents": intents, "properties": properties, **more})
-
-    async def close_code(self) -> int | None:
-        """The code that the server closes with."""
-        while (await self.ws.receive(timeout=LIMIT)).type not in {
-            aiohttp.WSMsgType.CLOSE,
-            aiohttp.WSMsgType.CLOSED,
-            aiohttp.WSMsgType.ERROR,
-        }:
-            pass
-        return self.ws.close_code
-
-
 @asynccontextmanager
-async def socket(server: LoopbackDiscord, query: str = "?v=10&encoding=json") -> AsyncIterator[Socket]:
-    """A connection to the gateway."""
-    async with (
-        aiohttp.ClientSession() as session,
-        session.ws_connect(f"{server.gateway_url}/{query}") as websocket,
-    ):
-        yield Socket(websocket)
-
-
-@asynccontextmanager
-async def rest(server: LoopbackDiscord, token: str | None = None) -> AsyncIterator[aiohttp.ClientSession]:
+async def rest(server: LoopbackDiscord) -> AsyncIterator[aiohttp.ClientSession]:
     """REST without a library around it: paths begin with `/api/v10`."""
-    headers = {"Authorization": f"Bot {token or server.token}"}
+    headers = {"Authorization": f"Bot {server.token}"}
     async with aiohttp.ClientSession(server.world.origin, headers=headers) as session:
         yield session

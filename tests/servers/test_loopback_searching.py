@@ -4,9 +4,9 @@ from typing import Any
 
 import discord
 
-from pixi.testing.discord import GatewayIntents, LoopbackDiscord, Permission
+from pixi.testing.discord import LoopbackDiscord, Permission
 from tests.servers.clients import connected
-from tests.servers.test_loopback_rest import asked, code_of
+from tests.servers.test_loopback import asked, code_of
 
 SILENT = Permission.READ_MESSAGE_HISTORY
 
@@ -48,7 +48,7 @@ async def test_a_search_is_refused_or_put_off(server: LoopbackDiscord) -> None:
     status, body = await asked(server, "GET", f"{path}?content=a")
     assert (status, body["code"]) == (202, 110_000)
     assert (await asked(server, "GET", f"{path}?content=a"))[0] == 200
-    server.allow_intents(GatewayIntents.GUILD_MEMBERS)
+    server.world.shows_content = False
     assert (await asked(server, "GET", f"{path}?content=a"))[0] == 403
 
 

@@ -85,11 +85,7 @@ async def test_a_channel_cuts_what_is_too_long_and_knows_what_it_was_sent_before
 async def test_a_channel_refuses_as_told() -> None:
     channel = RecordingChannel()
     channel.refuse |= {"send", "react", "typing"}
-    for act in (
-        channel.send("hi", nonce="1"),
-        channel.react("m", "🥞", nonce="2"),
-        channel.typing(),
-    ):
+    for act in (channel.send("hi", nonce="1"), channel.react("m", "🥞", nonce="2"), channel.typing()):
         with pytest.raises(ChannelError):
             await act
     assert channel.sent == []

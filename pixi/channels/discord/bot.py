@@ -22,7 +22,6 @@ from pixi.channels.discord.outgoing.channel import DiscordChannels
 from pixi.channels.discord.requests import REQUESTS_PER_SECOND, RequestPacer
 from pixi.channels.discord.rest_places import RestPlaces
 from pixi.channels.discord.slash.commands import SlashCommands
-from pixi.channels.discord.slash.translations import Translations
 from pixi.core.channel import Channel, OpenChannel
 from pixi.core.errors import ConfigError, PixiError, StoreError
 from pixi.store.rates import Rates
@@ -109,10 +108,8 @@ class Bot:
             ConfigError: the token, an intent, the shards or the address of the server are wrong.
             PixiError: Discord does not let the bot in for another reason.
         """
-        token = _checked(self._token)
-        server = await find_server(self._api_url, token) if self._api_url else None
-        with quiet_logs(), patched(server):
-            await self._run(token, server)
+        async with self._logged_in() as (client, server):
+            await self._run(client, server)
 
     @asynccontextmanager
     async def posting(self) -> AsyncGenerator[OpenChannel, None]:
@@ -124,13 +121,10 @@ class Bot:
             ConfigError: as `run`.
             PixiError: as `run`.
         """
-        token = _checked(self._token)
-        server = await find_server(self._api_url, token) if self._api_url else None
-        with quiet_logs(), patched(server):
-            client = await self._logged_in(token, server)
+        async with self._logged_in() as (client, server):
             self.user_id = client.user.id if client.user is not None else 0
             if self._share is not None:
-                self.approvals = Approvals(client, self._backend, Translations(), self._share)
+                self.approvals = Approvals(client, self._backend, self._share)
             channels = DiscordChannels(
                 client, self._backend, self._recent, self.approvals, elsewhere=server is not None
             )
@@ -149,20 +143,15 @@ class Bot:
                 if self.approvals is not None:
                     await self.approvals.close()
                 await channels.close()
-                await _closed(client)
 
-    async def _run(self, token: str, server: DiscordServer | None) -> None:
-        client = self._client = await self._logged_in(token, server)
-        translations = Translations()
-        approvals = self.approvals = Approvals(client, self._backend, translations)
+    async def _run(self, client: Client, server: DiscordServer | None) -> None:
+        self._client = client
+        approvals = self.approvals = Approvals(client, self._backend)
         approvals.install()
         channels = DiscordChannels(
             client, self._backend, self._recent, approvals, elsewhere=server is not None
         )
-        slash = SlashCommands(
-            client, self._backend, channels.show_as, translations=translations, on_forget=self.forget
-        )
-        slash.install()
+        slash = SlashCommands(client, self._backend, channels.show_as, on_forget=self.forget)
 
         async def ready() -> None:
             bot = client.user
@@ -182,36 +171,30 @@ class Bot:
         except discord.PrivilegedIntentsRequired:
             _refused(4014, client, server)
         finally:
-            await self._leave(client, dispatcher, channels, approvals)
+            await self._leave(dispatcher, channels, approvals)
 
     # Coming.
 
-    async def _logged_in(self, token: str, server: DiscordServer | None) -> Client:
-        """Log in, however long it takes until there is a connection; gives the client."""
-        wait = _FIRST_WAIT
-        while True:
-            shards = self._shards or (Shards(tuple(range(server.shards)), server.shards) if server else None)
-            client = Client(shards, self._statuses, self._pacer.wait)
-            try:
-                await self._log_in(client, token, server)
-            except (
-                aiohttp.ClientError,
-                OSError,
-                discord.GatewayNotFound,
-                discord.DiscordServerError,
-            ) as error:
-                reason = " ".join(str(error).split()) or type(error).__name__
-                _log.warning("Discord cannot be reached: %s; trying again in %.0f seconds", reason, wait)
-            except BaseException:
-                await _closed(client)
-                raise
-            else:
-                return client
-            await _closed(client)
-            await asyncio.sleep(wait)
-            wait = min(wait * 2, _LONGEST_WAIT)
+    @asynccontextmanager
+    async def _logged_in(self) -> AsyncGenerator[tuple[Client, DiscordServer | None], None]:
+        """Log in, however long it takes until there is a connection; closed at the end."""
+        token, wait = _checked(self._token), _FIRST_WAIT
+        server = await find_server(self._api_url, token) if self._api_url else None
+        shards = self._shards or (Shards(tuple(range(server.shards)), server.shards) if server else None)
+        with quiet_logs(), patched(server):
+            while True:
+                client = Client(shards, self._statuses, self._pacer.wait)
+                try:
+                    if await self._log_in(client, token, server, wait):
+                        yield client, server
+                        return
+                finally:
+                    await _closed(client)
+                await asyncio.sleep(wait)
+                wait = min(wait * 2, _LONGEST_WAIT)
 
-    async def _log_in(self, client: Client, token: str, server: DiscordServer | None) -> None:
+    async def _log_in(self, client: Client, token: str, server: DiscordServer | None, wait: float) -> bool:
+        """Log in; False, and a line in the log, where it is to be tried again."""
         try:
             await client.login(token)
             if server is not None:
@@ -222,10 +205,12 @@ class Bot:
                 client.sessions_at_once = limits["max_concurrency"]
         except discord.LoginFailure:
             raise _wrong_token(server) from None
-        except discord.HTTPException as error:
-            if error.status >= 500 or error.status == 429:
-                raise aiohttp.ClientError(f"HTTP status {error.status}") from None
-            raise PixiError(f"Discord does not let the bot in: {' '.join(str(error).split())}.") from None
+        except (aiohttp.ClientError, OSError, discord.GatewayNotFound, discord.HTTPException) as error:
+            reason = " ".join(str(error).split()) or type(error).__name__
+            if isinstance(error, discord.HTTPException) and error.status < 500 and error.status != 429:
+                raise PixiError(f"Discord does not let the bot in: {reason}.") from None
+            _log.warning("Discord cannot be reached: %s; trying again in %.0f seconds", reason, wait)
+            return False
         except (KeyError, TypeError, ValueError) as error:
             where = server.rest if server else "discord.com"
             raise PixiError(
@@ -234,6 +219,7 @@ class Bot:
         flags = client.application_flags
         if server is None and not (flags.gateway_message_content or flags.gateway_message_content_limited):
             self._tell(_no_content(client, server))
+        return True
 
     async def _show_as_default(self, client: Client, bot: int, channels: DiscordChannels) -> None:
         """Show in each server as the persona that answers there by default."""
@@ -251,19 +237,14 @@ class Bot:
 
     # Going.
 
-    async def _leave(
-        self, client: Client, dispatcher: Dispatcher, channels: DiscordChannels, approvals: Approvals
-    ) -> None:
-        """Stop hearing, let replies end while they can still be posted, note how far we came, close."""
-        try:
-            await dispatcher.stop(_FOR_QUEUES)
-            drain = self._backend.engine.drain(_FOR_DRAINING)
-            await _within(_FOR_DRAINING + 1.0, drain, "replies could not be finished")
-            await _within(_FOR_MARKS, dispatcher.write_marks(), "the watermarks could not be written")
-            await approvals.close()
-            await channels.close()
-        finally:
-            await _closed(client)
+    async def _leave(self, dispatcher: Dispatcher, channels: DiscordChannels, approvals: Approvals) -> None:
+        """Stop hearing, let replies end while they can still be posted, note how far we came."""
+        await dispatcher.stop(_FOR_QUEUES)
+        drain = self._backend.engine.drain(_FOR_DRAINING)
+        await _within(_FOR_DRAINING + 1.0, drain, "replies could not be finished")
+        await _within(_FOR_MARKS, dispatcher.write_marks(), "the watermarks could not be written")
+        await approvals.close()
+        await channels.close()
 
 
 async def _stay(client: Client) -> None:

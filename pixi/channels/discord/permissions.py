@@ -27,16 +27,12 @@ MEMBER_SECONDS = 60.0
 _REMEMBERED = 500  # members, and channels that were not announced
 
 _NEEDED = {
-    "message": ("view_channel", "send_messages"),
     "reaction": ("view_channel", "read_message_history", "add_reactions"),
-    "typing": ("view_channel", "send_messages"),
     "webhook": ("view_channel", "manage_webhooks"),
-    "card": ("view_channel", "send_messages"),
-    "picture": ("view_channel", "send_messages"),
-    "sticker": ("view_channel", "send_messages"),
     "box": ("embed_links",),
     "file": ("attach_files",),
 }
+_TO_POST = ("view_channel", "send_messages")
 
 
 def requester_of(interaction: discord.Interaction) -> Requester:
@@ -70,7 +66,7 @@ def missing_permissions(channel: "MessageableChannel | GuildChannel", what: str)
     guild = getattr(channel, "guild", None)
     if not isinstance(guild, discord.Guild) or isinstance(channel, discord.PartialMessageable):
         return ""
-    needed = list(_NEEDED.get(what, ()))
+    needed = list(_NEEDED.get(what, _TO_POST))
     if isinstance(channel, discord.Thread):
         needed = ["send_messages_in_threads" if name == "send_messages" else name for name in needed]
         if channel.parent is None:

@@ -3,7 +3,6 @@
 from pixi.testing.discord.calls import ApiCall, DropConnection, RefusedCall
 from pixi.testing.discord.channels import FakeChannel
 from pixi.testing.discord.guilds import Guild
-from pixi.testing.discord.ids import GatewayIntents
 from pixi.testing.discord.interactions import Interaction
 from pixi.testing.discord.messages import FakeMessage, Upload
 from pixi.testing.discord.server import BOT_MAY, LoopbackDiscord
@@ -16,7 +15,6 @@ __all__ = [
     "FakeChannel",
     "FakeMessage",
     "FakeRole",
-    "GatewayIntents",
     "Guild",
     "Interaction",
     "LoopbackDiscord",

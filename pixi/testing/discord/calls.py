@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import inspect
 import math
 import re
@@ -62,7 +61,6 @@ _KNOWN: dict[int, tuple[int, str]] = {
     10063: (404, "Unknown application command"),
     30007: (400, "Maximum number of webhooks reached (15)"),
     30010: (403, "Maximum number of reactions reached (20)"),
-    30032: (400, "Maximum number of application commands reached (100)"),
     40005: (413, "Request entity too large"),
     40060: (400, "Interaction has already been acknowledged."),
     50001: (403, "Missing Access"),
@@ -71,13 +69,10 @@ _KNOWN: dict[int, tuple[int, str]] = {
     50007: (403, "Cannot send messages to this user"),
     50008: (400, "Cannot send messages in a non-text channel"),
     50013: (403, "Missing Permissions"),
-    50021: (403, "Cannot execute action on a system message"),
     50024: (400, "Cannot execute action on this channel type"),
     50027: (401, "Invalid Webhook Token"),
-    50041: (400, "Invalid API version provided"),
     50081: (400, "Invalid sticker sent"),
     50083: (400, "Thread is archived"),
-    50109: (400, "The request body contains invalid JSON."),
     160002: (403, "Cannot reply without permission to read message history"),
 }
 
@@ -88,57 +83,24 @@ def fault(code: int) -> RefusedCall:
     return RefusedCall(status, code, message)
 
 
-def unauthorized() -> RefusedCall:
-    """Refuse a token that is missing or wrong."""
-    return RefusedCall(401, 0, "401: Unauthorized")
-
-
-def no_such_route() -> RefusedCall:
-    """Refuse a path that is not served."""
-    return RefusedCall(404, 0, "404: Not Found")
-
-
-class Form:
-    """Faults of a body; `check` refuses it with everything that was found.
-
-    A place is the way to a field: `("embeds", 0, "title")`.
-    """
-
-    def __init__(self) -> None:
-        self._errors: Json = {}
-
-    def wrong(self, place: tuple[str | int, ...], code: str, message: str) -> None:
-        """Note that a field is wrong."""
-        here = self._errors
-        for step in place:
-            here = here.setdefault(str(step), {})
-        here.setdefault("_errors", []).append({"code": code, "message": message})
-
-    def longest(self, place: tuple[str | int, ...], value: object, limit: int) -> None:
-        """A text may have `limit` characters."""
-        if isinstance(value, str) and len(value) > limit:
-            self.wrong(place, "BASE_TYPE_MAX_LENGTH", f"Must be {limit} or fewer in length.")
-
-    def within(self, place: tuple[str | int, ...], value: object, low: int, high: int) -> None:
-        """A text or a list has from `low` to `high` parts."""
-        if not isinstance(value, str | list) or not low <= len(value) <= high:
-            self.wrong(place, "BASE_TYPE_BAD_LENGTH", f"Must be between {low} and {high} in length.")
-
-    def check(self) -> None:
-        """Raises `RefusedCall` when anything is wrong."""
-        if self._errors:
-            raise RefusedCall(400, 50035, "Invalid Form Body", errors=self._errors)
-
-
 def invalid(place: tuple[str | int, ...], code: str, message: str) -> RefusedCall:
-    """Return a form with one wrong field."""
-    form = Form()
-    form.wrong(place, code, message)
-    try:
-        form.check()
-    except RefusedCall as fault:
-        return fault
-    raise AssertionError("A form with an error passed.")
+    """Return the refusal of a body for a field. Its place is the way to it: `("embeds", 0, "title")`."""
+    errors: Json = {"_errors": [{"code": code, "message": message}]}
+    for step in reversed(place):
+        errors = {str(step): errors}
+    return RefusedCall(400, 50035, "Invalid Form Body", errors=errors)
+
+
+def longest(place: tuple[str | int, ...], value: object, limit: int) -> None:
+    """Raises `RefusedCall`: a text has more than `limit` characters."""
+    if isinstance(value, str) and len(value) > limit:
+        raise invalid(place, "BASE_TYPE_MAX_LENGTH", f"Must be {limit} or fewer in length.")
+
+
+def within(place: tuple[str | int, ...], value: object, low: int, high: int) -> None:
+    """Raises `RefusedCall`: a text has not from `low` to `high` characters."""
+    if not isinstance(value, str) or not low <= len(value) <= high:
+        raise invalid(place, "BASE_TYPE_BAD_LENGTH", f"Must be between {low} and {high} in length.")
 
 
 def snowflake(value: object, name: str) -> int:
@@ -208,47 +170,19 @@ class Hook:
         return self.method in {"*", call.method} and self.path.search(call.path) is not None
 
 
-class Hooks:
-    """Hooks before a request takes effect, and after it did and before it is answered."""
-
-    def __init__(self) -> None:
-        self.early: list[Hook] = []
-        self.late: list[Hook] = []
-
-    def add(self, home: list[Hook], method: str, path: str, callback: Callback, times: int | None) -> Hook:
-        """Set one up."""
-        hook = Hook(method.upper(), re.compile(path), callback, times, _home=home)
-        home.append(hook)
-        return hook
-
-    async def run(self, home: list[Hook], call: ApiCall) -> None:
-        """Do what was set up for the request. Raises what a hook raises: `RefusedCall`, `DropConnection`."""
-        for hook in tuple(home):
-            if not hook.meets(call) or hook not in home:
-                continue
-            hook.hits.append(call)
-            if hook.times is not None and len(hook.hits) >= hook.times:
-                hook.remove()
-            done = hook.callback(call)
-            if inspect.isawaitable(done):
-                await done
+async def run(hooks: list[Hook], call: ApiCall) -> None:
+    """Do what was set up for the request. Raises what a hook raises: `RefusedCall`, `DropConnection`."""
+    for hook in tuple(hooks):
+        if not hook.meets(call) or hook not in hooks:
+            continue
+        hook.hits.append(call)
+        if hook.times is not None and len(hook.hits) >= hook.times:
+            hook.remove()
+        done = hook.callback(call)
+        if inspect.isawaitable(done):
+            await done
 
 
-def refusal(status: int, code: int = 0, message: str = "") -> Callback:
-    """Return a callback that refuses."""
-
-    def refuse(call: ApiCall) -> None:
-        raise RefusedCall(status, code, message or f"{status}: refused by a test")
-
-    return refuse
-
-
-def drop(call: ApiCall) -> None:
-    """A callback that closes the connection without an answer."""
-    raise DropConnection
-
-
-GENEROUS = (1_000_000, 1.0)
 NOT_GLOBAL = ("/interactions/", "/webhooks/")
 
 
@@ -266,8 +200,6 @@ class Limit:
     path: re.Pattern[str]
     limit: int
     seconds: float
-    scope: str = "user"
-    hash: str = ""
     windows: dict[str, _Window] = field(default_factory=dict)
 
     def meets(self, call: ApiCall) -> bool:
@@ -276,56 +208,35 @@ class Limit:
 
 
 class RateLimits:
-    """Rate limits; `refused` counts the answers with 429."""
+    """Rate limits: `every` by resource, and `whole` for all that counts to the bot's own limit."""
 
     def __init__(self) -> None:
-        self.refused = 0
-        self._limits: list[Limit] = []
-        self._whole: Limit | None = None
-        self._hashes: dict[tuple[str, str], str] = {}
-
-    def add(self, method: str, path: str, limit: int, seconds: float, scope: str = "user") -> Limit:
-        """Set a limit; the latest that fits a request counts."""
-        one = Limit(method.upper(), re.compile(path), limit, seconds, scope, _hash(f"{method} {path}"))
-        self._limits.insert(0, one)
-        return one
-
-    def remove(self, limit: Limit) -> None:
-        """Lift a limit."""
-        if limit in self._limits:
-            self._limits.remove(limit)
-
-    def everything(self, limit: int, seconds: float) -> None:
-        """Set the global limit."""
-        self._whole = Limit("*", re.compile(""), limit, seconds, "global")
+        self.every: list[Limit] = []
+        self.whole: Limit | None = None
 
     def pass_(self, call: ApiCall) -> dict[str, str]:
         """Count a request; gives the headers. Raises `RefusedCall` with 429."""
-        if self._whole is not None and not call.path.startswith(NOT_GLOBAL):
-            now = time.monotonic()
-            window = _window(self._whole, "", now)
-            if window.used >= self._whole.limit:
-                self.refused += 1
-                raise too_many(_left(self._whole, window, now), is_global=True)
-            window.used += 1
-        limit = next((one for one in self._limits if one.meets(call)), None)
-        if limit is None:
-            return self._generous(call)
         now = time.monotonic()
+        if self.whole is not None and not call.path.startswith(NOT_GLOBAL):
+            window = _window(self.whole, "", now)
+            if window.used >= self.whole.limit:
+                raise too_many(_left(self.whole, window, now), {"X-RateLimit-Global": "true"})
+            window.used += 1
+        limit = next((one for one in self.every if one.meets(call)), None)
+        if limit is None:
+            return {}
         window = _window(limit, major(call), now)
         left = _left(limit, window, now)
-        headers = _headers(limit.limit, limit.limit - window.used - 1, left, limit.hash)
+        headers = {
+            "X-RateLimit-Limit": str(limit.limit),
+            "X-RateLimit-Remaining": str(max(0, limit.limit - window.used - 1)),
+            "X-RateLimit-Reset-After": f"{left:.3f}",
+            "X-RateLimit-Bucket": f"{limit.method} {limit.path.pattern}",
+        }
         if window.used >= limit.limit:
-            self.refused += 1
-            raise too_many(left, scope=limit.scope, headers=headers | {"X-RateLimit-Remaining": "0"})
+            raise too_many(left, headers)
         window.used += 1
         return headers
-
-    def _generous(self, call: ApiCall) -> dict[str, str]:
-        key = call.method, call.route
-        if key not in self._hashes:
-            self._hashes[key] = _hash(" ".join(key))
-        return _headers(GENEROUS[0], GENEROUS[0] - 1, GENEROUS[1], self._hashes[key])
 
 
 def major(call: ApiCall) -> str:
@@ -335,21 +246,12 @@ def major(call: ApiCall) -> str:
     return f"{ids.get('channel') or ids.get('guild') or ids.get('webhook') or ''}:{token}"
 
 
-def too_many(
-    seconds: float, *, is_global: bool = False, scope: str = "user", headers: dict[str, str] | None = None
-) -> RefusedCall:
+def too_many(seconds: float, headers: dict[str, str]) -> RefusedCall:
     """Return the answer 429."""
-    all_headers = (headers or {}) | {
-        "Retry-After": str(math.ceil(seconds)),
-        "X-RateLimit-Scope": "global" if is_global else scope,
-        "Via": "1.1 google",
-    }
-    if is_global:
-        all_headers["X-RateLimit-Global"] = "true"
-    shared = scope == "shared"
-    message = "The resource is being rate limited." if shared else "You are being rate limited."
+    message, is_global = "You are being rate limited.", "X-RateLimit-Global" in headers
+    headers = headers | {"Retry-After": str(math.ceil(seconds)), "Via": "1.1 google"}
     body: Json = {"message": message, "retry_after": round(seconds, 3), "global": is_global}
-    return RefusedCall(429, 0, message, headers=all_headers, body=body)
+    return RefusedCall(429, 0, message, headers=headers, body=body)
 
 
 def _window(limit: Limit, key: str, now: float) -> _Window:
@@ -361,17 +263,3 @@ def _window(limit: Limit, key: str, now: float) -> _Window:
 
 def _left(limit: Limit, window: _Window, now: float) -> float:
     return max(0.001, window.began + limit.seconds - now)
-
-
-def _headers(limit: int, remaining: int, left: float, bucket: str) -> dict[str, str]:
-    return {
-        "X-RateLimit-Limit": str(limit),
-        "X-RateLimit-Remaining": str(max(0, remaining)),
-        "X-RateLimit-Reset": f"{time.time() + left:.3f}",
-        "X-RateLimit-Reset-After": f"{left:.3f}",
-        "X-RateLimit-Bucket": bucket,
-    }
-
-
-def _hash(text: str) -> str:
-    return hashlib.md5(text.encode()).hexdigest()

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 from pixi.testing.discord import writing
 from pixi.testing.discord.calls import Json
-from pixi.testing.discord.ids import GatewayIntents
 from pixi.testing.discord.messages import FakeMessage, FileGiven, Reaction, uploads
 from pixi.testing.discord.users import NONE, FakeRole, Permission, User
 from pixi.testing.discord.writing import Allowed, MessageDraft
@@ -44,38 +43,16 @@ class Webhook:
     face: User
     avatar: str | None = None
 
-    @property
-    def url(self) -> str:
-        """Return where it is executed."""
-        return f"{self.world.origin}/api/v10/webhooks/{self.id}/{self.token}"
-
-    async def say(
-        self,
-        text: str,
-        *,
-        name: str | None = None,
-        avatar_url: str | None = None,
-        attachments: Sequence[FileGiven] = (),
-        thread: FakeChannel | None = None,
-    ) -> FakeMessage:
+    async def say(self, text: str) -> FakeMessage:
         """Something comes through it."""
-        draft = MessageDraft(text, files=uploads(attachments))
-        return writing.write(
-            self.world,
-            thread or self.channel,
-            self.face,
-            draft,
-            webhook=self,
-            name=name,
-            avatar_url=avatar_url,
-        )
+        return writing.write(self.world, self.channel, self.face, MessageDraft(text), webhook=self)
 
     def delete(self) -> None:
         """Take the webhook away."""
         self.world.webhooks.pop(self.id, None)
 
-    def payload(self, *, token: bool = True, user: bool = True) -> Json:
-        """Return the client's view."""
+    def payload(self) -> Json:
+        """Return the client's view; the token of another application's is not told."""
         payload: Json = {
             "id": str(self.id),
             "type": 1,
@@ -85,10 +62,10 @@ class Webhook:
             "avatar": self.avatar,
             "application_id": str(self.application_id) if self.application_id else None,
         }
-        if user and self.owner:
+        if self.owner:
             payload["user"] = self.owner.payload()
-        if token:
-            payload |= {"token": self.token, "url": self.url}
+        if self.application_id in {None, self.world.application_id}:
+            payload["token"] = self.token
         return payload
 
 
@@ -134,10 +111,8 @@ class FakeChannel:
     parent: FakeChannel | None = None
     recipients: tuple[User, ...] = ()
     overwrites: dict[int, tuple[Permission, Permission]] = field(default_factory=dict)
-    topic: str | None = None
     nsfw: bool = False
     position: int = 0
-    slowmode: int = 0
     tags: dict[int, str] = field(default_factory=dict)
     applied_tags: list[int] = field(default_factory=list)
     owner: User | None = None
@@ -300,19 +275,15 @@ class FakeChannel:
         writing.add_reaction(self.world, message, person, Reaction(emoji))
 
     async def start_typing(self, person: User) -> None:
-        """Begin to type, as a person."""
+        """Begin to type, as a person or the bot."""
         self.typings.append(Typing(person, time.monotonic()))
-        writing.start_typing(self.world, self, person)
+        self.world.changed()
 
     # Its owners' acts.
 
     def webhook(self, name: str = "Captain Hook") -> Webhook:
         """Return a webhook that is not the bot's."""
-        hook = new_webhook(self.world, self, name, owner=None)
-        self.world.tell(
-            "WEBHOOKS_UPDATE", self, {}, GatewayIntents.GUILD_WEBHOOKS, GatewayIntents.GUILD_WEBHOOKS
-        )
-        return hook
+        return new_webhook(self.world, self, name, owner=None)
 
     def overwrite(
         self, target: User | FakeRole, *, allow: Permission = NONE, deny: Permission = NONE

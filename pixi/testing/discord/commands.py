@@ -7,51 +7,19 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pixi.testing.discord import gateway
-from pixi.testing.discord.calls import ApiCall, Form, Json, fault, invalid, snowflake
+from pixi.testing.discord.calls import ApiCall, Json, fault, invalid, snowflake, within
 from pixi.testing.discord.routing import ApiRoute, guild_of
 
 if TYPE_CHECKING:
     from pixi.testing.discord.world import World
 
-CHAT, USER, MESSAGE = 1, 2, 3
+CHAT, MESSAGE = 1, 3
 SUBCOMMAND, GROUP = 1, 2
-MOST = {CHAT: 100, USER: 15, MESSAGE: 15}
-LOCALES = frozenset(
-    [
-        "id",
-        "da",
-        "de",
-        "en-GB",
-        "en-US",
-        "es-ES",
-        "es-419",
-        "fr",
-        "hr",
-        "it",
-        "lt",
-        "hu",
-        "nl",
-        "no",
-        "pl",
-        "pt-BR",
-        "ro",
-        "fi",
-        "sv-SE",
-        "vi",
-        "tr",
-        "cs",
-        "el",
-        "bg",
-        "ru",
-        "uk",
-        "hi",
-        "th",
-        "zh-CN",
-        "ja",
-        "zh-TW",
-        "ko",
-    ]
-)
+LOCALES = frozenset((
+    "id", "da", "de", "en-GB", "en-US", "es-ES", "es-419", "fr", "hr", "it", "lt", "hu", "nl", "no", "pl",
+    "pt-BR", "ro", "fi", "sv-SE", "vi", "tr", "cs", "el", "bg", "ru", "uk", "hi", "th", "zh-CN", "ja",
+    "zh-TW", "ko",
+))  # fmt: skip
 _NAME = re.compile(r"^[-_'\w\u0900-\u097f\u0e00-\u0e7f]{1,32}$")
 
 
@@ -79,12 +47,7 @@ class FakeCommand:
             "default_member_permissions": None,
             "nsfw": False,
             "description": "",
-            "name_localizations": None,
-            "description_localizations": None,
             "options": [],
-            "dm_permission": True,
-            "contexts": None,
-            "integration_types": [0],
             **self.body,
             "id": str(self.id),
             "application_id": str(world.application_id),
@@ -105,8 +68,6 @@ class Commands:
         """Register one; one of the same name and type is replaced."""
         key = int(body.get("type") or CHAT), str(body["name"])
         known = self.kept.get(key)
-        if known is None and sum(1 for kind, _ in self.kept if kind == key[0]) >= MOST[key[0]]:
-            raise fault(30032)
         ids = self._world.ids
         command = FakeCommand(known.id if known else ids.next(), dict(body), ids.next())
         self.kept[key] = command
@@ -114,30 +75,18 @@ class Commands:
         return command
 
 
-def check(body: object, form: Form, place: tuple[str | int, ...] = ()) -> None:
-    """Note what is wrong with a command."""
-    if not isinstance(body, dict):
-        form.wrong(place, "DICT_TYPE_CONVERT", "Only dictionaries may be used in a DictType")
-        return
-    kind = body.get("type") or CHAT
-    if kind not in MOST:
-        form.wrong((*place, "type"), "BASE_TYPE_CHOICES", "Value must be one of {1, 2, 3}.")
-        return
-    _names(body, form, place, typed=kind == CHAT)
-    if kind == CHAT:
-        _description(body, form, place)
-        _options(body.get("options") or [], form, (*place, "options"))
-    else:
-        for name in ("description", "options"):
-            if body.get(name):
-                form.wrong(
-                    (*place, name), "APPLICATION_COMMAND_INVALID", f"Context menu commands cannot have {name}"
-                )
+def check(body: Json, place: tuple[str | int, ...]) -> None:
+    """Raises `RefusedCall`: something is wrong with a command."""
+    typed = (body.get("type") or CHAT) == CHAT
+    _names(body, place, typed=typed)
+    if typed:
+        _description(body, place)
+        _options(body.get("options") or [], (*place, "options"))
     if _length(body) > 8000:
-        form.wrong(place, "APPLICATION_COMMAND_TOO_LARGE", "Command exceeds maximum size (8000)")
+        raise invalid(place, "APPLICATION_COMMAND_TOO_LARGE", "Command exceeds maximum size (8000)")
 
 
-def _names(body: Json, form: Form, place: tuple[str | int, ...], *, typed: bool) -> None:
+def _names(body: Json, place: tuple[str | int, ...], *, typed: bool) -> None:
     translated = body.get("name_localizations") or {}
     every = {("name",): body.get("name")} | {
         ("name_localizations", key): one for key, one in translated.items()
@@ -145,60 +94,38 @@ def _names(body: Json, form: Form, place: tuple[str | int, ...], *, typed: bool)
     for where, name in every.items():
         spot = (*place, *where)
         if not name:
-            form.wrong(spot, "BASE_TYPE_REQUIRED", "This field is required")
-        elif not isinstance(name, str) or not 1 <= len(name) <= 32:
-            form.wrong(spot, "BASE_TYPE_BAD_LENGTH", "Must be between 1 and 32 in length.")
-        elif typed and (not _NAME.match(name) or name != name.lower()):
-            form.wrong(spot, "APPLICATION_COMMAND_INVALID_NAME", "Command name is invalid")
-    _locales(translated, form, (*place, "name_localizations"))
+            raise invalid(spot, "BASE_TYPE_REQUIRED", "This field is required")
+        if not isinstance(name, str) or not 1 <= len(name) <= 32:
+            raise invalid(spot, "BASE_TYPE_BAD_LENGTH", "Must be between 1 and 32 in length.")
+        if typed and (not _NAME.match(name) or name != name.lower()):
+            raise invalid(spot, "APPLICATION_COMMAND_INVALID_NAME", "Command name is invalid")
+    _locales(translated, (*place, "name_localizations"))
 
 
-def _locales(translated: Json, form: Form, place: tuple[str | int, ...]) -> None:
+def _locales(translated: Json, place: tuple[str | int, ...]) -> None:
     for key in translated:
         if key not in LOCALES:
-            form.wrong((*place, key), "BASE_TYPE_CHOICES", f"Locale '{key}' is not supported.")
+            raise invalid((*place, key), "BASE_TYPE_CHOICES", f"Locale '{key}' is not supported.")
 
 
-def _description(body: Json, form: Form, place: tuple[str | int, ...]) -> None:
+def _description(body: Json, place: tuple[str | int, ...]) -> None:
     translated = body.get("description_localizations") or {}
     if not body.get("description"):
-        form.wrong((*place, "description"), "BASE_TYPE_REQUIRED", "This field is required")
-    else:
-        form.within((*place, "description"), body["description"], 1, 100)
+        raise invalid((*place, "description"), "BASE_TYPE_REQUIRED", "This field is required")
+    within((*place, "description"), body["description"], 1, 100)
     for key, one in translated.items():
-        form.within((*place, "description_localizations", key), one, 1, 100)
-    _locales(translated, form, (*place, "description_localizations"))
+        within((*place, "description_localizations", key), one, 1, 100)
+    _locales(translated, (*place, "description_localizations"))
 
 
-def _options(options: list[Json], form: Form, place: tuple[str | int, ...]) -> None:
-    if len(options) > 25:
-        form.wrong(place, "BASE_TYPE_MAX_LENGTH", "Must be 25 or fewer in length.")
-    optional_seen = False
-    seen: set[object] = set()
+def _options(options: list[Json], place: tuple[str | int, ...]) -> None:
     for at, option in enumerate(options):
         spot = (*place, at)
-        if option.get("type") not in range(1, 12):
-            form.wrong((*spot, "type"), "BASE_TYPE_CHOICES", "Value must be one of the option types.")
-        _names(option, form, spot, typed=True)
-        _description(option, form, spot)
-        if option.get("name") in seen:
-            form.wrong(spot, "APPLICATION_COMMAND_OPTIONS_NAME_ALREADY_EXISTS", "Option names must be unique")
-        seen.add(option.get("name"))
-        if option.get("required"):
-            if optional_seen:
-                message = "Required options must be placed before non-required options"
-                form.wrong(spot, "APPLICATION_COMMAND_OPTIONS_REQUIRED_INVALID", message)
-        else:
-            optional_seen = True
-        choices = option.get("choices") or []
-        if len(choices) > 25:
-            form.wrong((*spot, "choices"), "BASE_TYPE_MAX_LENGTH", "Must be 25 or fewer in length.")
-        if choices and option.get("autocomplete"):
-            message = "Autocomplete options cannot have choices"
-            form.wrong(spot, "APPLICATION_COMMAND_OPTIONS_AUTOCOMPLETE_INVALID", message)
-        for number, choice in enumerate(choices):
-            form.within((*spot, "choices", number, "name"), choice.get("name"), 1, 100)
-        _options(option.get("options") or [], form, (*spot, "options"))
+        _names(option, spot, typed=True)
+        _description(option, spot)
+        for number, choice in enumerate(option.get("choices") or []):
+            within((*spot, "choices", number, "name"), choice.get("name"), 1, 100)
+        _options(option.get("options") or [], (*spot, "options"))
 
 
 def _length(body: Json) -> int:
@@ -223,21 +150,13 @@ def listing(world: World, call: ApiCall) -> object:
 def overwrite(world: World, call: ApiCall) -> object:
     """Register these commands and no others."""
     _check_application(world, call)
-    given = call.body
-    if not isinstance(given, list):
-        raise invalid((), "LIST_TYPE_CONVERT", "Only iterables may be used in a ListType")
-    form = Form()
+    given: list[Json] = call.body
     seen: set[tuple[int, str]] = set()
     for at, body in enumerate(given):
-        check(body, form, (at,))
+        check(body, (at,))
         if world.lean:
             gateway.check_options(body.get("options"))
-        key = int(body.get("type") or CHAT), str(body.get("name"))
-        if key in seen:
-            message = "Application command names must be unique"
-            form.wrong((at, "name"), "APPLICATION_COMMANDS_DUPLICATE_NAME", message)
-        seen.add(key)
-    form.check()
+        seen.add((int(body.get("type") or CHAT), str(body.get("name"))))
     kept = world.commands.kept
     for key in [key for key in kept if key not in seen]:
         del kept[key]

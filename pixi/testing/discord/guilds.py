@@ -19,7 +19,6 @@ from pixi.testing.discord.channels import (
     VOICE,
     FakeChannel,
 )
-from pixi.testing.discord.ids import GatewayIntents
 from pixi.testing.discord.messages import THREAD_CREATED, THREAD_STARTER, FakeMessage
 from pixi.testing.discord.users import EVERYONE, NONE, Emoji, FakeRole, Member, Permission, Sticker, User
 from pixi.testing.discord.writing import SILENT, MessageDraft, write
@@ -83,30 +82,19 @@ class Guild:
         role.permissions = Permission(permissions)
         self.world.tell_guild("GUILD_ROLE_UPDATE", self, {"role": role.payload()})
 
-    def join(
-        self,
-        person: User,
-        *,
-        roles: Sequence[FakeRole] = (),
-        nick: str | None = None,
-        permissions: Permission = NONE,
-    ) -> Member:
-        """Let a person in, with the roles that they bring; who is here already gets more."""
+    def join(self, person: User, *, roles: Sequence[FakeRole] = (), nick: str | None = None) -> Member:
+        """Let a person in, with the roles that they bring; who is here already gets more.
+
+        The bot has no intent to hear of it.
+        """
         member = self.members.get(person.id)
-        known = member is not None
         if member is None:
             member = self.members[person.id] = Member(person)
             member.roles += [role for role in self.roles.values() if role.name in person.role_names]
             if person.permissions:
                 member.roles.append(self.role(f"{person.name}'s", person.permissions))
-        elif not roles and nick is None and not permissions:
-            return member
         member.roles += [role for role in roles if role not in member.roles]
         member.nick = nick if nick is not None else member.nick
-        if permissions:
-            member.roles.append(self.role(f"{person.name}'s here", permissions))
-        event = "GUILD_MEMBER_UPDATE" if known else "GUILD_MEMBER_ADD"
-        self.world.tell_guild(event, self, member.payload(), GatewayIntents.GUILD_MEMBERS)
         self.world.changed()
         return member
 
@@ -120,39 +108,19 @@ class Guild:
             self.members.pop(person.id, None)
             return
         self.members.pop(person.id, None)
-        payload = {"user": person.payload()}
-        self.world.tell_guild("GUILD_MEMBER_REMOVE", self, payload, GatewayIntents.GUILD_MEMBERS)
 
     def silence(self, person: User, until: float) -> None:
         """Give somebody a timeout, to a moment in seconds since 1970."""
         self.members[person.id].silenced_until = until
-        self.tell_member(self.members[person.id])
 
-    def tell_member(self, member: Member) -> None:
-        """Tell that somebody changed here; of itself the bot hears without an intent."""
-        intent = GatewayIntents(0) if member.user is self.world.bot else GatewayIntents.GUILD_MEMBERS
-        self.world.tell_guild("GUILD_MEMBER_UPDATE", self, member.payload(), intent)
-        self.world.changed()
-
-    def emoji(self, name: str, *, animated: bool = False, available: bool = True) -> Emoji:
+    def emoji(self, name: str) -> Emoji:
         """Add an emoji."""
-        emoji = Emoji(self.world.ids.next(), name, animated, available)
+        emoji = Emoji(self.world.ids.next(), name)
         self.emojis[emoji.id] = emoji
         self.world.emojis[emoji.id] = (self, emoji)
-        self._tell_emojis()
-        return emoji
-
-    def drop_emoji(self, emoji: Emoji) -> None:
-        """Take an emoji away."""
-        self.emojis.pop(emoji.id, None)
-        self.world.emojis.pop(emoji.id, None)
-        self._tell_emojis()
-
-    def _tell_emojis(self) -> None:
         every = [each.payload() for each in self.emojis.values()]
-        self.world.tell_guild(
-            "GUILD_EMOJIS_UPDATE", self, {"emojis": every}, GatewayIntents.GUILD_EXPRESSIONS
-        )
+        self.world.tell_guild("GUILD_EMOJIS_UPDATE", self, {"emojis": every})
+        return emoji
 
     def sticker(
         self,
@@ -176,9 +144,7 @@ class Guild:
 
     def _tell_stickers(self) -> None:
         every = [each.payload(self.id) for each in self.stickers.values()]
-        self.world.tell_guild(
-            "GUILD_STICKERS_UPDATE", self, {"stickers": every}, GatewayIntents.GUILD_EXPRESSIONS
-        )
+        self.world.tell_guild("GUILD_STICKERS_UPDATE", self, {"stickers": every})
 
     # Channels.
 
@@ -187,7 +153,6 @@ class Guild:
         name: str = "general",
         kind: str = "text",
         *,
-        topic: str | None = None,
         parent: FakeChannel | None = None,
         nsfw: bool = False,
         deny_bot: Permission = NONE,
@@ -201,7 +166,6 @@ class Guild:
             name,
             self,
             parent,
-            topic=topic,
             nsfw=nsfw,
             position=len(self.channels),
         )
@@ -213,11 +177,9 @@ class Guild:
         self.world.tell_channel("CHANNEL_CREATE", channel)
         return channel
 
-    def forum(
-        self, name: str = "questions", *, tags: Sequence[str] = (), topic: str | None = None
-    ) -> FakeChannel:
+    def forum(self, name: str = "questions", *, tags: Sequence[str] = ()) -> FakeChannel:
         """Add a forum."""
-        forum = self.channel(name, "forum", topic=topic)
+        forum = self.channel(name, "forum")
         forum.tags = {self.world.ids.next(): tag for tag in tags}
         if tags:
             self.world.tell_channel("CHANNEL_UPDATE", forum)

@@ -11,7 +11,6 @@ import msgspec
 
 from pixi.testing.discord import payloads
 from pixi.testing.discord.calls import Json
-from pixi.testing.discord.ids import LIMITED_FLAGS, GatewayIntents
 
 if TYPE_CHECKING:
     from pixi.testing.discord.gateway import GatewayConnection
@@ -33,9 +32,8 @@ class GatewaySession:
     id: str
     shard: int
     shards: int
-    intents: GatewayIntents
-    kept: deque[tuple[int, bytes]]
-    line: GatewayConnection | None = None
+    line: GatewayConnection | None
+    kept: deque[tuple[int, bytes]] = field(default_factory=lambda: deque(maxlen=10_000))
     last: int = 0
     guilds: set[int] = field(default_factory=set)
 
@@ -62,73 +60,36 @@ class GatewaySession:
 
 
 class Hub:
-    """The sessions: how they begin, go on and end.
-
-    Attributes:
-        keeps: events that are kept for each session.
-        resumable: whether sessions can be resumed.
-    """
+    """The sessions: how they begin, go on and end."""
 
     def __init__(self, world: World) -> None:
         self.sessions: dict[str, GatewaySession] = {}
-        self.keeps = 10_000
-        self.resumable = True
         self._world = world
 
-    def dispatch(
-        self,
-        event: str,
-        payload: Json,
-        guild_id: int | None,
-        intent: GatewayIntents,
-        *,
-        bare: Json | None = None,
-    ) -> None:
-        """Tell every session that should know. `bare` is for those without the intent to read content."""
-        whole = stripped = None
+    def dispatch(self, event: str, payload: Json, guild_id: int | None) -> None:
+        """Tell every session that should know."""
+        data = None
         for session in self.sessions.values():
-            if intent and not session.intents & intent:
-                continue
-            if not session.has(guild_id) or (guild_id is not None and guild_id not in session.guilds):
-                continue
-            if bare is not None and not session.intents & GatewayIntents.MESSAGE_CONTENT:
-                stripped = stripped or _encode(bare)
-                session.push(event, stripped)
-            else:
-                whole = whole or _encode(payload)
-                session.push(event, whole)
+            if session.has(guild_id) and (guild_id is None or guild_id in session.guilds):
+                data = data or _encode(payload)
+                session.push(event, data)
 
-    def begin(
-        self, shard: int, shards: int, intents: GatewayIntents, line: GatewayConnection, resume_url: str
-    ) -> GatewaySession:
-        """Return a session begins: READY, and the guilds one after the other."""
+    def begin(self, shard: int, shards: int, line: GatewayConnection, resume_url: str) -> GatewaySession:
+        """Begin a session: READY, and the guilds one after the other."""
         self._forget_stale(shard, shards)
-        session = GatewaySession(
-            secrets.token_hex(16), shard, shards, intents, deque(maxlen=self.keeps), line
-        )
+        session = GatewaySession(secrets.token_hex(16), shard, shards, line)
         self.sessions[session.id] = session
         guilds = [guild for guild in self._world.guilds.values() if session.has(guild.id)]
-        flags = sum(flag for one, flag in LIMITED_FLAGS.items() if one & self._world.privileged)
-        session.push(
-            "READY",
-            _encode(
-                {
-                    "v": 10,
-                    "user": self._world.bot.payload() | {"verified": True, "mfa_enabled": True, "flags": 0},
-                    "user_settings": {},
-                    "guilds": [{"id": str(guild.id), "unavailable": True} for guild in guilds],
-                    "private_channels": [],
-                    "relationships": [],
-                    "presences": [],
-                    "session_id": session.id,
-                    "session_type": "normal",
-                    "resume_gateway_url": resume_url,
-                    "shard": [shard, shards],
-                    "application": {"id": str(self._world.application_id), "flags": flags},
-                    "_trace": ["loopback"],
-                }
-            ),
-        )
+        ready = {
+            "v": 10,
+            "user": self._world.bot.payload(),
+            "guilds": [{"id": str(guild.id), "unavailable": True} for guild in guilds],
+            "session_id": session.id,
+            "resume_gateway_url": resume_url,
+            "shard": [shard, shards],
+            "application": {"id": str(self._world.application_id), "flags": self._world.flags},
+        }
+        session.push("READY", _encode(ready))
         for guild in guilds:
             self._open(session, guild)
         self._world.changed()
@@ -142,16 +103,13 @@ class Hub:
 
     def _open(self, session: GatewaySession, guild: Guild, *, new: bool = False) -> None:
         session.guilds.add(guild.id)
-        if session.intents & GatewayIntents.GUILDS:
-            everybody = bool(session.intents & GatewayIntents.GUILD_PRESENCES)
-            payload = payloads.guild_create(guild, self._world, everybody=everybody)
-            payload |= {} if new else {"unavailable": False}
-            session.push("GUILD_CREATE", _encode(payload))
+        payload = payloads.guild_create(guild, self._world) | ({} if new else {"unavailable": False})
+        session.push("GUILD_CREATE", _encode(payload))
 
     def resume(self, session_id: str, number: int, line: GatewayConnection) -> GatewaySession | None:
         """Go on with a session: what it missed is sent, then RESUMED. None: it cannot be."""
         session = self.sessions.get(session_id)
-        missed = session.since(number) if session and self.resumable else None
+        missed = session.since(number) if session else None
         if session is None or missed is None:
             self.sessions.pop(session_id, None)
             return None
@@ -160,7 +118,7 @@ class Hub:
         session.line = line
         for raw in missed:
             line.send(raw)
-        session.push("RESUMED", b'{"_trace":["loopback"]}')
+        session.push("RESUMED", b"{}")
         self._world.changed()
         return session
 

@@ -16,7 +16,7 @@ from pixi.testing.discord.calls import Json
 from pixi.testing.discord.channels import FakeChannel
 from pixi.testing.discord.commands import CHAT, GROUP, MESSAGE, SUBCOMMAND, FakeCommand
 from pixi.testing.discord.messages import EPHEMERAL, FakeMessage
-from pixi.testing.discord.users import FakeRole, Permission, User, in_channel
+from pixi.testing.discord.users import Permission, User, in_channel
 from pixi.testing.discord.world import LIMIT
 
 if TYPE_CHECKING:
@@ -25,9 +25,8 @@ if TYPE_CHECKING:
 COMMAND, COMPONENT, AUTOCOMPLETE = 2, 3, 4
 LOADING = 1 << 7
 PATIENCE = 3.0
-LIFE = 15 * 60.0
 
-OptionValue = str | int | float | bool | User | FakeRole | FakeChannel
+OptionValue = str | int | float | bool
 
 
 @dataclass(eq=False)
@@ -49,7 +48,6 @@ class Interaction:
     type: int
     person: User
     channel: FakeChannel
-    payload: Json
     command: FakeCommand | None = None
     source: FakeMessage | None = None
     response: int | None = None
@@ -79,11 +77,6 @@ class Interaction:
         """True if nothing came within three seconds: people see that the application did not respond."""
         return (self.responded_at or time.monotonic()) - self.at > PATIENCE
 
-    @property
-    def expired(self) -> bool:
-        """The token is good for 15 minutes."""
-        return time.monotonic() - self.at > LIFE
-
     async def responded(self, timeout: float = LIMIT) -> Interaction:
         """Return once there is a first answer of any kind. Raises `TimeoutError`."""
         await self._until(lambda: self.response is not None, timeout)
@@ -101,12 +94,7 @@ class Interaction:
 
     def metadata(self) -> Json:
         """Return what the answering message tells of it."""
-        return {
-            "id": str(self.id),
-            "type": self.type,
-            "user": self.person.payload(),
-            "authorizing_integration_owners": self.payload["authorizing_integration_owners"],
-        }
+        return {"id": str(self.id), "type": self.type, "user": self.person.payload()}
 
 
 def begin(
@@ -133,8 +121,6 @@ def begin(
         "version": 1,
         "app_permissions": _bits(channel, world.bot),
         "locale": locale or person.locale,
-        "entitlements": [],
-        "authorizing_integration_owners": {"0": str(guild.id) if guild else "0"},
         "context": 0 if guild else 1,
         "attachment_size_limit": world.attachment_limit,
     }
@@ -143,7 +129,6 @@ def begin(
         payload |= {
             "guild_id": str(guild.id),
             "guild_locale": guild.locale,
-            "guild": {"id": str(guild.id), "locale": guild.locale, "features": ["COMMUNITY"]},
             "member": member.payload() | {"permissions": _bits(channel, person)},
         }
     else:
@@ -151,7 +136,7 @@ def begin(
     if source is not None:
         payload["message"] = payloads.message(source, world)
     interaction = Interaction(
-        world, int(payload["id"]), payload["token"], kind, person, channel, payload, command, source
+        world, int(payload["id"]), payload["token"], kind, person, channel, command, source
     )
     world.interactions[interaction.token] = interaction
     world.tell_bot("INTERACTION_CREATE", guild, payload)
@@ -173,18 +158,11 @@ def usable(world: World, name: str, kind: int, person: User, channel: FakeChanne
     if command is None:
         known = sorted(each.name for each in world.commands.kept.values() if each.type == kind)
         raise LookupError(f"There is no command {name!r}; there are {', '.join(known) or 'none'}.")
-    body = command.body
-    contexts = body.get("contexts")
-    in_dms = body.get("dm_permission", True) if contexts is None else 1 in contexts
-    if guild is None and not in_dms:
-        raise LookupError(f"{name!r} cannot be used in DMs.")
     if guild is None:
         return command
-    if contexts is not None and 0 not in contexts:
-        raise LookupError(f"{name!r} cannot be used in servers.")
     guild.join(person)
     mine = in_channel(channel, person)
-    needed = body.get("default_member_permissions")
+    needed = command.body.get("default_member_permissions")
     lacks = needed is not None and (int(needed) == 0 or bool(int(needed) & ~int(mine)))
     if lacks and not mine & Permission.ADMINISTRATOR:
         raise PermissionError(f"{person.name} may not use {name!r}.")
@@ -206,7 +184,6 @@ def typed(
     name, *path = line.split()
     command = usable(world, name, CHAT, person, channel)
     data: Json = {"id": str(command.id), "name": command.name, "type": CHAT}
-    resolved: Json = {}
     known = command.body.get("options") or []
     here = data
     for step in path:
@@ -216,18 +193,13 @@ def typed(
         below: Json = {"name": step, "type": branch["type"]}
         here["options"] = [below]
         here, known = below, branch.get("options") or []
-    missing = [one["name"] for one in known if one.get("required") and one["name"] not in options]
-    if missing and focused is None:
-        raise LookupError(f"{line!r} needs {', '.join(missing)}.")
     given = []
     for key, value in options.items():
         option = _option(known, key)
-        entry: Json = {"name": key, "type": option["type"], "value": _value(value, option, channel, resolved)}
+        entry: Json = {"name": key, "type": option["type"], "value": _value(value, option)}
         given.append(entry | {"focused": True} if key == focused else entry)
     if given:
         here["options"] = given
-    if resolved:
-        data["resolved"] = resolved
     return command, data
 
 
@@ -240,28 +212,14 @@ def _option(known: list[Json], name: str) -> Json:
     )
 
 
-def _value(value: OptionValue, option: Json, channel: FakeChannel, resolved: Json) -> object:
-    if isinstance(value, User):
-        resolved.setdefault("users", {})[str(value.id)] = value.payload()
-        member = channel.guild.members.get(value.id) if channel.guild else None
-        if member:
-            more = {"permissions": _bits(channel, value)}
-            resolved.setdefault("members", {})[str(value.id)] = member.payload(user=False) | more
-        return str(value.id)
-    if isinstance(value, FakeRole):
-        resolved.setdefault("roles", {})[str(value.id)] = value.payload()
-        return str(value.id)
-    if isinstance(value, FakeChannel):
-        whole = payloads.channel(value, value.world) | {"permissions": "0"}
-        resolved.setdefault("channels", {})[str(value.id)] = whole
-        return str(value.id)
+def _value(value: OptionValue, option: Json) -> object:
     choices = option.get("choices") or []
-    if choices:
-        for choice in choices:
-            if value in {choice["name"], choice["value"]}:
-                return choice["value"]
-        raise LookupError(f"{value!r} is no choice of {option['name']!r}.")
-    return value
+    if not choices:
+        return value
+    for choice in choices:
+        if value in {choice["name"], choice["value"]}:
+            return choice["value"]
+    raise LookupError(f"{value!r} is no choice of {option['name']!r}.")
 
 
 def on_message(world: World, person: User, message: FakeMessage, name: str) -> tuple[FakeCommand, Json]:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import emoji as emojis
 
 from pixi.testing.discord import gateway, payloads, routing, writing
-from pixi.testing.discord.calls import ApiCall, Form, Json, fault, invalid, snowflake
+from pixi.testing.discord.calls import ApiCall, Json, fault, invalid, snowflake
 from pixi.testing.discord.channels import WRITABLE, FakeChannel, Typing
-from pixi.testing.discord.ids import GatewayIntents, moment
+from pixi.testing.discord.ids import moment
 from pixi.testing.discord.messages import EPHEMERAL, WRITTEN, FakeMessage, Reaction, attach
 from pixi.testing.discord.routing import ApiAnswer, ApiRoute, guild_of, message_in, need, number, visible
 from pixi.testing.discord.users import Permission as P
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from pixi.testing.discord.world import World
 
 MOST_REACTIONS = 20
-SUPPRESS_EMBEDS = 1 << 2
 
 
 def create(world: World, call: ApiCall) -> object:
@@ -38,8 +37,6 @@ def create(world: World, call: ApiCall) -> object:
             return _created(before, world)
     fields = routing.fields_of(call)
     refer(world, channel, draft, fields.get("message_reference"))
-    if draft.empty and draft.forwards is None:
-        raise fault(50006)
     if draft.files:
         need(world, channel, P.ATTACH_FILES)
     if draft.embeds:
@@ -67,24 +64,13 @@ def may_write(world: World, channel: FakeChannel) -> None:
 
 
 def refer(world: World, channel: FakeChannel, draft: MessageDraft, given: object) -> None:
-    """Point the draft at the message that it answers or forwards. Raises `RefusedCall`."""
+    """Point the draft at the message that it answers. Raises `RefusedCall`."""
     if given is None:
         return
-    if not isinstance(given, dict):
-        raise invalid(
-            ("message_reference",), "DICT_TYPE_CONVERT", "Only dictionaries may be used in a DictType"
-        )
     place = ("message_reference",)
-    if given.get("message_id") is None:
+    if not isinstance(given, dict) or given.get("message_id") is None:
         raise invalid((*place, "message_id"), "BASE_TYPE_REQUIRED", "This field is required")
     message_id = snowflake(given["message_id"], "message_id")
-    if given.get("type") == 1:
-        source = world.channels.get(snowflake(given.get("channel_id"), "channel_id"))
-        found = source.find(message_id) if source and world.sees(source) else None
-        if found is None:
-            raise fault(10008)
-        draft.forwards = found
-        return
     there = given.get("channel_id")
     if there is not None and snowflake(there, "channel_id") != channel.id:
         message = "Cannot reply to a message in a different channel"
@@ -133,29 +119,19 @@ def edit(world: World, call: ApiCall) -> object:
     """Edit a message of the bot's."""
     channel = visible(world, call)
     message = message_in(channel, call)
-    fields = routing.fields_of(call)
     if message.author is not world.bot:
-        if set(fields) - {"flags"} or not fields:
-            raise fault(50005)
-        need(world, channel, P.MANAGE_MESSAGES)
-        message.flags = message.flags & ~SUPPRESS_EMBEDS | int(fields["flags"]) & SUPPRESS_EMBEDS
-        writing.rewrite(world, message, None)
-        return payloads.message(message, world)
-    if message.type not in WRITTEN:
-        raise fault(50021)
-    change(world, message, call, fields)
+        raise fault(50005)
+    change(world, message, call, routing.fields_of(call))
     return payloads.message(message, world)
 
 
 def change(world: World, message: FakeMessage, call: ApiCall, fields: Json) -> None:
     """Give a message what a body says; what it leaves out stays. Raises `RefusedCall`."""
-    form = Form()
-    content = routing.content_of(fields, form) if "content" in fields else None
-    embeds = routing.embeds_of(fields, form) if "embeds" in fields else message.embeds
-    components = routing.components_of(fields, form) if "components" in fields else message.components
-    allowed = Allowed() if world.lean else routing.allowed_of(fields, form)
-    added = routing.files_of(call, fields, form)
-    form.check()
+    content = routing.content_of(fields) if "content" in fields else None
+    embeds = routing.embeds_of(fields) if "embeds" in fields else message.embeds
+    components = routing.components_of(fields) if "components" in fields else message.components
+    allowed = Allowed() if world.lean else routing.allowed_of(fields)
+    added = routing.files_of(call, fields)
     kept = message.attachments
     if "attachments" in fields:
         stay = {str(one.get("id")) for one in fields["attachments"] or []}
@@ -175,12 +151,11 @@ def typing(world: World, call: ApiCall) -> object:
     channel = visible(world, call)
     may_write(world, channel)
     channel.typings.append(Typing(world.bot, time.monotonic()))
-    writing.start_typing(world, channel, world.bot)
     return None
 
 
 def react(world: World, call: ApiCall) -> object:
-    """Return the bot reacts."""
+    """Put a reaction of the bot's on a message."""
     channel = visible(world, call)
     need(world, channel, P.READ_MESSAGE_HISTORY)
     message = message_in(channel, call)
@@ -201,24 +176,12 @@ def emoji_of(world: World, channel: FakeChannel, given: str) -> Reaction:
             raise fault(10014)
         return Reaction(given)
     found = world.emojis.get(int(emoji_id)) if emoji_id.isdigit() else None
-    if found is None or not found[1].available or found[0].id not in world.guilds:
+    if found is None or found[0].id not in world.guilds:
         raise fault(10014)
     guild, emoji = found
     if guild is not channel.guild:
         need(world, channel, P.USE_EXTERNAL_EMOJIS)
-    return Reaction(emoji.name, emoji.id, emoji.animated)
-
-
-_MESSAGES = "/channels/{channel}/messages"
-_REACTION = _MESSAGES + "/{message}/reactions/{emoji}"
-ROUTES = [
-    ApiRoute("POST", _MESSAGES, create),
-    ApiRoute("GET", _MESSAGES, page),
-    ApiRoute("GET", _MESSAGES + "/{message}", one),
-    ApiRoute("PATCH", _MESSAGES + "/{message}", edit),
-    ApiRoute("POST", "/channels/{channel}/typing", typing),
-    ApiRoute("PUT", _REACTION + "/@me", react),
-]
+    return Reaction(emoji.name, emoji.id)
 
 
 MOST_CHANNELS = 500
@@ -229,7 +192,7 @@ READ = P.VIEW_CHANNEL | P.READ_MESSAGE_HISTORY
 def search(world: World, call: ApiCall) -> object:
     """Return the messages of a guild that match, as far as the bot may read them, in groups of one."""
     guild = guild_of(world, call)
-    if not world.privileged & GatewayIntents.MESSAGE_CONTENT:
+    if not world.shows_content:
         raise fault(50001)
     limit, offset = number(call, "limit", 25, 1, 25), number(call, "offset", 0, 0, 9975)
     content = call.query.get("content", "")
@@ -261,17 +224,13 @@ def search(world: World, call: ApiCall) -> object:
 def _answer(world: World, found: list[FakeMessage], offset: int, limit: int) -> object:
     chosen = found[offset : offset + limit]
     threads = {message.channel.id: message.channel for message in chosen if message.channel.is_thread}
-    mine = [each for each in threads.values() if world.bot.id in each.thread_members]
     messages = [payloads.message(message, world) | {"hit": True} for message in chosen]
     for each in messages:
         each.pop("reactions", None)
     return {
-        "analytics_id": "0",
-        "doing_deep_historical_index": False,
         "total_results": len(found),
         "messages": [[each] for each in messages],
         "threads": [payloads.channel(each, world) for each in threads.values()],
-        "members": [payloads.thread_member(each, world.bot) for each in mine],
     }
 
 
@@ -293,11 +252,9 @@ def pins(world: World, call: ApiCall) -> object:
         raise fault(50008)
     if not in_channel(channel, world.bot) & P.READ_MESSAGE_HISTORY:
         return {"items": [], "has_more": False}
-    before = call.query.get("before", "9")
     found = [
         {"pinned_at": moment(at), "message": world.readable(message, payloads.message(message, world))}
         for message, at in reversed(channel.pins)
-        if moment(at) < before
     ]
     return {"items": found[:limit], "has_more": len(found) > limit}
 
@@ -342,10 +299,18 @@ def _bound(call: ApiCall, name: str) -> int:
     return snowflake(call.query[name], name) if name in call.query else 0
 
 
-SEARCH_ROUTES = [
+_MESSAGES = "/channels/{channel}/messages"
+_REACTION = _MESSAGES + "/{message}/reactions/{emoji}"
+ROUTES = [  # the first that fits answers: `/messages/pins` is no message
     ApiRoute("GET", "/guilds/{guild}/messages/search", search),
     ApiRoute("GET", "/guilds/{guild}/members/search", members_named),
-    ApiRoute("GET", "/channels/{channel}/messages/pins", pins),
+    ApiRoute("GET", _MESSAGES + "/pins", pins),
     ApiRoute("GET", "/channels/{channel}/pins", old_pins),
     ApiRoute("GET", "/channels/{channel}/thread-members/{user}", thread_member),
+    ApiRoute("POST", _MESSAGES, create),
+    ApiRoute("GET", _MESSAGES, page),
+    ApiRoute("GET", _MESSAGES + "/{message}", one),
+    ApiRoute("PATCH", _MESSAGES + "/{message}", edit),
+    ApiRoute("POST", "/channels/{channel}/typing", typing),
+    ApiRoute("PUT", _REACTION + "/@me", react),
 ]

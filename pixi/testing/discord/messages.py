@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import io
 import mimetypes
 import re
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
-
-from PIL import Image
 
 from pixi.testing.discord.calls import Json
 from pixi.testing.discord.ids import time_of
@@ -62,7 +59,6 @@ class FakeAttachment:
     upload: Upload
     type: str
     path: str
-    pixels: tuple[int, int] | None
 
     @property
     def name(self) -> str:
@@ -87,26 +83,14 @@ class FakeAttachment:
         }
         if self.upload.description is not None:
             payload["description"] = self.upload.description
-        if self.pixels:
-            payload |= {"width": self.pixels[0], "height": self.pixels[1]}
         return payload
 
 
 def attach(upload: Upload, channel_id: int, attachment_id: int) -> FakeAttachment:
-    """Take a file in: its name is made safe for an address, and an image is measured."""
+    """Take a file in: its name is made safe for an address."""
     name = re.sub(r"[^\w.\-]", "_", upload.name, flags=re.ASCII).strip(".") or "unknown"
     kind = upload.type or mimetypes.guess_type(upload.name)[0] or "application/octet-stream"
-    path = f"/attachments/{channel_id}/{attachment_id}/{name}"
-    pixels = _measured(upload.data) if kind.startswith("image/") else None
-    return FakeAttachment(attachment_id, upload, kind, path, pixels)
-
-
-def _measured(data: bytes) -> tuple[int, int] | None:
-    try:
-        with Image.open(io.BytesIO(data)) as image:
-            return image.size
-    except (OSError, ValueError, SyntaxError, Warning, Image.DecompressionBombError):
-        return None
+    return FakeAttachment(attachment_id, upload, kind, f"/attachments/{channel_id}/{attachment_id}/{name}")
 
 
 @dataclass(eq=False, slots=True)
@@ -115,7 +99,6 @@ class Reaction:
 
     name: str
     id: int | None = None
-    animated: bool = False
     users: dict[int, User] = field(default_factory=dict)
 
     @property
@@ -123,24 +106,10 @@ class Reaction:
         """The emoji itself, or `:name:`."""
         return f":{self.name}:" if self.id else self.name
 
-    def emoji(self) -> Json:
-        """Return the emoji as clients see it."""
-        payload: Json = {"id": str(self.id) if self.id else None, "name": self.name}
-        return payload | {"animated": self.animated} if self.id else payload
-
     def payload(self, bot: User) -> Json:
         """Return the client's view."""
-        count = len(self.users)
-        return {
-            "emoji": self.emoji(),
-            "count": count,
-            "count_details": {"burst": 0, "normal": count},
-            "burst_colors": [],
-            "me_burst": False,
-            "burst_me": False,
-            "burst_count": 0,
-            "me": bot.id in self.users,
-        }
+        emoji: Json = {"id": str(self.id) if self.id else None, "name": self.name}
+        return {"emoji": emoji, "count": len(self.users), "me": bot.id in self.users}
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,17 +131,25 @@ class Reference:
         return payload | {"guild_id": str(self.guild_id)} if self.guild_id else payload
 
 
+@dataclass(slots=True)
+class Pinged:
+    """The people who are alerted."""
+
+    users: list[User] = field(default_factory=list)
+    roles: list[int] = field(default_factory=list)
+    everyone: bool = False
+
+
 @dataclass(eq=False, slots=True)
 class FakeMessage:
     """A message.
 
     Attributes:
         at: when it came, on the monotonic clock.
-        users_pinged, roles_pinged, everyone_pinged: who was alerted by it.
-        name, avatar_url: what a webhook showed for this one message.
+        pings: who was alerted by it.
+        name: what a webhook showed for this one message.
         webhook: who wrote it, where that is a webhook.
         deleted: it is gone.
-        edits: the contents that it had before.
     """
 
     id: int
@@ -184,10 +161,7 @@ class FakeMessage:
     at: float = field(default_factory=time.monotonic)
     edited: float | None = None
     nonce: str | int | None = None
-    tts: bool = False
-    users_pinged: list[User] = field(default_factory=list)
-    roles_pinged: list[int] = field(default_factory=list)
-    everyone_pinged: bool = False
+    pings: Pinged = field(default_factory=Pinged)
     attachments: list[FakeAttachment] = field(default_factory=list)
     embeds: list[Json] = field(default_factory=list)
     components: list[Json] = field(default_factory=list)
@@ -199,12 +173,10 @@ class FakeMessage:
     webhook: Webhook | None = None
     webhook_id: int | None = None
     name: str | None = None
-    avatar_url: str | None = None
     application_id: int | None = None
     interaction: Json | None = None
     thread: FakeChannel | None = None
     deleted: bool = False
-    edits: list[str] = field(default_factory=list)
 
     @property
     def shown(self) -> str:
@@ -226,8 +198,8 @@ class FakeMessage:
     @property
     def pinged(self) -> frozenset[int | str]:
         """Ids of the people and roles that were alerted, and "everyone"."""
-        everyone: tuple[str, ...] = ("everyone",) if self.everyone_pinged else ()
-        return frozenset((*(user.id for user in self.users_pinged), *self.roles_pinged, *everyone))
+        everyone = ("everyone",) if self.pings.everyone else ()
+        return frozenset((*(user.id for user in self.pings.users), *self.pings.roles, *everyone))
 
     @property
     def reactions(self) -> dict[str, list[User]]:

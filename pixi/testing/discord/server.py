@@ -13,7 +13,6 @@ import msgspec
 from aiohttp import web
 
 from pixi.testing.discord import (
-    calls,
     commands,
     interactions,
     message_routes,
@@ -21,13 +20,13 @@ from pixi.testing.discord import (
     place_routes,
     webhook_routes,
 )
-from pixi.testing.discord.calls import ApiCall, Callback, Hook, Json, Limit
+from pixi.testing.discord.calls import ApiCall, Callback, DropConnection, Hook, Json, Limit, RefusedCall
 from pixi.testing.discord.channels import FakeChannel
 from pixi.testing.discord.commands import Commands, FakeCommand
 from pixi.testing.discord.gateway import INVALID_SESSION, RECONNECT, Gateway, GatewayConnection
 from pixi.testing.discord.guilds import Guild
 from pixi.testing.discord.hub import Hub
-from pixi.testing.discord.ids import GatewayIntents, Snowflakes
+from pixi.testing.discord.ids import Snowflakes
 from pixi.testing.discord.interactions import Interaction, OptionValue
 from pixi.testing.discord.messages import FakeMessage
 from pixi.testing.discord.routing import Rest
@@ -41,16 +40,7 @@ T = TypeVar("T")
 BOT_MAY = EVERYONE | Permission.MENTION_EVERYONE | Permission.MANAGE_WEBHOOKS
 _NAPS = 10  # in which `idle` waits
 TOKEN = "MTAwMDAwMDAwMDAwMDAwMDAw.Gloopb.not-a-secret-only-a-loopback-server-takes-it"
-ROUTES = [
-    # The first that fits answers: `/messages/pins` is no message.
-    *message_routes.SEARCH_ROUTES,
-    *message_routes.ROUTES,
-    *place_routes.ROUTES,
-    *place_routes.THREAD_ROUTES,
-    *webhook_routes.ROUTES,
-    *webhook_routes.ANSWER_ROUTES,
-    *commands.ROUTES,
-]
+ROUTES = [*message_routes.ROUTES, *place_routes.ROUTES, *webhook_routes.ROUTES, *commands.ROUTES]
 
 
 class LoopbackDiscord:
@@ -188,10 +178,6 @@ class LoopbackDiscord:
         """Return the DM of the bot and somebody."""
         return place_routes.dm_with(self.world, person)
 
-    def allow_intents(self, intents: GatewayIntents) -> None:
-        """Set the privileged intents that the application's owner switched on; all at first."""
-        self.world.privileged = GatewayIntents(intents)
-
     # How requests are seen and meddled with.
 
     @property
@@ -242,11 +228,11 @@ class LoopbackDiscord:
         `path` is a pattern that is searched in the path under /api/v10. What the callback raises is
         answered: `RefusedCall` as an error, `DropConnection` by closing the connection. It may wait.
         """
-        return self.rest.hooks.add(self.rest.hooks.early, method, path, callback, times)
+        return _hooked(self.rest.early, method, path, callback, times)
 
     def after(self, method: str, path: str, callback: Callback, *, times: int | None = None) -> Hook:
         """Do something when a request took effect and is not answered yet."""
-        return self.rest.hooks.add(self.rest.hooks.late, method, path, callback, times)
+        return _hooked(self.rest.late, method, path, callback, times)
 
     def fail(
         self,
@@ -260,12 +246,19 @@ class LoopbackDiscord:
         took_effect: bool = False,
     ) -> Hook:
         """Answer requests with an error, before or after they took effect."""
-        place = self.after if took_effect else self.before
-        return place(method, path, calls.refusal(status, code, message), times=times)
+
+        def refuse(call: ApiCall) -> None:
+            raise RefusedCall(status, code, message or f"{status}: refused by a test")
+
+        return (self.after if took_effect else self.before)(method, path, refuse, times=times)
 
     def hang_up(self, method: str, path: str, *, times: int | None = 1, took_effect: bool = False) -> Hook:
         """Close the connection instead of answering."""
-        return (self.after if took_effect else self.before)(method, path, calls.drop, times=times)
+
+        def drop(call: ApiCall) -> None:
+            raise DropConnection
+
+        return (self.after if took_effect else self.before)(method, path, drop, times=times)
 
     def slow(self, method: str, path: str, seconds: float, *, times: int | None = None) -> Hook:
         """Let requests take a while."""
@@ -275,17 +268,13 @@ class LoopbackDiscord:
 
         return self.before(method, path, wait, times=times)
 
-    def limit(self, method: str, path: str, limit: int, seconds: float, *, scope: str = "user") -> Limit:
-        """Limit requests, for each channel, guild or webhook by itself; `Limit` goes to `unlimit`."""
-        return self.rest.limits.add(method, path, limit, seconds, scope)
+    def limit(self, method: str, path: str, limit: int, seconds: float) -> None:
+        """Limit requests, for each channel, guild or webhook by itself; the latest that fits one counts."""
+        self.rest.limits.every.insert(0, Limit(method, re.compile(path), limit, seconds))
 
-    def unlimit(self, limit: Limit) -> None:
-        """Lift a limit."""
-        self.rest.limits.remove(limit)
-
-    def limit_everything(self, limit: int = 50, seconds: float = 1.0) -> None:
+    def limit_everything(self, limit: int, seconds: float) -> None:
         """Set the global limit."""
-        self.rest.limits.everything(limit, seconds)
+        self.rest.limits.whole = Limit("*", re.compile(""), limit, seconds)
 
     def payload(self, message: FakeMessage) -> Json:
         """Return a message as REST gives it."""
@@ -422,3 +411,9 @@ class LoopbackDiscord:
         return interactions.begin(
             self.world, kind, person, message.channel, data, locale=locale, source=message
         )
+
+
+def _hooked(home: list[Hook], method: str, path: str, callback: Callback, times: int | None) -> Hook:
+    hook = Hook(method, re.compile(path), callback, times, _home=home)
+    home.append(hook)
+    return hook

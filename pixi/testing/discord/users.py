@@ -18,13 +18,11 @@ if TYPE_CHECKING:
 class Permission(enum.IntFlag):
     """The bits that matter to a chat bot, under their documented names."""
 
-    CREATE_INSTANT_INVITE = 1 << 0
     ADMINISTRATOR = 1 << 3
     MANAGE_GUILD = 1 << 5
     ADD_REACTIONS = 1 << 6
     VIEW_CHANNEL = 1 << 10
     SEND_MESSAGES = 1 << 11
-    SEND_TTS_MESSAGES = 1 << 12
     MANAGE_MESSAGES = 1 << 13
     EMBED_LINKS = 1 << 14
     ATTACH_FILES = 1 << 15
@@ -36,44 +34,16 @@ class Permission(enum.IntFlag):
     MANAGE_WEBHOOKS = 1 << 29
     USE_APPLICATION_COMMANDS = 1 << 31
     MANAGE_THREADS = 1 << 34
-    CREATE_PUBLIC_THREADS = 1 << 35
-    USE_EXTERNAL_STICKERS = 1 << 37
     SEND_MESSAGES_IN_THREADS = 1 << 38
-    SEND_POLLS = 1 << 49
 
 
 P = Permission
 NONE = P(0)
 ALL = P(sum(P))
-EVERYONE = (
-    P.CREATE_INSTANT_INVITE
-    | P.ADD_REACTIONS
-    | P.VIEW_CHANNEL
-    | P.SEND_MESSAGES
-    | P.EMBED_LINKS
-    | P.ATTACH_FILES
-    | P.READ_MESSAGE_HISTORY
-    | P.USE_EXTERNAL_EMOJIS
-    | P.CONNECT
-    | P.USE_EXTERNAL_STICKERS
-    | P.CHANGE_NICKNAME
-    | P.USE_APPLICATION_COMMANDS
-    | P.CREATE_PUBLIC_THREADS
-    | P.SEND_MESSAGES_IN_THREADS
-    | P.SEND_POLLS
-)
-IN_DIRECT_MESSAGES = (
-    P.ADD_REACTIONS
-    | P.VIEW_CHANNEL
-    | P.SEND_MESSAGES
-    | P.EMBED_LINKS
-    | P.ATTACH_FILES
-    | P.READ_MESSAGE_HISTORY
-    | P.MENTION_EVERYONE
-    | P.USE_EXTERNAL_EMOJIS
-    | P.SEND_POLLS
-)
-NEEDS_SENDING = P.MENTION_EVERYONE | P.SEND_TTS_MESSAGES | P.ATTACH_FILES | P.EMBED_LINKS
+_MANAGING = P.ADMINISTRATOR | P.MANAGE_GUILD | P.MANAGE_MESSAGES | P.MANAGE_WEBHOOKS | P.MANAGE_THREADS
+EVERYONE = ALL & ~(_MANAGING | P.MENTION_EVERYONE)
+IN_DIRECT_MESSAGES = ALL & ~(_MANAGING | P.CONNECT | P.CHANGE_NICKNAME | P.SEND_MESSAGES_IN_THREADS)
+NEEDS_SENDING = P.MENTION_EVERYONE | P.ATTACH_FILES | P.EMBED_LINKS
 
 
 def in_guild(guild: Guild, user: User) -> Permission:
@@ -172,7 +142,6 @@ class User:
             "global_name": self.display,
             "avatar": self.avatar,
             "bot": self.bot,
-            "public_flags": 0,
         }
 
     def __repr__(self) -> str:
@@ -200,16 +169,10 @@ class FakeRole:
         payload: Json = {
             "id": str(self.id),
             "name": self.name,
-            "color": 0,
-            "colors": {"primary_color": 0, "secondary_color": None, "tertiary_color": None},
-            "hoist": False,
-            "icon": None,
-            "unicode_emoji": None,
             "position": self.position,
             "permissions": str(int(self.permissions)),
             "managed": self.bot_id is not None,
             "mentionable": self.mentionable,
-            "flags": 0,
         }
         return payload | {"tags": {"bot_id": str(self.bot_id)}} if self.bot_id else payload
 
@@ -220,25 +183,15 @@ class Emoji:
 
     id: int
     name: str
-    animated: bool = False
-    available: bool = True
 
     @property
     def text(self) -> str:
         """Return what is written in a message to show it."""
-        return f"<{'a' if self.animated else ''}:{self.name}:{self.id}>"
+        return f"<:{self.name}:{self.id}>"
 
     def payload(self) -> Json:
         """Return the client's view."""
-        return {
-            "id": str(self.id),
-            "name": self.name,
-            "roles": [],
-            "require_colons": True,
-            "managed": False,
-            "animated": self.animated,
-            "available": self.available,
-        }
+        return {"id": str(self.id), "name": self.name, "roles": [], "animated": False, "available": True}
 
 
 @dataclass(eq=False, slots=True)
@@ -276,7 +229,6 @@ class Member:
     roles: list[FakeRole] = field(default_factory=list)
     nick: str | None = None
     avatar: str | None = None
-    banner: str | None = None
     silenced_until: float = 0.0
     joined: float = field(default_factory=time.time)
 
@@ -285,13 +237,8 @@ class Member:
         payload: Json = {
             "nick": self.nick,
             "avatar": self.avatar,
-            "banner": self.banner,
             "roles": [str(role.id) for role in self.roles],
             "joined_at": moment(self.joined),
-            "premium_since": None,
-            "deaf": False,
-            "mute": False,
-            "pending": False,
             "flags": 0,
             "communication_disabled_until": moment(self.silenced_until) if self.silenced_until else None,
         }

@@ -5,13 +5,12 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from pixi.testing.discord import gateway, interactions, payloads, routing, writing
-from pixi.testing.discord.calls import ApiCall, Form, Json, RefusedCall, fault, invalid, snowflake
+from pixi.testing.discord import interactions, payloads, routing, writing
+from pixi.testing.discord.calls import ApiCall, Json, RefusedCall, fault, invalid, longest, snowflake, within
 from pixi.testing.discord.channels import MOST_PER_CHANNEL, FakeChannel, Webhook, hooks_of, new_webhook
-from pixi.testing.discord.ids import GatewayIntents
 from pixi.testing.discord.interactions import LOADING, Interaction
 from pixi.testing.discord.message_routes import change
-from pixi.testing.discord.messages import CONTEXT_MENU_REPLY, EPHEMERAL, REPLY, SLASH_REPLY, FakeMessage
+from pixi.testing.discord.messages import CONTEXT_MENU_REPLY, EPHEMERAL, REPLY, SLASH_REPLY
 from pixi.testing.discord.routing import ApiRoute, need, visible
 from pixi.testing.discord.users import Permission as P
 from pixi.testing.discord.writing import MessageDraft
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
     from pixi.testing.discord.world import World
 
 TRUE = frozenset({"true", "True", "1"})
-MESSAGE, PROMISE, PROMISED_UPDATE, UPDATE, CHOICES = 4, 5, 6, 7, 8
+MESSAGE, PROMISE, UPDATE, CHOICES = 4, 5, 7, 8
 
 
 def interaction_of(world: World, call: ApiCall) -> Interaction | None:
@@ -28,7 +27,7 @@ def interaction_of(world: World, call: ApiCall) -> Interaction | None:
     if call.ids["webhook"] != str(world.application_id):
         return None
     interaction = world.interactions.get(call.ids.get("token", ""))
-    if interaction is None or interaction.expired:
+    if interaction is None:
         raise fault(50027)
     return interaction
 
@@ -45,18 +44,15 @@ def callback(world: World, call: ApiCall) -> object:
     fields = routing.fields_of(call)
     kind, data = fields.get("type"), fields.get("data") or {}
     allowed = {interactions.AUTOCOMPLETE: {CHOICES}, interactions.COMMAND: {MESSAGE, PROMISE}}
-    if kind not in allowed.get(interaction.type, {MESSAGE, PROMISE, PROMISED_UPDATE, UPDATE}):
+    if kind not in allowed.get(interaction.type, {MESSAGE, PROMISE, UPDATE}):
         raise invalid(("type",), "INTERACTION_RESPONSE_TYPE_INVALID", f"Type {kind} cannot answer this.")
     if kind == MESSAGE:
-        draft = routing.draft_of(call, world, data)
-        if draft.empty:
-            raise fault(50006)
-        _write(world, interaction, draft)
+        _write(world, interaction, routing.draft_of(call, world, data))
     elif kind == PROMISE:
         interactions.promised(interaction, int(data.get("flags") or 0))
-    elif kind in {PROMISED_UPDATE, UPDATE}:
+    elif kind == UPDATE:
         interaction.original = interaction.source
-        if kind == UPDATE and interaction.source is not None:
+        if interaction.source is not None:
             change(world, interaction.source, call, data)
     else:
         interaction.choices = _choices(data)
@@ -68,27 +64,18 @@ def callback(world: World, call: ApiCall) -> object:
 
 def _choices(data: Json) -> list[Json]:
     choices = data.get("choices")
-    form = Form()
     if not isinstance(choices, list):
         raise invalid(("data", "choices"), "BASE_TYPE_REQUIRED", "This field is required")
     if len(choices) > 25:
-        form.wrong(("data", "choices"), "BASE_TYPE_MAX_LENGTH", "Must be 25 or fewer in length.")
+        raise invalid(("data", "choices"), "BASE_TYPE_MAX_LENGTH", "Must be 25 or fewer in length.")
     for at, choice in enumerate(choices):
-        form.within(("data", "choices", at, "name"), choice.get("name"), 1, 100)
-        form.longest(("data", "choices", at, "value"), choice.get("value"), 100)
-    form.check()
+        within(("data", "choices", at, "name"), choice.get("name"), 1, 100)
+        longest(("data", "choices", at, "value"), choice.get("value"), 100)
     return choices
 
 
 def _told(world: World, interaction: Interaction) -> Json:
-    told: Json = {
-        "interaction": {
-            "id": str(interaction.id),
-            "type": interaction.type,
-            "response_message_loading": interaction.deferred,
-            "response_message_ephemeral": interaction.ephemeral,
-        }
-    }
+    told: Json = {"interaction": {"id": str(interaction.id), "type": interaction.type}}
     if interaction.original is not None:
         told["interaction"]["response_message_id"] = str(interaction.original.id)
         message = payloads.message(interaction.original, world)
@@ -108,8 +95,6 @@ def _write(
 
 def fill(world: World, interaction: Interaction, draft: MessageDraft) -> None:
     """The promised message comes; who sees it was said with the promise."""
-    if draft.empty:
-        raise fault(50006)
     promise = interaction.original
     assert promise is not None
     draft.flags = draft.flags & ~EPHEMERAL | promise.flags & EPHEMERAL
@@ -121,8 +106,6 @@ def follow_up(world: World, call: ApiCall, interaction: Interaction) -> object:
     if interaction.response is None:
         raise fault(10015)
     draft = routing.draft_of(call, world)
-    if draft.empty:
-        raise fault(50006)
     if interaction.deferred and interaction.original is not None:
         fill(world, interaction, draft)
         return payloads.message(interaction.original, world)
@@ -133,20 +116,15 @@ def follow_up(world: World, call: ApiCall, interaction: Interaction) -> object:
     return payloads.message(message, world)
 
 
-ANSWER_ROUTES = [
-    ApiRoute("POST", "/interactions/{interaction}/{token}/callback", callback, open=True),
-]
-
-
-def name_of(value: object, form: Form, field: str) -> None:
-    """Note what is wrong with the name of a webhook."""
-    form.within((field,), value, 1, 80)
+def name_of(value: object, field: str) -> None:
+    """Raises `RefusedCall`: something is wrong with the name of a webhook."""
+    within((field,), value, 1, 80)
     lowered = str(value).lower()
     for word in ("discord", "clyde"):
         if word in lowered:
-            form.wrong((field,), "USERNAME_INVALID_CONTAINS", f'Username cannot contain "{word}"')
+            raise invalid((field,), "USERNAME_INVALID_CONTAINS", f'Username cannot contain "{word}"')
     if lowered.strip() in {"everyone", "here"}:
-        form.wrong((field,), "USERNAME_INVALID", f'Username cannot be "{lowered.strip()}"')
+        raise invalid((field,), "USERNAME_INVALID", f'Username cannot be "{lowered.strip()}"')
 
 
 def create(world: World, call: ApiCall) -> object:
@@ -156,32 +134,20 @@ def create(world: World, call: ApiCall) -> object:
         raise fault(50024)
     need(world, channel, P.MANAGE_WEBHOOKS)
     fields = routing.fields_of(call)
-    form = Form()
-    name_of(fields.get("name"), form, "name")
-    form.check()
+    name_of(fields.get("name"), "name")
     avatar = routing.image(fields.get("avatar"), "avatar")
     if len(hooks_of(world, channel)) >= MOST_PER_CHANNEL:
         raise fault(30007)
     hook = new_webhook(world, channel, fields["name"], world.bot)
     hook.avatar = hook.face.avatar = avatar
-    _tell(world, channel)
     return hook.payload()
-
-
-def _tell(world: World, channel: FakeChannel) -> None:
-    world.tell("WEBHOOKS_UPDATE", channel, {}, GatewayIntents.GUILD_WEBHOOKS, GatewayIntents.GUILD_WEBHOOKS)
 
 
 def of_channel(world: World, call: ApiCall) -> object:
     """Return the webhooks of a channel; tokens are told for the application's own ones alone."""
     channel = visible(world, call)
     need(world, channel, P.MANAGE_WEBHOOKS)
-    return [_shown(hook, world) for hook in hooks_of(world, channel)]
-
-
-def _shown(hook: Webhook, world: World) -> Json:
-    own = hook.application_id in {None, world.application_id}
-    return hook.payload(token=own)
+    return [hook.payload() for hook in hooks_of(world, channel)]
 
 
 def hook_of(world: World, call: ApiCall) -> Webhook:
@@ -189,11 +155,8 @@ def hook_of(world: World, call: ApiCall) -> Webhook:
     hook = world.webhooks.get(snowflake(call.ids["webhook"], "webhook_id"))
     if hook is None:
         raise fault(10015)
-    if "token" in call.ids:
-        if call.ids["token"] != hook.token:
-            raise fault(50027)
-    elif hook.application_id != world.application_id:
-        need(world, hook.channel, P.MANAGE_WEBHOOKS)
+    if call.ids.get("token", hook.token) != hook.token:
+        raise fault(50027)
     return hook
 
 
@@ -201,15 +164,12 @@ def edit(world: World, call: ApiCall) -> object:
     """Change a webhook."""
     hook = hook_of(world, call)
     fields = routing.fields_of(call)
-    form = Form()
     if "name" in fields:
-        name_of(fields["name"], form, "name")
-    form.check()
+        name_of(fields["name"], "name")
     hook.name = fields.get("name", hook.name)
     if "avatar" in fields:
         hook.avatar = hook.face.avatar = routing.image(fields["avatar"], "avatar")
-    _tell(world, hook.channel)
-    return hook.payload(user="token" not in call.ids)
+    return hook.payload()
 
 
 def execute(world: World, call: ApiCall) -> object:
@@ -219,87 +179,56 @@ def execute(world: World, call: ApiCall) -> object:
         return follow_up(world, call, interaction)
     hook = hook_of(world, call)
     if world.lean:
-        raise gateway.no_webhook()
+        raise RefusedCall(500, 0, "Internal Server Error")
     fields = routing.fields_of(call)
-    form = Form()
     name = fields.get("username") or None
     if name is not None:
-        name_of(name, form, "username")
-    avatar_url = fields.get("avatar_url") or None
-    if avatar_url is not None and not str(avatar_url).startswith(("http://", "https://")):
-        form.wrong(("avatar_url",), "URL_TYPE_INVALID_SCHEME", "Scheme must be one of ('http', 'https').")
-    form.check()
+        name_of(name, "username")
+    if not str(fields.get("avatar_url") or "https://").startswith(("http://", "https://")):
+        raise invalid(("avatar_url",), "URL_TYPE_INVALID_SCHEME", "Scheme must be one of ('http', 'https').")
     draft = routing.draft_of(call, world)
     draft.nonce, draft.flags, draft.stickers = None, draft.flags & ~EPHEMERAL, []  # which it does not know
-    if draft.empty:
-        raise fault(50006)
-    channel = _place(world, call, hook, fields)
-    message = writing.write(
-        world, channel, hook.face, draft, webhook=hook, name=name, avatar_url=avatar_url,
-        message_id=channel.id if channel.started_by_message and not channel.message_count else None,
-    )  # fmt: skip
+    draft.check()
+    channel = _place(world, call, hook)
+    message = writing.write(world, channel, hook.face, draft, webhook=hook, name=name)
     return payloads.message(message, world) if call.query.get("wait") in TRUE else None
 
 
-def _place(world: World, call: ApiCall, hook: Webhook, fields: Json) -> FakeChannel:
+def _place(world: World, call: ApiCall, hook: Webhook) -> FakeChannel:
     given = call.query.get("thread_id")
     if given is not None:
         thread = world.channels.get(snowflake(given, "thread_id"))
         if thread is None or thread.parent is not hook.channel:
             raise fault(10003)
         return thread
-    if not hook.channel.is_forum:
-        return hook.channel
-    if not fields.get("thread_name") or hook.channel.guild is None:
+    if hook.channel.is_forum:
         message = "Webhooks posted to forum channels must have a thread_name or thread_id"
         raise RefusedCall(400, 220001, message)
-    thread = hook.channel.guild.open_thread(hook.channel, fields["thread_name"], owner=hook.face)
-    thread.started_by_message = True
-    return thread
+    return hook.channel
 
 
-def _message(world: World, call: ApiCall) -> tuple[FakeMessage, Interaction | None]:
+def edit_original(world: World, call: ApiCall) -> object:
+    """Edit the first answer to an interaction."""
     interaction = interaction_of(world, call)
-    wanted = call.ids.get("message", "@original")
-    if interaction is not None:
-        if interaction.response is None:
-            raise fault(10015)
-        mine = [*interaction.followups, *([interaction.original] if interaction.original else [])]
-        if wanted == "@original":
-            found = interaction.original
-        else:
-            found = next((one for one in mine if str(one.id) == wanted), None)
-    else:
-        hook = hook_of(world, call)
-        place = hook.channel
-        if "thread_id" in call.query:
-            place = world.channels.get(snowflake(call.query["thread_id"], "thread_id"), place)
-        found = place.find(snowflake(wanted, "message_id"))
-        if found is not None and found.webhook is not hook:
-            found = None
-    if found is None or found.deleted:
+    if interaction is None or interaction.response is None:
+        raise fault(10015)
+    message = interaction.original
+    if message is None or message.deleted:
         raise fault(10008)
-    return found, interaction
-
-
-def edit_message(world: World, call: ApiCall) -> object:
-    """Edit a message that came through it."""
-    message, interaction = _message(world, call)
-    fields = routing.fields_of(call)
-    if interaction is not None and message.flags & LOADING:
+    if message.flags & LOADING:
         fill(world, interaction, routing.draft_of(call, world))
     else:
-        change(world, message, call, fields)
+        change(world, message, call, routing.fields_of(call))
     return payloads.message(message, world)
 
 
 _HOOK = "/webhooks/{webhook}"
 _TOKEN = _HOOK + "/{token}"
-_WRITTEN = _TOKEN + "/messages/{message}"
 ROUTES = [
+    ApiRoute("POST", "/interactions/{interaction}/{token}/callback", callback, open=True),
     ApiRoute("POST", "/channels/{channel}/webhooks", create),
     ApiRoute("GET", "/channels/{channel}/webhooks", of_channel),
     ApiRoute("PATCH", _HOOK, edit),
     ApiRoute("POST", _TOKEN, execute, open=True),
-    ApiRoute("PATCH", _WRITTEN, edit_message, open=True),
+    ApiRoute("PATCH", _TOKEN + "/messages/@original", edit_original, open=True),
 ]

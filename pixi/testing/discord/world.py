@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pixi.testing.discord import gateway, payloads
 from pixi.testing.discord.calls import Json
-from pixi.testing.discord.ids import NO_INTENT, PRIVILEGED, GatewayIntents, Snowflakes
+from pixi.testing.discord.ids import Snowflakes
 from pixi.testing.discord.users import Permission, in_channel
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ class World:
     """The state behind the sockets.
 
     Attributes:
-        privileged: intents that the application's owner switched on.
+        shows_content: the application's owner switched the Message Content Intent on.
         attachment_limit: the largest file, in bytes.
         nonce_seconds: how long a nonce is remembered.
         shows_nonces: histories tell the nonces of messages. Documents promise them for MESSAGE_CREATE alone.
@@ -48,7 +48,7 @@ class World:
         self.ids = ids
         self.application_id = bot.id
         self.origin = ""
-        self.privileged = PRIVILEGED
+        self.shows_content = True
         self.attachment_limit = 10 * 1024 * 1024
         self.nonce_seconds = 300.0
         self.shows_nonces = False
@@ -65,6 +65,11 @@ class World:
         self.interactions: dict[str, Interaction] = {}
         self.changes = 0
         self._pulse: asyncio.Future[None] | None = None
+
+    @property
+    def flags(self) -> int:
+        """The flags of the application: which privileged intents its owner switched on."""
+        return 1 << 19 if self.shows_content else 0
 
     # Waiting for a change.
 
@@ -87,59 +92,35 @@ class World:
         """Return whether the bot is told what happens there."""
         return bool(in_channel(channel, self.bot) & Permission.VIEW_CHANNEL)
 
-    def tell_guild(
-        self, event: str, guild: Guild, payload: Json, intent: GatewayIntents = GatewayIntents.GUILDS
-    ) -> None:
+    def tell_guild(self, event: str, guild: Guild, payload: Json) -> None:
         """Something happened to a guild."""
-        self.hub.dispatch(event, {"guild_id": str(guild.id)} | payload, guild.id, intent)
+        self.hub.dispatch(event, {"guild_id": str(guild.id)} | payload, guild.id)
 
     def tell_channel(self, event: str, channel: FakeChannel) -> None:
         """Something happened to a channel or thread."""
         if channel.guild is not None and (self.sees(channel) or event.endswith("_DELETE")):
-            self.hub.dispatch(event, payloads.channel(channel, self), channel.guild.id, GatewayIntents.GUILDS)
+            self.hub.dispatch(event, payloads.channel(channel, self), channel.guild.id)
 
     def tell_message(self, event: str, message: FakeMessage) -> None:
-        """A message was written or edited. Who may not read it gets it without its content."""
+        """A message was written or edited."""
         channel = message.channel
         if not self.sees(channel) or message.ephemeral:
             return
         payload = payloads.message_event(message, self, nonce=event == "MESSAGE_CREATE")
         if self.lean and event == "MESSAGE_UPDATE":
             payload = gateway.updated(payload)
-        guild = channel.guild
-        open_to_bot = guild is None or message.author is self.bot or self.bot in message.users_pinged
-        if message.application_id == self.application_id:
-            open_to_bot = True
-        self.hub.dispatch(
-            event,
-            payload,
-            guild.id if guild else None,
-            GatewayIntents.GUILD_MESSAGES if guild else GatewayIntents.DIRECT_MESSAGES,
-            bare=None if open_to_bot else payloads.without_content(payload),
-        )
-
-    def tell(
-        self, event: str, channel: FakeChannel, payload: Json, in_guild: GatewayIntents, in_dm: GatewayIntents
-    ) -> None:
-        """Something happened in a channel: a reaction, a deletion, somebody types."""
-        if not self.sees(channel):
-            return
-        guild = channel.guild
-        payload = {"channel_id": str(channel.id)} | payload
-        if guild is not None:
-            payload["guild_id"] = str(guild.id)
-        self.hub.dispatch(event, payload, guild.id if guild else None, in_guild if guild else in_dm)
+        self.tell_bot(event, channel.guild, payload)
 
     def tell_bot(self, event: str, guild: Guild | None, payload: Json) -> None:
-        """Something that needs no intent."""
-        self.hub.dispatch(event, payload, guild.id if guild else None, NO_INTENT)
+        """Something happened to the bot, or in a channel that it sees."""
+        self.hub.dispatch(event, payload, guild.id if guild else None)
 
     def readable(self, message: FakeMessage, payload: Json) -> Json:
         """Return a message as REST gives it to the bot: whoever may not read content gets none."""
         if self.shows_nonces and message.nonce is not None:
             payload["nonce"] = message.nonce
-        if self.privileged & GatewayIntents.MESSAGE_CONTENT or message.channel.guild is None:
+        if self.shows_content or message.channel.guild is None:
             return payload
-        if message.author is self.bot or self.bot in message.users_pinged:
+        if message.author is self.bot or self.bot in message.pings.users:
             return payload
         return payload if message.application_id else payloads.without_content(payload)

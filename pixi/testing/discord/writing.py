@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from pixi.testing.discord import payloads
-from pixi.testing.discord.calls import Json
-from pixi.testing.discord.ids import GatewayIntents
+from pixi.testing.discord.calls import Json, fault
 from pixi.testing.discord.messages import (
     EPHEMERAL,
     REPLY,
     FakeAttachment,
     FakeMessage,
+    Pinged,
     Reaction,
     Reference,
     Upload,
@@ -42,28 +42,11 @@ class Allowed:
     replied_user: bool = True
 
 
-@dataclass(slots=True)
-class Pinged:
-    """The people who are alerted."""
-
-    users: list[User] = field(default_factory=list)
-    roles: list[int] = field(default_factory=list)
-    everyone: bool = False
-
-
-def pinged(
-    world: World,
-    channel: FakeChannel,
-    author: User,
-    text: str,
-    *,
-    allowed: Allowed,
-    answered: FakeMessage | None = None,
-    by_webhook: bool = False,
-) -> Pinged:
-    """Return who is alerted by a text, which `author` writes in a channel, in answer to a message perhaps."""
-    found = Pinged()
-    may_all = by_webhook or bool(in_channel(channel, author) & Permission.MENTION_EVERYONE)
+def pinged(world: World, message: FakeMessage, allowed: Allowed) -> Pinged:
+    """Return who is alerted by a message."""
+    found, text, channel, answered = Pinged(), message.content, message.channel, message.answered
+    author = message.author
+    may_all = message.webhook is not None or bool(in_channel(channel, author) & Permission.MENTION_EVERYONE)
     if "<@" in text:
         for user_id in dict.fromkeys(map(int, _USER.findall(text))):
             user = world.users.get(user_id)
@@ -101,13 +84,12 @@ class MessageDraft:
     nonce: str | int | None = None
     enforce_nonce: bool = False
     flags: int = 0
-    tts: bool = False
     type: int = 0
 
-    @property
-    def empty(self) -> bool:
-        """True if there is nothing to be sent."""
-        return not (self.content or self.files or self.embeds or self.components or self.stickers)
+    def check(self) -> None:
+        """Raises `RefusedCall`: there is nothing to be sent."""
+        if not (self.content or self.files or self.embeds or self.components or self.stickers):
+            raise fault(50006)
 
 
 def write(
@@ -118,7 +100,6 @@ def write(
     *,
     webhook: Webhook | None = None,
     name: str | None = None,
-    avatar_url: str | None = None,
     age: float = 0.0,
     message_id: int | None = None,
     interaction: Json | None = None,
@@ -126,15 +107,6 @@ def write(
 ) -> FakeMessage:
     """Put a message into a channel and tell the bot of it."""
     answered = draft.answers
-    found = pinged(
-        world,
-        channel,
-        author,
-        draft.content,
-        allowed=draft.allowed,
-        answered=answered,
-        by_webhook=webhook is not None,
-    )
     message = FakeMessage(
         id=message_id or world.ids.next(age),
         channel=channel,
@@ -143,19 +115,15 @@ def write(
         type=reply_type or draft.type or (REPLY if answered else 0),
         flags=draft.flags,
         nonce=draft.nonce,
-        tts=draft.tts,
-        users_pinged=found.users,
-        roles_pinged=found.roles,
-        everyone_pinged=found.everyone,
         embeds=draft.embeds,
         components=draft.components,
         stickers=draft.stickers,
         answered=answered,
         webhook=webhook,
         name=name,
-        avatar_url=avatar_url,
         interaction=interaction,
     )
+    message.pings = pinged(world, message, draft.allowed)
     if webhook is not None:
         message.webhook_id = webhook.id
         message.application_id = webhook.application_id
@@ -205,22 +173,10 @@ def _in_thread(world: World, thread: FakeChannel, author: User, webhook: Webhook
         thread.follow(author)
 
 
-def rewrite(world: World, message: FakeMessage, content: str | None, allowed: Allowed | None = None) -> None:
-    """Give a message another text, or only tell that it was changed."""
-    if content is not None:
-        message.edits.append(message.content)
-        message.content = content
-        found = pinged(
-            world,
-            message.channel,
-            message.author,
-            content,
-            allowed=allowed or Allowed(),
-            answered=message.answered,
-            by_webhook=message.webhook is not None,
-        )
-        message.users_pinged, message.roles_pinged = found.users, found.roles
-        message.everyone_pinged = found.everyone
+def rewrite(world: World, message: FakeMessage, content: str, allowed: Allowed | None = None) -> None:
+    """Give a message another text."""
+    message.content = content
+    message.pings = pinged(world, message, allowed or Allowed())
     message.edited = time.time()
     world.tell_message("MESSAGE_UPDATE", message)
     world.changed()
@@ -233,54 +189,18 @@ def remove(world: World, *messages: FakeMessage) -> None:
         channel.forget(message)
         message.deleted = True
     ids = [str(message.id) for message in messages]
-    payload: Json = {"id": ids[0]} if len(ids) == 1 else {"ids": ids}
+    payload: Json = {"channel_id": str(channel.id)} | ({"id": ids[0]} if len(ids) == 1 else {"ids": ids})
+    if channel.guild is not None:
+        payload["guild_id"] = str(channel.guild.id)
     event = "MESSAGE_DELETE" if len(ids) == 1 else "MESSAGE_DELETE_BULK"
-    if not messages[0].ephemeral:
-        world.tell(event, channel, payload, GatewayIntents.GUILD_MESSAGES, GatewayIntents.DIRECT_MESSAGES)
+    if world.sees(channel) and not messages[0].ephemeral:
+        world.tell_bot(event, channel.guild, payload)
     world.changed()
 
 
 def add_reaction(world: World, message: FakeMessage, user: User, emoji: Reaction) -> None:
-    """React as a person; doing so twice changes nothing."""
-    key = str(emoji.id or emoji.name)
-    reaction = message.found.setdefault(key, emoji)
-    if user.id in reaction.users:
-        return
-    reaction.users[user.id] = user
-    payload = {
-        "user_id": str(user.id),
-        "message_id": str(message.id),
-        "emoji": reaction.emoji(),
-        "message_author_id": str(message.author.id),
-        "burst": False,
-        "type": 0,
-    }
-    guild = message.channel.guild
-    if guild and user.id in guild.members:
-        payload["member"] = guild.members[user.id].payload()
-    world.tell(
-        "MESSAGE_REACTION_ADD",
-        message.channel,
-        payload,
-        GatewayIntents.GUILD_MESSAGE_REACTIONS,
-        GatewayIntents.DIRECT_MESSAGE_REACTIONS,
-    )
-    world.changed()
-
-
-def start_typing(world: World, channel: FakeChannel, user: User) -> None:
-    """Begin to type, as a person."""
-    now = time.time()
-    payload: Json = {"user_id": str(user.id), "timestamp": int(now)}
-    if channel.guild and user.id in channel.guild.members:
-        payload["member"] = channel.guild.members[user.id].payload()
-    world.tell(
-        "TYPING_START",
-        channel,
-        payload,
-        GatewayIntents.GUILD_MESSAGE_TYPING,
-        GatewayIntents.DIRECT_MESSAGE_TYPING,
-    )
+    """React as a person; doing so twice changes nothing. The bot has no intent to hear of it."""
+    message.found.setdefault(str(emoji.id or emoji.name), emoji).users[user.id] = user
     world.changed()
 
 
@@ -304,17 +224,9 @@ def made_before(world: World, author: User, nonce: str | int) -> FakeMessage | N
 
 
 def joined_thread(world: World, thread: FakeChannel, user: User) -> None:
-    """Tell that somebody follows a thread now."""
-    if thread.guild is None:
+    """Tell that the bot follows a thread now; of others it has no intent to hear."""
+    if thread.guild is None or user is not world.bot:
         return
-    if user is world.bot:
-        if thread.private:
-            world.tell_channel("THREAD_CREATE", thread)
-        payload = payloads.thread_member(thread, user)
-        world.tell_guild("THREAD_MEMBER_UPDATE", thread.guild, payload)
-    added = [payloads.thread_member(thread, user) | {"member": thread.guild.members[user.id].payload()}]
-    everybody: Json = {"id": str(thread.id), "member_count": len(thread.thread_members)}
-    intent = GatewayIntents.GUILDS if user is world.bot else GatewayIntents.GUILD_MEMBERS
-    if world.sees(thread):
-        payload = everybody | {"added_members": added}
-        world.tell_guild("THREAD_MEMBERS_UPDATE", thread.guild, payload, intent)
+    if thread.private:
+        world.tell_channel("THREAD_CREATE", thread)
+    world.tell_guild("THREAD_MEMBER_UPDATE", thread.guild, payloads.thread_member(thread, user))

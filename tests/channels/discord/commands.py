@@ -92,7 +92,6 @@ async def stage(backend: RecordingBackend | None = None, *, sync: bool = True) -
             async with Client() as client:
                 forgotten: list[str] = []
                 slash = SlashCommands(client, backend, show_as, on_forget=forgotten.append)
-                slash.install()
                 running = asyncio.create_task(client.start(server.token))
                 await server.ready()
                 await until(lambda: client.get_guild(guild.id) is not None)

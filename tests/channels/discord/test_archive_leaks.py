@@ -166,7 +166,8 @@ async def test_in_every_room_everybody_is_told_what_all_there_may_read_and_nothi
         archive = await archive_of(town, here)
         there = [each for each in town.people.values() if in_channel(here, each) & P.VIEW_CHANNEL]
         every = [*((each,) for each in town.people.values()), *list(combinations(there, 2))[:6]]
-        for askers in every if town.searched else every[number % 3 :: 3]:  # by whom is the same for both
+        step = 3 if town.searched else 5  # in every room others ask
+        for askers in every[number % step :: step]:
             counted += 1
             found = await archive.search(ArchiveQuery("secret", limit=25), in_the_name_of(*askers))
             told = {each.text.removeprefix("the secret of ") for each in found.messages}
@@ -175,8 +176,8 @@ async def test_in_every_room_everybody_is_told_what_all_there_may_read_and_nothi
                 wanted -= {"asleep", "the mods' asleep"}
             assert told == wanted, (here, askers, told ^ wanted)
             told_of += len(told)
-    assert counted > 70
-    assert told_of > 250
+    assert counted > 40
+    assert told_of > 150
 
 
 async def archive_of(town: Town, here: FakeChannel) -> Archive:
@@ -246,13 +247,13 @@ async def test_a_place_that_may_not_be_read_and_one_that_is_not_there_are_told_o
         for number, (name, place) in enumerate(town.places.items()):
             link = f"https://discord.com/channels/{town.room.guild.id}/{place.id}/{place.last_message_id}"
             forms = (place.name, str(place.id), place.mention, link)
-            for meant in {forms[(room + number) % 4], forms[(room + number + 1) % 4]}:  # in turn, all of them
-                told = await read(archive, meant, askers)
-                may = town.may_tell(place, here, (town.room.ana,))
-                may = may and not (place.archived and meant == place.name)  # which nobody tells of
-                assert (f"the secret of {name}" in told) is may, (here, name, meant, told)
-                if not may:
-                    assert told == [NOT_HERE], (here, name, meant)
+            meant = forms[(room + number) % 4]  # in turn, all of them
+            told = await read(archive, meant, askers)
+            may = town.may_tell(place, here, (town.room.ana,))
+            may = may and not (place.archived and meant == place.name)  # which nobody tells of
+            assert (f"the secret of {name}" in told) is may, (here, name, meant, told)
+            if not may:
+                assert told == [NOT_HERE], (here, name, meant)
         for meant in ("nowhere", nowhere, f"<#{nowhere}>", f"https://discord.com/channels/1/{nowhere}/1"):
             assert await read(archive, meant, askers) == [NOT_HERE]
 

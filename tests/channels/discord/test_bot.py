@@ -174,8 +174,7 @@ async def test_after_a_start_what_was_missed_is_heard_once(server: PlainServer) 
 
 
 async def test_odd_events_cost_one_line_each_and_the_connection_lives(
-    server: PlainServer,
-    caplog: pytest.LogCaptureFixture,
+    server: PlainServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     here = backend()
     with caplog.at_level(logging.WARNING):
@@ -276,12 +275,7 @@ async def test_what_is_no_token_is_not_even_tried(token: str) -> None:
 
 @pytest.mark.parametrize(
     ("code", "words"),
-    [
-        (4004, "DISCORD_TOKEN"),
-        (4014, "Message Content Intent"),
-        (4010, "--shards"),
-        (4011, "--shards"),
-    ],
+    [(4004, "DISCORD_TOKEN"), (4014, "Message Content Intent"), (4010, "--shards"), (4011, "--shards")],
 )
 async def test_what_the_operator_must_mend_is_told_with_the_mend(
     server: PlainServer, code: int, words: str

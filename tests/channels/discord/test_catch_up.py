@@ -142,8 +142,7 @@ async def test_a_channel_that_may_not_be_read_is_not_asked_for(here: Incoming) -
 
 
 async def test_a_refused_history_costs_one_line_and_is_not_asked_for_again(
-    here: Incoming,
-    caplog: pytest.LogCaptureFixture,
+    here: Incoming, caplog: pytest.LogCaptureFixture
 ) -> None:
     mark(here, here.sent("known", 100))
     here.sent("missed", 50)

@@ -613,11 +613,7 @@ async def test_words_of_another_channel_are_never_quoted(here: Incoming) -> None
     payload = here.written(f"<@{BOT}> what was that?")
     payload |= {
         "type": 19,
-        "message_reference": {
-            "message_id": secret["id"],
-            "channel_id": str(FORUM),
-            "guild_id": str(GUILD),
-        },
+        "message_reference": {"message_id": secret["id"], "channel_id": str(FORUM), "guild_id": str(GUILD)},
         "referenced_message": {key: secret[key] for key in secret if key not in ("guild_id", "member")},
     }
     await here.handle(payload)

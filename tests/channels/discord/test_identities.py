@@ -282,19 +282,7 @@ async def test_what_is_worn_is_not_put_on_again_at_a_start(scene: Scene) -> None
     assert [each.body["nick"] for each in scene.rest.requests("PATCH", "/members/@me")] == ["Discord Dan"]
 
 
-async def test_without_the_right_to_the_name_the_picture_is_worn(
-    scene: Scene, caplog: pytest.LogCaptureFixture
-) -> None:
-    scene.backend.obey(faces="profile")
-    scene.rest.faults.append(Fault("PATCH", "/members/@me", status=403, code=50013))
-    guild = scene.client.get_guild(GUILD)
-    assert guild is not None
-    await scene.channels.show_as(guild, "pixi")
-    assert list(scene.rest.requests("PATCH", "/members/@me")[1].body) == ["avatar"]
-    assert caplog.messages[-1] == "the bot may not change its name in The Island"
-
-
-@pytest.mark.parametrize("status", [400, 404, 0])
+@pytest.mark.parametrize("status", [400, 403, 0])
 async def test_where_a_face_cannot_be_worn_one_line_says_so(
     scene: Scene, caplog: pytest.LogCaptureFixture, status: int
 ) -> None:

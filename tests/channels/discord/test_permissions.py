@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from pixi.channels.discord import permissions
 from pixi.core.message import Rights, Venue
+from pixi.settings.rules import Rules
 from pixi.testing.discord import FakeChannel, Permission, User
 from tests.channels.discord.room import Room
 from tests.waiting import until, within
@@ -117,10 +118,7 @@ RULES: list[tuple[dict[str, Any], str, Rights, Rights]] = [
 ]
 
 
-@pytest.mark.parametrize(("rules", "who", "in_guild", "in_dm"), RULES)
-async def test_what_the_rules_and_discord_allow(
-    room: Room, rules: dict[str, Any], who: str, in_guild: Rights, in_dm: Rights
-) -> None:
+async def test_what_the_rules_and_discord_allow(room: Room) -> None:
     bosses = room.guild.role("bosses", Permission.MANAGE_GUILD)
     people = {
         "mo": room.mo,
@@ -138,15 +136,17 @@ async def test_what_the_rules_and_discord_allow(
     ids |= {"guild": room.guild.id, "general": room.general.id, "bosses": bosses.id}
     there, _ = await room.asked()
     private, _ = await room.asked(where=room.discord.dm(room.mo))
-    room.backend.obey(
-        **{
-            key: tuple(ids[one] for one in value) if isinstance(value, list) else value
-            for key, value in rules.items()
-        }
-    )
-    person = str(ids.get(who, "terminal:mo"))
-    assert await there.rights(person) == in_guild
-    assert await private.rights(person) == in_dm
+    for rules, who, in_guild, in_dm in RULES:
+        room.backend.rules = Rules()
+        room.backend.obey(
+            **{
+                key: tuple(ids[one] for one in value) if isinstance(value, list) else value
+                for key, value in rules.items()
+            }
+        )
+        person = str(ids.get(who, "terminal:mo"))
+        assert await there.rights(person) == in_guild, (rules, who)
+        assert await private.rights(person) == in_dm, (rules, who)
 
 
 async def test_discord_is_asked_once_a_minute(room: Room) -> None:

@@ -100,5 +100,5 @@ async def test_closing_does_not_wait_for_ever() -> None:
     await diary.lanes.close(0.01)
 
     assert diary.lines == ["a…"]
-    assert diary.lanes.idle
+    assert not diary.lanes._tasks
     assert diary.broken == []

@@ -11,9 +11,9 @@ from pixi.channels.discord.archive.requests import HistoryRequests, Json, RawMes
 from pixi.channels.discord.archive.search import (
     NOT_ALL,
     Match,
-    MessageSearch,
     SearchTerms,
     best_first,
+    find_messages,
     found_of,
     link_to,
     name_of,
@@ -23,8 +23,7 @@ from pixi.channels.discord.archive.search import (
     written,
 )
 from pixi.channels.discord.archive.visibility import NOT_HERE, ChannelOrThread, Visibility
-from pixi.channels.discord.backend import BotBackend
-from pixi.channels.discord.permissions import Directory
+from pixi.channels.discord.outgoing.context import PostingContext
 from pixi.channels.discord.places import own_member
 from pixi.channels.discord.requests import DiscordRefused
 from pixi.core.channel import ArchiveQuery, Asker, ForumPost, FoundMessages, FoundPosts, Way
@@ -62,33 +61,18 @@ _UNSOLVED = ("unsolved", "unanswered", "unresolved", "not ", "ungelöst", "sin "
 _MARKS = ("✅", "✔️", "✔", "☑️", "👍", "⭐", "❤️", "🎉")
 
 
-class Archives:
-    """Gives the archives of one bot's channels.
-
-    Args:
-        client: the bot.
-        backend: has the rules.
-        directory: tells of members.
-    """
-
-    def __init__(self, client: discord.Client, backend: BotBackend, directory: Directory) -> None:
-        self.client = client
-        self.backend = backend
-        self.directory = directory
-        self.search = MessageSearch()
-
-    def of(self, channel: object) -> "DiscordArchive | None":
-        """Return the archive of a channel or thread of a guild; a direct message has none."""
-        if not isinstance(channel, _SPOKEN) or own_member(channel.guild) is None:
-            return None
-        return DiscordArchive(self, channel)
+def archive_of(context: PostingContext, channel: object) -> "DiscordArchive | None":
+    """Return the archive of a channel or thread of a guild; a direct message has none."""
+    if not isinstance(channel, _SPOKEN) or own_member(channel.guild) is None:
+        return None
+    return DiscordArchive(context, channel)
 
 
 class DiscordArchive:
     """A `pixi.core.channel.Archive`, for those who ask in one channel or thread."""
 
-    def __init__(self, archives: Archives, here: ChannelOrThread) -> None:
-        self._archives = archives
+    def __init__(self, context: PostingContext, here: ChannelOrThread) -> None:
+        self._context = context
         self._here = here
 
     async def search(self, query: ArchiveQuery, asking: Asker) -> FoundMessages:
@@ -104,8 +88,8 @@ class DiscordArchive:
         else:
             places = await view.channels()
         terms = await self._terms_of(query, asking, view)
-        search = self._archives.search
-        matches, partial = await search.messages(terms, places, view, limit=query.limit)
+        no_search = self._context.no_search
+        matches, partial = await find_messages(terms, places, view, no_search, limit=query.limit)
         return found_of(matches, query.words, partial)
 
     async def pins(self, place: str, asking: Asker, *, limit: int) -> FoundMessages:
@@ -140,8 +124,10 @@ class DiscordArchive:
             ]
         if not forums:
             return FoundPosts()
-        posts, partial = await _posts(query, forums, view, self._archives.search, before=_id(asking.message))
-        return FoundPosts(posts, partial)
+        terms = SearchTerms(query.words, before=_id(asking.message))
+        matches, partial = await find_messages(terms, forums, view, self._context.no_search, limit=_HITS)
+        posts, whole = await _posts(query, forums, view, matches)
+        return FoundPosts(posts, partial or ("" if whole else NOT_ALL))
 
     async def read(self, where: str, asking: Asker, *, way: Way, limit: int) -> FoundMessages:
         """Return the messages round one, or the newest or oldest of a place.
@@ -163,14 +149,13 @@ class DiscordArchive:
 
     async def _view(self, asking: Asker) -> Visibility:
         """Find out what those who ask may be told, as Discord and the rules have it at this moment."""
-        archives, guild = self._archives, self._here.guild
-        requests = HistoryRequests(archives.client.http, archives.directory, _SECONDS)
-        people = [await _asker(each, guild, requests) for each in asking.people]
+        client = self._context.client
+        requests = HistoryRequests(client.http, self._context.directory, _SECONDS)
+        people = [await _asker(each, self._here.guild, requests) for each in asking.people]
         if not people:
             raise ChannelError(NO_MEMBER)
-        bot = archives.client.user
-        assert bot is not None  # it hears messages
-        return Visibility(self._here, people, archives.backend.rules, requests, bot)
+        assert client.user is not None  # it hears messages
+        return Visibility(self._here, people, self._context.backend.rules, requests, client.user)
 
     async def _found(
         self, hits: Sequence[RawMessage], place: ChannelOrThread, view: Visibility, limit: int
@@ -271,21 +256,13 @@ class _Candidate(Struct):
 
 
 async def _posts(
-    query: ArchiveQuery,
-    forums: Sequence[discord.ForumChannel],
-    view: Visibility,
-    search: MessageSearch,
-    *,
-    before: int,
-) -> tuple[list[ForumPost], str]:
-    """Return the best posts of forums that may be read, and why not all were looked at.
+    query: ArchiveQuery, forums: Sequence[discord.ForumChannel], view: Visibility, matches: Sequence[Match]
+) -> tuple[list[ForumPost], bool]:
+    """Return the best posts of forums that may be read, and whether all were looked at.
 
-    Raises:
-        ChannelError: nothing could be looked at.
+    `matches` are messages in them that were found.
     """
     threads, whole = await _threads(forums, view)
-    terms = SearchTerms(query.words, before=before)
-    matches, partial = await search.messages(terms, forums, view, limit=_HITS)
     found = await _found(query.words, threads, matches)
     heard = [each for each in found if await view.may_quote(each.thread.owner_id)]  # whose title it is
     at_once = asyncio.Semaphore(_AT_ONCE)
@@ -294,8 +271,7 @@ async def _posts(
         async with at_once:
             return await _post(candidate, query.words, view)
 
-    posts = await asyncio.gather(*map(read, heard[: query.limit]))
-    return list(posts), partial or ("" if whole else NOT_ALL)
+    return await asyncio.gather(*map(read, heard[: query.limit])), whole
 
 
 async def _threads(

@@ -2,7 +2,6 @@
 
 import asyncio
 import time
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
@@ -200,33 +199,6 @@ class HistoryRequests:
                 return await send_request(request, what, seconds=seconds, patience=_PATIENCE)
         except TimeoutError:
             raise ChannelLost(f"there was no time left for the {what}.") from None
-
-
-class TimedCache:
-    """A bounded cache of answers for a short time, so that asking again costs nothing.
-
-    Args:
-        seconds: how long.
-        most: how much of it.
-    """
-
-    def __init__(self, seconds: float = 30.0, most: int = 40) -> None:
-        self._seconds = seconds
-        self._most = most
-        self._kept: OrderedDict[object, tuple[float, Any]] = OrderedDict()
-
-    def get(self, key: object) -> Any:
-        """Return what is kept; None where it is not any more."""
-        until, value = self._kept.get(key, (0.0, None))
-        return value if time.monotonic() < until else None
-
-    def keep(self, key: object, value: object) -> None:
-        """Keep it, instead of the oldest where there is too much, and of what is too old."""
-        now = time.monotonic()
-        self._kept.pop(key, None)
-        self._kept[key] = (now + self._seconds, value)
-        while len(self._kept) > self._most or next(iter(self._kept.values()))[0] <= now:
-            self._kept.popitem(last=False)
 
 
 def thread_from(guild: discord.Guild, raw: Mapping[str, Any]) -> discord.Thread | None:

@@ -16,7 +16,6 @@ from pixi.channels.discord.archive.requests import (
     HistoryRequests,
     IndexNotReady,
     RawMessage,
-    TimedCache,
     thread_from,
 )
 from pixi.channels.discord.archive.visibility import ChannelOrThread, Visibility
@@ -175,129 +174,109 @@ class Match(Struct, frozen=True):
     place: ChannelOrThread
 
 
-class MessageSearch:
-    """Looks for messages. One for a bot: it remembers where there is no search, and what was found lately."""
+async def find_messages(
+    terms: SearchTerms,
+    places: Sequence[ChannelOrThread],
+    view: Visibility,
+    no_search: dict[int, float],
+    *,
+    limit: int,
+) -> tuple[list[Match], str]:
+    """Return the best messages in these places and their threads, and why not all was looked at.
 
-    def __init__(self) -> None:
-        self._cache = TimedCache()
-        self._no_search: dict[int, float] = {}
+    Args:
+        terms: what is looked for.
+        places: where.
+        view: what may be told.
+        no_search: until when guilds that have no search are left alone, on the monotonic clock.
+        limit: so many messages at most.
 
-    async def messages(
-        self,
-        terms: SearchTerms,
-        places: Sequence[ChannelOrThread],
-        view: Visibility,
-        *,
-        limit: int,
-    ) -> tuple[list[Match], str]:
-        """Return the best messages in these places and their threads, and why not all was looked at.
-
-        Raises:
-            ChannelError: nothing could be looked at.
-        """
-        if not places:
-            return [], ""
-        guild = view.guild.id
-        why = ONLY_LATEST
-        if not self._lacks_search(guild):
-            try:
-                return await self._searched(terms, places, view, limit)
-            except IndexNotReady:
-                why = STILL_INDEXING
-            except DiscordRefused as error:
-                if error.status in _NONE_THERE:
-                    self._no_search[guild] = time.monotonic() + _WITHOUT_SEARCH
-                else:  # it did not like these words, or was asked too much
-                    why = NOT_ALL
-                _log.info("guild %s cannot be searched: %s; its history is read", guild, error)
-            except ChannelLost as error:
-                _log.info("guild %s could not be searched: %s", guild, error)
+    Raises:
+        ChannelError: nothing could be looked at.
+    """
+    if not places:
+        return [], ""
+    guild, why = view.guild.id, ONLY_LATEST
+    if no_search.get(guild, 0.0) <= time.monotonic():
+        try:
+            return await _searched(terms, places, view, limit)
+        except IndexNotReady:
+            why = STILL_INDEXING
+        except (DiscordRefused, ChannelLost) as error:
+            if isinstance(error, DiscordRefused) and error.status in _NONE_THERE:
+                no_search[guild] = time.monotonic() + _WITHOUT_SEARCH
+            else:  # it did not like these words, was asked too much, or did not answer
                 why = NOT_ALL
-        found, partial = await self._read_through(terms, places, view, limit)
-        return found, " ".join(dict.fromkeys(reason for reason in (partial or why, why) if reason))
-
-    # By the server's own search.
-
-    async def _searched(
-        self, terms: SearchTerms, places: Sequence[ChannelOrThread], view: Visibility, limit: int
-    ) -> tuple[list[Match], str]:
-        found: dict[int, Match] = {}
-        partial = NOT_ALL if len(places) > _MOST_PLACES and not terms.anywhere else ""
-        query = _query(terms, places, view)
-        for number in range(_SEARCH_PAGES):
-            try:
-                hits, total = await self._page(query, number * SEARCH_PAGE, view)
-            except ChannelError:
-                if not found:
-                    raise
-                return list(found.values()), NOT_ALL
-            for hit in hits:
-                match = await self._match(hit, view) if _fits(hit, terms) else None
-                if match is not None:
-                    found.setdefault(match.message.id, match)
-                if len(found) >= limit:
-                    return list(found.values()), ""
-            if not hits or total <= (number + 1) * SEARCH_PAGE:
-                return list(found.values()), partial
-        return list(found.values()), NOT_ALL
-
-    async def _page(
-        self, query: tuple[tuple[str, str], ...], offset: int, view: Visibility
-    ) -> tuple[list[RawMessage], int]:
-        """Return a page of a search, and how much was found; one of a moment ago is not asked for again."""
-        guild, waited = view.guild.id, 0.0
-        key = guild, query, offset
-        kept: tuple[list[RawMessage], int] | None = self._cache.get(key)
-        while kept is None:
-            try:
-                kept = await view.requests.search(guild, query, offset)
-                self._cache.keep(key, kept)
-            except IndexNotReady as early:
-                waited += early.seconds
-                if waited > min(_FOR_INDEX, view.requests.seconds_left):
-                    raise
-                await asyncio.sleep(early.seconds)
-        return kept
-
-    def _lacks_search(self, guild: int) -> bool:
-        until = self._no_search.get(guild)
-        if until is not None and time.monotonic() >= until:
-            del self._no_search[guild]
-            return False
-        return until is not None
-
-    async def _match(self, hit: RawMessage, view: Visibility) -> Match | None:
-        """Return the message, where everybody who reads along may read it at this moment."""
-        place: ChannelOrThread | None
-        if hit.thread is not None:
-            place = thread_from(view.guild, hit.thread)
-        else:
-            place = await view.place_by_id(hit.channel)
-        if place is None or place.id != hit.channel:
-            return None
-        return await readable(hit, place, view)
-
-    # By reading what was written last.
-
-    async def _read_through(
-        self, terms: SearchTerms, places: Sequence[ChannelOrThread], view: Visibility, limit: int
-    ) -> tuple[list[Match], str]:
-        chosen = [*await _with_threads(places, view)][:_SCANNED]
-        key = view.guild.id, terms, tuple(place.id for place in chosen)
-        kept: _Read | None = self._cache.get(key)
-        if kept is None:
-            kept = await _scanned(chosen, terms, view.requests)
-            self._cache.keep(key, kept)
-        by_id = {place.id: place for place in chosen}
-        matches = [await readable(hit, by_id[hit.channel], view) for hit in kept.hits]
-        return [match for match in matches if match is not None][:limit], kept.partial
+            _log.info("guild %s cannot be searched: %s; its history is read", guild, error)
+    found, partial = await _read_through(terms, places, view, limit)
+    return found, " ".join(dict.fromkeys(reason for reason in (partial or why, why) if reason))
 
 
-class _Read(Struct, frozen=True):
-    """The matches among the messages that were read, and a reason why some may be missing."""
+# By the server's own search.
 
-    hits: list[RawMessage]
-    partial: str
+
+async def _searched(
+    terms: SearchTerms, places: Sequence[ChannelOrThread], view: Visibility, limit: int
+) -> tuple[list[Match], str]:
+    found: dict[int, Match] = {}
+    partial = NOT_ALL if len(places) > _MOST_PLACES and not terms.anywhere else ""
+    query = _query(terms, places, view)
+    for number in range(_SEARCH_PAGES):
+        try:
+            hits, total = await _page(query, number * SEARCH_PAGE, view)
+        except ChannelError:
+            if not found:
+                raise
+            return list(found.values()), NOT_ALL
+        for hit in hits:
+            match = await _match(hit, view) if _fits(hit, terms) else None
+            if match is not None:
+                found.setdefault(match.message.id, match)
+            if len(found) >= limit:
+                return list(found.values()), ""
+        if not hits or total <= (number + 1) * SEARCH_PAGE:
+            return list(found.values()), partial
+    return list(found.values()), NOT_ALL
+
+
+async def _page(
+    query: Sequence[tuple[str, str]], offset: int, view: Visibility
+) -> tuple[list[RawMessage], int]:
+    """Return a page of a search, and how much was found; an index that is being made is waited for."""
+    waited = 0.0
+    while True:
+        try:
+            return await view.requests.search(view.guild.id, query, offset)
+        except IndexNotReady as early:
+            waited += early.seconds
+            if waited > min(_FOR_INDEX, view.requests.seconds_left):
+                raise
+            await asyncio.sleep(early.seconds)
+
+
+async def _match(hit: RawMessage, view: Visibility) -> Match | None:
+    """Return the message, where everybody who reads along may read it at this moment."""
+    place: ChannelOrThread | None
+    if hit.thread is not None:
+        place = thread_from(view.guild, hit.thread)
+    else:
+        place = await view.place_by_id(hit.channel)
+    if place is None or place.id != hit.channel:
+        return None
+    return await readable(hit, place, view)
+
+
+# By reading what was written last.
+
+
+async def _read_through(
+    terms: SearchTerms, places: Sequence[ChannelOrThread], view: Visibility, limit: int
+) -> tuple[list[Match], str]:
+    chosen = (await _with_threads(places, view))[:_SCANNED]
+    hits, partial = await _scanned(chosen, terms, view.requests)
+    by_id = {place.id: place for place in chosen}
+    matches = [await readable(hit, by_id[hit.channel], view) for hit in hits]
+    return [match for match in matches if match is not None][:limit], partial
 
 
 async def _with_threads(places: Sequence[ChannelOrThread], view: Visibility) -> list[ChannelOrThread]:
@@ -310,8 +289,10 @@ async def _with_threads(places: Sequence[ChannelOrThread], view: Visibility) -> 
     return sorted(found.values(), key=lambda place: (place.id != view.here.id, -(place.last_message_id or 0)))
 
 
-async def _scanned(places: Sequence[ChannelOrThread], terms: SearchTerms, requests: HistoryRequests) -> _Read:
-    """Return what matches among the last messages of places."""
+async def _scanned(
+    places: Sequence[ChannelOrThread], terms: SearchTerms, requests: HistoryRequests
+) -> tuple[list[RawMessage], str]:
+    """Return what matches among the last messages of places, and why some of it may be missing."""
     at_once = asyncio.Semaphore(_AT_ONCE)
     read: list[list[RawMessage]] = [[] for _ in places]
     failures: list[ChannelError] = []
@@ -335,14 +316,12 @@ async def _scanned(places: Sequence[ChannelOrThread], terms: SearchTerms, reques
             tasks.create_task(scan(number, place))
     if failures and len(failures) == len(places):
         raise failures[0]
-    failures = [
-        error for error in failures if not isinstance(error, DiscordRefused)
-    ]  # the others would be again
+    missing = any(not isinstance(error, DiscordRefused) for error in failures)  # the others would be again
     hits = sorted((hit for page in read for hit in page), key=lambda hit: -hit.id)
     texts = [hit.text for hit in hits]
     best = await best_first(terms.words, texts, _MATCHES)
-    partial = NOT_SHOWN if hits and not any(texts) else NOT_ALL if failures else ""
-    return _Read([hits[number] for number in best], partial)
+    partial = NOT_SHOWN if hits and not any(texts) else NOT_ALL if missing else ""
+    return [hits[number] for number in best], partial
 
 
 def _fits(hit: RawMessage, terms: SearchTerms) -> bool:
@@ -366,9 +345,7 @@ async def readable(hit: RawMessage, place: ChannelOrThread, view: Visibility) ->
     return Match(message, place) if message.text.strip() else None
 
 
-def _query(
-    terms: SearchTerms, places: Sequence[ChannelOrThread], view: Visibility
-) -> tuple[tuple[str, str], ...]:
+def _query(terms: SearchTerms, places: Sequence[ChannelOrThread], view: Visibility) -> list[tuple[str, str]]:
     """Return the query of a search; without words the newest come first."""
     query = [("content", terms.words[:_LONGEST])] if terms.words else []
     if not terms.anywhere:
@@ -379,7 +356,7 @@ def _query(
     query += [("sort_by", "relevance" if terms.words else "timestamp"), ("sort_order", "desc")]
     if view.is_adult:
         query.append(("include_nsfw", "true"))
-    return tuple(query)
+    return query
 
 
 def found_of(matches: Sequence[Match], words: str, partial: str) -> FoundMessages:

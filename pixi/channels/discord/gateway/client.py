@@ -38,18 +38,14 @@ class Shards(Struct, frozen=True):
         Raises:
             ConfigError: it is written otherwise, or there are no such shards.
         """
-        match = re.fullmatch(r"\s*(\d{1,6})(?:\s*-\s*(\d{1,6}))?\s*/\s*(\d{1,6})\s*", text, re.ASCII)
+        match = re.fullmatch(r"\s*(\d{1,6})(?:\s*-\s*(\d{1,6}))?\s*/\s*([1-9]\d{0,5})\s*", text, re.ASCII)
         if match is None:
             raise ConfigError(
                 f"{text!r} names no shards: write FIRST-LAST/ALL or ONE/ALL, e.g. 0-3/8 or 2/8."
             )
         first, last, count = int(match[1]), int(match[2] or match[1]), int(match[3])
-        if count == 0 or first > last or last >= count:
-            have = (
-                f"of {count} shards the first is 0 and the last {count - 1}"
-                if count
-                else "there are none of 0"
-            )
+        if not first <= last < count:
+            have = f"of {count} shards the first is 0 and the last {count - 1}"
             raise ConfigError(f"There are no shards {text.strip()}: {have}.")
         return cls(tuple(range(first, last + 1)), count)
 
@@ -110,31 +106,10 @@ class Client(discord.AutoShardedClient):
             _log.info("the application could not be read: %s", reason)
         user = self.user
         assert user is not None  # logging in begins with it
-        return discord.AppInfo(
-            self._connection,
-            {
-                "id": user.id,
-                "name": user.name,
-                "description": "",
-                "summary": "",
-                "icon": None,
-                "bot_public": False,
-                "bot_require_code_grant": False,
-                "verify_key": "",
-                "flags": 0,
-                "hook": False,
-                "max_participants": 0,
-                "interactions_endpoint_url": None,
-                "approximate_user_install_count": 0,
-                "owner": {
-                    "id": user.id,
-                    "username": user.name,
-                    "discriminator": user.discriminator,
-                    "avatar": None,
-                    "global_name": None,
-                },
-            },
-        )
+        owner = {"id": user.id, "username": user.name, "discriminator": user.discriminator, "avatar": None}
+        about: Any = {"id": user.id, "name": user.name, "description": "", "icon": None, "owner": owner}
+        about |= {"bot_public": False, "bot_require_code_grant": False, "verify_key": ""}
+        return discord.AppInfo(self._connection, about)
 
     async def before_identify_hook(self, shard_id: int | None, *, initial: bool = False) -> None:
         """Wait until Discord lets another session begin; no longer, when the last one is a while ago."""

@@ -20,7 +20,8 @@ import time
 import zlib
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
+from itertools import chain
 from typing import Any
 
 import aiohttp
@@ -129,8 +130,7 @@ def complete_payloads(client: discord.AutoShardedClient) -> None:
     for event, parser in parsers.items():
         parsers[event] = _sturdy(event, parser)
     parsers["READY"] = _sturdy("READY", _with_shard(client, client._connection.parse_ready))
-    request = "request"
-    setattr(client.http, request, _completed_answers(client.http.request))
+    vars(client.http)["request"] = _completed_answers(client.http.request)
 
 
 class _Socket(DiscordClientWebSocketResponse):
@@ -298,19 +298,14 @@ def _sturdy(event: str, parser: Callable[[Any], None]) -> Callable[[Any], None]:
     """Wrap a parser so that it is given complete events, and an odd one costs a line and no connection."""
 
     def parse(data: Any) -> None:
-        try:
-            if not complete(event, data):
+        for less in chain((data,), with_less(event, data)):
+            try:
+                if complete(event, less):
+                    parser(less)
                 return
-            parser(data)
-        except BROKEN_EVENT as error:
-            _log.warning("an event %s could not be read: %s: %s", event, type(error).__name__, error)
-        else:
-            return
-        for less in with_less(event, data):
-            with suppress(*BROKEN_EVENT):
-                complete(event, less)
-                parser(less)
-                return
+            except BROKEN_EVENT as error:
+                if less is data:
+                    _log.warning("an event %s could not be read: %s: %s", event, type(error).__name__, error)
 
     return parse
 

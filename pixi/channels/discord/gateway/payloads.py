@@ -1,6 +1,7 @@
 """Puts into a server's answers what discord.py takes for granted, and not every server sends."""
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 Json = dict[str, Any]
@@ -130,17 +131,13 @@ def _complete_member(data: Json) -> None:
 def _complete_guild(data: Json) -> None:
     _without_nulls(data)
     for channel in data.get("channels", ()):
-        _complete_channel(channel)
+        _fill(channel, _OF_CHANNEL)
     for role in data.get("roles", ()):
         _fill(role, _OF_ROLE)
     for member in data.get("members", ()):
         _complete_member(member)
     for thread in data.get("threads", ()):
         _complete_thread(thread)
-
-
-def _complete_channel(data: Json) -> None:
-    _fill(data, _OF_CHANNEL)
 
 
 def _complete_thread(data: Json) -> None:
@@ -176,7 +173,7 @@ _COMPLETING: Mapping[str, Callable[[Json], None]] = {
     "message": _complete_message,
     "member": _complete_member,
     "guild": _complete_guild,
-    "channel": _complete_channel,
+    "channel": partial(_fill, usual=_OF_CHANNEL),
     "thread": _complete_thread,
     "interaction": _complete_interaction,
 }

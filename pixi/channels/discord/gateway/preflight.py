@@ -1,7 +1,7 @@
 """Asks over REST before a bot is connected: which server is Discord, who the bot is, what it may do where."""
 
-import json
 from collections.abc import Mapping, Sequence
+from typing import Annotated, TypeVar
 from urllib.parse import urlencode, urlsplit
 
 import aiohttp
@@ -10,6 +10,8 @@ import msgspec
 
 from pixi.core.errors import ConfigError, PixiError
 from pixi.settings.rules import Rules
+
+T = TypeVar("T")
 
 DISCORD = "https://discord.com/api/v10"
 PORTAL = "https://discord.com/developers/applications"
@@ -94,6 +96,22 @@ class _Guild(msgspec.Struct):
     owner: bool = False
 
 
+class _Gateway(msgspec.Struct):
+    url: str
+
+
+_Count = Annotated[int, msgspec.Meta(ge=1, le=100_000)]
+
+
+class _SessionLimit(msgspec.Struct, frozen=True):
+    max_concurrency: _Count = 1
+
+
+class _Shards(msgspec.Struct):
+    shards: _Count = 1
+    session_start_limit: _SessionLimit = _SessionLimit()
+
+
 def needed(rules: Rules) -> Mapping[str, str]:
     """Return the permissions that a bot needs in a guild: discord.py's names, and those that people read."""
     return {**_NEEDED, **_FOR_FACES[rules.faces]}
@@ -162,28 +180,24 @@ class _Asking:
 
     async def me(self) -> _User:
         """Return the bot's user."""
-        status, body = await self._get("/users/@me")
+        status, user = await self._get("/users/@me", _User)
         if status == 401:
             where = f"at {self._portal}, page Bot" if self._portal else "there"
             raise ConfigError(f"{self._host} does not know the token: make a new one {where}.")
         if status != 200:
             raise PixiError(self._refused(status))
-        try:
-            return msgspec.json.decode(body, type=_User)
-        except (msgspec.MsgspecError, UnicodeDecodeError):
+        if user is None:
             raise ConfigError(
                 f"{self._host} does not answer as Discord does; mend discord.api_url, or a proxy between."
-            ) from None
+            )
+        return user
 
     async def application(self) -> _Application | None:
         """Return what the bot belongs to; None where the server has no such thing."""
         for path in ("/applications/@me", "/oauth2/applications/@me"):
-            status, body = await self._get(path)
-            if status == 200:
-                try:
-                    return msgspec.json.decode(body, type=_Application)
-                except (msgspec.MsgspecError, UnicodeDecodeError):  # the other may answer
-                    continue
+            status, found = await self._get(path, _Application)
+            if status == 200 and found is not None:
+                return found
         return None
 
     async def guilds(self) -> list[_Guild]:
@@ -191,22 +205,21 @@ class _Asking:
         found: list[_Guild] = []
         for _ in range(_PAGES):
             after = f"&after={found[-1].id}" if found else ""
-            status, body = await self._get(f"/users/@me/guilds?limit={_PAGE}{after}")
+            status, page = await self._get(f"/users/@me/guilds?limit={_PAGE}{after}", list[_Guild])
             if status != 200:
                 raise PixiError(f"the servers that it is in are not told: {self._refused(status)}")
-            try:
-                page = msgspec.json.decode(body, type=list[_Guild])
-            except (msgspec.MsgspecError, UnicodeDecodeError):
-                raise PixiError("the servers that it is in are not told as Discord does it.") from None
+            if page is None:
+                raise PixiError("the servers that it is in are not told as Discord does it.")
             found += page
             if len(page) < _PAGE:
                 break
         return found
 
-    async def _get(self, path: str) -> tuple[int, bytes]:
+    async def _get(self, path: str, kind: type[T]) -> tuple[int, T | None]:
+        """Return the status of an answer, and the answer; None: it is of another kind."""
         try:
             async with self._session.get(self._rest + path) as response:
-                return response.status, await _body(response, _LARGEST_ANSWER)
+                return response.status, await _answer(response, kind, _LARGEST_ANSWER)
         except TimeoutError:
             raise PixiError(f"{self._host} did not answer in {_SECONDS:.0f} seconds; try again.") from None
         except aiohttp.ClientError as error:
@@ -282,18 +295,17 @@ async def _ask(
     """Return the server, if the answer is one of Discord's; else why it is none, in a few words."""
     try:
         async with session.get(base + path, headers=headers) as response:
-            answer = await _answer(response)
+            answer = await _answer(response, _Gateway, _LARGEST_GATEWAY)
             status, final = response.status, str(response.url.with_query(None))
     except aiohttp.ClientConnectorError:
         raise
     except aiohttp.ClientError as error:
         return None, type(error).__name__
-    gateway = answer.get("url")
-    if status != 200 or not isinstance(gateway, str):
+    if status != 200 or answer is None:
         return None, f"status {status}" if status != 200 else "no gateway in it"
-    if not gateway.startswith(("ws://", "wss://")):
+    if not answer.url.startswith(("ws://", "wss://")):
         return None, "its gateway is no ws:// or wss:// address"
-    return DiscordServer(final.removesuffix(path), gateway), ""
+    return DiscordServer(final.removesuffix(path), answer.url), ""
 
 
 async def _with_shards(session: aiohttp.ClientSession, server: DiscordServer, token: str) -> DiscordServer:
@@ -301,33 +313,21 @@ async def _with_shards(session: aiohttp.ClientSession, server: DiscordServer, to
     headers = {"Authorization": f"Bot {token}"}
     try:
         async with session.get(f"{server.rest}/gateway/bot", headers=headers) as response:
-            answer = await _answer(response)
+            answer = await _answer(response, _Shards, _LARGEST_GATEWAY) or _Shards()
     except (aiohttp.ClientError, TimeoutError):
         return server
-    limits = answer.get("session_start_limit")
-    at_once = limits.get("max_concurrency") if isinstance(limits, dict) else 1
-    return DiscordServer(server.rest, server.gateway, _count(answer.get("shards")), _count(at_once))
+    at_once = answer.session_start_limit.max_concurrency
+    return DiscordServer(server.rest, server.gateway, answer.shards, at_once)
 
 
-def _count(told: object) -> int:
-    """Return a sensible number of shards; 1 for what is none."""
-    return int(told) if isinstance(told, int) and 1 <= told <= 100_000 else 1
-
-
-async def _body(response: aiohttp.ClientResponse, most: int) -> bytes:
-    """Return the body of an answer; nothing where it has more than so many bytes."""
+async def _answer(response: aiohttp.ClientResponse, kind: type[T], most: int) -> T | None:
+    """Return the JSON of an answer, whatever its type is called; None: it is another thing, or too long."""
     body = b""
     async for piece in response.content.iter_chunked(65_536):
         body += piece
         if len(body) > most:
-            return b""
-    return body
-
-
-async def _answer(response: aiohttp.ClientResponse) -> dict[str, object]:
-    """Return the object that an answer holds as JSON, whatever its content type says; else an empty one."""
+            return None
     try:
-        answer = json.loads(await _body(response, _LARGEST_GATEWAY))
-    except ValueError:
-        return {}
-    return answer if isinstance(answer, dict) else {}
+        return msgspec.json.decode(body, type=kind)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return None

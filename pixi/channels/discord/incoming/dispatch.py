@@ -64,11 +64,6 @@ class ChannelQueues:
         if gate := self._gates.pop(group, None):
             gate.set()
 
-    @property
-    def idle(self) -> bool:
-        """Return True if nothing is being done, and nothing waits."""
-        return not self._tasks
-
     def is_busy(self, channel_id: int) -> bool:
         """Return whether something is being done in a channel."""
         return channel_id in self._tasks

@@ -10,7 +10,6 @@ from contextlib import suppress
 
 import discord
 import msgspec
-from discord.http import HTTPClient, handle_message_parameters
 from msgspec.structs import replace
 
 from pixi.channels.discord.backend import BotBackend
@@ -82,20 +81,13 @@ class Approvals:
     Args:
         client: the bot.
         backend: tells who may talk to it.
-        translations: the languages that it speaks.
         share: where clicks are heard by another process; None: by this one.
     """
 
-    def __init__(
-        self,
-        client: discord.Client,
-        backend: BotBackend,
-        translations: Translations,
-        share: Share | None = None,
-    ) -> None:
+    def __init__(self, client: discord.Client, backend: BotBackend, share: Share | None = None) -> None:
         self._client = client
         self._backend = backend
-        self._translations = translations
+        self._translations = Translations()
         self._share = share
         self._open: dict[str, _Open] = {}
         self._locales: LRU[int, str] = LRU(_REMEMBERED)
@@ -193,7 +185,7 @@ class Approvals:
 
     async def _hear(self, interaction: discord.Interaction) -> None:
         """Take an answer; whoever else clicks, or clicks too late, is told so alone."""
-        self._learn(interaction)
+        self._locales.put(interaction.user.id, str(interaction.locale))  # messages do not tell it
         pressed = interaction.data.get("custom_id") if interaction.data else None
         match = _BUTTON.fullmatch(str(pressed))
         if interaction.type is not discord.InteractionType.component or match is None:
@@ -233,8 +225,12 @@ class Approvals:
 
     async def _replace(self, channel: int, message: int, text: str) -> None:
         try:
+            there = self._client.get_partial_messageable(channel).get_partial_message(message)
+            nobody = discord.AllowedMentions.none()
             await send_request(
-                lambda: _edit(self._client.http, channel, message, text), "edit", seconds=_EDIT_SECONDS
+                lambda: there.edit(content=text, view=None, allowed_mentions=nobody),
+                "edit",
+                seconds=_EDIT_SECONDS,
             )
         except ChannelError as error:
             _log.info("a question in channel %s keeps its buttons: %s", channel, error)
@@ -246,10 +242,6 @@ class Approvals:
         task.add_done_callback(self._beside.discard)
 
     # Words.
-
-    def _learn(self, interaction: discord.Interaction) -> None:
-        """Remember somebody's language: messages do not tell it."""
-        self._locales.put(interaction.user.id, str(interaction.locale))
 
     def _language(self, person: int, guild: discord.Guild | None, persona: str) -> Language:
         """The language that somebody has chosen; where it is not known, the server's, then the persona's."""
@@ -307,10 +299,3 @@ def _buttons(token: str, language: Language) -> discord.ui.View:
         name = f"pixi:may:{said}:{token}"
         view.add_item(discord.ui.Button(style=style, label=label, custom_id=name))
     return view
-
-
-async def _edit(http: HTTPClient, channel_id: int, message_id: int, text: str) -> None:
-    """Give a message of ours another text, and take its buttons away. It pings nobody."""
-    nobody = discord.AllowedMentions.none()
-    with handle_message_parameters(text, view=None, allowed_mentions=nobody) as parameters:
-        await http.edit_message(channel_id, message_id, params=parameters)

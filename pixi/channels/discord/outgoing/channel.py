@@ -4,14 +4,15 @@ import asyncio
 import logging
 import secrets
 import time
-from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
 import discord
 from msgspec.structs import replace
 
+from pixi.channels.discord.archive.archive import archive_of
 from pixi.channels.discord.backend import BotBackend, ConversationAddress, parse_address
 from pixi.channels.discord.formatting import one_line, without_misleading_markup
 from pixi.channels.discord.incoming.message import IncomingMessage
@@ -61,19 +62,6 @@ class DiscordChannel(Channel):
     Made anew it is the same, but for the ids of what was posted last; so it is kept only while used.
     """
 
-    __slots__ = (
-        "__weakref__",
-        "_closed",
-        "_context",
-        "_failed",
-        "_persona",
-        "_posted",
-        "_posting",
-        "_seen",
-        "_told",
-        "target",
-    )
-
     paced = True  # people expect somebody who types
 
     def __init__(self, context: PostingContext, target: "MessageableChannel", persona: str) -> None:
@@ -110,7 +98,7 @@ class DiscordChannel(Channel):
     @property
     def archive(self) -> Archive | None:
         """Return the server's earlier messages, while the rules allow that; None in a direct message."""
-        return self._context.archives.of(self.target) if self._context.backend.rules.read_history else None
+        return archive_of(self._context, self.target) if self._context.backend.rules.read_history else None
 
     async def rights(self, person: str) -> Rights:
         """Return what a person may do here, as Discord and the rules have it now."""
@@ -209,28 +197,41 @@ class DiscordChannel(Channel):
         try:
             content = make()
         except ChannelError as error:
-            self._told = str(error)
-            _log.info("%s: %s", channel_label(self.target), self._told)
-            raise
+            raise self._impossible(error) from None
         delivery = self._delivery(content, nonce, _number(answers))
         return await self._post(delivery.post if content.sticker is None else delivery.post_as_bot, what)
+
+    def _impossible(self, error: ChannelError) -> ChannelError:
+        """Tell the operator why something was not even tried; returns the error."""
+        self._told = str(error)
+        _log.info("%s: %s", channel_label(self.target), self._told)
+        return error
 
     async def _post(self, post: Callable[[], Awaitable[int]], what: str) -> str | None:
         if self._closed is not None:
             raise DiscordRefused(str(self._closed), code=self._closed.code, status=self._closed.status)
         try:
-            async with self._posting:
-                posted = await post()
+            with self._watched(what):
+                async with self._posting:
+                    posted = await post()
         except DiscordRefused as error:
             if error.closed:
                 self._closed = error
+            raise
+        self._remember(posted)
+        return str(posted) if posted else None
+
+    @contextmanager
+    def _watched(self, what: str) -> Iterator[None]:
+        """Note whether Discord takes what is done, and tell the operator what it refuses."""
+        try:
+            yield
+        except DiscordRefused as error:
             self._told = str(error)
             self._context.refused(self.target, what, error)
             raise
         self._context.accepted(self.target.id, what)
         self._seen = True
-        self._remember(posted)
-        return str(posted) if posted else None
 
     async def react(self, message_id: str, emoji: str, *, nonce: str) -> None:
         """Put a reaction on a message: an emoji, a shortcode, the name of one of the server's own.
@@ -238,29 +239,21 @@ class DiscordChannel(Channel):
         Raises:
             ChannelError: there is no such emoji, or Discord refused it.
         """
-        target, message = self.target, _number(message_id)
+        message = _number(message_id)
         if message is None:
             raise ChannelError("There is no such message.")
         names = await self._context.emoji_names()
         persona = self._context.backend.personas.get(self._persona)
         found = find_emoji(emoji, names, own_emoji(self.target), persona.language if persona else "en")
         if found is None:
-            self._told = f"There is no emoji {one_line(emoji)!r}."
-            _log.info("%s: %s", channel_label(target), self._told)
-            raise ChannelError(self._told)
+            raise self._impossible(ChannelError(f"There is no emoji {one_line(emoji)!r}."))
         put = found if isinstance(found, str) else f"{found.name}:{found.id}"
-        try:
+        with self._watched("reaction"):
             await send_request(
-                lambda: self._context.client.http.add_reaction(target.id, message, put),
+                lambda: self._context.client.http.add_reaction(self.target.id, message, put),
                 "reaction",
                 patience=self._context.backend.rules.patience_seconds,
             )
-        except DiscordRefused as error:
-            self._told = str(error)
-            self._context.refused(target, "reaction", error)
-            raise
-        self._context.accepted(target.id, "reaction")
-        self._seen = True
 
     async def sent_before(self, text: str, *, nonce: str, after: str) -> str | None:
         """Return the id of our message after that one which is this part.

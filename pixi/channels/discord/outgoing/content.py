@@ -3,7 +3,7 @@
 import io
 import re
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from typing import TypedDict
+from typing import Any
 from urllib.parse import urlsplit
 
 import discord
@@ -29,16 +29,6 @@ _LIKE_THIS = (MISSING_PERMISSIONS, INVALID_FORM, TOO_LARGE)  # what is plainer m
 _LONGEST_ALT = 1_024
 
 
-class _Parts(TypedDict, total=False):
-    """The content of a message, as discord.py takes it."""
-
-    content: str
-    embed: discord.Embed
-    file: discord.File
-    view: discord.ui.View
-    stickers: list[str | int]
-
-
 class MessageContent(Struct, frozen=True):
     """The content of a message: at least one of text, box, file and sticker.
 
@@ -62,19 +52,14 @@ class MessageContent(Struct, frozen=True):
         """Return True if the text is all that there is, so that the message can be known by it."""
         return all(each is None for each in (self.embed, self.file, self.view, self.sticker))
 
-    def parts(self) -> _Parts:
+    def parts(self) -> dict[str, Any]:
         """Return it as discord.py's parameters for one request: a file can be sent once."""
-        parts: _Parts = {"content": self.text} if self.text else {}
-        if self.embed is not None:
-            parts["embed"] = self.embed
+        parts: dict[str, Any] = {"content": self.text or None, "embed": self.embed, "view": self.view}
+        parts["stickers"] = None if self.sticker is None else [self.sticker]
         if self.file is not None:
             name, data = self.file
             parts["file"] = discord.File(io.BytesIO(data), name, description=self.alt or None)
-        if self.view is not None:
-            parts["view"] = self.view
-        if self.sticker is not None:
-            parts["stickers"] = [self.sticker]
-        return parts
+        return {key: value for key, value in parts.items() if value is not None}
 
 
 async def post_card(
@@ -119,10 +104,6 @@ def forms_of(card: Card, *, boxes: bool, files: bool) -> Sequence[MessageContent
             forms.append(MessageContent(embed=embed.copy().set_image(url=address)))
         if shown:
             forms.append(MessageContent(embed=embed))
-        if shown and embed.url:
-            plain = embed.copy()
-            plain.url = None
-            forms.append(MessageContent(embed=plain))
     if text := _text(card):
         forms.append(MessageContent(text))
     return forms

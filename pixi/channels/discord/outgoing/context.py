@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 import discord
 
-from pixi.channels.discord.archive.archive import Archives
 from pixi.channels.discord.backend import BotBackend
 from pixi.channels.discord.incoming.recent import RecentMessages
 from pixi.channels.discord.outgoing.approvals import Approvals
@@ -36,6 +35,7 @@ class PostingContext:
     Attributes:
         approvals: asks people for their yes; None: nobody can be asked.
         elsewhere: the server is another than Discord, and may ignore who must not be pinged.
+        no_search: until when guilds are not asked to search, as they cannot, on the monotonic clock.
     """
 
     client: discord.Client
@@ -45,14 +45,11 @@ class PostingContext:
     webhooks: Webhooks
     approvals: Approvals | None = None
     elsewhere: bool = False
-    archives: Archives = field(init=False)
+    no_search: dict[int, float] = field(default_factory=dict)
     _names: asyncio.Future[EmojiNames] | None = None
     _noted: set[tuple[int, str]] = field(default_factory=set)
     _beside: set[asyncio.Task[None]] = field(default_factory=set)
     _excused: LRU[int, float] = field(default_factory=lambda: LRU(_EXCUSED))
-
-    def __post_init__(self) -> None:
-        self.archives = Archives(self.client, self.backend, self.directory)
 
     def prepare(self) -> None:
         """Have the names of emoji read in a thread, before anybody reacts."""

@@ -12,7 +12,7 @@ import aiohttp
 import discord
 import discord.http
 from discord.http import HTTPClient, MultipartParameters, Route, handle_message_parameters
-from msgspec import Struct
+from msgspec import Struct, ValidationError, convert
 from msgspec.structs import replace
 
 from pixi.channels.discord.formatting import units
@@ -35,7 +35,6 @@ from pixi.core.errors import ChannelError, ChannelForgot, ChannelLost
 
 if TYPE_CHECKING:
     from discord.abc import MessageableChannel
-    from discord.types.message import Message as Payload
 
 _log = logging.getLogger("pixi.discord")
 
@@ -185,16 +184,20 @@ _WEBHOOK_TRIES = 4  # where the history can be read: then it is the webhook that
 _HISTORY_SECONDS = 20.0
 
 
+class _Poster(Struct, frozen=True):
+    id: int
+    username: str
+
+
 class PostedMessage(Struct, frozen=True):
-    """A message of a channel's history, as far as it tells whose it is. `webhook` is 0 where it is none's."""
+    """A message of a channel's history, as far as it tells whose it is."""
 
     id: int
-    author: int
-    name: str
-    text: str
-    nonce: str
-    webhook: int
-    application: int
+    author: _Poster
+    content: str | None = None
+    nonce: str | int | None = None
+    webhook_id: int | None = None
+    application_id: int | None = None
 
 
 async def post_message(
@@ -274,10 +277,10 @@ def _form(parameters: MultipartParameters) -> aiohttp.FormData | None:
 
 async def posted_after(http: HTTPClient, channel_id: int, *, after: int | None) -> Sequence[PostedMessage]:
     """Return the messages that follow `after`, or the last ones; at most `HISTORY`, oldest first."""
-    found = await http.logs_from(channel_id, HISTORY, after=after)
+    found: object = await http.logs_from(channel_id, HISTORY, after=after)
     try:
-        return sorted((_posted(message) for message in found), key=lambda message: message.id)
-    except (LookupError, TypeError, ValueError, AttributeError) as error:  # another server's idea of it
+        return sorted(convert(found, list[PostedMessage], strict=False), key=lambda message: message.id)
+    except ValidationError as error:  # another server's idea of it
         raise discord.InvalidData("the history is not as Discord writes it") from error
 
 
@@ -285,18 +288,6 @@ def id_in(answer: object) -> int:
     """Return the id of what was posted; 0 where it cannot be read."""
     found = str(answer.get("id")) if isinstance(answer, dict) else ""
     return int(found) if found.isdecimal() else 0
-
-
-def _posted(message: "Payload") -> PostedMessage:
-    return PostedMessage(
-        id=int(message["id"]),
-        author=int(message["author"]["id"]),
-        name=message["author"]["username"],
-        text=str(message.get("content") or ""),
-        nonce=str(message.get("nonce") or ""),
-        webhook=int(message.get("webhook_id") or 0),
-        application=int(message.get("application_id") or 0),
-    )
 
 
 class Delivery(Struct, frozen=True):
@@ -388,12 +379,12 @@ class Delivery(Struct, frozen=True):
             raise kind(f"the history cannot be read, so nobody knows what was posted. {error}") from error
         ours = [each for each in messages if self._is_ours(each) and each.id not in self.taken]
         for message in ours:
-            if message.nonce == self.nonce:
+            if str(message.nonce) == self.nonce:
                 return message.id
         if not self.content.is_text or self.after is None:  # older ones may say the same
             raise ChannelForgot("nothing but its nonce tells which message it is.")
         for message in ours:
-            if not message.nonce and may_be(_without_pointer(message.text), self.content.text):
+            if not message.nonce and may_be(_without_pointer(message.content or ""), self.content.text):
                 return message.id
         return None
 
@@ -456,11 +447,11 @@ class Delivery(Struct, frozen=True):
                 raise lost
 
     def _is_ours(self, message: PostedMessage) -> bool:
-        if message.webhook:
-            speaker = self.context.webhooks.persona_of(message.webhook, message.application, message.name)
-            return speaker == self.persona
+        if message.webhook_id:
+            webhooks, name = self.context.webhooks, message.author.username
+            return webhooks.persona_of(message.webhook_id, message.application_id or 0, name) == self.persona
         me = self.context.client.user
-        return me is not None and message.author == me.id
+        return me is not None and message.author.id == me.id
 
 
 def _without_pointer(text: str) -> str:

@@ -27,44 +27,18 @@ _ASIDE = frozenset(("a", "the", "with", "of", "face", "sign", "button", "symbol"
 """Words of names that nobody says who means the emoji."""
 
 _DISCORD = {
-    "call_me": "🤙",
-    "clown": "🤡",
-    "cowboy": "🤠",
-    "face_palm": "🤦",
-    "face_with_symbols_over_mouth": "🤬",
-    "fingers_crossed": "🤞",
-    "frowning2": "☹️",
-    "hand_splayed": "🖐️",
-    "head_bandage": "🤕",
-    "hugging": "🤗",
-    "levitate": "🕴️",
-    "map": "🗺️",
-    "money_mouth": "🤑",
-    "nerd": "🤓",
-    "newspaper2": "🗞️",
-    "rolling_eyes": "🙄",
-    "slight_frown": "🙁",
-    "slight_smile": "🙂",
-    "smiling_face_with_3_hearts": "🥰",
-    "spy": "🕵️",
-    "thermometer_face": "🤒",
-    "upside_down": "🙃",
-    "vulcan": "🖖",
-    "zipper_mouth": "🤐",
-}
+    "call_me": "🤙", "clown": "🤡", "cowboy": "🤠", "face_palm": "🤦", "face_with_symbols_over_mouth": "🤬",
+    "fingers_crossed": "🤞", "frowning2": "☹️", "hand_splayed": "🖐️", "head_bandage": "🤕",
+    "hugging": "🤗", "levitate": "🕴️", "map": "🗺️", "money_mouth": "🤑", "nerd": "🤓", "newspaper2": "🗞️",
+    "rolling_eyes": "🙄", "slight_frown": "🙁", "slight_smile": "🙂", "smiling_face_with_3_hearts": "🥰",
+    "spy": "🕵️", "thermometer_face": "🤒", "upside_down": "🙃", "vulcan": "🖖", "zipper_mouth": "🤐",
+}  # fmt: skip
 """Shortcodes of Discord's that no list of Unicode has."""
 
 _WORDS = {
-    "happy": "😊",
-    "haha": "😂",
-    "hug": "🤗",
-    "laugh": "😂",
-    "lol": "😂",
-    "love": "❤️",
-    "sad": "😢",
-    "thumb": "👍",
-    "yay": "🎉",
-}
+    "happy": "😊", "haha": "😂", "hug": "🤗", "laugh": "😂", "lol": "😂", "love": "❤️", "sad": "😢",
+    "thumb": "👍", "yay": "🎉",
+}  # fmt: skip
 """Words for which models reach, and which no shortcode is."""
 
 MOST_NAMES = 25

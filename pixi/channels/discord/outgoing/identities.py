@@ -6,7 +6,7 @@ import logging
 import re
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import discord
 from msgspec import Struct
@@ -19,7 +19,6 @@ from pixi.channels.discord.requests import (
     FAULTS,
     TOO_MANY_WEBHOOKS,
     UNREADABLE,
-    DiscordRefused,
     as_channel_error,
     send_request,
 )
@@ -34,6 +33,7 @@ _log = logging.getLogger("pixi.discord")
 _LONGEST_NAME = 80
 _LONGEST_NICK = 32
 _MARK = 6  # hexadecimal digits that tell one picture from another
+_MARKED_NAME = _LONGEST_NAME - _MARK - 1  # characters of a name that is followed by them
 _LARGEST_PICTURE = 8_000_000  # bytes; Discord takes some more
 _FORBIDDEN = {"discord": ("i", "í"), "clyde": ("y", "ý")}
 """Words that no webhook's name may hold, and the letter that is written differently."""
@@ -58,9 +58,7 @@ def name_for_webhook(name: str) -> str:
         for found in set(re.findall(word, name, flags=re.IGNORECASE)):
             unlike = found.replace(letter, other).replace(letter.upper(), other.upper())
             name = name.replace(found, unlike)
-    name = re.sub("```|[@#:]", "", name).strip()
-    while units(name) > _LONGEST_NAME:
-        name = name[:-1].rstrip()
+    name = _within(re.sub("```|[@#:]", "", name).strip(), _LONGEST_NAME)
     return f"{name}." if name.casefold() in _RESERVED else name or "Persona"
 
 
@@ -72,7 +70,7 @@ def webhook_marked(persona: str, picture: bytes | None) -> str:
     name = name_for_webhook(persona)
     if picture is None:
         return name
-    return f"{_room_for_mark(name)} {hashlib.sha256(picture).hexdigest()[:_MARK]}"
+    return f"{_within(name, _MARKED_NAME)} {hashlib.sha256(picture).hexdigest()[:_MARK]}"
 
 
 def is_marked_for(name: str, persona: str) -> bool:
@@ -80,21 +78,18 @@ def is_marked_for(name: str, persona: str) -> bool:
     bare, _, mark = name.rpartition(" ")
     marked = len(mark) == _MARK and set(mark) <= set("0123456789abcdef")
     borne = name_for_webhook(persona)
-    return name == borne or (marked and bare == _room_for_mark(borne))
-
-
-def _room_for_mark(name: str) -> str:
-    while units(name) > _LONGEST_NAME - _MARK - 1:
-        name = name[:-1].rstrip()
-    return name
+    return name == borne or (marked and bare == _within(borne, _MARKED_NAME))
 
 
 def nickname(name: str) -> str:
     """Write a name as a member of a server may bear it: 1 to 32 characters."""
-    name = one_line(name)
-    while units(name) > _LONGEST_NICK:
+    return _within(one_line(name), _LONGEST_NICK) or "Persona"
+
+
+def _within(name: str, most: int) -> str:
+    while units(name) > most:
         name = name[:-1].rstrip()
-    return name or "Persona"
+    return name
 
 
 def picture_address(persona: Persona) -> str:
@@ -143,10 +138,9 @@ class Webhooks:
     def __init__(self, client: discord.Client, backend: BotBackend) -> None:
         self._client = client
         self._backend = backend
-        self._found: dict[tuple[int, str], discord.Webhook] = {}
+        self._found: dict[tuple[int, str], discord.Webhook] = {}  # its name tells which picture it has
         self._owners: dict[int, str] = {}  # personas by their webhooks' ids
-        self._names: dict[int, str] = {}  # what they are called, by id; it tells which picture they have
-        self._looked: dict[int, float] = {}  # when that was seen to last
+        self._looked: dict[int, float] = {}  # when pictures were seen to last
         self._locks: dict[int, asyncio.Lock] = {}
         self._not_before: dict[int, float] = {}
         self._noted: set[int] = set()
@@ -165,13 +159,13 @@ class Webhooks:
             if webhook is None:
                 return None
         elif self._looked.get(webhook.id, 0.0) + _LOOK_AGAIN < time.monotonic():
-            await self._look(webhook, parent, persona)
+            webhook = self._found[parent.id, persona] = await self._looked_at(webhook, parent, persona)
         name = name_for_webhook(shown.name)
         return WebhookIdentity(webhook, parent.id, persona, name, picture_address(shown), thread)
 
     def lost(self, identity: WebhookIdentity) -> None:
         """Forget a webhook that is gone: the next time another is made."""
-        if self._found.get((identity.channel, identity.persona)) is identity.webhook:
+        if self._found.get((identity.channel, identity.persona)) == identity.webhook:
             del self._found[identity.channel, identity.persona]
 
     def failed(self, identity: WebhookIdentity, channel: "MessageableChannel", error: ChannelError) -> None:
@@ -216,37 +210,32 @@ class Webhooks:
         ours = [webhook for webhook in await parent.webhooks() if self._is_ours(webhook)]
         for webhook in sorted(ours, key=lambda each: each.name != name):
             if is_marked_for(webhook.name or "", persona):
-                self._names[webhook.id] = webhook.name or ""
-                await self._look(webhook, parent, persona)
-                return webhook
+                return await self._looked_at(webhook, parent, persona)
         try:
             made = await parent.create_webhook(name=name, avatar=picture)
         except discord.HTTPException as error:
             if error.code == TOO_MANY_WEBHOOKS and ours:  # then another's, with the wrong picture
                 return ours[0]
             raise
-        self._names[made.id], self._looked[made.id] = name, time.monotonic()
+        self._looked[made.id] = time.monotonic()
         return made
 
-    async def _look(self, webhook: discord.Webhook, parent: Parent, persona: str) -> None:
+    async def _looked_at(self, webhook: discord.Webhook, parent: Parent, persona: str) -> discord.Webhook:
         """Give a webhook its persona's picture, where that is another one than it has."""
         self._looked[webhook.id] = time.monotonic()
-        had = self._names.get(webhook.id)
-        if had is None or not is_marked_for(had, persona):
-            return  # it is another persona's
-        shown = self._backend.personas[persona]
+        shown, had = self._backend.personas[persona], webhook.name or ""
         picture = await picture_file(shown)
         name = webhook_marked(persona, picture)
         unreadable = picture is None and shown.avatar and not picture_address(shown)
-        if name == had or unreadable:
-            return
+        if name == had or unreadable or not is_marked_for(had, persona):  # it may be another persona's
+            return webhook
         try:
-            await send_request(
+            return await send_request(
                 lambda: webhook.edit(name=name, avatar=picture), "picture", seconds=_EDIT_SECONDS
             )
-            self._names[webhook.id] = name
         except ChannelError as error:
             _log.info("a webhook in %s keeps its picture: %s", channel_label(parent), error)
+        return webhook
 
     def _is_ours(self, webhook: discord.Webhook) -> bool:
         me = self._client.user
@@ -288,35 +277,13 @@ class Profiles:
             return
         if picture_address(shown):
             _log.info("%s has no picture there: Discord takes files only", one_line(shown.name))
+        change: dict[str, Any] = {} if same_name else {"nick": nick}
+        if picture or has_picture:
+            change["avatar"] = picture
         try:
-            await self._change(
-                me, nick, picture, same_name=same_name, same_picture=not (picture or has_picture)
-            )
+            if change:
+                await send_request(lambda: me.edit(**change), "profile", seconds=_PROFILE_SECONDS)
         except (ChannelError, ValueError) as error:
             _log.warning("the bot does not show as %s in %s: %s", name, one_line(guild.name), error)
             return
         self._shown[guild.id] = persona
-
-    async def _change(
-        self,
-        me: discord.Member,
-        nick: str | None,
-        picture: bytes | None,
-        *,
-        same_name: bool,
-        same_picture: bool,
-    ) -> None:
-        """Change both at once; where the name must stay, the picture alone."""
-        new_name = discord.utils.MISSING if same_name else nick
-        new_picture = discord.utils.MISSING if same_picture else picture
-        if new_name is discord.utils.MISSING and new_picture is discord.utils.MISSING:
-            return
-        try:
-            await send_request(
-                lambda: me.edit(nick=new_name, avatar=new_picture), "profile", seconds=_PROFILE_SECONDS
-            )
-        except DiscordRefused as error:
-            if same_name or same_picture or error.status != 403:
-                raise
-            await send_request(lambda: me.edit(avatar=new_picture), "profile", seconds=_PROFILE_SECONDS)
-            _log.warning("the bot may not change its name in %s", one_line(me.guild.name))

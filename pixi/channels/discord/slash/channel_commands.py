@@ -15,8 +15,7 @@ from pixi.channels.discord.backend import BotBackend, ConversationAddress, chann
 from pixi.channels.discord.formatting import clipped, escape_line
 from pixi.channels.discord.permissions import requester_of
 from pixi.channels.discord.requests import FAULTS
-from pixi.channels.discord.slash.invocation import NAME, Invocation
-from pixi.channels.discord.slash.translations import Translations
+from pixi.channels.discord.slash.invocation import NAME, Invocation, Use
 from pixi.settings.rules import Requester, Rules, may_talk
 from pixi.store.kept import ChannelConfig
 
@@ -118,15 +117,9 @@ async def may_govern(interaction: discord.Interaction, rules: Rules, needed: dis
         return False
     if requester.guild is None or requester.user in rules.admins:
         return True
-    held = interaction.permissions
-    if held.administrator or held >= needed or _owns(interaction):
-        return True
-    return await _was_given(interaction, requester)
-
-
-def _owns(interaction: discord.Interaction) -> bool:
-    guild = interaction.guild
-    return guild is not None and guild.owner_id == interaction.user.id
+    held, guild = interaction.permissions, interaction.guild
+    owns = guild is not None and guild.owner_id == requester.user
+    return held.administrator or held >= needed or owns or await _was_given(interaction, requester)
 
 
 async def _was_given(interaction: discord.Interaction, requester: Requester) -> bool:
@@ -167,22 +160,21 @@ def _gives(entries: "list[ApplicationCommandPermissions]", requester: Requester,
 class ChannelCommands:
     """`/persona`, `/model`, `/reset` and `/stop`."""
 
-    def __init__(self, backend: BotBackend, translations: Translations, show_as: ShowAs) -> None:
-        self._backend = backend
-        self._translations = translations
+    def __init__(self, use: Use, show_as: ShowAs) -> None:
+        self._use = use
         self._show_as = show_as
 
     async def reset(self, interaction: discord.Interaction) -> None:
         """Forget what was said in a channel, by and to all its personas."""
-        use = Invocation(interaction, self._backend, self._translations)
+        use = self._use(interaction)
         if await self._governs(use, "reset"):
-            await use.within(self._reset(use.conversations))
+            await use.within(self._reset(use))
             await use.answer(use.say("says.reset.done"), public=True)
 
     async def stop(self, interaction: discord.Interaction) -> None:
         """End the replies that are being written in a channel."""
-        use = Invocation(interaction, self._backend, self._translations)
-        stopped = await use.within(self._stop(use.conversations))
+        use = self._use(interaction)
+        stopped = await use.within(self._stop(use))
         await use.answer(use.say("says.stop.done" if stopped else "says.stop.nothing"))
 
     async def persona(
@@ -193,7 +185,7 @@ class ChannelCommands:
         home: bool | None = None,
     ) -> None:
         """Tell or change which personas are in a channel, and whether every message there is answered."""
-        use = Invocation(interaction, self._backend, self._translations)
+        use = self._use(interaction)
         if name is None and how is None and home is None:
             await use.answer(self._who_lives(use))
         elif not await self._governs(use, "persona"):
@@ -205,27 +197,27 @@ class ChannelCommands:
 
     async def model(self, interaction: discord.Interaction, name: str | None = None) -> None:
         """Tell or change which model writes in a channel."""
-        use = Invocation(interaction, self._backend, self._translations)
+        use = self._use(interaction)
         if name is None:
             now = escape_line(self.model_here(use), NAME)
             await use.answer(use.say("says.model.writes", name=f"**{now}**"))
             return
         if not await self._governs(use, "model"):
             return
-        found = find(name, self._models())
+        found = find(name, _models(use.backend))
         if found is None:
-            names = clipped(", ".join(escape_line(each, NAME) for each in self._backend.models), 1_000)
+            names = clipped(", ".join(escape_line(each, NAME) for each in use.backend.models), 1_000)
             await use.answer(use.say("says.model.unknown", name=escape_line(name, NAME), names=names))
             return
-        model = "" if found.value == self._backend.models[0] else found.value
-        await use.within(self._backend.set_place(use.address(), replace(_own_place(use), model=model)))
+        model = "" if found.value == use.backend.models[0] else found.value
+        await use.within(use.backend.set_place(use.address(), replace(_own_place(use), model=model)))
         shown = f"**{escape_line(found.value, NAME)}**"
         await use.answer(use.say("says.model.chosen", name=shown), public=True)
 
     def model_here(self, use: Invocation) -> str:
         """Return the name of the model that writes in a channel."""
-        models = self._backend.models
-        chosen = self._backend.place(use.address()).model
+        models = use.backend.models
+        chosen = use.backend.place(use.address()).model
         return chosen if chosen in models else models[0] if models else ""
 
     # While somebody types.
@@ -234,35 +226,29 @@ class ChannelCommands:
         self, interaction: discord.Interaction, typed: str
     ) -> list[app_commands.Choice[str]]:
         """Suggest personas that may be meant."""
-        return _suggestions(typed, self._personas())
+        return _suggestions(typed, _personas(self._use(interaction).backend))
 
     async def suggest_model(
         self, interaction: discord.Interaction, typed: str
     ) -> list[app_commands.Choice[str]]:
         """Suggest models that may be meant."""
-        return _suggestions(typed, self._models())
-
-    def _personas(self) -> list[Choice]:
-        return [Choice(key, each.name, each.about) for key, each in self._backend.personas.items()]
-
-    def _models(self) -> list[Choice]:
-        return [Choice(name, name) for name in self._backend.models]
+        return _suggestions(typed, _models(self._use(interaction).backend))
 
     # What they do.
 
     async def _governs(self, use: Invocation, command: str) -> bool:
         """Return whether they may; where not, they are told."""
-        if await use.within(may_govern(use.interaction, self._backend.rules, NEEDS[command])):
+        if await use.within(may_govern(use.interaction, use.backend.rules, NEEDS[command])):
             return True
         await use.answer(use.say("says.managers"))
         return False
 
-    async def _reset(self, conversations: Sequence[str]) -> None:
-        for conversation in conversations:
-            await self._backend.engine.reset(conversation)
+    async def _reset(self, use: Invocation) -> None:
+        for conversation in use.conversations:
+            await use.backend.engine.reset(conversation)
 
-    async def _stop(self, conversations: Sequence[str]) -> bool:
-        return any([await self._backend.engine.stop(conversation) for conversation in conversations])
+    async def _stop(self, use: Invocation) -> bool:
+        return any([await use.backend.engine.stop(conversation) for conversation in use.conversations])
 
     def _who_lives(self, use: Invocation) -> str:
         lives = use.say("says.persona.lives", names=use.all_shown(use.channel_personas))
@@ -274,7 +260,7 @@ class ChannelCommands:
         told: list[str] = []
         here: tuple[str, ...] | None = None
         if name is not None:
-            found = find(name, self._personas())
+            found = find(name, _personas(use.backend))
             if found is None:
                 await use.answer(self._unknown(use, name))
                 return
@@ -288,11 +274,11 @@ class ChannelCommands:
             told.append(use.say("says.persona.now_home" if home else "says.persona.now_call"))
         await use.within(self._settle(use, here, home))
         await use.answer("\n".join(told), public=True)
-        if here and use.interaction.guild and self._backend.rules.faces == "profile":
+        if here and use.interaction.guild and use.backend.rules.faces == "profile":
             await self._show_as(use.interaction.guild, here[0])
 
     def _unknown(self, use: Invocation, name: str) -> str:
-        close = nearest(name, self._personas())
+        close = nearest(name, _personas(use.backend))
         shown = escape_line(name, NAME)
         if close is None:
             return use.say("says.persona.unknown", name=shown)
@@ -304,24 +290,32 @@ class ChannelCommands:
         place = _own_place(use)
         if home is not None:
             place = replace(place, home=home)
-        if here is not None and guild is not None and self._backend.rules.faces == "profile":
+        if here is not None and guild is not None and use.backend.rules.faces == "profile":
             address = str(ConversationAddress(use.bot, guild))
-            await self._backend.set_place(address, replace(self._backend.place(address), personas=here))
+            await use.backend.set_place(address, replace(use.backend.place(address), personas=here))
             await self._inherit(use)
             place = replace(place, personas=())
         elif here is not None:
             place = replace(place, personas=here)
         elif home is False and place == ChannelConfig():
             place = replace(place, personas=use.channel_personas)  # else what it belongs to would decide
-        await self._backend.set_place(use.address(), place)
+        await use.backend.set_place(use.address(), place)
 
     async def _inherit(self, use: Invocation) -> None:
         """Let what holds in the guild hold in what the channel belongs to, too."""
         for each in use.where[1:-1]:
             address = str(ConversationAddress(use.bot, each))
-            place = self._backend.place(address)
+            place = use.backend.place(address)
             if place.personas:
-                await self._backend.set_place(address, replace(place, personas=()))
+                await use.backend.set_place(address, replace(place, personas=()))
+
+
+def _personas(backend: BotBackend) -> list[Choice]:
+    return [Choice(key, each.name, each.about) for key, each in backend.personas.items()]
+
+
+def _models(backend: BotBackend) -> list[Choice]:
+    return [Choice(name, name) for name in backend.models]
 
 
 def is_home(use: Invocation) -> bool:

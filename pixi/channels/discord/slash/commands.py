@@ -11,10 +11,9 @@ from discord.app_commands import AppCommandContext, AppInstallationType, locale_
 from discord.http import Route
 
 from pixi.channels.discord.backend import BotBackend
-from pixi.channels.discord.permissions import requester_of
 from pixi.channels.discord.requests import FAULTS, UNREADABLE, DiscordRefused, send_request
 from pixi.channels.discord.slash.channel_commands import HOW, NEEDS, ChannelCommands, ShowAs
-from pixi.channels.discord.slash.invocation import CommandErrors, Invocation
+from pixi.channels.discord.slash.invocation import Invocation, Use
 from pixi.channels.discord.slash.person_commands import OwnDataCommands, PersonCommands
 from pixi.channels.discord.slash.translations import Translations
 from pixi.channels.discord.slash.why import RecordCommands
@@ -39,17 +38,20 @@ _Callback = Callable[..., Coroutine[Any, Any, None]]
 _Suggest = Callable[[discord.Interaction, str], Coroutine[Any, Any, list[app_commands.Choice[str]]]]
 
 _PLAIN = ("name", "description", "type", "default_member_permissions", "required", "value")
-_PLAIN_WITHIN = ("options", "choices")
+_WITHIN = ("options", "choices")
+_COMPARED = (
+    *("default_member_permissions", "nsfw", "required", "autocomplete", "value"),
+    *("min_value", "max_value", "min_length", "max_length"),
+)
 
 
 class SlashCommands:
-    """The slash commands of a bot. To be made once, in the loop that the client lives in.
+    """The slash commands of a bot, which the client hears from now on. To be made once, in its loop.
 
     Args:
         client: the bot.
         backend: what it talks for.
         show_as: shows the bot as a persona.
-        translations: the languages it speaks; None: all there are.
         on_forget: is told the id of a person who is forgotten.
     """
 
@@ -59,70 +61,47 @@ class SlashCommands:
         backend: BotBackend,
         show_as: ShowAs,
         *,
-        translations: Translations | None = None,
         on_forget: Callable[[str], None] = silent,
     ) -> None:
-        self._client = client
         self._backend = backend
-        self._translations = translations or Translations()
-        self._errors = CommandErrors(backend, self._translations)
-        self._governing = ChannelCommands(backend, self._translations, show_as)
-        self._recalling = RecordCommands(backend, self._translations)
-        self._own_data = OwnDataCommands(backend, self._translations, self._errors, on_forget)
-        self._about = PersonCommands(backend, self._translations, self._governing, COMMANDS)
-        self._tree: _Tree | None = None
+        self._translations = translations = Translations()
 
-    def install(self) -> None:
-        """Let the client hear commands from now on."""
-        suggest: dict[tuple[str, str], _Suggest] = {
-            ("persona", "name"): self._governing.suggest_persona,
-            ("model", "name"): self._governing.suggest_model,
-        }
-        tree = self._tree = _Tree(self._client, self._backend, self._translations, self._errors, suggest)
-        for command in self._commands(suggest):
-            tree.add_command(command)
-        self._client.add_view(self._own_data.buttons("en-US"))  # of messages from before a restart
+        def use(interaction: discord.Interaction) -> Invocation:
+            return Invocation(interaction, backend, translations)
 
-    async def sync(self) -> None:
-        """Register the commands, if the server knows others; take them away, if the rules say so.
-
-        Nothing is raised: what fails costs a line.
-        """
-        if self._tree is None:
-            return
-        await self._tree.set_translator(_Translator(self._translations))
-        await CommandRegistration(self._tree).register(offered=self._backend.rules.slash)
-
-    def _commands(
-        self, suggest: "dict[tuple[str, str], _Suggest]"
-    ) -> list[_Command | app_commands.Group | app_commands.ContextMenu]:
-        governing, recalling, own = self._governing, self._recalling, self._own_data
-        persona = self._command("persona", governing.persona)
-        model = self._command("model", governing.model)
-        choices = [self._choice("persona", "how", how) for how in HOW]
-        app_commands.choices(how=choices)(persona)
+        governing, recalling = ChannelCommands(use, show_as), RecordCommands(use)
+        own_data, about = OwnDataCommands(use, on_forget), PersonCommands(use, governing, COMMANDS)
+        suggest = {"persona": governing.suggest_persona, "model": governing.suggest_model}
+        persona, model = self._command("persona", governing.persona), self._command("model", governing.model)
+        app_commands.choices(how=[self._choice("persona", "how", how) for how in HOW])(persona)
         for command in (persona, model):
-            app_commands.autocomplete(name=suggest[command.name, "name"])(command)
-        return [
+            app_commands.autocomplete(name=suggest[command.name])(command)
+        self._tree = _Tree(client, use, suggest)
+        for each in (
             self._command("reset", governing.reset),
             persona,
             model,
             self._command("notes", recalling.notes),
             self._command("why", recalling.why),
             self._command("stop", governing.stop),
-            self._group("forget", own.forget_me),
-            self._group("export", own.export_me),
-            self._command("status", self._about.status),
-            self._command("help", self._about.help),
+            self._group("forget", own_data.forget_me),
+            self._group("export", own_data.export_me),
+            self._command("status", about.status),
+            self._command("help", about.help),
             app_commands.ContextMenu(name=self._text("menus.why.name"), callback=recalling.why_this),
-        ]
+        ):
+            self._tree.add_command(each)
+        client.add_view(own_data.buttons(translations.english))  # of messages from before a restart
 
-    def _command(
-        self,
-        key: str,
-        callback: _Callback,
-        parent: app_commands.Group | None = None,
-    ) -> _Command:
+    async def sync(self) -> None:
+        """Register the commands, if the server knows others; take them away, if the rules say so.
+
+        Nothing is raised: what fails costs a line.
+        """
+        await self._tree.set_translator(_Translator(self._translations))
+        await self._tree.register(offered=self._backend.rules.slash)
+
+    def _command(self, key: str, callback: _Callback, parent: app_commands.Group | None = None) -> _Command:
         """Make a command of the texts of its key, and of the parameters of its callback."""
         command: _Command = app_commands.Command(
             name=self._text(f"commands.{key}.name"),
@@ -161,10 +140,7 @@ class _Translator(app_commands.Translator):
         self._translations = translations
 
     async def translate(
-        self,
-        string: locale_str,
-        locale: discord.Locale,
-        context: app_commands.TranslationContextTypes,
+        self, string: locale_str, locale: discord.Locale, context: app_commands.TranslationContextTypes
     ) -> str | None:
         """Return the text in that language, if it is there."""
         language = self._translations.known(locale.value)
@@ -173,35 +149,29 @@ class _Translator(app_commands.Translator):
 
 
 class _Tree(app_commands.CommandTree[discord.Client]):
-    """Lets in who may talk to the bot, and sees that nothing ends in a traceback."""
+    """Lets in who may talk to the bot, sees that nothing ends in a traceback, and registers the commands.
 
-    def __init__(
-        self,
-        client: discord.Client,
-        backend: BotBackend,
-        translations: Translations,
-        errors: CommandErrors,
-        suggest: dict[tuple[str, str], _Suggest],
-    ) -> None:
+    `suggest` makes suggestions for the option that is being typed, by the name of its command.
+    """
+
+    def __init__(self, client: discord.Client, use: Use, suggest: Mapping[str, _Suggest]) -> None:
         super().__init__(
             client,
             allowed_contexts=AppCommandContext(guild=True, dm_channel=True, private_channel=False),
             allowed_installs=AppInstallationType(guild=True, user=False),
         )
-        self._backend = backend
-        self._translations = translations
-        self._errors = errors
+        self._use = use
         self._suggest = suggest
 
     async def interaction_check(self, interaction: discord.Interaction, /) -> bool:
         """Return whether a command is to be carried out. Suggestions while somebody types are made here."""
         try:
-            refusal = self._refusal(interaction)
+            use = self._use(interaction)
+            refusal = self._refusal(use)
             if interaction.type is discord.InteractionType.autocomplete:
                 await self._answer_typing(interaction, refused=bool(refusal))
                 return False
             if refusal:
-                use = Invocation(interaction, self._backend, self._translations)
                 await use.answer(use.say(refusal))
         except FAULTS as error:
             _log.debug("a command of user %s could not be answered: %s", interaction.user.id, error)
@@ -212,7 +182,7 @@ class _Tree(app_commands.CommandTree[discord.Client]):
         self, interaction: discord.Interaction, error: app_commands.AppCommandError, /
     ) -> None:
         """Tell what went wrong."""
-        await self._errors.tell(interaction, error)
+        await self._use(interaction).fail(error)
 
     async def _call(self, interaction: discord.Interaction) -> None:
         """Take an interaction in place of discord.py, which takes for granted that all is sent."""
@@ -221,35 +191,26 @@ class _Tree(app_commands.CommandTree[discord.Client]):
         except UNREADABLE as error:
             _log.warning("a command could not be read: %s: %s", type(error).__name__, error)
 
-    def _refusal(self, interaction: discord.Interaction) -> str:
+    def _refusal(self, use: Invocation) -> str:
         """Return the key of what is told to somebody who must not use a command; "": they may."""
-        if not self._backend.rules.slash:
+        if not use.backend.rules.slash:
             return "says.off"
-        command = interaction.command
+        command = use.interaction.command
         if command is not None and command.qualified_name in _FOR_ALL:
             return ""
-        allowed = may_talk(self._backend.rules, requester_of(interaction))
-        return "" if allowed else "says.refused"
+        return "" if may_talk(use.backend.rules, use.requester) else "says.refused"
 
     async def _answer_typing(self, interaction: discord.Interaction, *, refused: bool) -> None:
         data: Any = interaction.data
-        option: dict[str, Any] = next((each for each in data.get("options", []) if each.get("focused")), {})
-        suggest = self._suggest.get((data["name"], option.get("name", "")))
-        choices = [] if refused or suggest is None else await suggest(interaction, str(option["value"]))
+        typed = next((str(each["value"]) for each in data.get("options", ()) if each.get("focused")), "")
+        suggest = self._suggest.get(data["name"])
+        choices = [] if refused or suggest is None else await suggest(interaction, typed)
         await interaction.response.autocomplete(choices)
 
-
-class CommandRegistration:
-    """Registers the commands of a tree, for all guilds and DMs."""
-
-    def __init__(self, tree: app_commands.CommandTree[discord.Client]) -> None:
-        self._tree = tree
+    # Registering, for all guilds and DMs.
 
     async def register(self, *, offered: bool) -> None:
-        """Register them where the server knows others; where they are not offered, take them away.
-
-        Nothing is raised: what fails costs a line.
-        """
+        """Register the commands where the server knows others; where they are not offered, take them away."""
         try:
             await (self._offer() if offered else self._withdraw())
         except ChannelError as error:
@@ -260,11 +221,11 @@ class CommandRegistration:
     async def _offer(self) -> None:
         wanted = await self._payload()
         try:
-            known = [_meaning(command) for command in await self._known()]
+            known = _meanings(await self._known())
         except (ChannelError, *UNREADABLE) as error:
             _log.debug("which slash commands are registered could not be read: %s", error)
             known = []
-        if _sorted(known) == _sorted([_meaning(command) for command in wanted]):
+        if known == _meanings(wanted):
             return
         try:
             await self._register(wanted)
@@ -275,93 +236,63 @@ class CommandRegistration:
             await self._register([_plain(command) for command in wanted])
         _log.info("%d commands were registered", len(wanted))
 
-    async def _register(self, commands: Sequence[Json]) -> None:
-        http, application = self._tree.client.http, self._application()
-        payload = [dict(command) for command in commands]
-        await send_request(
-            lambda: http.bulk_upsert_global_commands(application, payload=payload),
-            "commands",
-            seconds=_SECONDS,
-        )
+    async def _register(self, payload: list[dict[str, Any]]) -> None:
+        upsert = partial(self.client.http.bulk_upsert_global_commands, self._application(), payload=payload)
+        await send_request(upsert, "commands", seconds=_SECONDS)
 
     async def _withdraw(self) -> None:
         """Take away those that we registered; others that the application has stay."""
-        http, application = self._tree.client.http, self._application()
         ours = {(command["type"], command["name"]) for command in await self._payload()}
         for command in await self._known():
             if (command.get("type", 1), command["name"]) in ours:
-                number = int(command["id"])
-                deletion = partial(http.delete_global_command, application, number)
+                delete = self.client.http.delete_global_command
+                deletion = partial(delete, self._application(), int(command["id"]))
                 await send_request(deletion, "commands", seconds=_SECONDS)
 
     async def _payload(self) -> list[dict[str, Any]]:
-        translator = self._tree.translator
-        assert translator is not None  # it was installed with the commands
-        commands = self._tree.get_commands()
-        return [await command.get_translated_payload(self._tree, translator) for command in commands]
+        translator = self.translator
+        assert translator is not None  # it is set before
+        return [await command.get_translated_payload(self, translator) for command in self.get_commands()]
 
     async def _known(self) -> Sequence[Json]:
         """Ask what the server knows, with translations, which are left out unless asked for."""
         route = Route("GET", "/applications/{application_id}/commands", application_id=self._application())
-        http = self._tree.client.http
-        known: Sequence[Json] = await send_request(
-            lambda: http.request(route, params={"with_localizations": "true"}), "commands", seconds=_SECONDS
-        )
+        request = partial(self.client.http.request, route, params={"with_localizations": "true"})
+        known: Sequence[Json] = await send_request(request, "commands", seconds=_SECONDS)
         return known
 
     def _application(self) -> int:
-        client = self._tree.client
-        application = client.application_id or (client.user.id if client.user else None)
+        user = self.client.user
+        application = self.client.application_id or (user.id if user else None)
         if application is None:
             raise ChannelError("Discord did not tell the id of the application.")
         return application
 
 
-def _meaning(command: Json) -> Json:
-    """Return what matters of a command, in one form for what we send and for what a server keeps."""
-    permissions = command.get("default_member_permissions")
-    return {
-        **_named(command),
-        "type": command.get("type", 1),
-        "permissions": None if permissions is None else int(permissions),
-        "contexts": sorted(command.get("contexts") or ()),
-        "installs": sorted(command.get("integration_types") or ()),
-        "nsfw": bool(command.get("nsfw")),
-        "options": [_option(option) for option in command.get("options") or ()],
-    }
+def _meanings(commands: Sequence[Json]) -> list[Json]:
+    """Return what matters of commands, in one order."""
+    return [_meaning(each) for each in sorted(commands, key=lambda each: (each.get("type", 1), each["name"]))]
+
+
+def _meaning(thing: Json) -> Json:
+    """Return what matters of a command, option or choice, in one form for what we send and a server keeps.
+
+    What is empty counts like what is left out, and a translation that is like the original like none.
+    """
+    told: dict[str, Any] = {key: str(thing[key]) for key in _COMPARED if thing.get(key)}
+    told |= {key: sorted(thing.get(key) or ()) for key in ("contexts", "integration_types")}
+    told["type"] = thing.get("type", 1)
+    for key in ("name", "description"):
+        original = thing.get(key) or ""
+        translations = (thing.get(f"{key}_localizations") or {}).items()
+        told[key] = original, {locale: text for locale, text in translations if text and text != original}
+    return told | {key: [_meaning(each) for each in thing.get(key) or ()] for key in _WITHIN}
 
 
 def _plain(thing: Json) -> dict[str, Any]:
     """Return a command, option or choice with nothing but what every server takes."""
     plain = {key: thing[key] for key in _PLAIN if thing.get(key) is not None and thing[key] != ""}
-    for key in _PLAIN_WITHIN:
+    for key in _WITHIN:
         if thing.get(key):
             plain[key] = [_plain(each) for each in thing[key]]
     return plain
-
-
-def _option(option: Json) -> Json:
-    return {
-        **_named(option),
-        "type": option["type"],
-        "required": bool(option.get("required")),
-        "autocomplete": bool(option.get("autocomplete")),
-        "range": [option.get(key) for key in ("min_value", "max_value", "min_length", "max_length")],
-        "choices": [{**_named(choice), "value": choice["value"]} for choice in option.get("choices") or ()],
-        "options": [_option(each) for each in option.get("options") or ()],
-    }
-
-
-def _named(thing: Json) -> Json:
-    """Name and description with their translations; those that are like the original count for nothing."""
-    told: dict[str, Any] = {}
-    for key in ("name", "description"):
-        original = thing.get(key) or ""
-        translations = thing.get(f"{key}_localizations") or {}
-        told[key] = original
-        told[f"{key}s"] = {locale: text for locale, text in translations.items() if text and text != original}
-    return told
-
-
-def _sorted(commands: Sequence[Json]) -> list[Json]:
-    return sorted(commands, key=lambda command: (command["type"], command["name"]))

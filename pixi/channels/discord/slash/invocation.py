@@ -3,8 +3,8 @@
 import asyncio
 import io
 import logging
-from collections.abc import Awaitable, Sequence
-from typing import TypeVar
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, TypeVar
 
 import discord
 from discord import app_commands
@@ -33,8 +33,7 @@ NAME = 80
 
 _PATIENCE = 1.0  # seconds before Discord, which waits for three, is asked to wait longer
 
-_UNKNOWN_INTERACTION = 10062  # it was not answered within three seconds
-_ANSWERED_ALREADY = 40060  # by another process with the same token
+_TOO_LATE = (10062, 40060)  # three seconds are over; another process with the same token answered
 _OUTDATED = (
     app_commands.CommandNotFound,
     app_commands.CommandSignatureMismatch,
@@ -150,7 +149,7 @@ class Invocation:
             response = self.interaction.response
             if not task.done() and not response.is_done():
                 try:
-                    await _kept(self.interaction, response.defer(ephemeral=True, thinking=True))
+                    await _responded(self.interaction, response.defer(ephemeral=True, thinking=True))
                 except FAULTS as error:  # the work goes on; whether it can be answered shows then
                     _log.debug("a command could not be put off: %s", error)
             return await task
@@ -171,36 +170,22 @@ class Invocation:
         Raises:
             discord.DiscordException: Discord does not take the answer.
         """
-        interaction, nobody = self.interaction, discord.AllowedMentions.none()
-        content = clipped(text, LIMIT) or None
+        interaction = self.interaction
         files = [discord.File(io.BytesIO(file[1]), file[0])] if file else []
-        embeds = [embed_of(embed)] if embed else []
+        shown: dict[str, Any] = {
+            "content": clipped(text, LIMIT) or MISSING,
+            "embeds": [embed_of(embed)] if embed else [],
+            "view": view or MISSING,
+            "allowed_mentions": discord.AllowedMentions.none(),
+        }
         if interaction.response.type is discord.InteractionResponseType.deferred_channel_message:
-            later = interaction.edit_original_response(
-                content=content, embeds=embeds, attachments=files, view=view, allowed_mentions=nobody
-            )
-            await _taken(later)
-        elif interaction.response.is_done():
-            another = interaction.followup.send(
-                content or MISSING,
-                embeds=embeds,
-                files=files,
-                view=view or MISSING,
-                ephemeral=not public,
-                allowed_mentions=nobody,
-                wait=True,
-            )
-            await _taken(another)
+            await _responded(interaction, interaction.edit_original_response(**shown, attachments=files))
+            return
+        shown |= {"files": files, "ephemeral": not public}
+        if interaction.response.is_done():
+            await _responded(interaction, interaction.followup.send(**shown, wait=True))
         else:
-            now = interaction.response.send_message(
-                content,
-                embeds=embeds,
-                files=files,
-                view=view or MISSING,
-                ephemeral=not public,
-                allowed_mentions=nobody,
-            )
-            await _kept(interaction, now)
+            await _responded(interaction, interaction.response.send_message(**shown))
 
     async def replace(self, text: str) -> None:
         """Put a text in place of the message whose button was pressed, and of its buttons.
@@ -209,12 +194,28 @@ class Invocation:
             discord.DiscordException: Discord does not take it.
         """
         interaction, nobody = self.interaction, discord.AllowedMentions.none()
-        if interaction.response.is_done():
-            later = interaction.edit_original_response(content=text, view=None, allowed_mentions=nobody)
-            await _taken(later)
-        else:
-            now = interaction.response.edit_message(content=text, view=None, allowed_mentions=nobody)
-            await _kept(interaction, now)
+        response = interaction.response
+        edit = interaction.edit_original_response if response.is_done() else response.edit_message
+        await _responded(interaction, edit(content=text, view=None, allowed_mentions=nobody))
+
+    async def fail(self, error: Exception) -> None:
+        """Log an error, and tell whoever used the command: what it says, to admins alone. Raises nothing."""
+        if isinstance(error, app_commands.CommandInvokeError):
+            error = error.original
+        what = _named(self.interaction)
+        if isinstance(error, discord.HTTPException) and error.code in _TOO_LATE:
+            _log.debug("%s came to nothing: %s", what, error)
+            return
+        text = _logged(self.interaction, error)
+        try:
+            detail = f"\n{escape_line(str(error), _DETAIL)}" if isinstance(error, PixiError) else ""
+            await self.answer(self.say(text) + (detail if self.may_see_all else ""))
+        except FAULTS as late:
+            _log.debug("%s could not be answered: %s", what, late)
+
+
+Use = Callable[[discord.Interaction], Invocation]
+"""Makes the use of a command from what Discord told of it."""
 
 
 def embed_of(told: EmbedContent) -> discord.Embed:
@@ -225,62 +226,30 @@ def embed_of(told: EmbedContent) -> discord.Embed:
     return embed
 
 
-async def _kept(interaction: discord.Interaction, responding: Awaitable[object]) -> None:
+async def _responded(interaction: discord.Interaction, responding: Awaitable[object]) -> None:
     """Respond. A server that tells nothing of a response that it took has taken it all the same."""
     try:
         await responding
-    except UNREADABLE:
+    except UNREADABLE as error:
         if not interaction.response.is_done():
             raise
-
-
-async def _taken(responding: Awaitable[object]) -> None:
-    """Respond later. A server that tells nothing of it has taken it all the same."""
-    try:
-        await responding
-    except UNREADABLE as error:
         _log.debug("what Discord tells of an answer could not be read: %r", error)
 
 
-class CommandErrors:
-    """Tells people and the operator of what went wrong with a command; raises nothing itself."""
-
-    def __init__(self, backend: BotBackend, translations: Translations) -> None:
-        self._backend = backend
-        self._translations = translations
-
-    async def tell(self, interaction: discord.Interaction, error: Exception) -> None:
-        """Log an error, and tell whoever used the command. What it says is for admins alone."""
-        if isinstance(error, app_commands.CommandInvokeError):
-            error = error.original
-        if isinstance(error, discord.HTTPException) and error.code in (
-            _UNKNOWN_INTERACTION,
-            _ANSWERED_ALREADY,
-        ):
-            _log.debug("%s came to nothing: %s", _named(interaction), error)
-            return
-        text = self._logged(interaction, error)
-        try:
-            use = Invocation(interaction, self._backend, self._translations)
-            detail = f"\n{escape_line(str(error), _DETAIL)}" if isinstance(error, PixiError) else ""
-            await use.answer(use.say(text) + (detail if use.may_see_all else ""))
-        except FAULTS as late:
-            _log.debug("%s could not be answered: %s", _named(interaction), late)
-
-    def _logged(self, interaction: discord.Interaction, error: Exception) -> str:
-        """Log it; gives the key of what people are told."""
-        what = _named(interaction)
-        if isinstance(error, _OUTDATED):
-            _log.info("%s was used as it is not any more: %s", what, error)
-            return "says.outdated"
-        if isinstance(error, StoreError):
-            _log.error("%s: %s", what, error)
-            return "says.records"
-        if isinstance(error, (PixiError, *FAULTS)):
-            _log.warning("%s: %s", what, " ".join(str(error).split()) or type(error).__name__)
-        else:
-            _log.error("%s broke", what, exc_info=error)
-        return "says.broken"
+def _logged(interaction: discord.Interaction, error: Exception) -> str:
+    """Log an error; gives the key of what people are told."""
+    what = _named(interaction)
+    if isinstance(error, _OUTDATED):
+        _log.info("%s was used as it is not any more: %s", what, error)
+        return "says.outdated"
+    if isinstance(error, StoreError):
+        _log.error("%s: %s", what, error)
+        return "says.records"
+    if isinstance(error, (PixiError, *FAULTS)):
+        _log.warning("%s: %s", what, " ".join(str(error).split()) or type(error).__name__)
+    else:
+        _log.error("%s broke", what, exc_info=error)
+    return "says.broken"
 
 
 def _named(interaction: discord.Interaction) -> str:

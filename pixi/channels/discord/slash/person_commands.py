@@ -11,11 +11,11 @@ from typing import Any
 
 import discord
 
-from pixi.channels.discord.backend import BotBackend, BotStatus
+from pixi.channels.discord.backend import BotStatus
 from pixi.channels.discord.formatting import clipped, escape_line, number, units
 from pixi.channels.discord.slash.channel_commands import NEEDS, ChannelCommands, is_home
-from pixi.channels.discord.slash.invocation import NAME, CommandErrors, EmbedContent, EmbedField, Invocation
-from pixi.channels.discord.slash.translations import Translations
+from pixi.channels.discord.slash.invocation import NAME, EmbedContent, EmbedField, Invocation, Use
+from pixi.channels.discord.slash.translations import Language
 from pixi.channels.discord.slash.why import dollars
 from pixi.core.spending import QuotaUsage, UsageEntry
 
@@ -30,29 +30,22 @@ Press = Callable[[discord.Interaction], Awaitable[None]]
 class PersonCommands:
     """`/status` and `/help`."""
 
-    def __init__(
-        self,
-        backend: BotBackend,
-        translations: Translations,
-        governing: ChannelCommands,
-        commands: tuple[str, ...],
-    ) -> None:
-        self._backend = backend
-        self._translations = translations
+    def __init__(self, use: Use, governing: ChannelCommands, commands: tuple[str, ...]) -> None:
+        self._use = use
         self._governing = governing
         self._commands = commands
 
     async def status(self, interaction: discord.Interaction) -> None:
         """Tell how the bot is doing, and which personas are in a channel."""
-        use = Invocation(interaction, self._backend, self._translations)
-        status = await use.within(self._backend.status(use.payer))
+        use = self._use(interaction)
+        status = await use.within(use.backend.status(use.payer))
         await use.answer(
             embed=EmbedContent(use.say("says.status.title"), fields=tuple(self._figures(use, status)))
         )
 
     async def help(self, interaction: discord.Interaction) -> None:
         """Tell what the bot is, and how to talk to it."""
-        use = Invocation(interaction, self._backend, self._translations)
+        use = self._use(interaction)
         fields = (
             EmbedField(use.say("says.help.call"), clipped(self._how_to_call(use), _FIELD, backslash=True)),
             EmbedField(use.say("says.help.personas"), "\n".join(self._introduced(use))),
@@ -95,7 +88,7 @@ class PersonCommands:
             return use.say("says.help.call_home")
         words: dict[str, str] = {}
         for name in use.channel_personas:
-            persona = self._backend.personas.get(name)
+            persona = use.backend.personas.get(name)
             for word in (persona.name, *persona.summon) if persona else ():
                 words.setdefault(word.casefold(), f"**{escape_line(word, _WORD)}**")
         return use.say("says.help.call_names", mention=f"<@{use.bot}>", words=", ".join(words.values()))
@@ -104,7 +97,7 @@ class PersonCommands:
         """Write a line for each persona of the channel, as far as there is room."""
         room = _FIELD
         for name in use.channel_personas:
-            persona = self._backend.personas.get(name)
+            persona = use.backend.personas.get(name)
             about = f" – {escape_line(persona.about, _ABOUT)}" if persona and persona.about else ""
             line = f"**{use.shown(name)}**{about}"
             room -= units(line) + 1
@@ -173,73 +166,64 @@ class OwnDataCommands:
     `on_forget` is told the id of a person who is forgotten.
     """
 
-    def __init__(
-        self,
-        backend: BotBackend,
-        translations: Translations,
-        errors: CommandErrors,
-        on_forget: Callable[[str], None],
-    ) -> None:
-        self._backend = backend
+    def __init__(self, use: Use, on_forget: Callable[[str], None]) -> None:
+        self._use = use
         self._on_forget = on_forget
-        self._translations = translations
-        self._errors = errors
 
     async def forget_me(self, interaction: discord.Interaction) -> None:
         """Ask whether a person shall be forgotten."""
-        use = Invocation(interaction, self._backend, self._translations)
-        buttons = self.buttons(str(interaction.locale))
+        use = self._use(interaction)
+        buttons = self.buttons(use.language)
         await use.answer(use.say("says.forget.ask"), view=buttons)
         buttons.stop()  # those that were installed hear the click; a timer would run for these in vain
 
     async def export_me(self, interaction: discord.Interaction) -> None:
         """Give a person all that is kept of them."""
-        use = Invocation(interaction, self._backend, self._translations)
-        file = await use.within(self._export(str(interaction.user.id), interaction.filesize_limit))
+        use = self._use(interaction)
+        file = await use.within(self._export(use))
         if file is None:
             await use.answer(use.say("says.export.large"))
         else:
             await use.answer(use.say("says.export.here"), file=file)
 
-    def buttons(self, locale: str) -> discord.ui.View:
+    def buttons(self, language: Language) -> discord.ui.View:
         """Make the answers to the question of `/forget me`.
 
         Whoever presses is forgotten, and nobody else: the buttons know of no person.
         """
-        say = self._translations.of(locale).say
-        view = _Buttons(self._errors)
+        say, view = language.say, _Buttons(self._use)
         danger, plain = discord.ButtonStyle.danger, discord.ButtonStyle.secondary
         view.add_item(_Button("pixi:forget-me", say("says.forget.yes"), danger, self._forget))
         view.add_item(_Button("pixi:keep-me", say("says.forget.no"), plain, self._keep))
         return view
 
     async def _forget(self, interaction: discord.Interaction) -> None:
-        use = Invocation(interaction, self._backend, self._translations)
+        use = self._use(interaction)
         await use.replace("…")  # the buttons go at once: nothing is asked for twice
         person = str(interaction.user.id)
-        count = await self._backend.engine.forget(person)
+        count = await use.backend.engine.forget(person)
         self._on_forget(person)
         await use.replace(use.say("says.forget.done", count=number(count)))
 
     async def _keep(self, interaction: discord.Interaction) -> None:
-        use = Invocation(interaction, self._backend, self._translations)
+        use = self._use(interaction)
         await use.replace(use.say("says.forget.kept"))
 
-    async def _export(self, person: str, limit: int) -> tuple[str, bytes] | None:
-        kept = await self._backend.store.export(person)
-        return await asyncio.to_thread(_packed, kept, limit)
+    async def _export(self, use: Invocation) -> tuple[str, bytes] | None:
+        kept = await use.backend.store.export(str(use.interaction.user.id))
+        return await asyncio.to_thread(_packed, kept, use.interaction.filesize_limit)
 
 
 class _Buttons(discord.ui.View):
-    def __init__(self, errors: CommandErrors) -> None:
+    def __init__(self, use: Use) -> None:
         super().__init__(timeout=None)
-        self._errors = errors
+        self._use = use
 
     async def on_error(
         self, interaction: discord.Interaction, error: Exception, item: discord.ui.Item[Any], /
     ) -> None:
         """Tell what went wrong."""
-        await self._errors.tell(interaction, error)
+        await self._use(interaction).fail(error)
 
 
 class _Button(discord.ui.Button[_Buttons]):

@@ -4,15 +4,16 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from typing import Annotated
 from urllib.parse import urlsplit
 
 import discord
-from msgspec import Struct
+from msgspec import Meta, Struct, ValidationError, convert
 
-from pixi.channels.discord.backend import ALL_ADDRESSES, BotBackend, parse_address
+from pixi.channels.discord.backend import ALL_ADDRESSES, parse_address
 from pixi.channels.discord.formatting import code_block, escape_line, escape_markdown, number, units
-from pixi.channels.discord.slash.invocation import EmbedContent, EmbedField, Invocation
-from pixi.channels.discord.slash.translations import Translations
+from pixi.channels.discord.slash.invocation import EmbedContent, EmbedField, Invocation, Use
 from pixi.core.conversation import all_notes, notes_in
 from pixi.core.errors import PixiError
 from pixi.core.language import REACT, SEND
@@ -53,14 +54,16 @@ _REFERENCE = re.compile(
 )
 
 
+_Count = Annotated[int, Meta(ge=0, lt=10_000_000)]
+
+
 class _Cited(Struct, frozen=True):
     """A place in a document, as far as it was told; all of it strangers' words."""
 
-    database: str
-    title: str
+    title: Annotated[str, Meta(pattern=r"\S")]
     section: str = ""
-    line: int = 0
-    page: int = 0
+    line: _Count = 0
+    page: _Count = 0
 
 
 def documents_in(lines: Sequence[Line], say: Say) -> list[str]:
@@ -68,43 +71,22 @@ def documents_in(lines: Sequence[Line], say: Say) -> list[str]:
 
     Of a database that was only searched, what was found counts: the reply can rest on nothing else of it.
     """
-    read = dict.fromkeys(_found(lines, "query"))
-    asked = {each.database for each in read}
-    found = dict.fromkeys(each for each in _found(lines, "search") if each.database not in asked)
-    return list(dict.fromkeys(_document(each, say) for each in (*read, *found)))
+    read = [*_found(lines, "query")]
+    asked = {database for database, _ in read}
+    found = [each for each in _found(lines, "search") if each[0] not in asked]
+    return list(dict.fromkeys(_document(database, cited, say) for database, cited in (*read, *found)))
 
 
-def _found(lines: Sequence[Line], kind: str) -> Iterator[_Cited]:
+def _found(lines: Sequence[Line], kind: str) -> Iterator[tuple[str, _Cited]]:
+    """Return databases, each with a place in a document of it. A result can hold anything."""
     for line in lines:
         match = _DATABASE_TOOL.fullmatch(line.name) if isinstance(line, ToolLine) else None
         if isinstance(line, ToolLine) and match is not None and match["kind"] == kind:
             text = line.text[:_READ]
             database = _named(text) or match["database"]
             for each in _objects(text, "relevant" if kind == "query" else "results"):
-                source = each.get("source") if kind == "query" else each
-                cited = _cited(source, database)
-                if cited is not None:
-                    yield cited
-
-
-def _cited(source: object, database: str) -> _Cited | None:
-    """Return a place in a document; None where it is none: a result can hold anything."""
-    if not isinstance(source, dict):
-        return None
-    title, section = source.get("title"), source.get("section")
-    if not isinstance(title, str) or not title.strip():
-        return None
-    return _Cited(
-        database,
-        title,
-        section if isinstance(section, str) else "",
-        _counted(source.get("line")),
-        _counted(source.get("page")),
-    )
-
-
-def _counted(value: object) -> int:
-    return value if type(value) is int and 0 < value < 10_000_000 else 0
+                with suppress(ValidationError):
+                    yield database, convert(each.get("source") if kind == "query" else each, _Cited)
 
 
 def _named(text: str) -> str:
@@ -136,9 +118,9 @@ def _objects(text: str, key: str) -> Iterator[dict[str, object]]:
         yield value
 
 
-def _document(cited: _Cited, say: Say) -> str:
+def _document(database: str, cited: _Cited, say: Say) -> str:
     """Write `pancakes: Lemon sugar › Toppings, line 12`, with nothing in it that acts."""
-    database, title = escape_line(cited.database, _DATABASE_NAME), escape_line(cited.title, _TITLE)
+    database, title = escape_line(database, _DATABASE_NAME), escape_line(cited.title, _TITLE)
     section = escape_line(cited.section, _SECTION)
     where = f"{database}: {title}" + (f" › {section}" if section and section != title else "")
     if cited.line:
@@ -307,14 +289,13 @@ def _quoted(text: str, limit: int) -> str:
 class RecordCommands:
     """`/notes`, `/why`, and the latter in the menu of a message."""
 
-    def __init__(self, backend: BotBackend, translations: Translations) -> None:
-        self._backend = backend
-        self._translations = translations
+    def __init__(self, use: Use) -> None:
+        self._use = use
 
     async def notes(self, interaction: discord.Interaction, public: bool = False) -> None:
         """Show the latest thoughts about what was said in a channel."""
-        use = Invocation(interaction, self._backend, self._translations)
-        if public and interaction.guild_id is not None and not is_admin(self._backend.rules, use.requester):
+        use = self._use(interaction)
+        if public and interaction.guild_id is not None and not is_admin(use.backend.rules, use.requester):
             await use.answer(use.say("says.managers"))
             return
         told = notes_embed(await use.within(self._records(use)), use.say)
@@ -325,7 +306,7 @@ class RecordCommands:
 
     async def why(self, interaction: discord.Interaction, message: str | None = None) -> None:
         """Show what is behind a message of ours in this channel: the one of a link or id, or the last."""
-        use = Invocation(interaction, self._backend, self._translations)
+        use = self._use(interaction)
         if message is None:
             spoken = [each for each in await use.within(self._records(use)) if _spoke(each)]
             if spoken:
@@ -343,10 +324,10 @@ class RecordCommands:
 
     async def why_this(self, interaction: discord.Interaction, message: discord.Message) -> None:
         """Show what is behind the message whose menu was opened."""
-        await self._why_embed(Invocation(interaction, self._backend, self._translations), str(message.id))
+        await self._why_embed(self._use(interaction), str(message.id))
 
     async def _why_embed(self, use: Invocation, message_id: str) -> None:
-        record = await use.within(self._backend.store.turn_behind(ALL_ADDRESSES, message_id))
+        record = await use.within(use.backend.store.turn_behind(ALL_ADDRESSES, message_id))
         if record is None:
             await use.answer(use.say("says.why.strange"))
         elif not _was_here(record, use):
@@ -359,7 +340,7 @@ class RecordCommands:
         records = [
             record
             for conversation in use.conversations
-            for record in await self._backend.store.turns(conversation, _TURNS)
+            for record in await use.backend.store.turns(conversation, _TURNS)
         ]
         return sorted(records, key=lambda record: (record.began, record.id))[-_TURNS:]
 

@@ -1,19 +1,19 @@
-"""What the loopback Discord's REST refuses and leaves out, as Discord does.
+"""What the loopback Discord refuses and leaves out, as Discord does.
 
 A fake that is too kind makes other tests pass for nothing. What it does where all is well is not tried here:
 without it no test with discord.py would come through.
 """
 
-import io
+import asyncio
 import time
 from typing import Any
 
-import aiohttp
 import discord
 import pytest
 
-from pixi.testing.discord import FakeChannel, LoopbackDiscord, Permission
-from tests.servers.clients import connected, rest
+from pixi.testing.discord import LoopbackDiscord, Permission
+from tests.servers.clients import connected, heard, rest
+from tests.waiting import put_forward
 
 Json = dict[str, Any]
 
@@ -240,18 +240,6 @@ async def test_messages_are_read_in_pages(server: LoopbackDiscord) -> None:
     assert (status, code_of(body, "limit")) == (400, "NUMBER_TYPE_MAX")
 
 
-# Files.
-
-
-async def test_files_that_are_too_large_are_refused(server: LoopbackDiscord) -> None:
-    server.world.attachment_limit = 1000
-    general = server.guild().channel()
-    async with connected(server) as bot:
-        with pytest.raises(discord.HTTPException) as error:
-            await bot.channel(general.id).send("x", file=discord.File(io.BytesIO(b"x" * 1001), "a"))
-        assert (error.value.status, error.value.code) == (413, 40005)
-
-
 # Reactions, typing, threads, profile.
 
 
@@ -261,14 +249,12 @@ async def test_reactions_take_emoji_that_exist(server: LoopbackDiscord) -> None:
     mo = server.person("Mo")
     said = await general.say(mo, "look")
     own, foreign = guild.emoji("pancake"), server.guild("other").emoji("waffle")
-    gone = guild.emoji("gone")
-    guild.drop_emoji(gone)
     async with connected(server) as bot:
         message = await bot.channel(general.id).fetch_message(said.id)
         for good in ("🥞", "❤", "❤️", "#️⃣", own.text, foreign.text):
             await message.add_reaction(good)
         assert set(said.reactions) == {"🥞", "❤", "❤️", "#️⃣", ":pancake:", ":waffle:"}
-        for bad in ("pancake", "x", gone.text):
+        for bad in ("pancake", "x", "<:gone:5>"):
             with pytest.raises(discord.HTTPException) as error:
                 await message.add_reaction(bad)
             assert (error.value.status, error.value.code) == (400, 10014)
@@ -298,26 +284,15 @@ async def test_webhooks_write_under_any_name(server: LoopbackDiscord) -> None:
         sent = await hook.send("I am Mimi", username="Mimi", avatar_url="https://x.test/a.png", wait=True)
         assert (sent.author.name, sent.webhook_id) == ("Mimi", hook.id)
         said = general.messages[-1]
-        assert (said.shown, said.avatar_url, said.content) == (
-            "Mimi",
-            "https://x.test/a.png",
-            "I am Mimi",
-        )
-        await sent.edit(content="I was Mimi")
-        assert said.content == "I was Mimi"
+        assert (said.shown, said.content) == ("Mimi", "I am Mimi")
         await hook.send("aside", thread=discord.Object(thread.id), wait=True)
         assert thread.messages[-1].content == "aside"
         with pytest.raises(discord.NotFound) as wrong:
             await hook.send("x", thread=discord.Object(elsewhere.id), wait=True)
         assert wrong.value.code == 10003
-        for name, code in [
-            ("My Discord", "USERNAME_INVALID_CONTAINS"),
-            ("clydebank", "USERNAME_INVALID_CONTAINS"),
-        ]:
-            with pytest.raises(discord.HTTPException) as error:
+        for name in ("My Discord", "clydebank"):
+            with pytest.raises(discord.HTTPException, match="cannot contain"):
                 await hook.send("x", username=name, wait=True)
-            assert error.value.code == 50035
-            assert "cannot contain" in error.value.text, code
         assert [each.id for each in await place.webhooks()] == [hook.id]
         for each in [*server.world.webhooks.values()]:
             each.delete()
@@ -342,47 +317,34 @@ async def test_webhooks_know_no_nonce_and_mind_their_token(server: LoopbackDisco
     assert (status, answer["code"]) == (401, 50027)
 
 
-# Limits, hooks.
+# What is told.
 
 
-async def test_a_route_can_be_limited_with_discords_headers(server: LoopbackDiscord) -> None:
+async def test_what_the_bot_cannot_see_is_not_told(server: LoopbackDiscord) -> None:
     guild = server.guild()
-    general, other = guild.channel(), guild.channel("other")
-    server.limit("POST", r"/messages$", 2, 60.0)
-    async with rest(server) as session:
-
-        async def post(channel: FakeChannel) -> tuple[int, Any, Json]:
-            path = f"/api/v10/channels/{channel.id}/messages"
-            async with session.post(path, json={"content": "x"}) as answer:
-                return answer.status, answer.headers, await answer.json()
-
-        _, headers, _ = await post(general)
-        assert (headers["X-RateLimit-Limit"], headers["X-RateLimit-Remaining"]) == ("2", "1")
-        await post(general)
-        status, headers, body = await post(general)
-        assert (status, body["global"], headers["X-RateLimit-Scope"]) == (429, False, "user")
-        assert 55 < body["retry_after"] <= 60 <= int(headers["Retry-After"])
-        assert (await post(other))[0] == 200  # each channel by itself
-        assert len(general.messages) == 2
-        server.limit_everything(1, 60.0)
-        assert (await post(other))[0] == 200
-        status, headers, body = await post(other)
-        assert (status, body["global"], headers["X-RateLimit-Global"]) == (429, True, "true")
+    hidden = guild.channel("hidden", deny_everyone=Permission.VIEW_CHANNEL)
+    closed = guild.thread(guild.channel(), "closed", private=True)
+    mo = server.person("Mo")
+    async with connected(server) as bot:
+        await hidden.say(mo, "psst")
+        await closed.say(mo, "psst")
+        hidden.overwrite(server.bot, allow=Permission.VIEW_CHANNEL)
+        closed.follow(server.bot)
+        await hidden.say(mo, "hello")
+        await closed.say(mo, "hello")
+        await heard(bot, "message", 2)
+        assert bot.texts() == ["hello", "hello"]
 
 
-async def test_a_request_can_fail_before_and_after_it_took_effect(server: LoopbackDiscord) -> None:
-    general = server.guild().channel()
-    path = f"/channels/{general.id}/messages"
-    server.fail("POST", r"/messages$", 503, times=1)
-    assert (await asked(server, "POST", path, {"content": "lost"}))[0] == 503
-    server.fail("POST", r"/messages$", 500, times=1, took_effect=True)
-    assert (await asked(server, "POST", path, {"content": "kept"}))[0] == 500
-    assert general.texts == ["kept"]
-    server.hang_up("POST", r"/messages$")
-    with pytest.raises(aiohttp.ClientError):
-        await asked(server, "POST", path, {"content": "dropped"})
-    server.hang_up("POST", r"/messages$", took_effect=True)
-    with pytest.raises(aiohttp.ClientError):
-        await asked(server, "POST", path, {"content": "arrived"})
-    assert general.texts == ["kept", "arrived"]
-    assert (await asked(server, "POST", path, {"content": "well"}))[0] == 200
+async def test_it_is_idle_after_so_many_turns_of_the_loop_however_long_one_takes(
+    server: LoopbackDiscord,
+) -> None:
+    waiting = asyncio.create_task(server.idle(quiet=100.0, timeout=1e6))
+    await asyncio.sleep(0)
+    naps = 0
+    while not waiting.done():
+        put_forward(100.0)  # as if the process had got no processor for so long
+        naps += 1
+        for _ in range(5):
+            await asyncio.sleep(0)
+    assert naps == 10
