@@ -14,10 +14,11 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from pixi.channels.observing import Observer
-from pixi.core.channel import OpenQuestion
+from pixi.channels.observing import ObservedTurn, Observer
+from pixi.core.channel import Channel, OpenQuestion
 from pixi.core.errors import PixiError
 from pixi.core.events import TurnReport
+from pixi.core.life import Life
 from pixi.core.llm import Line, ToolSchema, UserLine
 from pixi.core.lru import LRU
 from pixi.core.message import Abilities, Message
@@ -270,6 +271,35 @@ class PersonaSession(Struct):
         answered = {message.author.id for message in messages if message.addressed}
         reminded = [one for one in reminders if isinstance(one, Citation) or one.person.id in answered]
         return LineFitter(stamped, reminded, tokens).line(messages)
+
+
+class TurnContext(Struct, frozen=True, eq=False):
+    """One attempt at a turn, as all parts that write and perform its reply share it.
+
+    Attributes:
+        id: of the turn in the store.
+        session: the persona that answers, on its model.
+        messages: those that are answered, with what was overheard between them.
+        answered: the one of them that is.
+        channel: where.
+        life: of the turn; it says whether an act may begin, and is told of each.
+        lease: the number of the lease that acts are recorded under; None: the one that the turn began under.
+        observed: is told what is done; None: nobody looks on.
+    """
+
+    id: int
+    session: PersonaSession
+    messages: Sequence[Message]
+    answered: Message
+    channel: Channel
+    life: Life
+    lease: int | None = None
+    observed: ObservedTurn | None = None
+
+    @property
+    def store(self) -> Store:
+        """Where the turn is recorded."""
+        return self.session.shared.store
 
 
 class PersonaSessions:

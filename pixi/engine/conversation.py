@@ -546,7 +546,7 @@ class LiveConversation:
             self._read_again(saved.waiting)
         refused = bool(self._refused.messages)
         waiting = self._refused if refused else self._inbox
-        runner = self._runner = TurnRunner(session, waiting, refusal=_TOO_MANY if refused else "")
+        runner = self._runner = TurnRunner(session, channel, waiting, refusal=_TOO_MANY if refused else "")
         if self._stopping:
             runner.cancel()
         if self._shared.settings.gather_seconds > 0 and not refused:
@@ -556,8 +556,7 @@ class LiveConversation:
         window = await self._ready(session, waiting.answered)
         if not waiting.wants_answer:
             return None  # it was withdrawn, or another process has answered it
-        history = self._history
-        ended = await runner.run(window, channel, history.generation, history.revision, history.lease)
+        ended = await runner.run(window, self._history)
         if runner.is_open:
             self._forget()
             if runner.turn is None:  # it was not begun: all is read again, and then it is
@@ -574,7 +573,7 @@ class LiveConversation:
             waiting.requeue(Inbox(list(runner.again)))
         if self._history.is_known and not self._resting:
             name, tokens = session.role.persona.name, session.summary_tokens
-            self._compaction.consider(name, tokens, window, history.generation)
+            self._compaction.consider(name, tokens, window, self._history.generation)
         return ended
 
     def _tell_waiters(self) -> None:

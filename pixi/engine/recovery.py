@@ -36,9 +36,8 @@ from pixi.core.life import Life, LifeEvent, LifeState, unanswered
 from pixi.core.llm import AssistantLine, Line, ToolCall, ToolLine, Usage
 from pixi.core.message import Author, Message, from_record
 from pixi.core.reading import SILENCE, read_again, written
-from pixi.core.spending import TOOL_SECONDS
 from pixi.engine.command_executor import CommandExecutor
-from pixi.engine.context import PersonaSession
+from pixi.engine.context import PersonaSession, TurnContext
 from pixi.engine.inbox import DELETED
 from pixi.engine.turn_actions import TurnActions, nonce_of
 from pixi.engine.usage import TurnUsage
@@ -257,34 +256,21 @@ class _LeftTurn:
         life = Life()
         for event in (LifeEvent.BEGUN, LifeEvent.ACTED, LifeEvent.WRITTEN):
             life.on(event)
-        shared, role = self._session.shared, self._session.role
         usage = TurnUsage(
-            shared.ledger, turn=self._turn.id, model=role.model, message=answered, answers={}, channel=channel
-        )
-        actions = TurnActions(
+            self._session.shared.ledger,
             turn=self._turn.id,
+            model=self._session.role.model,
             message=answered,
-            persona=role.persona,
+            answers={},
             channel=channel,
-            store=self._store,
-            limits=shared.settings.limits,
-            usage=usage,
-            life=life,
-            ids={message.number: message.id for message in self._turn.messages if message.number},
-            askers=list({one.author.id: one.author for one in self._addressed}.values()),
-            sequence=max((effect.sequence for effect in self._turn.effects), default=0),
-            lease=self._lease,
         )
-        executor = CommandExecutor(
-            actions,
-            registered,
-            store=self._store,
-            turn=self._turn.id,
-            life=life,
-            seconds=shared.settings.limits.tool_seconds or TOOL_SECONDS,
-            delivered=lambda _: None,  # it is read from the record
-            lease=self._lease,
+        turn = TurnContext(
+            self._turn.id, self._session, self._turn.messages, answered, channel, life, self._lease
         )
+        last = max((effect.sequence for effect in self._turn.effects), default=0)
+        actions = TurnActions(turn, usage, sequence=last)
+        actions.hurry()  # people have waited long enough
+        executor = CommandExecutor(actions, delivered=lambda _: None)  # it is read from the record
         try:
             for command in planned:
                 parts = self._acts_of(command)

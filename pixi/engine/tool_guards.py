@@ -10,25 +10,22 @@ import inspect
 import json
 import math
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
-from msgspec import Struct, field
 from msgspec.structs import replace
 
 from pixi.core.channel import Channel, OpenQuestion, Question
 from pixi.core.errors import ChannelError, ToolError
-from pixi.core.events import Answered, Asked, Progressed, TurnEvent, Verdict
+from pixi.core.events import Answered, Asked, Progressed, Verdict
 from pixi.core.llm import Prices, Usage
-from pixi.core.masking import SecretRedactor
 from pixi.core.message import Author, Card, Message, Picture, Rights, Venue
 from pixi.core.persona import Persona
 from pixi.core.spending import Rate, RateKey
 from pixi.core.untrusted import clipped, prompt_name, without_middle
+from pixi.engine.command_executor import CommandExecutor
 from pixi.engine.turn_actions import NotDone, TurnActions
-from pixi.store.rates import Rates
-from pixi.store.store import Store
 from pixi.toolbox.context import Context
 from pixi.toolbox.foreign import ForeignError, foreign, within
 from pixi.toolbox.results import as_json, masked
@@ -42,55 +39,20 @@ Held = Callable[[], AbstractContextManager[None]]
 """Makes a context in which the turn's time stands still."""
 
 
-class ToolRunConfig(Struct, frozen=True):
-    """Parts and limits for the tools of one turn.
-
-    Attributes:
-        turn: its number in the store.
-        tools: those that the persona may use, by name.
-        all_tools: those that there are, whoever may use them.
-        rates: counts how often they are used.
-        mask: hides secrets in their answers.
-        store: records what they change.
-        vision: the model can be shown pictures.
-        approval_seconds: how long people may take for their answers, in the whole turn.
-        asked: the questions that wait for an answer, by their nonces.
-    """
-
-    turn: int
-    tools: Mapping[str, Tool]
-    all_tools: Iterable[Tool]
-    rates: Rates
-    mask: SecretRedactor
-    store: Store
-    vision: bool
-    approval_seconds: float
-    asked: dict[str, OpenQuestion] = field(default_factory=dict)
-
-
 class ToolContext:
     """The context of a call: a `pixi.toolbox.context.Context`.
 
     Args:
         acts: performs what the tool wants.
-        drained: waits until the commands that came before are performed.
-        mask: hides secrets in what is shown.
-        show: takes the events, in order.
+        executor: performs the commands that came before, and shows events behind them.
     """
 
-    __slots__ = ("_acts", "_closed", "_drained", "_ends", "_mask", "_show", "_waited", "_waits_since")
+    __slots__ = ("_acts", "_closed", "_ends", "_executor", "_mask", "_waited", "_waits_since")
 
-    def __init__(
-        self,
-        acts: TurnActions,
-        drained: Callable[[], Awaitable[None]],
-        mask: SecretRedactor,
-        show: Callable[[TurnEvent], None],
-    ) -> None:
+    def __init__(self, acts: TurnActions, executor: CommandExecutor) -> None:
         self._acts = acts
-        self._drained = drained
-        self._mask = mask
-        self._show = show
+        self._executor = executor
+        self._mask = acts.turn.session.shared.toolbox.mask
         self._closed = False
         self._ends = math.inf  # on the loop's clock; see `begin`
         self._waited = 0.0
@@ -165,7 +127,7 @@ class ToolContext:
     def progress(self, text: str) -> None:
         """See `Context.progress`."""
         if not self._closed:
-            self._show(Progressed(clipped(self._mask.hide(text), 200)))
+            self._executor.show(Progressed(clipped(self._mask.hide(text), 200)))
 
     def begin(self, seconds: float) -> None:
         """Start the clock of the call, which may take so many seconds."""
@@ -192,7 +154,7 @@ class ToolContext:
         if alone:
             self._waits_since = clock.time()
         try:
-            await self._drained()
+            await self._executor.drained()
         finally:
             if alone and self._waits_since is not None:
                 self._waited += clock.time() - self._waits_since
@@ -209,22 +171,19 @@ class ToolGuards:
     """Lets calls pass, or refuses them in words that the model can act on.
 
     Args:
-        run_config: how the tools of the turn are run.
         acts: knows who asks, and where, and asks people.
-        drained: waits until the commands that came before are performed.
+        executor: performs the commands that came before.
         held: stops the turn's time while a person thinks.
     """
 
-    __slots__ = ("_acts", "_drained", "_held", "_run_config", "_seconds_left")
+    __slots__ = ("_acts", "_executor", "_held", "_seconds_left", "_shared")
 
-    def __init__(
-        self, run_config: ToolRunConfig, acts: TurnActions, drained: Callable[[], Awaitable[None]], held: Held
-    ) -> None:
-        self._run_config = run_config
+    def __init__(self, acts: TurnActions, executor: CommandExecutor, held: Held) -> None:
         self._acts = acts
-        self._drained = drained
+        self._executor = executor
         self._held = held
-        self._seconds_left = run_config.approval_seconds
+        self._shared = acts.turn.session.shared
+        self._seconds_left = self._shared.settings.approval_seconds  # for all answers of the turn
 
     async def bound(self, tool: Tool, arguments: Mapping[str, Any], context: Context) -> BoundCall:
         """Bind the tool to its arguments, if those who ask may use it now; its use is counted.
@@ -258,7 +217,7 @@ class ToolGuards:
         """
         acts = self._acts
         name = _named(acts.message.author)
-        await self._drained()  # the question comes behind what was said before it
+        await self._executor.drained()  # the question comes behind what was said before it
         with self._held():
             verdict = await self._asked(tool, bound)
         if verdict == "no":
@@ -310,7 +269,7 @@ class ToolGuards:
                 uses[(tool.name, "person", platform, asker.id)] = tool.per_person
         if tool.per_guild is not None and self._acts.venue.guild:
             uses[(tool.name, "guild", self._acts.venue.guild)] = tool.per_guild
-        wait = await self._run_config.rates.use(uses)
+        wait = await self._shared.toolbox.rates.use(uses)
         if wait > 0:
             raise ToolError(
                 f"{tool.name} was used too often. It can be used again in {as_words(wait)}; "
@@ -324,8 +283,8 @@ class ToolGuards:
         question = Question(
             person=self._acts.message.author.id,
             tool=tool.name,
-            does=self._run_config.mask.hide(tool.does),
-            arguments=self._run_config.mask.hide(argument_lines(bound.arguments)),
+            does=self._shared.toolbox.mask.hide(tool.does),
+            arguments=self._shared.toolbox.mask.hide(argument_lines(bound.arguments)),
             nonce=self._acts.next_nonce(),
         )
         channel, clock = self._acts.channel, asyncio.get_running_loop()
@@ -333,7 +292,7 @@ class ToolGuards:
         self._acts.show(Asked(question.nonce, tool.name, question.does, question.arguments, expires))
         verdict: Verdict = "nobody"
         conversation = self._acts.message.conversation
-        self._run_config.asked[question.nonce] = OpenQuestion(
+        self._shared.asked[question.nonce] = OpenQuestion(
             conversation, self._acts.persona.name, self._acts.message.author, question, expires
         )
         try:
@@ -342,7 +301,7 @@ class ToolGuards:
         except (ChannelError, TimeoutError):
             pass  # nobody could be asked, or nobody answered
         finally:
-            del self._run_config.asked[question.nonce]
+            del self._shared.asked[question.nonce]
             self._seconds_left -= clock.time() - began
             self._acts.show(Answered(question.nonce, verdict))
         return verdict

@@ -20,26 +20,25 @@ import time
 import unicodedata
 import zlib
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 
 from msgspec import Struct
 
-from pixi.channels.observing import ObservedTurn
 from pixi.core.channel import Channel
 from pixi.core.errors import ChannelError, ChannelLost, PixiError
 from pixi.core.events import Noted, Pictured, Progressed, Reacted, Sent, Shown, TurnEvent, act_id
 from pixi.core.language import REACT, SEND, Planned
-from pixi.core.life import Life, LifeEvent, LifeState
+from pixi.core.life import LifeEvent, LifeState
 from pixi.core.llm import Prices, Usage
-from pixi.core.message import Author, Card, Message, Picture, Venue, card_on_record, on_record
-from pixi.core.persona import Pace, Persona
+from pixi.core.message import Card, Message, Picture, Venue, card_on_record, on_record
+from pixi.core.persona import Pace
 from pixi.core.reading import written
-from pixi.core.spending import TOOL_SECONDS, Limits
+from pixi.core.spending import TOOL_SECONDS
 from pixi.core.untrusted import clipped
+from pixi.engine.context import TurnContext
 from pixi.engine.usage import TurnUsage
 from pixi.store.kept import Outcome
-from pixi.store.store import Store
 from pixi.toolbox.foreign import look_at
 from pixi.toolbox.results import with_picture_checked
 
@@ -80,22 +79,12 @@ class TurnActions:
     """The context of a turn: a `pixi.toolbox.context.Context`.
 
     Args:
-        turn: its number in the store.
-        message: the one that is answered.
-        askers: everybody whose messages are; the author of `message` where they are not named.
-        persona: who answers.
-        channel: where.
-        store: where acts are recorded.
-        limits: how many there may be.
+        turn: the attempt, with who answers what, and where.
         usage: takes what is used for it.
-        life: of the turn; it says whether an act may begin, and is told of each.
-        pace: at which messages come, where the channel keeps one.
-        ids: ids of messages by their numbers, as far as they are known without asking the store.
         sequence: the last number that an act of this turn has; 0: there was none.
-        lease: the number of the lease that acts are recorded under; None: the one that the turn began under.
-        observed: is told what is done; None: nobody looks on.
 
     Attributes:
+        limits: of the turn, as they were when it began.
         done: counts the acts that were carried out, of all kinds; `effects` of each.
         targets: the number of the message that each of them named; 0: none.
         touched: whether an act was begun, on people or on the world.
@@ -115,9 +104,7 @@ class TurnActions:
         "_held",
         "_ids",
         "_in_haste",
-        "_lease",
         "_life",
-        "_limits",
         "_messages",
         "_outcomes",
         "_pace",
@@ -125,7 +112,6 @@ class TurnActions:
         "_recording",
         "_sequence",
         "_store",
-        "_turn",
         "_typing",
         "_under_way",
         "_writing_since",
@@ -133,9 +119,9 @@ class TurnActions:
         "channel",
         "effects",
         "first_seen",
+        "limits",
         "lost",
         "message",
-        "observed",
         "parts_out",
         "performed",
         "persona",
@@ -143,34 +129,16 @@ class TurnActions:
         "reached",
         "targets",
         "touched",
+        "turn",
         "usage",
     )
 
-    def __init__(
-        self,
-        *,
-        turn: int,
-        message: Message,
-        persona: Persona,
-        channel: Channel,
-        store: Store,
-        limits: Limits,
-        usage: TurnUsage,
-        life: Life,
-        pace: Pace = "off",
-        ids: Mapping[int, str] | None = None,
-        askers: Sequence[Author] = (),
-        sequence: int = 0,
-        lease: int | None = None,
-        observed: ObservedTurn | None = None,
-    ) -> None:
-        self._turn = turn
-        self._lease = lease
-        self.observed = observed
-        self.message = message
-        self.askers = tuple(askers) or (message.author,)
-        self.persona = persona
-        self.channel = channel
+    def __init__(self, turn: TurnContext, usage: TurnUsage, *, sequence: int = 0) -> None:
+        self.turn = turn
+        self.message = turn.answered
+        self.askers = tuple({one.author.id: one.author for one in turn.messages if one.addressed}.values())
+        self.persona = turn.session.role.persona
+        self.channel = channel = turn.channel
         self.usage = usage
         self.effects: Counter[str] = Counter()
         self.targets: list[int] = []
@@ -180,11 +148,11 @@ class TurnActions:
         self.performed: Planned | None = None
         self.parts_out = 0
         self.touched = self.lost = False
-        self._store = store
-        self._limits = limits
-        self._life = life
-        self._pace: Pace = pace if channel.paced else "off"
-        self._ids: dict[int, str | None] = {**ids} if ids else {}
+        self._store = turn.store
+        self.limits = turn.session.limits
+        self._life = turn.life
+        self._pace: Pace = turn.session.pace if channel.paced else "off"
+        self._ids = _numbered(turn.messages)
         self._first = self._sequence = sequence
         self._acts_for: int | None = None  # the number of the command that acted last; None: none did
         self._under_way = 0  # acts
@@ -217,7 +185,7 @@ class TurnActions:
         text = text.strip()
         if not text:
             return
-        self._messages = self._counted(self._messages, self._limits.messages)
+        self._messages = self._counted(self._messages, self.limits.messages)
         parts = self.channel.parts(text)
         if not parts:
             raise ChannelError("A message held nothing that can be shown here.")
@@ -247,7 +215,7 @@ class TurnActions:
         emoji = emoji.strip()
         if not emoji:
             return
-        self._reactions = self._counted(self._reactions, self._limits.reactions, "reactions")
+        self._reactions = self._counted(self._reactions, self.limits.reactions, "reactions")
         message_id = await self._id_of(to) if to else self.message.id
         if message_id is None:
             raise ChannelError(f"There is no message #{to} to react to.")
@@ -269,7 +237,7 @@ class TurnActions:
         card = await with_picture_checked(card.fitted())
         if not card.plain and card.picture is None:
             return
-        self._messages = self._counted(self._messages, self._limits.messages)
+        self._messages = self._counted(self._messages, self.limits.messages)
         channel, answers = self.channel, self.message.id
         # A picture that has no address is not on record: a card is never posted again, only told.
         act = await self._post(
@@ -286,7 +254,7 @@ class TurnActions:
         """
         if not picture.link and picture.file is None:
             return
-        self._messages = self._counted(self._messages, self._limits.messages)
+        self._messages = self._counted(self._messages, self.limits.messages)
         channel, answers = self.channel, self.message.id
         # One without a link is never posted again: its file is not on record.
         kept = on_record(picture, _command(self.performed) or picture.words)
@@ -305,7 +273,7 @@ class TurnActions:
         name = name.strip()
         if not name:
             return
-        self._messages = self._counted(self._messages, self._limits.messages)
+        self._messages = self._counted(self._messages, self.limits.messages)
         channel, answers = self.channel, self.message.id
         await self._post("sticker", name, lambda nonce: channel.sticker(name, nonce=nonce, answers=answers))
 
@@ -313,7 +281,7 @@ class TurnActions:
         """Write down a private thought."""
         if text.strip():
             number = self.performed.number if self.performed else None
-            self.show(Noted(text.strip(), act_id(self._turn, self._sequence, number)))
+            self.show(Noted(text.strip(), act_id(self.turn.id, self._sequence, number)))
 
     async def typing(self) -> None:
         """Show that a message is being written, until it is there. Does not wait for the channel."""
@@ -323,7 +291,7 @@ class TurnActions:
     @property
     def seconds_left(self) -> float:
         """Seconds that a command may take, counted from when it is begun."""
-        return self._limits.tool_seconds or TOOL_SECONDS
+        return self.limits.tool_seconds or TOOL_SECONDS
 
     def progress(self, text: str) -> None:
         """Tell people how far a command is, in a line that the next one replaces."""
@@ -348,8 +316,8 @@ class TurnActions:
 
     def _show(self, event: TurnEvent) -> None:
         self.channel.show(event)
-        if self.observed is not None:
-            self.observed.shown(event)
+        if self.turn.observed is not None:
+            self.turn.observed.shown(event)
 
     @property
     def done(self) -> int:
@@ -384,7 +352,7 @@ class TurnActions:
             NotDone: the turn was ended.
         """
         self._begin()
-        return nonce_of(self._turn, self._sequence, self.message.id)
+        return nonce_of(self.turn.id, self._sequence, self.message.id)
 
     def opened(self) -> None:
         """A command opens: from now on it is written."""
@@ -519,7 +487,7 @@ class TurnActions:
         sequence = self._begin()
         command = self.performed.number if self.performed else None
         first, self._acts_for = command != self._acts_for, command
-        name = act_id(self._turn, sequence, command, first=first)
+        name = act_id(self.turn.id, sequence, command, first=first)
         act = _Act(sequence, kind, payload, target, command, name)
         await (self._act_by_event(act, do) if self.channel.acts_by_events else self._act_outside(act, do))
         return name
@@ -528,7 +496,7 @@ class TurnActions:
         """Do an act that nobody sees before it is shown; what became of it goes on record with it."""
         outcome: Outcome = "refused"
         try:
-            platform_id = await do(nonce_of(self._turn, act.sequence, self.message.id))
+            platform_id = await do(nonce_of(self.turn.id, act.sequence, self.message.id))
             outcome = "done"
             self._count_done(act.kind, platform_id, act.target)
         finally:
@@ -546,12 +514,10 @@ class TurnActions:
             self._recording += outcomes
             await self._recorded()
             outcome = "unknown"
-            if self._life.state in (
-                LifeState.HOLDING,
-                LifeState.DONE,
-            ):  # meanwhile; whoever goes on with it does it
+            # Meanwhile; whoever goes on with it does it.
+            if self._life.state in (LifeState.HOLDING, LifeState.DONE):
                 raise NotDone("The turn was ended.")
-            platform_id = await do(nonce_of(self._turn, act.sequence, self.message.id))
+            platform_id = await do(nonce_of(self.turn.id, act.sequence, self.message.id))
             outcome = "done"
             self._count_done(act.kind, platform_id, act.target)
         except (ChannelLost, asyncio.CancelledError):  # the place is away, or nobody waits for it any more
@@ -569,26 +535,26 @@ class TurnActions:
     def _intend(self, act: _Act, outcome: Outcome | None = None) -> Awaitable[None]:
         """Ask for an act to be put on record."""
         return self._store.intend(
-            self._turn,
+            self.turn.id,
             act.sequence,
             act.kind,
             act.payload,
             target=act.target,
             command=act.command,
             outcome=outcome,
-            lease=self._lease,
+            lease=self.turn.lease,
         )
 
     def _observe(self, act: _Act, outcome: Outcome) -> None:
-        if self.observed is not None:
-            self.observed.acted(act.id, act.kind, act.payload, act.command, outcome)
+        if self.turn.observed is not None:
+            self.turn.observed.acted(act.id, act.kind, act.payload, act.command, outcome)
 
     def _settle(self, sequence: int, outcome: Outcome, platform_id: str | None) -> None:
         """Put on record what became of an act, or leave it open for whoever looks for it later."""
         if outcome == "unknown" and self._life.state in _LOST:
             self.lost = True
         else:
-            work = self._store.settle(self._turn, sequence, outcome, platform_id, later=True)
+            work = self._store.settle(self.turn.id, sequence, outcome, platform_id, later=True)
             self._outcomes.append(asyncio.ensure_future(work))
             self._outcomes[-1].add_done_callback(look_at)
 
@@ -619,6 +585,12 @@ class TurnActions:
 def _is_there(recording: asyncio.Future[None]) -> bool:
     """Return True for what is on record, False for what is not yet, or cannot be."""
     return recording.done() and not recording.cancelled() and recording.exception() is None
+
+
+def _numbered(messages: Iterable[Message]) -> dict[int, str | None]:
+    """Return the ids of the messages that a persona is most likely to name, by their numbers."""
+    ids: dict[int, str | None] = {q.number: q.id for one in messages for q in one.quoted if q.number}
+    return ids | {one.number: one.id for one in messages if one.number}
 
 
 def _command(performed: Planned | None) -> str:

@@ -21,18 +21,18 @@ from pixi.core.errors import StoreError, StoreOutdated
 from pixi.core.events import Finish, TurnEnded, TurnReport, TurnStarted
 from pixi.core.grammar import quoting_grammar
 from pixi.core.life import ENDING, Fate, Life, LifeEvent, LifeState, Reason, unanswered
-from pixi.core.llm import Finished, Line, Repeats, ToolSchema, Usage, UserLine
+from pixi.core.llm import Finished, Line, Usage
 from pixi.core.message import Message
 from pixi.core.reading import last_messages, wants_repeat
-from pixi.core.spending import TOOL_SECONDS, UsageScope
+from pixi.core.spending import UsageScope
 from pixi.core.stamps import Citation, Reminder
 from pixi.core.turn import Turn
 from pixi.engine.command_executor import CommandExecutor
-from pixi.engine.context import PersonaSession, tell_observers
+from pixi.engine.context import PersonaSession, TurnContext, tell_observers
+from pixi.engine.history import History
 from pixi.engine.inbox import Inbox
 from pixi.engine.model_loop import ModelLoop
 from pixi.engine.reminding import Noticed, citations_for, notices_answered, notices_for, reminders_for
-from pixi.engine.tool_guards import ToolRunConfig
 from pixi.engine.turn_actions import TurnActions
 from pixi.engine.usage import QuotaExceeded, TurnUsage, payer_of, refused
 from pixi.store.framing import Framing
@@ -41,8 +41,7 @@ from pixi.store.framing import Framing
 class _Attempt(Struct, frozen=True):
     """A turn on record, and what writes it. `guess` are the tokens of its first request, estimated."""
 
-    id: int
-    answered: Message
+    context: TurnContext
     guess: int
     turn: Turn
     actions: TurnActions
@@ -61,6 +60,7 @@ class TurnRunner:
     """Answers what waits in a conversation. `run` it once; all else may be called at any time.
 
     Args:
+        channel: where people are answered.
         waiting: what waits; taken from there when an attempt begins.
         refusal: what people are told in place of an answer of the model; "" for nothing.
 
@@ -73,6 +73,7 @@ class TurnRunner:
     __slots__ = (
         "_attempt",
         "_began",
+        "_channel",
         "_ends",
         "_gone",
         "_interrupter",
@@ -87,13 +88,16 @@ class TurnRunner:
         "life",
     )
 
-    def __init__(self, session: PersonaSession, waiting: Inbox, *, refusal: str = "") -> None:
+    def __init__(
+        self, session: PersonaSession, channel: Channel, waiting: Inbox, *, refusal: str = ""
+    ) -> None:
         restarts = session.shared.settings.limits.restarts
         self.inbox = Inbox()
         self.life = Life(restarts=restarts, revisions=restarts)
         self.life.entered = self._obey
         self.again: tuple[Message, ...] = ()
         self._session = session
+        self._channel = channel
         self._waiting = waiting
         self._refusal = refusal
         self._attempt: _Attempt | None = None
@@ -104,16 +108,18 @@ class TurnRunner:
         self._steps, self._usage = 0, Usage()
         self._ends: list[Finished] = []
 
-    async def run(
-        self, window: Conversation, channel: Channel, generation: int, revision: int, lease: int
-    ) -> TurnEnded:
+    async def run(self, window: Conversation, history: History) -> TurnEnded:
         """Answer; returns when the turn is over, and on record unless it `is_open`.
+
+        Args:
+            window: what the model is shown, in which the turn is put.
+            history: under whose lease it was read.
 
         Raises:
             PixiError: it could not be written or recorded.
         """
         try:
-            return await self._run(window, channel, generation, revision, lease)
+            return await self._run(window, history)
         except StoreOutdated:
             self.life.on(LifeEvent.TAKEN)
             return TurnEnded("cancelled", self._steps, self._usage)
@@ -125,17 +131,15 @@ class TurnRunner:
             if self._attempt is not None:
                 self._attempt.actions.usage.close()
 
-    async def _run(
-        self, window: Conversation, channel: Channel, generation: int, revision: int, lease: int
-    ) -> TurnEnded:
+    async def _run(self, window: Conversation, history: History) -> TurnEnded:
         while True:
             self.inbox.add(self._waiting.take(self._room))
-            over = None if self._refusal else await self._used_up(channel)
-            if over is not None and self._session.shared.ledger.was_told(over, self._payer(channel)):
-                await self._only_hear(lease)
+            over = None if self._refusal else await self._used_up()
+            if over is not None and self._session.shared.ledger.was_told(over, self._payer):
+                await self._only_hear(history.lease)
                 self._nothing_left()
                 return TurnEnded("limit", self._steps, self._usage)
-            attempt = await self._begin(window, channel, generation, revision, lease, over=over)
+            attempt = await self._begin(window, history, over)
             if attempt is None:
                 self._nothing_left()
                 return TurnEnded("cancelled", self._steps, self._usage)
@@ -158,15 +162,15 @@ class TurnRunner:
     async def _live(self, attempt: _Attempt) -> None:
         """Write the reply of an attempt, and see it performed."""
         self.life.on(LifeEvent.BEGUN)
-        asked = tuple(message.id for message in self.inbox.messages if message.addressed)
-        name, conversation = self._session.role.persona.name, attempt.answered.conversation
-        if attempt.actions.observed is not None:
-            attempt.actions.observed.begun(
+        asked = tuple(message.id for message in self.inbox.addressed)
+        name, conversation = self._session.role.persona.name, attempt.context.answered.conversation
+        if attempt.context.observed is not None:
+            attempt.context.observed.begun(
                 self.inbox.messages,
                 self._session.role.model.name,
-                waited=time.monotonic() - self._arrived(attempt.answered.id),
+                waited=time.monotonic() - self._arrived(attempt.context.answered.id),
             )
-        attempt.actions.channel.show(TurnStarted(attempt.id, conversation, name, asked))
+        attempt.context.channel.show(TurnStarted(attempt.context.id, conversation, name, asked))
         for message in self._waiting.messages:  # it came while the turn was put on record
             if message.addressed and message.author.id not in self._waiting.deferred:
                 self.newer(message)
@@ -192,7 +196,7 @@ class TurnRunner:
             if self._room > 0:
                 self.life.on(LifeEvent.NEWER)
             return
-        askers = {one.author.id for one in self.inbox.messages if one.addressed}
+        askers = {one.author.id for one in self.inbox.addressed}
         if message.author.id in askers or message.reply_to in attempt.actions.posted:
             before = self.life.state
             if self.life.on(LifeEvent.INTERRUPTED) is LifeState.YIELDING is not before:
@@ -221,7 +225,7 @@ class TurnRunner:
                 self.life.on(LifeEvent.WITHDRAWN)
         else:
             self.inbox.blank(message_id)
-            is_answered = message_id == attempt.answered.id
+            is_answered = message_id == attempt.context.answered.id
             self.life.on(LifeEvent.ANSWERED_WITHDRAWN if is_answered else LifeEvent.WITHDRAWN)
 
     def cancel(self) -> None:
@@ -259,7 +263,7 @@ class TurnRunner:
     @property
     def turn(self) -> int | None:
         """The id of the turn that is on record; None: there is none yet."""
-        return None if self._attempt is None else self._attempt.id
+        return None if self._attempt is None else self._attempt.context.id
 
     def _obey(self, before: LifeState, state: LifeState) -> None:
         """Make the parts do what the life asks for that was entered just now."""
@@ -267,8 +271,8 @@ class TurnRunner:
         if attempt is None:
             return
         executor, loop = attempt.executor, attempt.loop
-        if attempt.actions.observed is not None and state in ENDING:
-            attempt.actions.observed.state(state.name)
+        if attempt.context.observed is not None and state in ENDING:
+            attempt.context.observed.state(state.name)
         match state:
             case LifeState.RESTARTING | LifeState.REQUEUEING | LifeState.WITHDRAWING:
                 executor.drop(recorded=False)
@@ -307,12 +311,12 @@ class TurnRunner:
         attempt = self._attempt
         if attempt is None:
             return None
-        arrived = self._arrived(attempt.answered.id)
+        arrived = self._arrived(attempt.context.answered.id)
         seen = attempt.actions.first_seen
         return TurnReport(
-            turn=attempt.id,
-            conversation=attempt.answered.conversation,
-            person=attempt.answered.author.id,
+            turn=attempt.context.id,
+            conversation=attempt.context.answered.conversation,
+            person=attempt.context.answered.author.id,
             persona=self._session.role.persona.name,
             model=_stand_in(self._ends) or self._session.role.model.name,
             finish=finish,
@@ -326,20 +330,20 @@ class TurnRunner:
 
     def told(self, report: TurnReport) -> None:
         """The turn is over, and this is what it came to: whoever looks on is told."""
-        if self._attempt is not None and self._attempt.actions.observed is not None:
+        if self._attempt is not None and self._attempt.context.observed is not None:
             reason = self.life.reason.name if self.life.reason else "FAILED"
-            self._attempt.actions.observed.ended(report, self._attempt.limits, reason)
+            self._attempt.context.observed.ended(report, self._attempt.limits, reason)
 
     def _arrived(self, message: str) -> float:
         """Return when a message came, on the monotonic clock; of one that another process received, the
         begin of the turn."""
         return self.inbox.arrivals.get(message, self._began)
 
-    async def _used_up(self, channel: Channel) -> QuotaExceeded | None:
+    async def _used_up(self) -> QuotaExceeded | None:
         """Return the used-up limit of those who ask. Who may still be answered is; the others wait."""
         ledger, heard = self._session.shared.ledger, self.inbox
-        asking = {message.author.id: message for message in heard.messages if message.addressed}
-        over = {person: await refused(ledger, message, channel) for person, message in asking.items()}
+        asking = {message.author.id: message for message in heard.addressed}
+        over = {person: await refused(ledger, message, self._channel) for person, message in asking.items()}
         if not any(over.values()) or not heard.wants_answer:  # it may have been withdrawn meanwhile
             return None
         free = [person for person in asking if over[person] is None]
@@ -348,8 +352,9 @@ class TurnRunner:
             self._waiting.defer(heard, frozenset(asking.keys() - now))
         return None if free else over[now[0]]
 
-    def _payer(self, channel: Channel) -> UsageScope:
-        return payer_of(self.inbox.answered, channel)
+    @property
+    def _payer(self) -> UsageScope:
+        return payer_of(self.inbox.answered, self._channel)
 
     async def _only_hear(self, lease: int) -> None:
         """Answer nobody: their messages wait as if they were merely overheard.
@@ -357,21 +362,14 @@ class TurnRunner:
         Raises:
             StoreOutdated: another process has the conversation by now, and may answer them.
         """
-        ids = tuple(message.id for message in self.inbox.messages if message.addressed)
+        ids = tuple(message.id for message in self.inbox.addressed)
         if ids:  # else they were withdrawn meanwhile
             conversation = self.inbox.answered.conversation
             await self._session.shared.store.only_hear(conversation, ids, lease=lease)
             self.inbox.overhear()
 
     async def _begin(
-        self,
-        window: Conversation,
-        channel: Channel,
-        generation: int,
-        revision: int,
-        lease: int,
-        *,
-        over: QuotaExceeded | None,
+        self, window: Conversation, history: History, over: QuotaExceeded | None
     ) -> _Attempt | None:
         """Put a turn on record; None where in the meantime there is nothing left to be answered."""
         session, heard = self._session, self.inbox
@@ -380,36 +378,34 @@ class TurnRunner:
         if over is None and not self._refusal:
             self._noticed = await notices_for(session, heard.messages)
             reminders = (
-                *await reminders_for(session, heard.messages, channel.venue, window.lines),
+                *await reminders_for(session, heard.messages, self._channel.venue, window.lines),
                 *await citations_for(session, heard.messages),
                 *(each.reminder for each in self._noticed),
             )
         if not self._is_wanted:
             return None
-        store, role = session.shared.store, session.role
-        conversation = heard.answered.conversation
-        begun = await store.begin_turn(
-            conversation,
-            generation,
+        role = session.role
+        begun = await session.shared.store.begin_turn(
+            heard.answered.conversation,
+            history.generation,
             role.persona.name,
             heard.ids,
             model=role.model.name,
-            revision=revision,
-            lease=lease,
+            revision=history.revision,
+            lease=history.lease,
         )
         for lost in set(heard.ids) - set(begun.taken):  # another turn has them
             heard.remove(lost)
         if not self._is_wanted:
             await self._call_off(begun.turn)
             return None
-        ledger = session.shared.ledger
         refusal = self._refusal
-        if over is not None and not (refusal := await ledger.told(over, self._payer(channel))):
+        if over and not (refusal := await session.shared.ledger.told(over, self._payer)):
             await self._call_off(begun.turn)
-            await self._only_hear(lease)
+            await self._only_hear(history.lease)
             return None
         self.life.yields = not any(message.again for message in heard.messages)
-        self._attempt = self._attempt_at(begun.turn, window, channel, reminders, refusal)
+        self._attempt = self._attempt_at(begun.turn, window, reminders, refusal)
         return self._attempt
 
     @property
@@ -422,7 +418,7 @@ class TurnRunner:
     def _room(self) -> int:
         """Room for more addressed messages."""
         most = self._session.shared.settings.gather_messages
-        return most - sum(message.addressed for message in self.inbox.messages)
+        return most - len(self.inbox.addressed)
 
     def _nothing_left(self) -> None:
         """End it: nothing is to be answered, or nobody is to answer now."""
@@ -454,7 +450,9 @@ class TurnRunner:
                 gone=self._gone,
                 interrupter=self._interrupter,
             )
-        window.append(PastTurn(attempt.id, lines))  # before it is recorded: where it is cut is recorded along
+        window.append(
+            PastTurn(attempt.context.id, lines)
+        )  # before it is recorded: where it is cut is recorded along
         if not await self._record(attempt, lines, self._finish(attempt), window.news()):
             self.life.on(LifeEvent.TAKEN)  # another process ended it, or forgot the conversation
         elif self.life.reason is Reason.ANSWERED and self._finish(attempt) != "error":
@@ -471,7 +469,7 @@ class TurnRunner:
         cost = self._cost(turn.ends)
         try:
             recorded = await shared.store.end_turn(
-                attempt.id,
+                attempt.context.id,
                 lines,
                 finish,
                 turn.steps,
@@ -497,78 +495,70 @@ class TurnRunner:
         self,
         number: int,
         window: Conversation,
-        channel: Channel,
         reminders: Sequence[Reminder | Citation],
         refusal: str,
     ) -> _Attempt:
         """Make ready to write the turn of this number; or to tell a refusal."""
         session, inbox = self._session, self.inbox
-        answered = inbox.answered
-        limits, role = session.limits, session.role
-        asking = [message.author for message in inbox.messages if message.addressed]
-        usage = TurnUsage(
-            session.shared.ledger,
-            turn=number,
-            model=role.model,
-            message=answered,
-            answers=Counter(author.id for author in asking),
-            channel=channel,
-            search_price=session.shared.settings.search_price,
-        )
-        actions = TurnActions(
-            turn=number,
-            message=answered,
-            persona=role.persona,
-            channel=channel,
-            store=session.shared.store,
-            limits=limits,
-            usage=usage,
+        shared, answered = session.shared, inbox.answered
+        context = TurnContext(
+            id=number,
+            session=session,
+            messages=tuple(inbox.messages),
+            answered=answered,
+            channel=self._channel,
             life=self.life,
-            pace=session.pace,
-            ids=_numbered(inbox),
-            askers=list({author.id: author for author in asking}.values()),
             observed=_observed(number, answered.conversation, session),
         )
+        usage = TurnUsage(
+            shared.ledger,
+            turn=number,
+            model=session.role.model,
+            message=answered,
+            answers=Counter(message.author.id for message in inbox.addressed),
+            channel=self._channel,
+            search_price=shared.settings.search_price,
+        )
+        actions = TurnActions(context, usage)
         said = session.stamp(inbox.messages, reminders, tokens=window.longest, broke_off=inbox.goes_on)
         window.make_room(said)  # before the history is taken: it may be cut
         not_again = _not_to_be_repeated(session, window, inbox, reminders)
         tools = session.offered(inbox.messages, window.lines)
-        prefix, abilities = session.prefix(answered), session.abilities
-        framing = Framing.of(prefix, window.lines, said, tools, bounds=window.bounds, abilities=abilities)
-        turn = _turn(
-            session,
-            window,
-            inbox,
-            said,
-            tools,
+        prefix, before = session.prefix(answered), window.lines
+        turn = Turn(
+            prefix=prefix,
+            history=before,
+            said=said,
+            names=session.capabilities.names,
+            people=[message.author.name for message in inbox.messages],
+            tools=tools,
+            search=session.capabilities.searches,
+            limits=actions.limits,
+            prose=shared.settings.prose,
+            grammar=_grammar(session, reminders),
             repeats="few" if not_again else "free",
             key=f"{number:x}",
-            grammar=_grammar(session, reminders),
         )
-        executor = CommandExecutor(
-            actions,
-            session.shared.commands,
-            store=session.shared.store,
-            turn=number,
-            life=self.life,
-            seconds=limits.tool_seconds or TOOL_SECONDS,
-            delivered=turn.delivered,
-        )
-        loop = ModelLoop(
+        executor = CommandExecutor(actions, turn.delivered)
+        return _Attempt(
+            context=context,
+            guess=window.guess(said),
             turn=turn,
-            model=role.model,
-            life=self.life,
             actions=actions,
             executor=executor,
-            run_config=_run_config(number, session),
-            limits=limits,
-            spare_tokens=window.spare_tokens,
-            when_broken=_one_of(role.persona.when_broken, number),
-            when_tired=_one_of(role.persona.when_tired, number),
+            loop=ModelLoop(
+                turn,
+                actions,
+                executor,
+                spare_tokens=window.spare_tokens,
+                refusal=refusal,
+                not_again=not_again,
+            ),
             refusal=refusal,
-            not_again=not_again,
+            framing=Framing.of(
+                prefix, before, said, tools, bounds=window.bounds, abilities=session.abilities
+            ),
         )
-        return _Attempt(number, answered, window.guess(said), turn, actions, executor, loop, refusal, framing)
 
     def _cost(self, ends: Sequence[Finished]) -> float | None:
         """Sum it in dollars, by the prices of whoever wrote and searched; None: one is not known."""
@@ -601,21 +591,6 @@ def _observed(number: int, conversation: str, session: PersonaSession) -> Observ
     )
 
 
-def _run_config(number: int, session: PersonaSession) -> ToolRunConfig:
-    shared = session.shared
-    return ToolRunConfig(
-        turn=number,
-        tools=session.capabilities.tools,
-        all_tools=shared.toolbox,
-        rates=shared.toolbox.rates,
-        mask=shared.toolbox.mask,
-        store=shared.store,
-        vision=session.role.model.traits.vision,
-        approval_seconds=shared.settings.approval_seconds,
-        asked=shared.asked,
-    )
-
-
 def _not_to_be_repeated(
     session: PersonaSession, window: Conversation, heard: Inbox, reminders: Sequence[Reminder | Citation]
 ) -> list[str]:
@@ -627,19 +602,7 @@ def _not_to_be_repeated(
     if not session.role.model.traits.runs_here or any(isinstance(one, Citation) for one in reminders):
         return []
     said = last_messages(window.lines, session.capabilities.names)
-    asked = (message.text for message in heard.messages if message.addressed)
-    return [] if any(wants_repeat(text, said) for text in asked) else said
-
-
-def _one_of(lines: Sequence[str], number: int) -> str:
-    """Return the line that is due in this turn; "" if there are none."""
-    return lines[number % len(lines)] if lines else ""
-
-
-def _numbered(heard: Inbox) -> dict[int, str]:
-    """Return the messages that a persona is most likely to name."""
-    quoted = {each.number: each.id for message in heard.messages for each in message.quoted if each.number}
-    return quoted | {message.number: message.id for message in heard.messages if message.number}
+    return [] if any(wants_repeat(message.text, said) for message in heard.addressed) else said
 
 
 def _grammar(session: PersonaSession, reminders: Sequence[Reminder | Citation]) -> str:
@@ -649,31 +612,3 @@ def _grammar(session: PersonaSession, reminders: Sequence[Reminder | Citation]) 
     if not (citations and session.role.model.traits.small):
         return capabilities.grammar
     return quoting_grammar(capabilities.help, citations) or capabilities.grammar
-
-
-def _turn(
-    session: PersonaSession,
-    window: Conversation,
-    heard: Inbox,
-    said: UserLine,
-    tools: Sequence[ToolSchema],
-    *,
-    repeats: Repeats,
-    key: str,
-    grammar: str,
-) -> Turn:
-    settings = session.shared.settings
-    return Turn(
-        prefix=session.prefix(heard.answered),
-        history=window.lines,
-        said=said,
-        names=session.capabilities.names,
-        people=[message.author.name for message in heard.messages],
-        tools=tools,
-        search=session.capabilities.searches,
-        limits=session.limits,
-        prose=settings.prose,
-        grammar=grammar,
-        repeats=repeats,
-        key=key,
-    )
