@@ -16,11 +16,10 @@ from pixi.core.llm import Request, SystemLine, UserLine, estimate_text
 from pixi.core.prompt import fill
 from pixi.core.spending import Count, UsageScope
 from pixi.core.untrusted import prompt_name
-from pixi.engine.usage import UsageLedger
+from pixi.engine.context import EngineContext
 from pixi.models.asking import ask
 from pixi.models.model import Model
 from pixi.store.kept import Fold
-from pixi.store.store import Store
 from pixi.toolbox.foreign import foreign
 
 _log = logging.getLogger("pixi.engine")
@@ -123,37 +122,26 @@ class HistoryCompaction:
 
     Args:
         name: the conversation's address.
-        store: keeps the summaries.
-        ledger: takes what the helper used; once the month's dollars are used up, nothing is folded.
+        shared: the store, which keeps the summaries, and the ledger: once the month's dollars are used up,
+            nothing is folded.
         summarizer: writes the summaries; None: nobody does.
         lock: held while a turn is answered: a summary comes in between two.
         outdated: called once there is a new summary, and the window is to be read again.
     """
 
-    __slots__ = (
-        "_ledger",
-        "_lock",
-        "_name",
-        "_nothing_before",
-        "_outdated",
-        "_store",
-        "_summarizer",
-        "_task",
-    )
+    __slots__ = ("_lock", "_name", "_nothing_before", "_outdated", "_shared", "_summarizer", "_task")
 
     def __init__(
         self,
         name: str,
-        store: Store,
-        ledger: UsageLedger,
+        shared: EngineContext,
         summarizer: Summarizer | None,
         *,
         lock: asyncio.Lock,
         outdated: Callable[[], None],
     ) -> None:
         self._name = name
-        self._store = store
-        self._ledger = ledger
+        self._shared = shared
         self._summarizer = summarizer
         self._lock = lock
         self._outdated = outdated
@@ -200,16 +188,17 @@ class HistoryCompaction:
     async def _fold(
         self, summarizer: Summarizer, persona: str, tokens: int, bounds: Bounds, generation: int
     ) -> None:
+        store, ledger = self._shared.store, self._shared.ledger
         with suppress(StoreError):  # it is tried again, and the turn that fails at the store tells of it
-            if await self._ledger.over(UsageScope(), ()) is not None:
+            if await ledger.over(UsageScope(), ()) is not None:
                 return  # no more is to be spent this month
-            fold = await self._store.begin_fold(self._name, generation, bounds.first_turn)
+            fold = await store.begin_fold(self._name, generation, bounds.first_turn)
             if fold is None:
                 self._nothing_before = bounds.first_turn
                 return
-            summary = await summarizer.summary(fold, persona, tokens, self._ledger.count)
+            summary = await summarizer.summary(fold, persona, tokens, ledger.count)
             if not summary:
                 return
             async with self._lock:
-                if await self._store.end_fold(self._name, fold, bounds, summary):
+                if await store.end_fold(self._name, fold, bounds, summary):
                     self._outdated()

@@ -1,7 +1,7 @@
 """Shared parts of conversations: the settings and parts of an engine, and the personas that speak in it.
 
 `EngineContext` holds the parts. A resolver says which `Role` (persona and model) speaks in a conversation;
-`PersonaSessions` gives the `PersonaSession` of that role: its prompt, commands and tools, made once.
+`EngineContext.session` gives the `PersonaSession` of that role: its prompt, commands and tools, made once.
 """
 
 import math
@@ -29,7 +29,6 @@ from pixi.core.spending import Budgets, Limits
 from pixi.core.stamps import Citation, LineFitter, Reminder
 from pixi.core.untrusted import clipped
 from pixi.engine.capabilities import NO_ABILITIES, Capabilities, ToolRoom, ToolSelector, capabilities_of
-from pixi.engine.compaction import Summarizer
 from pixi.engine.usage import UsageLedger
 from pixi.models.model import Model
 from pixi.store.store import Store
@@ -105,8 +104,8 @@ class EngineContext(Struct):
     Attributes:
         clock: the local time, which messages are stamped with.
         ledger: takes what is used.
+        resolver: gives the role of a conversation, by its address.
         on_turn: told of each turn that ended.
-        summarizer: writes down what falls out of windows; None: nobody does.
         look_up: looks into documents for a model that calls no tools; None: nobody does.
         draining: messages are only recorded, and no turn is begun any more.
         asked: the questions to people that wait for an answer, by their nonces.
@@ -118,11 +117,28 @@ class EngineContext(Struct):
     settings: EngineSettings
     clock: Callable[[], datetime]
     ledger: UsageLedger
+    resolver: PersonaResolver
     on_turn: Callable[[TurnReport], None] | None = None
-    summarizer: Summarizer | None = None
     look_up: LookUp | None = None
     draining: bool = False
     asked: dict[str, OpenQuestion] = field(default_factory=dict)
+    _sessions: LRU[tuple[Persona, int, Abilities], "PersonaSession"] = field(
+        default_factory=lambda: LRU(_SESSIONS)
+    )
+
+    def session(self, conversation: str, abilities: Abilities = NO_ABILITIES) -> "PersonaSession":
+        """Return the session of a conversation: one for the same role in places of the same abilities.
+
+        Raises:
+            PixiError: the resolver could not say who speaks.
+        """
+        role = self.resolver(conversation)
+        key = (role.persona, id(role.model), abilities)  # a session holds its model: the id stays its own
+        session = self._sessions.get(key)
+        if session is None:
+            session = PersonaSession(role, self, abilities)
+            self._sessions.put(key, session)
+        return session
 
     def tell(self, report: TurnReport | None) -> None:
         """Tell of a turn, if there was one and somebody wants to know."""
@@ -300,31 +316,6 @@ class TurnContext(Struct, frozen=True, eq=False):
     def store(self) -> Store:
         """Where the turn is recorded."""
         return self.session.shared.store
-
-
-class PersonaSessions:
-    """The sessions of an engine: one for each role that spoke lately, in places of the same abilities."""
-
-    __slots__ = ("_resolver", "_sessions", "_shared")
-
-    def __init__(self, resolver: PersonaResolver, shared: EngineContext) -> None:
-        self._resolver = resolver
-        self._shared = shared
-        self._sessions: LRU[tuple[Persona, int, Abilities], PersonaSession] = LRU(_SESSIONS)
-
-    def at(self, conversation: str, abilities: Abilities = NO_ABILITIES) -> PersonaSession:
-        """Give the session of a conversation: one for the same role in places of the same abilities.
-
-        Raises:
-            PixiError: the resolver could not say who speaks.
-        """
-        role = self._resolver(conversation)
-        key = (role.persona, id(role.model), abilities)  # a session holds its model: the id stays its own
-        session = self._sessions.get(key)
-        if session is None:
-            session = PersonaSession(role, self._shared, abilities)
-            self._sessions.put(key, session)
-        return session
 
 
 _LOOKING_ON = foreign("what looks on at turns")

@@ -14,15 +14,13 @@ Newer messages wait for that, too.
 import asyncio
 import logging
 import time
-from collections import OrderedDict
 from collections.abc import AsyncGenerator, Awaitable, Callable, Container, Sequence
 from contextlib import asynccontextmanager, suppress
-from itertools import islice
 from typing import TypeVar
 
 from msgspec.structs import replace
 
-from pixi.core.channel import TAKEN_OVER, Channel, OpenQuestion
+from pixi.core.channel import TAKEN_OVER, Channel
 from pixi.core.conversation import Conversation
 from pixi.core.errors import ChannelLost, LeaseHeld, PixiError, StoreError
 from pixi.core.events import Failed, TurnEnded, TurnReport
@@ -30,8 +28,8 @@ from pixi.core.life import Fate, Reason
 from pixi.core.llm import Line
 from pixi.core.message import Message
 from pixi.engine.capabilities import NO_ABILITIES
-from pixi.engine.compaction import HistoryCompaction
-from pixi.engine.context import EngineContext, PersonaSession, PersonaSessions
+from pixi.engine.compaction import HistoryCompaction, Summarizer
+from pixi.engine.context import EngineContext, PersonaSession
 from pixi.engine.history import History
 from pixi.engine.inbox import Inbox
 from pixi.engine.turn_runner import TurnRunner
@@ -48,7 +46,8 @@ OVERHEARD = 20
 
 _TOO_MANY = "Too many messages wait for an answer here. Please ask again later."
 
-_CLOSE_SECONDS = 4.0  # longer than a reply needs to stop
+CLOSE_SECONDS = 4.0
+"""Longer than a reply needs to stop."""
 _LEASE_PAUSES = (0.2, 2.0)  # seconds: the first pause and the longest, while another process answers
 _AWAY_PAUSES = (1.0, 60.0)  # the same, while the channel is away
 
@@ -74,7 +73,6 @@ class LiveConversation:
         "_pauses",
         "_refused",
         "_runner",
-        "_sessions",
         "_shared",
         "_stopping",
         "_taken_over",
@@ -83,10 +81,9 @@ class LiveConversation:
         "_waiters",
     )
 
-    def __init__(self, name: str, shared: EngineContext, sessions: PersonaSessions) -> None:
+    def __init__(self, name: str, shared: EngineContext, summarizer: Summarizer | None) -> None:
         self._name = name
         self._shared = shared
-        self._sessions = sessions
         # Waiting.
         self._inbox = Inbox()  # received and not yet part of a turn
         self._refused = Inbox()  # the first message over the limit, whose author gets a word
@@ -100,9 +97,8 @@ class LiveConversation:
         self._lock = asyncio.Lock()  # a turn, a recovery and a reset are never at work at once
         self._compaction = HistoryCompaction(
             name,
-            shared.store,
-            shared.ledger,
-            shared.summarizer,
+            shared,
+            summarizer,
             lock=self._lock,
             outdated=self._history.forget,
         )
@@ -448,7 +444,7 @@ class LiveConversation:
             self._runner.leave()
         await self._compaction.cancel()
         try:
-            async with asyncio.timeout(_CLOSE_SECONDS):
+            async with asyncio.timeout(CLOSE_SECONDS):
                 await self.settled()
         except TimeoutError:
             if self._task is not None:  # what it was at is finished or laid down at the next start
@@ -640,7 +636,7 @@ class LiveConversation:
     # Memory.
 
     def _session(self, channel: Channel | None) -> PersonaSession:
-        return self._sessions.at(self._name, NO_ABILITIES if channel is None else channel.abilities)
+        return self._shared.session(self._name, NO_ABILITIES if channel is None else channel.abilities)
 
     async def _ready(self, session: PersonaSession, message: Message) -> Conversation:
         """Give the window; it is read where there is none, or another role is played now.
@@ -704,85 +700,3 @@ class LiveConversation:
         self._refused.remove(message_id)
         if self._runner is not None:
             self._runner.withdrawn(message_id)
-
-
-class Conversations:
-    """Conversations of an engine. Idle ones, but for the `keep` used last, are read again when needed."""
-
-    __slots__ = ("_keep", "_live", "_sessions", "_shared")
-
-    def __init__(self, shared: EngineContext, sessions: PersonaSessions, keep: int) -> None:
-        self._shared = shared
-        self._sessions = sessions
-        self._keep = keep
-        self._live: OrderedDict[str, LiveConversation] = OrderedDict()
-
-    @property
-    def talking(self) -> int:
-        """Conversations in which a reply is under way."""
-        return sum(live.talking for live in self._live.values())
-
-    @property
-    def waiting(self) -> int:
-        """Conversations in which messages wait to be answered, and no turn was begun yet."""
-        return sum(live.waiting for live in self._live.values())
-
-    @property
-    def asked(self) -> tuple[OpenQuestion, ...]:
-        """The questions to people that wait for an answer, the oldest first."""
-        return tuple(self._shared.asked.values())
-
-    @property
-    def draining(self) -> bool:
-        """True if messages are only recorded."""
-        return self._shared.draining
-
-    def at(self, name: str) -> LiveConversation:
-        """Give the conversation of this address."""
-        live = self._live.get(name)
-        if live is None:
-            self._evict()
-            live = self._live[name] = LiveConversation(name, self._shared, self._sessions)
-        self._live.move_to_end(name)
-        return live
-
-    def known(self, name: str | None = None) -> list[LiveConversation]:
-        """Give those in memory: all, or the one of this address."""
-        if name is None:
-            return list(self._live.values())
-        live = self._live.get(name)
-        return [] if live is None else [live]
-
-    async def settled(self, name: str | None = None) -> None:
-        """Return when nothing is left to be answered, and the last turn is told of."""
-        # Whoever a turn's end woke comes before its report, and what they say then is waited for.
-        await asyncio.sleep(0)
-        while busy := [live for live in self.known(name) if not live.idle]:
-            for live in busy:
-                await live.settled()
-            await asyncio.sleep(0)
-
-    async def drain(self, seconds: float) -> None:
-        """Begin nothing more, let what people see being written be finished, then end it all."""
-        self._shared.draining = True
-        busy = [live for live in self.known() if live.talking]
-        for live in self.known():
-            live.drain()
-        ends = [asyncio.create_task(live.settled()) for live in busy]
-        await asyncio.gather(*(live.compaction.cancel() for live in self.known()))
-        if ends:
-            await asyncio.wait(ends, timeout=max(seconds - _CLOSE_SECONDS, seconds / 2))
-        await self.close()
-        for end in ends:
-            end.cancel()
-
-    async def close(self) -> None:
-        """End all replies, for good."""
-        await asyncio.gather(*(live.close() for live in self.known()))
-
-    def _evict(self) -> None:
-        surplus = len(self._live) + 1 - self._keep
-        if surplus > 0:
-            idle = (name for name, live in self._live.items() if live.idle and not live.compaction.busy)
-            for name in list(islice(idle, surplus)):
-                del self._live[name]

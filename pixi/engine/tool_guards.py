@@ -10,7 +10,7 @@ import inspect
 import json
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -18,13 +18,12 @@ from msgspec.structs import replace
 
 from pixi.core.channel import Channel, OpenQuestion, Question
 from pixi.core.errors import ChannelError, ToolError
-from pixi.core.events import Answered, Asked, Progressed, Verdict
+from pixi.core.events import Answered, Asked, Progressed, TurnEvent, Verdict
 from pixi.core.llm import Prices, Usage
 from pixi.core.message import Author, Card, Message, Picture, Rights, Venue
 from pixi.core.persona import Persona
 from pixi.core.spending import Rate, RateKey
 from pixi.core.untrusted import clipped, prompt_name, without_middle
-from pixi.engine.command_executor import CommandExecutor
 from pixi.engine.turn_actions import NotDone, TurnActions
 from pixi.toolbox.context import Context
 from pixi.toolbox.foreign import ForeignError, foreign, within
@@ -35,6 +34,7 @@ _LOOK_SECONDS = 5.0  # for what only looks whether a tool may be used
 _LONGEST_VALUE = 400  # characters of an argument that a person is shown
 _LONGEST_ARGUMENTS = 1_500
 
+Drained = Callable[[], Awaitable[None]]
 Held = Callable[[], AbstractContextManager[None]]
 """Makes a context in which the turn's time stands still."""
 
@@ -44,14 +44,16 @@ class ToolContext:
 
     Args:
         acts: performs what the tool wants.
-        executor: performs the commands that came before, and shows events behind them.
+        drained: waits until the commands that came before are performed.
+        show: takes the events, in order.
     """
 
-    __slots__ = ("_acts", "_closed", "_ends", "_executor", "_mask", "_waited", "_waits_since")
+    __slots__ = ("_acts", "_closed", "_drained", "_ends", "_mask", "_show", "_waited", "_waits_since")
 
-    def __init__(self, acts: TurnActions, executor: CommandExecutor) -> None:
+    def __init__(self, acts: TurnActions, drained: Drained, show: Callable[[TurnEvent], None]) -> None:
         self._acts = acts
-        self._executor = executor
+        self._drained = drained
+        self._show = show
         self._mask = acts.turn.session.shared.toolbox.mask
         self._closed = False
         self._ends = math.inf  # on the loop's clock; see `begin`
@@ -127,7 +129,7 @@ class ToolContext:
     def progress(self, text: str) -> None:
         """See `Context.progress`."""
         if not self._closed:
-            self._executor.show(Progressed(clipped(self._mask.hide(text), 200)))
+            self._show(Progressed(clipped(self._mask.hide(text), 200)))
 
     def begin(self, seconds: float) -> None:
         """Start the clock of the call, which may take so many seconds."""
@@ -154,7 +156,7 @@ class ToolContext:
         if alone:
             self._waits_since = clock.time()
         try:
-            await self._executor.drained()
+            await self._drained()
         finally:
             if alone and self._waits_since is not None:
                 self._waited += clock.time() - self._waits_since
@@ -172,15 +174,15 @@ class ToolGuards:
 
     Args:
         acts: knows who asks, and where, and asks people.
-        executor: performs the commands that came before.
+        drained: waits until the commands that came before are performed.
         held: stops the turn's time while a person thinks.
     """
 
-    __slots__ = ("_acts", "_executor", "_held", "_seconds_left", "_shared")
+    __slots__ = ("_acts", "_drained", "_held", "_seconds_left", "_shared")
 
-    def __init__(self, acts: TurnActions, executor: CommandExecutor, held: Held) -> None:
+    def __init__(self, acts: TurnActions, drained: Drained, held: Held) -> None:
         self._acts = acts
-        self._executor = executor
+        self._drained = drained
         self._held = held
         self._shared = acts.turn.session.shared
         self._seconds_left = self._shared.settings.approval_seconds  # for all answers of the turn
@@ -217,7 +219,7 @@ class ToolGuards:
         """
         acts = self._acts
         name = _named(acts.message.author)
-        await self._executor.drained()  # the question comes behind what was said before it
+        await self._drained()  # the question comes behind what was said before it
         with self._held():
             verdict = await self._asked(tool, bound)
         if verdict == "no":

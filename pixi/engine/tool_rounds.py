@@ -95,7 +95,7 @@ class ToolRounds:
         self._mask = session.shared.toolbox.mask
         self._answers: dict[_Question, _CallAnswer] = {}  # of this turn, since a tool last wrote
         self._round = 0
-        self._guards = ToolGuards(acts, executor, held)
+        self._guards = ToolGuards(acts, executor.drained, held)
         self._left = left
 
     async def answer(self, calls: Sequence[ToolCall], give: Give, *, room: int) -> bool:
@@ -216,7 +216,7 @@ class ToolRounds:
             raise arguments
         if tool.writes:
             self._answers.clear()  # also where it fails: nobody knows what it did by then
-        context = ToolContext(self._acts, self._executor)
+        context = ToolContext(self._acts, self._executor.drained, self._executor.show)
         try:
             bound = await self._guards.bound(tool, arguments, context)
             run = _ToolRun(tool, bound, context, self._guards, self._acts, self._left)

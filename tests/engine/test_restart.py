@@ -138,9 +138,7 @@ async def test_conversations_that_were_idle_for_long_are_read_again() -> None:
                 await here.engine.receive(channel.message(f"hello {turn}"), channel)
                 await here.engine.settled()
                 assert len(here.history()) == 1 + 2 * turn
-        conversations = here.engine._conversations
-        assert conversations is not None
-        assert len(conversations.known()) <= 3
+        assert len(here.engine._live) <= 3
 
 
 async def test_what_stands_before_a_message_can_be_read_beforehand(store: SqliteStore) -> None:

@@ -73,7 +73,9 @@ class Play:
         role = Role(replace(PIXI, tools=(tool.name,)), ScriptedModel())
         ledger = UsageLedger(self.store, Budgets, local_now)
         settings = EngineSettings(Limits(), approval_seconds=self.seconds)
-        shared = EngineContext(self.store, CommandRegistry(), toolbox, settings, local_now, ledger)
+        shared = EngineContext(
+            self.store, CommandRegistry(), toolbox, settings, local_now, ledger, lambda _: role
+        )
         messages = [self.channel.message("ban eve", author=author) for author in askers]
         usage = TurnUsage(
             ledger,

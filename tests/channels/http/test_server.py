@@ -413,8 +413,8 @@ async def test_too_many_at_once_are_told_when_to_come_again() -> None:
 
 
 def here_address(here: Served) -> str:
-    (live,) = here.backend.engine._conversations.known()  # type: ignore[union-attr]
-    return live._name
+    (address,) = here.backend.engine._live
+    return address
 
 
 async def test_what_a_program_asks_again_is_written_anew_and_the_old_answer_is_out_of_the_talk() -> None:
