@@ -96,11 +96,7 @@ class LiveConversation:
         self._history = History(name)
         self._lock = asyncio.Lock()  # a turn, a recovery and a reset are never at work at once
         self._compaction = HistoryCompaction(
-            name,
-            shared,
-            summarizer,
-            lock=self._lock,
-            outdated=self._history.forget,
+            name, shared, summarizer, lock=self._lock, outdated=self._history.forget
         )
         # Under way.
         self._task: asyncio.Task[None] | None = None

@@ -492,11 +492,7 @@ class TurnRunner:
         await self._session.shared.store.end_turn(number, (), "cancelled", 0, Usage())
 
     def _attempt_at(
-        self,
-        number: int,
-        window: Conversation,
-        reminders: Sequence[Reminder | Citation],
-        refusal: str,
+        self, number: int, window: Conversation, reminders: Sequence[Reminder | Citation], refusal: str
     ) -> _Attempt:
         """Make ready to write the turn of this number; or to tell a refusal."""
         session, inbox = self._session, self.inbox

@@ -78,12 +78,7 @@ class Play:
         )
         messages = [self.channel.message("ban eve", author=author) for author in askers]
         usage = TurnUsage(
-            ledger,
-            turn=self._turn,
-            model=role.model,
-            message=messages[0],
-            answers={},
-            channel=self.channel,
+            ledger, turn=self._turn, model=role.model, message=messages[0], answers={}, channel=self.channel
         )
         life = Life()
         life.on(LifeEvent.BEGUN)
