@@ -120,6 +120,14 @@ class ReplyReading:
         limits: how long an argument and the reply may be.
         commands_left: how many commands the turn may still hold.
         prose: what becomes of text outside commands; of `auto` the turn decides.
+
+    Attributes:
+        acts: the commands that ended, in order.
+        calls: those in their text form.
+        prose: the text outside commands, by stretches, stripped; those that were sent are not among them.
+        closed: the reply is over, though its stream may go on.
+        over: it was over a limit.
+        limit: the name of that limit; "": it lies outside of the reply's text, or there was none.
     """
 
     __slots__ = (
@@ -143,19 +151,6 @@ class ReplyReading:
         "prose",
     )
 
-    acts: list[Act]
-    """The commands that ended, in order."""
-    calls: list[ToolCallEnded]
-    """The calls in their text form."""
-    prose: list[str]
-    """The text outside commands, by stretches, stripped; those that were sent are not among them."""
-    closed: bool
-    """The reply is over, though its stream may go on."""
-    over: bool
-    """True if it was over a limit."""
-    limit: str
-    """The name of that limit; "": it lies outside of the reply's text, or there was none."""
-
     def __init__(
         self,
         names: Mapping[str, Iterable[str]],
@@ -177,9 +172,9 @@ class ReplyReading:
         self._target = 0
         self._argument: list[str] = []
         self._argument_left = limits.argument_characters
-        self.acts = []
-        self.calls = []
-        self.prose = []
+        self.acts: list[Act] = []
+        self.calls: list[ToolCallEnded] = []
+        self.prose: list[str] = []
         self.closed = self.over = False
         self.limit = ""
 

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from pixi.core.language import NOTE, Thought, unbroken
 from pixi.core.llm import (
+    MOST_SOURCES,
     AssistantLine,
     Cited,
     Delta,
@@ -16,7 +17,6 @@ from pixi.core.llm import (
     PromptProgress,
     Repeats,
     Request,
-    Sources,
     Text,
     ToolCall,
     ToolLine,
@@ -24,6 +24,7 @@ from pixi.core.llm import (
     Usage,
     UserLine,
     is_trace,
+    presentable,
     traced,
 )
 from pixi.core.message import Image
@@ -114,6 +115,12 @@ class Turn:
         grammar: what the reply is held to, at a model that is not offered the tools.
         repeats: what the first reply may say again of what was said before; later ones tell of results.
         key: makes the ids of calls in the text form unlike those of other turns.
+
+    Attributes:
+        finish: how the last reply ended.
+        steps: requests made so far.
+        usage: tokens of all requests so far.
+        ends: what came of each reply that was heard out: it tells who wrote.
     """
 
     __slots__ = (
@@ -140,14 +147,6 @@ class Turn:
         "usage",
     )
 
-    finish: Literal["stop", "length", "limit"]
-    """End of the last reply."""
-    steps: int
-    """Requests made so far."""
-    usage: Usage
-    """Tokens of all requests so far."""
-    ends: list[Finished]
-    """Outcome of each reply that was heard out: it tells who wrote."""
     _reading: ReplyReading  # of the last round, from the first request on
 
     def __init__(
@@ -172,16 +171,16 @@ class Turn:
         self._people = tuple(people)
         self._tools = tuple(tools)
         self._search = search
-        self._sources = Sources()
+        self._sources: dict[str, Cited] = {}  # by their addresses
         self._limits = limits or Limits()
         self._policy = prose
         self._grammar = grammar
         self._repeats = repeats
         self._key = key
-        self.finish = "stop"
+        self.finish: Literal["stop", "length", "limit"] = "stop"
         self.steps = 0
         self.usage = Usage()
-        self.ends = []
+        self.ends: list[Finished] = []
         self._state: Literal["ask", "read", "calls", "done"] = "ask"
         self._rounds: list[Round] = []
         self._counted = Finished()  # of the last request, by the server
@@ -229,7 +228,7 @@ class Turn:
     @property
     def sources(self) -> tuple[Cited, ...]:
         """The pages of the web that the model's provider cited, as they may be shown."""
-        return self._sources.all
+        return tuple(self._sources.values())
 
     def request(self) -> Request:
         """Return the next question: the one before and a tail. The last one has no tools, and no search."""
@@ -258,8 +257,10 @@ class Turn:
                 if not self._reading.over:
                     self.finish = reason
             case Cited():
-                cited = self._sources.take(delta)
-                self._rounds[-1].cited += [cited] if cited else []
+                page = presentable(delta)
+                if page and page.url not in self._sources and len(self._sources) < MOST_SOURCES:
+                    self._sources[page.url] = page
+                    self._rounds[-1].cited.append(page)
             case Text() | Thought() | PromptProgress():
                 pass  # reasoning is nobody's business, and what was read of the prompt is no part of a reply
             case _:

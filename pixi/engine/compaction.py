@@ -8,7 +8,6 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from importlib import resources
 
 from pixi.core.conversation import Bounds, Conversation, as_summary, portions, question, told
 from pixi.core.errors import ModelError, PixiError, StoreError
@@ -16,7 +15,7 @@ from pixi.core.llm import Request, SystemLine, UserLine, estimate_text
 from pixi.core.prompt import fill
 from pixi.core.spending import Count, UsageScope
 from pixi.core.untrusted import prompt_name
-from pixi.engine.context import EngineContext
+from pixi.engine.context import EngineContext, template
 from pixi.models.asking import ask
 from pixi.models.model import Model
 from pixi.store.kept import Fold
@@ -91,7 +90,7 @@ class Summarizer:
         if model.traits.small:
             raise ModelError(f"{model.name} is too small for that; name a larger one in [helper_model].")
         name, words = prompt_name(persona), int(tokens * _WORDS_PER_TOKEN)
-        instruction = fill(_template(), {"name": name, "words": str(words)})
+        instruction = fill(template("summary.md"), {"name": name, "words": str(words)})
         room = int(model.traits.context_tokens * _READ_SHARE - estimate_text(instruction) - 2 * tokens)
         if room < _SMALLEST_PORTION:
             raise ModelError(f"{model.name} holds too few tokens for that; see context_tokens.")
@@ -110,11 +109,6 @@ class Summarizer:
             self._trouble = why
             why = " ".join(why.split())
             _log.warning("what falls out of a talk was not written down by the helper model: %s", why)
-
-
-def _template() -> str:
-    """Read what the helper is told."""
-    return resources.files("pixi.engine").joinpath("templates", "summary.md").read_text("utf-8").strip()
 
 
 class HistoryCompaction:

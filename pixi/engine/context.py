@@ -10,7 +10,7 @@ from dataclasses import replace
 from datetime import datetime
 from functools import cache, partial
 from importlib import resources
-from typing import Any
+from typing import TypeVar
 
 from msgspec import Struct, field
 
@@ -35,6 +35,8 @@ from pixi.store.store import Store
 from pixi.toolbox.commands import CommandRegistry
 from pixi.toolbox.foreign import foreign
 from pixi.toolbox.tools import Toolbox
+
+T = TypeVar("T")
 
 LookUp = Callable[[Persona, str], Awaitable[Sequence[Citation]]]
 """Gives what the databases of a persona say on a message, best first; nothing where that is not sure."""
@@ -142,13 +144,8 @@ class EngineContext(Struct):
 
     def tell(self, report: TurnReport | None) -> None:
         """Tell of a turn, if there was one and somebody wants to know."""
-        if report is None or self.on_turn is None:
-            return
-        try:
-            with foreign("what is told of turns"):
-                self.on_turn(report)
-        except PixiError:
-            pass  # it is in the log, and the talk goes on
+        if report is not None and self.on_turn is not None:
+            tell_observers([self.on_turn], report)
 
 
 class PersonaSession(Struct):
@@ -321,8 +318,8 @@ class TurnContext(Struct, frozen=True, eq=False):
 _LOOKING_ON = foreign("what looks on at turns")
 
 
-def tell_observers(observers: Sequence[Observer], form: dict[str, Any]) -> None:
-    """Tell each observer of an event. One that breaks keeps nobody else from being told."""
+def tell_observers(observers: Sequence[Callable[[T], None]], form: T) -> None:
+    """Tell each observer of an event, or of a turn. One that breaks keeps nobody else from being told."""
     for observer in observers:
         try:
             with _LOOKING_ON:
@@ -331,8 +328,12 @@ def tell_observers(observers: Sequence[Observer], form: dict[str, Any]) -> None:
             pass  # it is in the log
 
 
-@cache
 def prompt_template(*, small: bool) -> str:
     """Read the text round a persona's own prompt, for `pixi.core.prompt.prefix` to fill in."""
-    name = "small.md" if small else "large.md"
+    return template("small.md" if small else "large.md")
+
+
+@cache
+def template(name: str) -> str:
+    """Read a text that models are shown."""
     return resources.files("pixi.engine").joinpath("templates", name).read_text("utf-8").strip()

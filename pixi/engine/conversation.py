@@ -146,7 +146,10 @@ class LiveConversation:
         try:
             recorded = await self._shared.store.receive(message)
             while recorded is not None and message.id in self._overtaken:
-                recorded = await self._brought_up_to_date(recorded, self._overtaken.pop(message.id))
+                text = self._overtaken.pop(message.id)
+                await self._record_change(message.id, text)
+                self._put_right(message.id, text)  # a reader of the store has it as it was
+                recorded = None if text is None else replace(recorded, text=text)
             self._told_full = self._told_full and self._is_full
             if recorded is not None and self._is_too_much(recorded) and await self._is_still_full():
                 recorded = await self._turned_away(recorded, channel)
@@ -198,10 +201,9 @@ class LiveConversation:
         if turn is not None and runner is not None:
             held += runner.inbox.messages
         for message in held:
-            if (now := known.get(message.id)) is None:
-                self._leave_out(message.id)
-            elif now.text != message.text:
-                self._put_right(message.id, now.text)
+            now = known.get(message.id)
+            if now is None or now.text != message.text:
+                self._put_right(message.id, None if now is None else now.text)
         self._told_full = self._told_full and self._is_full
         for message in saved.waiting:
             heard: Message | None = message
@@ -218,16 +220,6 @@ class LiveConversation:
             self._elsewhere = True
             self._history.forget()
 
-    async def _brought_up_to_date(self, recorded: Message, text: str | None) -> Message | None:
-        """A message that was edited or deleted while it was being recorded; None where it is deleted."""
-        if text is None:
-            await self._shared.store.withdraw(self._name, recorded.id)
-            self._leave_out(recorded.id)  # a reader of the store has it as it was
-            return None
-        await self._shared.store.revise(self._name, recorded.id, text)
-        self._put_right(recorded.id, text)
-        return replace(recorded, text=text)
-
     @property
     def _is_full(self) -> bool:
         """True if more messages wait than are answered at all."""
@@ -243,8 +235,7 @@ class LiveConversation:
         Raises:
             StoreError: it could not be read.
         """
-        waiting = {message.id for message in await self._shared.store.waiting(self._name)}
-        self._inbox.remove(*(name for name in self._inbox.ids if name not in waiting))
+        self._inbox.keep({message.id for message in await self._shared.store.waiting(self._name)})
         return self._is_full
 
     async def _turned_away(self, recorded: Message, channel: Channel) -> Message | None:
@@ -258,25 +249,38 @@ class LiveConversation:
         await self._shared.store.only_hear(self._name, (recorded.id,))
         return replace(recorded, addressed=False)
 
-    async def edit(self, message_id: str, text: str) -> None:
-        """A message was edited: see `TurnRunner.edited`.
+    async def change(self, message_id: str, text: str | None) -> None:
+        """A message was edited, or deleted (None): see `TurnRunner.changed`.
 
         Raises:
             StoreError: it could not be recorded.
         """
-        self._revise(message_id, text)  # at once: nobody is to be answered to the old text
-        await self._shared.store.revise(self._name, message_id, text)
-        self._revise(message_id, text)  # it may have been on its way here
+        self._take_change(message_id, text)  # at once: nobody is to be answered to the old text
+        await self._record_change(message_id, text)
+        self._take_change(message_id, text)  # it may have been on its way here
 
-    async def withdraw(self, message_id: str) -> None:
-        """A message was deleted: see `TurnRunner.withdrawn`.
+    def _take_change(self, message_id: str, text: str | None) -> None:
+        deleted = text is None or self._overtaken.get(message_id, text) is None
+        if message_id in self._arriving:
+            self._overtaken[message_id] = None if deleted else text
+        self._put_right(message_id, text)
 
-        Raises:
-            StoreError: it could not be recorded.
-        """
-        self._remove(message_id)
-        await self._shared.store.withdraw(self._name, message_id)
-        self._remove(message_id)
+    async def _record_change(self, message_id: str, text: str | None) -> None:
+        store = self._shared.store
+        if text is None:
+            await store.withdraw(self._name, message_id)
+        else:
+            await store.revise(self._name, message_id, text)
+
+    def _put_right(self, message_id: str, text: str | None) -> None:
+        """Hold another text of a message; None: leave the message out."""
+        for inbox in (self._inbox, self._refused):
+            if text is None:
+                inbox.remove(message_id)
+            else:
+                inbox.revise(message_id, text)
+        if self._runner is not None:
+            self._runner.changed(message_id, text)
 
     # Questions to the conversation.
 
@@ -349,8 +353,7 @@ class LiveConversation:
                 await store.rewind(self._name, turn)
             else:
                 for message in messages:  # nobody has answered them yet
-                    self._remove(message.id)
-                    await store.withdraw(self._name, message.id)
+                    await self.change(message.id, None)
             return messages
 
     async def restore(self, branch: str) -> None:
@@ -552,7 +555,7 @@ class LiveConversation:
         if runner.is_open:
             self._forget()
             if runner.turn is None:  # it was not begun: all is read again, and then it is
-                waiting.requeue(runner.inbox)
+                waiting.add(runner.inbox)
                 return None
             if runner.life.reason is Reason.TAKEN:
                 self._taken_over = await self._shared.store.owned_elsewhere(self._name)
@@ -560,9 +563,9 @@ class LiveConversation:
             if self._taken_over:
                 channel.show(Failed(TAKEN_OVER))
         elif runner.life.fate is Fate.WAITING:
-            waiting.requeue(runner.inbox)
+            waiting.add(runner.inbox)
         else:
-            waiting.requeue(Inbox(list(runner.again)))
+            waiting.add(Inbox(list(runner.again)))
         if self._history.is_known and not self._resting:
             name, tokens = session.role.persona.name, session.summary_tokens
             self._compaction.consider(name, tokens, window, self._history.generation)
@@ -618,7 +621,7 @@ class LiveConversation:
             return True  # the next try tells of it, if it lasts
         waiting = {message.id for message in saved.waiting}
         for inbox in (self._inbox, self._refused):
-            inbox.remove(*(name for name in inbox.ids if name not in waiting))
+            inbox.keep(waiting)
         return self._is_due
 
     async def _saved(self) -> SavedConversation | None:
@@ -648,8 +651,7 @@ class LiveConversation:
 
     def _read_again(self, waiting: Sequence[Message]) -> None:
         """Hold what waits in the store."""
-        due = {message.id for message in waiting}
-        self._refused.remove(*(name for name in self._refused.ids if name not in due))
+        self._refused.keep({message.id for message in waiting})
         self._inbox.replace(waiting)
         self._inbox.remove(*self._refused.ids)
         self._inbox.pass_over(OVERHEARD)
@@ -662,7 +664,8 @@ class LiveConversation:
     def _forget(self, tried: frozenset[str] = frozenset()) -> None:
         """Let the next turn read everything from the store again; what was tried comes from there."""
         self._history.forget()
-        self._inbox.forget(tried)
+        self._inbox.remove(*tried)
+        self._inbox.passed = []
 
     def _give_up(self, tried: frozenset[str]) -> None:
         """Leave what was tried to the next message, or the next process: something is broken."""
@@ -674,25 +677,3 @@ class LiveConversation:
         """Own the conversation no more: else a turn that is open here would keep others from it for good."""
         with suppress(StoreError):
             await self._shared.store.release(self._name)
-
-    def _revise(self, message_id: str, text: str) -> None:
-        if message_id in self._arriving and self._overtaken.get(message_id, text) is not None:
-            self._overtaken[message_id] = text
-        self._put_right(message_id, text)
-
-    def _remove(self, message_id: str) -> None:
-        if message_id in self._arriving:
-            self._overtaken[message_id] = None
-        self._leave_out(message_id)
-
-    def _put_right(self, message_id: str, text: str) -> None:
-        self._inbox.revise(message_id, text)
-        self._refused.revise(message_id, text)
-        if self._runner is not None:
-            self._runner.edited(message_id, text)
-
-    def _leave_out(self, message_id: str) -> None:
-        self._inbox.remove(message_id)
-        self._refused.remove(message_id)
-        if self._runner is not None:
-            self._runner.withdrawn(message_id)

@@ -247,11 +247,8 @@ class Engine:
         Raises:
             StoreError: it could not be recorded.
         """
-        shared = await self._ready()
-        if live := self._live.get(conversation):
-            await live.edit(message_id, text)
-        else:
-            await shared.store.revise(conversation, message_id, text)
+        shared, live = await self._ready(), self._live.get(conversation)
+        await (live.change(message_id, text) if live else shared.store.revise(conversation, message_id, text))
 
     async def withdraw(self, conversation: str, message_id: str) -> None:
         """A message was deleted: a reply to it ends at once, or is never begun.
@@ -259,11 +256,8 @@ class Engine:
         Raises:
             StoreError: it could not be recorded.
         """
-        shared = await self._ready()
-        if live := self._live.get(conversation):
-            await live.withdraw(message_id)
-        else:
-            await shared.store.withdraw(conversation, message_id)
+        shared, live = await self._ready(), self._live.get(conversation)
+        await (live.change(message_id, None) if live else shared.store.withdraw(conversation, message_id))
 
     async def prefix(self, message: Message) -> tuple[Line, ...]:
         """Return the lines that a model will be shown before this message: a server can read them beforehand.

@@ -194,46 +194,32 @@ class _LeftTurn:
     async def _act(self, effect: Effect, channel: Channel, after: str) -> tuple[Outcome, str | None]:
         answers = self._turn.answered
         nonce = nonce_of(effect.turn, effect.sequence, answers)
-        text, goes_on = effect.payload, self._goes_on
-        target = None
-        if effect.target:
-            target = await self._store.message_id(self._conversation, effect.target)
-        match effect.kind:
+        text, kind = effect.payload, effect.kind
+        target = await self._store.message_id(self._conversation, effect.target) if effect.target else None
+        picture, _ = from_record(text)
+        if kind in (language.SEND, "picture", "sticker"):
+            shown = {language.SEND: text, "picture": picture.link}.get(kind, "")
+            found = await channel.sent_before(shown, nonce=nonce, after=after)
+            if found is not None:
+                return "done", found
+        if not self._goes_on:
+            return "unknown", None
+        match kind:
             case language.SEND:
-                found = await channel.sent_before(text, nonce=nonce, after=after)
-                if found is not None:
-                    return "done", found
-                if goes_on:
-                    found = await channel.send(text, nonce=nonce, answers=answers, reply_to=target)
-                    channel.show(Sent(text, self._id_of(effect)))
-                    return "done", found
-            case "picture":
-                return await self._show_picture(effect, channel, nonce, after)
+                found = await channel.send(text, nonce=nonce, answers=answers, reply_to=target)
+                channel.show(Sent(text, self._id_of(effect)))
+                return "done", found
+            case "picture" if picture.link:  # of others the file is nowhere any more
+                found = await channel.picture(picture, nonce=nonce, answers=answers)
+                channel.show(Pictured(picture, self._id_of(effect)))
+                return "done", found
             case "sticker":
-                found = await channel.sent_before("", nonce=nonce, after=after)
-                if found is not None:
-                    return "done", found
-                if goes_on:
-                    return "done", await channel.sticker(text, nonce=nonce, answers=answers)
-            case language.REACT if goes_on and (target or not effect.target):
+                return "done", await channel.sticker(text, nonce=nonce, answers=answers)
+            case language.REACT if target or not effect.target:
                 await channel.react(target or answers, text, nonce=nonce)
                 channel.show(Reacted(text, self._id_of(effect), target or answers))
                 return "done", None
         return "unknown", None
-
-    async def _show_picture(
-        self, effect: Effect, channel: Channel, nonce: str, after: str
-    ) -> tuple[Outcome, str | None]:
-        """Show a picture with a link again by it; of others the file is nowhere any more."""
-        picture, _ = from_record(effect.payload)
-        found = await channel.sent_before(picture.link, nonce=nonce, after=after)
-        if found is not None:
-            return "done", found
-        if not picture.link or not self._goes_on:
-            return "unknown", None
-        found = await channel.picture(picture, nonce=nonce, answers=self._turn.answered)
-        channel.show(Pictured(picture, self._id_of(effect)))
-        return "done", found
 
     # Commands that had closed.
 
@@ -393,9 +379,9 @@ class _LeftTurn:
         return self._unknown(text) if command.outcome == "begun" else ""
 
     def _of_act(self, effect: Effect) -> str:
+        title, _, _ = effect.payload.partition("\n")
         match effect.outcome, effect.kind:
             case "done", "card":  # no command of the persona's; what it knows of it is its own affair
-                title = effect.payload.partition("\n")[0]
                 return self._noted(f"I showed them a card: {title}")
             case "done", "picture":
                 _, said = from_record(effect.payload)
@@ -404,7 +390,6 @@ class _LeftTurn:
             case "done", kind:
                 return written(kind, effect.payload, self._names, effect.target)
             case "unknown", "card":
-                title = effect.payload.partition("\n")[0]
                 return self._unknown(f"A card: {title}")
             case "unknown", "picture":
                 return self._unknown(from_record(effect.payload)[1])

@@ -10,18 +10,17 @@ import inspect
 import json
 import math
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractContextManager
 from typing import Any
 
 from msgspec.structs import replace
 
-from pixi.core.channel import Channel, OpenQuestion, Question
+from pixi.core.channel import OpenQuestion, Question
 from pixi.core.errors import ChannelError, ToolError
 from pixi.core.events import Answered, Asked, Progressed, TurnEvent, Verdict
 from pixi.core.llm import Prices, Usage
-from pixi.core.message import Author, Card, Message, Picture, Rights, Venue
-from pixi.core.persona import Persona
+from pixi.core.message import Author, Card, Picture, Rights, Venue
 from pixi.core.spending import Rate, RateKey
 from pixi.core.untrusted import clipped, prompt_name, without_middle
 from pixi.engine.turn_actions import NotDone, TurnActions
@@ -48,9 +47,14 @@ class ToolContext:
         show: takes the events, in order.
     """
 
-    __slots__ = ("_acts", "_closed", "_drained", "_ends", "_mask", "_show", "_waited", "_waits_since")
+    __slots__ = (
+        *("_acts", "_closed", "_drained", "_ends", "_mask", "_show", "_waited", "_waits_since"),
+        *("askers", "channel", "message", "persona"),
+    )
 
     def __init__(self, acts: TurnActions, drained: Drained, show: Callable[[TurnEvent], None]) -> None:
+        self.message, self.askers = acts.message, acts.askers
+        self.persona, self.channel = acts.persona, acts.channel
         self._acts = acts
         self._drained = drained
         self._show = show
@@ -61,29 +65,9 @@ class ToolContext:
         self._waits_since: float | None = None
 
     @property
-    def message(self) -> Message:
-        """The message being answered."""
-        return self._acts.message
-
-    @property
-    def askers(self) -> Sequence[Author]:
-        """The authors of the messages that are answered."""
-        return self._acts.askers
-
-    @property
     def venue(self) -> Venue:
         """The place, which decides what may be said there."""
         return self._acts.venue
-
-    @property
-    def persona(self) -> Persona:
-        """The persona that answers."""
-        return self._acts.persona
-
-    @property
-    def channel(self) -> Channel:
-        """The channel of this turn."""
-        return self._acts.channel
 
     async def send(self, text: str, *, to: int = 0) -> None:
         """See `Context.send`."""

@@ -185,7 +185,7 @@ class TurnActions:
         text = text.strip()
         if not text:
             return
-        self._messages = self._counted(self._messages, self.limits.messages)
+        self._count_message()
         parts = self.channel.parts(text)
         if not parts:
             raise ChannelError("A message held nothing that can be shown here.")
@@ -198,7 +198,8 @@ class TurnActions:
         said = ""
         for part in parts[out:_MOST_PARTS]:
             await self._keep_pace(part)
-            act = await self._say(part, reply_to, to if reply_to else 0)
+            do = partial(self.channel.send, part, reply_to=reply_to)
+            act = await self._say(SEND, part, do, target=to if reply_to else 0)
             said, reply_to = said or act, None
         if len(parts) > _MOST_PARTS:
             self.show(Sent("".join(parts[:_MOST_PARTS]), said))
@@ -215,16 +216,13 @@ class TurnActions:
         emoji = emoji.strip()
         if not emoji:
             return
-        self._reactions = self._counted(self._reactions, self.limits.reactions, "reactions")
+        if self._reactions >= self.limits.reactions:
+            self._over_limit("reactions")
+        self._reactions += 1
         message_id = await self._id_of(to) if to else self.message.id
         if message_id is None:
             raise ChannelError(f"There is no message #{to} to react to.")
-        channel = self.channel
-
-        async def put(nonce: str) -> None:
-            await channel.react(message_id, emoji, nonce=nonce)
-
-        act = await self._act(REACT, emoji, put, target=to)
+        act = await self._act(REACT, emoji, partial(self.channel.react, message_id, emoji), target=to)
         self.show(Reacted(emoji, act, message_id))
 
     async def card(self, card: Card) -> None:
@@ -237,12 +235,8 @@ class TurnActions:
         card = await with_picture_checked(card.fitted())
         if not card.plain and card.picture is None:
             return
-        self._messages = self._counted(self._messages, self.limits.messages)
-        channel, answers = self.channel, self.message.id
         # A picture that has no address is not on record: a card is never posted again, only told.
-        act = await self._post(
-            "card", card_on_record(card), lambda nonce: channel.card(card, nonce=nonce, answers=answers)
-        )
+        act = await self._post("card", card_on_record(card), partial(self.channel.card, card))
         self.show(Shown(card, act))
 
     async def picture(self, picture: Picture) -> None:
@@ -254,13 +248,9 @@ class TurnActions:
         """
         if not picture.link and picture.file is None:
             return
-        self._messages = self._counted(self._messages, self.limits.messages)
-        channel, answers = self.channel, self.message.id
         # One without a link is never posted again: its file is not on record.
         kept = on_record(picture, _command(self.performed) or picture.words)
-        act = await self._post(
-            "picture", kept, lambda nonce: channel.picture(picture, nonce=nonce, answers=answers)
-        )
+        act = await self._post("picture", kept, partial(self.channel.picture, picture))
         self.show(Pictured(picture, act))
 
     async def sticker(self, name: str) -> None:
@@ -271,11 +261,8 @@ class TurnActions:
             NotDone: the turn may say no more.
         """
         name = name.strip()
-        if not name:
-            return
-        self._messages = self._counted(self._messages, self.limits.messages)
-        channel, answers = self.channel, self.message.id
-        await self._post("sticker", name, lambda nonce: channel.sticker(name, nonce=nonce, answers=answers))
+        if name:
+            await self._post("sticker", name, partial(self.channel.sticker, name))
 
     async def note(self, text: str) -> None:
         """Write down a private thought."""
@@ -351,8 +338,7 @@ class TurnActions:
         Raises:
             NotDone: the turn was ended.
         """
-        self._begin()
-        return nonce_of(self.turn.id, self._sequence, self.message.id)
+        return self._nonce(self._begin())
 
     def opened(self) -> None:
         """A command opens: from now on it is written."""
@@ -427,10 +413,13 @@ class TurnActions:
         self._sequence += 1
         return self._sequence
 
-    def _counted(self, count: int, limit: int, name: str = "messages") -> int:
-        if count >= limit:
-            self._over_limit(name)
-        return count + 1
+    def _count_message(self) -> None:
+        if self._messages >= self.limits.messages:
+            self._over_limit("messages")
+        self._messages += 1
+
+    def _nonce(self, sequence: int) -> str:
+        return nonce_of(self.turn.id, sequence, self.message.id)
 
     def _over_limit(self, name: str) -> None:
         self.reached |= {name}
@@ -457,23 +446,19 @@ class TurnActions:
         finally:
             self._typing.end(_MESSAGE)
 
-    async def _say(self, text: str, reply_to: str | None, target: int) -> str:
-        channel, answers = self.channel, self.message.id
-        return await self._post(
-            SEND,
-            text,
-            lambda nonce: channel.send(text, nonce=nonce, answers=answers, reply_to=reply_to),
-            target=target,
-        )
+    async def _post(self, kind: str, payload: str, do: Callable[..., Awaitable[str | None]]) -> str:
+        """Do an act that counts as a message; gives its id."""
+        self._count_message()
+        return await self._say(kind, payload, do)
 
-    async def _post(
-        self, kind: str, payload: str, do: Callable[[str], Awaitable[str | None]], *, target: int = 0
+    async def _say(
+        self, kind: str, payload: str, do: Callable[..., Awaitable[str | None]], *, target: int = 0
     ) -> str:
         """Do an act that stands in the chat as a message does; gives its id."""
 
-        async def post(nonce: str) -> str | None:
+        async def post(*, nonce: str) -> str | None:
             self._typing.end(_COMMAND)  # asked for once more, it would outlast the message
-            return await do(nonce)
+            return await do(nonce=nonce, answers=self.message.id)
 
         act = await self._act(kind, payload, post, target=target)
         self._typing.posted()
@@ -481,7 +466,7 @@ class TurnActions:
         return act
 
     async def _act(
-        self, kind: str, payload: str, do: Callable[[str], Awaitable[str | None]], *, target: int
+        self, kind: str, payload: str, do: Callable[..., Awaitable[str | None]], *, target: int
     ) -> str:
         """Do an act; gives its id."""
         sequence = self._begin()
@@ -492,18 +477,18 @@ class TurnActions:
         await (self._act_by_event(act, do) if self.channel.acts_by_events else self._act_outside(act, do))
         return name
 
-    async def _act_by_event(self, act: _Act, do: Callable[[str], Awaitable[str | None]]) -> None:
+    async def _act_by_event(self, act: _Act, do: Callable[..., Awaitable[str | None]]) -> None:
         """Do an act that nobody sees before it is shown; what became of it goes on record with it."""
         outcome: Outcome = "refused"
         try:
-            platform_id = await do(nonce_of(self.turn.id, act.sequence, self.message.id))
+            platform_id = await do(nonce=self._nonce(act.sequence))
             outcome = "done"
             self._count_done(act.kind, platform_id, act.target)
         finally:
             self.wait_for(asyncio.ensure_future(self._intend(act, outcome)))
             self._in_order(partial(self._observe, act, outcome))  # it is seen once its event is
 
-    async def _act_outside(self, act: _Act, do: Callable[[str], Awaitable[str | None]]) -> None:
+    async def _act_outside(self, act: _Act, do: Callable[..., Awaitable[str | None]]) -> None:
         """Do an act in the world, on record before and after."""
         self._under_way += 1
         outcome: Outcome | None = None
@@ -517,7 +502,7 @@ class TurnActions:
             # Meanwhile; whoever goes on with it does it.
             if self._life.state in (LifeState.HOLDING, LifeState.DONE):
                 raise NotDone("The turn was ended.")
-            platform_id = await do(nonce_of(self.turn.id, act.sequence, self.message.id))
+            platform_id = await do(nonce=self._nonce(act.sequence))
             outcome = "done"
             self._count_done(act.kind, platform_id, act.target)
         except (ChannelLost, asyncio.CancelledError):  # the place is away, or nobody waits for it any more

@@ -202,31 +202,31 @@ class TurnRunner:
             if self.life.on(LifeEvent.INTERRUPTED) is LifeState.YIELDING is not before:
                 self._interrupter = message.author.id
 
-    def edited(self, message_id: str, text: str) -> None:
-        """A message was edited: the new text is answered, where nothing was seen yet."""
-        message = self.inbox.find(message_id)
-        if message is None or not self.inbox.revise(message_id, text) or self._attempt is None:
-            return
-        if message.addressed and not self._attempt.refusal:
-            self.life.on(LifeEvent.EDITED)
+    def changed(self, message_id: str, text: str | None) -> None:
+        """A message was edited: the new text is answered, where nothing was seen yet.
 
-    def withdrawn(self, message_id: str) -> None:
-        """A message was deleted: a reply to it ends at once, and the words are not kept."""
+        None: it was deleted. A reply to it ends at once, and the words are not kept.
+        """
         message, attempt = self.inbox.find(message_id), self._attempt
         if message is None:
             return
-        if attempt is None:
-            self.inbox.remove(message_id)
+        if text is not None:
+            is_new = self.inbox.revise(message_id, text)
+            if is_new and attempt is not None and message.addressed and not attempt.refusal:
+                self.life.on(LifeEvent.EDITED)
             return
-        self._gone |= {message_id}
-        if self.life.unseen:
+        if attempt is None or self.life.unseen:
             self.inbox.remove(message_id)
-            if message.addressed:
-                self.life.on(LifeEvent.WITHDRAWN)
         else:
             self.inbox.blank(message_id)
-            is_answered = message_id == attempt.context.answered.id
+        if attempt is None:
+            return
+        self._gone |= {message_id}
+        is_answered = message_id == attempt.context.answered.id
+        if not self.life.unseen:
             self.life.on(LifeEvent.ANSWERED_WITHDRAWN if is_answered else LifeEvent.WITHDRAWN)
+        elif message.addressed:
+            self.life.on(LifeEvent.WITHDRAWN)
 
     def cancel(self) -> None:
         """End it at once; what was delivered stands."""
