@@ -189,7 +189,9 @@ class ReplyReading:
             return []
         self._left -= len(text)
         if self._left < 0:
-            return self._feed_last(text)
+            last = self._sift(self._parser.feed(text[: self._left]))
+            self.closed = True
+            return last
         parser = self._parser
         events = parser.feed(text)
         # Nearly every piece is the next words of one message: this path is what a chunk costs.
@@ -204,12 +206,6 @@ class ReplyReading:
             return sifted
         self.closed = parser.ended
         return []
-
-    def _feed_last(self, text: str) -> list[CommandEvent]:
-        """Return the piece in which the reply grows too long: what fits of it."""
-        events = self._sift(self._parser.feed(text[: self._left]))
-        self.closed = True
-        return events
 
     def close(self) -> list[CommandEvent]:
         """End the reply; gives what the parser still held, unless a limit was reached before."""

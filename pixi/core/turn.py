@@ -28,7 +28,7 @@ from pixi.core.llm import (
     traced,
 )
 from pixi.core.message import Image
-from pixi.core.reading import SILENCE, Act, CommandEvent, ProsePolicy, ReplyReading, joined, written
+from pixi.core.reading import SILENCE, CommandEvent, ProsePolicy, ReplyReading, joined, written
 from pixi.core.spending import Limits, counted
 
 UNANSWERED = "This was stopped before it was done."
@@ -71,7 +71,12 @@ class Round:
 
         `names`: the commands, with their aliases.
         """
-        clean = [(act.separator, _written(act, names)) for act in self.reading.acts if _is_history(act)]
+        clean = [
+            (act.separator, written(act.name, act.argument, names, act.target))
+            for act in self.reading.acts
+            # Where something is from, the model may not say.
+            if act.delivered and not (act.name == NOTE and is_trace(act.argument))
+        ]
         if clean and self.cited and NOTE in names:
             clean.append(("\n", written(NOTE, traced(self.cited), names)))
         text = joined(clean)
@@ -85,15 +90,6 @@ class Round:
                 for call, (text, images) in zip(self.calls, answers, strict=True)
             ),
         ]
-
-
-def _written(act: Act, names: Mapping[str, Iterable[str]]) -> str:
-    return written(act.name, act.argument, names, act.target)
-
-
-def _is_history(act: Act) -> bool:
-    """Return whether it was performed. Where something is from, the model may not say."""
-    return act.delivered and not (act.name == NOTE and is_trace(act.argument))
 
 
 _MOST_CALLS = 64  # in a round that are answered, if only that they are too many; the others are not heard

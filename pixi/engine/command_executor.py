@@ -175,21 +175,34 @@ class CommandExecutor:
         kept = 0
         if self._begun is not None:  # its end is in the queue
             kept = next(n for n, event in enumerate(self._queue, 1) if type(event) is Planned)
-        self._drop(kept, recorded=True)
+        self.drop(kept, recorded=True)
 
     def keep_closed(self) -> None:
         """Finish what people see opening and what closed before, and drop an opening that nobody sees."""
         if not self.wants_end:
             ends = [n for n, event in enumerate(self._queue, 1) if type(event) is Planned]
-            self._drop(ends[-1] if ends else 0, recorded=True)
+            self.drop(ends[-1] if ends else 0, recorded=True)
 
-    def drop(self, *, recorded: bool) -> None:
-        """Drop the commands that were not begun. `recorded`: for good, and whoever goes on drops them too."""
-        self._drop(0, recorded=recorded)
+    def drop(self, kept: int = 0, *, recorded: bool) -> None:
+        """Drop the commands that were not begun; what is to be shown stays.
+
+        Args:
+            kept: how many events at the beginning of the queue stay.
+            recorded: they are dropped for good, and whoever goes on drops them too.
+        """
+        head, self._queue[:kept] = self._queue[:kept], []
+        if recorded:
+            for event in self._queue:
+                if type(event) is Planned:
+                    self._note(event.number, "dropped")
+        self._leave_out(self._queue)
+        self._queue[:0] = head
+        if not kept:
+            self._prefetch.drop()
 
     def forget(self, since: int) -> None:
         """Drop what is open of a stream that is asked for again, and from the record what closed `since`."""
-        self._drop(0, recorded=False)
+        self.drop(recorded=False)
         self._begun = None
         self._actions.ended()
         for number in range(since, self.read):
@@ -236,7 +249,7 @@ class CommandExecutor:
     async def _give_up(self, worker: asyncio.Task[None]) -> None:
         if self._actions.under_way and self._life.state is not LifeState.DONE:
             self._life.on(LifeEvent.LOST)  # nobody will know what became of the act
-        self._drop(0, recorded=False)
+        self.drop(recorded=False)
         await give_up(worker, "a command", graces=2)  # it may be giving one up itself
 
     # The worker.
@@ -267,18 +280,6 @@ class CommandExecutor:
         command = self._commands.get(name)
         return command is not None and command.private
 
-    def _drop(self, kept: int, *, recorded: bool) -> None:
-        """Drop the commands in the queue behind the first events, so many; what is to be shown stays."""
-        head, self._queue[:kept] = self._queue[:kept], []
-        if recorded:
-            for event in self._queue:
-                if type(event) is Planned:
-                    self._note(event.number, "dropped")
-        self._leave_out(self._queue)
-        self._queue[:0] = head
-        if not kept:
-            self._prefetch.drop()
-
     @staticmethod
     def _leave_out(queue: "list[_Queued]") -> None:
         """Leave the commands out of a queue."""
@@ -291,11 +292,6 @@ class CommandExecutor:
         """Note what came of a command; `later`: together with what comes next, and nobody waits for that."""
         turn = self._turn
         return self._store.command_ended(turn.id, number, outcome, later=later, lease=turn.lease)
-
-    def _only_acts(self, name: str) -> bool:
-        """True if all that a command does are acts, which wait by themselves until it is on record."""
-        command = self._commands.get(name)
-        return command is not None and command.by_acts
 
     def _record(self, work: Awaitable[None]) -> asyncio.Future[None]:
         """Put something on record, beside all else; calls of the store keep their order."""
@@ -313,7 +309,7 @@ class CommandExecutor:
         """Something of ours broke: the turn cannot go on."""
         if self.trouble is None:
             self.trouble = error
-            self._drop(0, recorded=False)
+            self.drop(recorded=False)
             self._life.on(LifeEvent.TAKEN if isinstance(error, StoreOutdated) else LifeEvent.FAILED)
 
     def _work_if_needed(self) -> None:
@@ -344,7 +340,8 @@ class CommandExecutor:
                 self._begun, self._current = None, event
                 try:
                     plan, self._planned[number] = self._plan_of(number), None
-                    if self._only_acts(event.name):
+                    command = self._commands.get(event.name)
+                    if command is not None and command.by_acts:  # its acts wait by themselves for the record
                         self._actions.wait_for(plan)
                         await self._perform(event)
                     elif await _is_recorded(plan):
@@ -420,7 +417,7 @@ class CommandExecutor:
             self._life.on(LifeEvent.ACTED)
             if not await _is_recorded(self._note(number, "begun")):
                 return
-        done, succeeded = actions.done, False
+        done, succeeded = actions.effects.total(), False
         actions.performed = planned
         try:
             work = command.perform(actions, planned.argument, target=planned.target, ahead=ahead)
@@ -428,7 +425,9 @@ class CommandExecutor:
         finally:
             actions.performed = None
             meant = not command.by_acts or planned.argument != ""  # else it came to nothing
-            delivered = (succeeded and meant) or actions.done > done  # broke off half-way, and that was seen
+            delivered = (
+                succeeded and meant
+            ) or actions.effects.total() > done  # broke off half-way, and that was seen
             if delivered:
                 self._delivered(number)
         gone_on_with = self._life.state in (LifeState.HOLDING, LifeState.DONE)

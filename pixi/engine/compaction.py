@@ -48,8 +48,6 @@ class Summarizer:
         helper: the model that writes.
     """
 
-    __slots__ = ("_gate", "_helper", "_not_before", "_trouble")
-
     def __init__(self, helper: Helper) -> None:
         self._helper = helper
         self._gate = asyncio.Semaphore(_AT_ONCE)
@@ -122,8 +120,6 @@ class HistoryCompaction:
         lock: held while a turn is answered: a summary comes in between two.
         outdated: called once there is a new summary, and the window is to be read again.
     """
-
-    __slots__ = ("_lock", "_name", "_nothing_before", "_outdated", "_shared", "_summarizer", "_task")
 
     def __init__(
         self,

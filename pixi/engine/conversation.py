@@ -56,30 +56,10 @@ class LiveConversation:
     """Gathers the messages of one conversation and answers them, one turn after the other.
 
     Nothing in it needs to be kept once it is `idle`: what it knows can be read from the store.
-    """
 
-    __slots__ = (
-        "_arriving",
-        "_channel",
-        "_closed",
-        "_compaction",
-        "_elsewhere",
-        "_history",
-        "_inbox",
-        "_left",
-        "_lock",
-        "_name",
-        "_overtaken",
-        "_pauses",
-        "_refused",
-        "_runner",
-        "_shared",
-        "_stopping",
-        "_taken_over",
-        "_task",
-        "_told_full",
-        "_waiters",
-    )
+    Attributes:
+        compaction: keeps its summary.
+    """
 
     def __init__(self, name: str, shared: EngineContext, summarizer: Summarizer | None) -> None:
         self._name = name
@@ -95,7 +75,7 @@ class LiveConversation:
         # Known.
         self._history = History(name)
         self._lock = asyncio.Lock()  # a turn, a recovery and a reset are never at work at once
-        self._compaction = HistoryCompaction(
+        self.compaction = HistoryCompaction(
             name, shared, summarizer, lock=self._lock, outdated=self._history.forget
         )
         # Under way.
@@ -109,19 +89,9 @@ class LiveConversation:
         self._waiters: list[asyncio.Future[None]] = []  # of those who wait for the turn's end
 
     @property
-    def name(self) -> str:
-        """Its address."""
-        return self._name
-
-    @property
     def idle(self) -> bool:
         """True if nothing is being done, and nothing is on its way."""
         return self._task is None and not (self._arriving or self._pauses or self._lock.locked())
-
-    @property
-    def compaction(self) -> HistoryCompaction:
-        """The keeper of its summary."""
-        return self._compaction
 
     @property
     def talking(self) -> bool:
@@ -323,7 +293,7 @@ class LiveConversation:
         if self._runner is not None:
             self._runner.cancel()
         async with self._lock:  # who asks for it comes before the next turn
-            await self._compaction.cancel()
+            await self.compaction.cancel()
             try:
                 await self._shared.store.reset(self._name)
             finally:
@@ -372,7 +342,7 @@ class LiveConversation:
         if self._runner is not None:
             self._runner.cancel()
         async with self._lock:
-            await self._compaction.cancel()
+            await self.compaction.cancel()
             try:
                 await self._shared.store.lease(self._name)
                 yield self._shared.store
@@ -421,7 +391,7 @@ class LiveConversation:
         self._forget()
         if self._task is None:  # what was only overheard waits in the store, too
             self._inbox.replace(())
-        await self._compaction.cancel()  # its input is no longer there
+        await self.compaction.cancel()  # its input is no longer there
 
     async def evict(self, overtaken: Container[int]) -> None:
         """Drop words that were taken out of the store; these turns leave nothing: see `Store.forgotten`."""
@@ -441,7 +411,7 @@ class LiveConversation:
         self.drain()
         if self._runner is not None and not self._runner.life.unseen:  # else it is requeued at once
             self._runner.leave()
-        await self._compaction.cancel()
+        await self.compaction.cancel()
         try:
             async with asyncio.timeout(CLOSE_SECONDS):
                 await self.settled()
@@ -568,7 +538,7 @@ class LiveConversation:
             waiting.add(Inbox(list(runner.again)))
         if self._history.is_known and not self._resting:
             name, tokens = session.role.persona.name, session.summary_tokens
-            self._compaction.consider(name, tokens, window, self._history.generation)
+            self.compaction.consider(name, tokens, window, self._history.generation)
         return ended
 
     def _tell_waiters(self) -> None:

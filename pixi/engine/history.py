@@ -23,18 +23,6 @@ class History:
             have written meanwhile, and the store begins no turn.
     """
 
-    __slots__ = (
-        "_instructions",
-        "_name",
-        "_recovered",
-        "_recovery",
-        "_session",
-        "_window",
-        "generation",
-        "lease",
-        "revision",
-    )
-
     def __init__(self, name: str) -> None:
         self._name = name
         self._session: PersonaSession | None = None  # for which the window, or what it is made of, was read

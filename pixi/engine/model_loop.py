@@ -206,10 +206,8 @@ class ModelLoop:
                 if not await self._is_asked_again(error, closed):
                     raise
                 continue
-            if self._life.ending:
-                self._break_off()
-                return
-            await self._read_to_the_end()
+            if not self._life.ending:
+                await self._read_to_the_end()
             if self._life.ending:
                 self._break_off()
                 return

@@ -56,8 +56,6 @@ _CUT_OFF = "A reply was cut off, and is not gone on with. Please ask again."
 class Recovery:
     """Finishes the turns of one conversation. It remembers since when a turn could not be finished."""
 
-    __slots__ = ("_conversation", "_since")
-
     def __init__(self, conversation: str) -> None:
         self._conversation = conversation
         self._since: dict[int, float] = {}  # when turns were first tried, on the monotonic clock
@@ -297,13 +295,9 @@ class _LeftTurn:
         if self._turn.mark is not None:
             return []
         asked = [replace(message, again=False) for message in self._addressed]
-        left = {message.id for message in unanswered(asked, self._acted, cut=True)}
+        acted = [effect.target for effect in self._turn.effects if effect.outcome == "done"]
+        left = {message.id for message in unanswered(asked, acted, cut=True)}
         return [message for message in self._addressed if message.id in left]
-
-    @property
-    def _acted(self) -> list[int]:
-        """The numbers of the messages that delivered acts named; 0 for none."""
-        return [effect.target for effect in self._turn.effects if effect.outcome == "done"]
 
     def _comes_again(self, message: Message) -> bool:
         """Return True if the persona is asked to go on with a message: once, while it is young."""

@@ -47,11 +47,6 @@ class ToolContext:
         show: takes the events, in order.
     """
 
-    __slots__ = (
-        *("_acts", "_closed", "_drained", "_ends", "_mask", "_show", "_waited", "_waits_since"),
-        *("askers", "channel", "message", "persona"),
-    )
-
     def __init__(self, acts: TurnActions, drained: Drained, show: Callable[[TurnEvent], None]) -> None:
         self.message, self.askers = acts.message, acts.askers
         self.persona, self.channel = acts.persona, acts.channel
@@ -161,8 +156,6 @@ class ToolGuards:
         drained: waits until the commands that came before are performed.
         held: stops the turn's time while a person thinks.
     """
-
-    __slots__ = ("_acts", "_drained", "_held", "_seconds_left", "_shared")
 
     def __init__(self, acts: TurnActions, drained: Drained, held: Held) -> None:
         self._acts = acts

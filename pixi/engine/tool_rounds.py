@@ -82,8 +82,6 @@ class ToolRounds:
         left: gives the seconds until the turn ends.
     """
 
-    __slots__ = ("_acts", "_answers", "_executor", "_guards", "_left", "_limits", "_mask", "_round", "_tools")
-
     def __init__(
         self, acts: TurnActions, executor: CommandExecutor, *, held: Held, left: Callable[[], float]
     ) -> None:
@@ -173,7 +171,11 @@ class ToolRounds:
                 self._acts.reached |= {"tool_calls"}
                 result = f"Only {self._limits.tool_calls} calls at once are carried out."
             else:
-                ok, result, images = await self._tried(call, arguments, limit)
+                try:
+                    result, images = await self._run(call, arguments, limit)
+                    ok = True
+                except ToolError as error:
+                    result = str(error)
                 if question:
                     tries = before.tries + 1 if before else 1
                     self._answers[question] = _CallAnswer(ok, result, images, tries, self._round)
@@ -182,15 +184,6 @@ class ToolRounds:
             give(call, text, images)
             self._executor.show(ToolAnswered(call.id, call.name, ok, text))
         return is_new
-
-    async def _tried(
-        self, call: ToolCall, arguments: dict[str, Any] | ToolError, limit: int
-    ) -> tuple[bool, str, tuple[Image, ...]]:
-        """Carry a call out; gives whether that was done, the words for the model, and pictures."""
-        try:
-            return (True, *await self._run(call, arguments, limit))
-        except ToolError as error:
-            return False, str(error), ()
 
     def _shown_arguments(self, call: ToolCall) -> dict[str, Any] | ToolError:
         try:

@@ -85,7 +85,9 @@ class TurnActions:
 
     Attributes:
         limits: of the turn, as they were when it began.
-        done: counts the acts that were carried out, of all kinds; `effects` of each.
+        effects: counts the acts that were carried out, by their kinds.
+        said: whether anything was begun that people see.
+        under_way: how many acts were begun and have not ended.
         targets: the number of the message that each of them named; 0: none.
         touched: whether an act was begun, on people or on the world.
         posted: ids of what they put in the chat.
@@ -99,7 +101,6 @@ class TurnActions:
     __slots__ = (
         "_acts_for",
         "_closed",
-        "_first",
         "_haste",
         "_held",
         "_ids",
@@ -113,7 +114,6 @@ class TurnActions:
         "_sequence",
         "_store",
         "_typing",
-        "_under_way",
         "_writing_since",
         "askers",
         "channel",
@@ -127,9 +127,11 @@ class TurnActions:
         "persona",
         "posted",
         "reached",
+        "said",
         "targets",
         "touched",
         "turn",
+        "under_way",
         "usage",
     )
 
@@ -147,15 +149,15 @@ class TurnActions:
         self.first_seen: float | None = None
         self.performed: Planned | None = None
         self.parts_out = 0
-        self.touched = self.lost = False
+        self.touched = self.said = self.lost = False
         self._store = turn.store
         self.limits = turn.session.limits
         self._life = turn.life
         self._pace: Pace = turn.session.pace if channel.paced else "off"
         self._ids = _numbered(turn.messages)
-        self._first = self._sequence = sequence
+        self._sequence = sequence
         self._acts_for: int | None = None  # the number of the command that acted last; None: none did
-        self._under_way = 0  # acts
+        self.under_way = 0
         self._recording: list[asyncio.Future[None]] = []  # what is being put on record: no act is done before
         self._outcomes: list[asyncio.Future[None]] = []  # of acts, the same; but the end does not wait
         # Events to show, behind the records that come before them.
@@ -306,21 +308,6 @@ class TurnActions:
         if self.turn.observed is not None:
             self.turn.observed.shown(event)
 
-    @property
-    def done(self) -> int:
-        """Number of acts that were carried out."""
-        return self.effects.total()
-
-    @property
-    def said(self) -> bool:
-        """True if anything was begun that people see."""
-        return self._sequence > self._first
-
-    @property
-    def under_way(self) -> bool:
-        """True if an act was begun and has not ended."""
-        return self._under_way > 0
-
     def change(self) -> None:
         """Something in the world is about to be changed: from here on the turn cannot be begun again.
 
@@ -410,6 +397,7 @@ class TurnActions:
     def _begin(self) -> int:
         """Begin an act: from here on the turn cannot be begun again. Gives its number."""
         self.change()
+        self.said = True
         self._sequence += 1
         return self._sequence
 
@@ -490,7 +478,7 @@ class TurnActions:
 
     async def _act_outside(self, act: _Act, do: Callable[..., Awaitable[str | None]]) -> None:
         """Do an act in the world, on record before and after."""
-        self._under_way += 1
+        self.under_way += 1
         outcome: Outcome | None = None
         platform_id: str | None = None
         try:
@@ -512,7 +500,7 @@ class TurnActions:
             outcome = "refused"
             raise
         finally:
-            self._under_way -= 1
+            self.under_way -= 1
             if outcome is not None:
                 self._observe(act, outcome)
                 self._settle(act.sequence, outcome, platform_id)

@@ -70,24 +70,6 @@ class TurnRunner:
         again: the messages of `inbox` that come due again, after `run`.
     """
 
-    __slots__ = (
-        "_attempt",
-        "_began",
-        "_channel",
-        "_ends",
-        "_gone",
-        "_interrupter",
-        "_noticed",
-        "_refusal",
-        "_session",
-        "_steps",
-        "_usage",
-        "_waiting",
-        "again",
-        "inbox",
-        "life",
-    )
-
     def __init__(
         self, session: PersonaSession, channel: Channel, waiting: Inbox, *, refusal: str = ""
     ) -> None:
