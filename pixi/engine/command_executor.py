@@ -425,9 +425,8 @@ class CommandExecutor:
         finally:
             actions.performed = None
             meant = not command.by_acts or planned.argument != ""  # else it came to nothing
-            delivered = (
-                succeeded and meant
-            ) or actions.effects.total() > done  # broke off half-way, and that was seen
+            broke_off = actions.effects.total() > done  # half-way, and that was seen
+            delivered = (succeeded and meant) or broke_off
             if delivered:
                 self._delivered(number)
         gone_on_with = self._life.state in (LifeState.HOLDING, LifeState.DONE)

@@ -289,9 +289,6 @@ async def test_where_it_is_switched_off_or_the_model_is_small_nothing_is_written
         await chat(here, 0, 60)
         assert changes(small.requests)
         assert helper.requests == []
-    async with long_talk(talker(), None) as here:
-        await chat(here, 0, 40)
-        assert changes(here.model.requests)
 
 
 async def test_a_small_model_is_not_shown_what_a_larger_one_remembers(store: SqliteStore) -> None:

@@ -33,7 +33,13 @@ def dice(addon: Addon) -> None:
         return "six 🎲"
 
 
-@pytest.mark.parametrize("traits", [Traits(), Traits(context_tokens=1_200), Traits(small=True)])
+@pytest.mark.parametrize(
+    "traits",
+    [
+        Traits(context_tokens=1_200),
+        *(pytest.param(each, marks=pytest.mark.nightly) for each in (Traits(), Traits(small=True))),
+    ],
+)
 async def test_the_talk_goes_on_to_the_byte(tmp_path: Path, traits: Traits) -> None:
     persona = Persona("Pixi", "You are Pixi.", tools=("dice",))
     call = ToolCall("1", "dice", "{ }")
