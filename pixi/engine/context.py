@@ -142,9 +142,9 @@ class EngineContext(Struct):
             self._sessions.put(key, session)
         return session
 
-    def tell(self, report: TurnReport | None) -> None:
-        """Tell of a turn, if there was one and somebody wants to know."""
-        if report is not None and self.on_turn is not None:
+    def tell(self, report: TurnReport) -> None:
+        """Tell of a turn, if somebody wants to know."""
+        if self.on_turn is not None:
             tell_observers([self.on_turn], report)
 
 

@@ -23,7 +23,7 @@ from msgspec.structs import replace
 from pixi.core.channel import TAKEN_OVER, Channel
 from pixi.core.conversation import Conversation
 from pixi.core.errors import ChannelLost, LeaseHeld, PixiError, StoreError
-from pixi.core.events import Failed, TurnEnded, TurnReport
+from pixi.core.events import Failed, TurnEnded
 from pixi.core.life import Fate, Reason
 from pixi.core.llm import Line
 from pixi.core.message import Message
@@ -471,36 +471,27 @@ class LiveConversation:
         ended: TurnEnded | None = TurnEnded("error", 0)
         try:
             ended = await self._answered(channel)
-        except LeaseHeld:
+        except (LeaseHeld, ChannelLost) as error:
             ended = None
-            if await self._still_waits():
+            if isinstance(error, ChannelLost) or await self._still_waits():
                 raise
-        except ChannelLost:
-            ended = None
-            raise
-        except PixiError as error:
+        except Exception as error:
             self._give_up(tried)
-            channel.show(Failed(str(error)))
-            await self._let_go()
-        except Exception:
-            self._give_up(tried)
-            _log.exception("a turn of conversation %s broke", self._name)
-            channel.show(Failed("Something broke inside; with --debug the log tells what."))
+            text = str(error)
+            if not isinstance(error, PixiError):
+                _log.exception("a turn of conversation %s broke", self._name)
+                text = "Something broke inside; with --debug the log tells what."
+            channel.show(Failed(text))
             await self._let_go()
         finally:
             runner, self._runner = self._runner, None
             self._stopping = False
             if ended is not None:
                 channel.show(ended)
-                report = runner.report(ended.finish) if runner else None
-                # Whoever waits for the answer comes before the log.
-                asyncio.get_running_loop().call_soon(self._report, runner, report)
+                if runner is not None and (report := runner.report(ended.finish)) is not None:
+                    # Whoever waits for the answer comes before the log.
+                    asyncio.get_running_loop().call_soon(runner.told, report)
             self._tell_waiters()
-
-    def _report(self, runner: TurnRunner | None, report: TurnReport | None) -> None:
-        self._shared.tell(report)
-        if runner is not None and report is not None:
-            runner.told(report)
 
     async def _answered(self, channel: Channel) -> TurnEnded | None:
         """Take one turn, however often it is begun again; None where there was nothing to answer any more."""

@@ -100,11 +100,13 @@ class TurnRunner:
         Raises:
             PixiError: it could not be written or recorded.
         """
+        finish: Finish = "cancelled"
         try:
-            return await self._run(window, history)
+            finish = await self._run(window, history)
+            if self.life.state is LifeState.WAITING:  # nothing is to be answered, or nobody is to answer now
+                self.life.on(LifeEvent.PERFORMED)
         except StoreOutdated:
             self.life.on(LifeEvent.TAKEN)
-            return TurnEnded("cancelled", self._steps, self._usage)
         finally:
             for event in (LifeEvent.FAILED, LifeEvent.PERFORMED):
                 if self.life.state is not LifeState.DONE:
@@ -112,31 +114,30 @@ class TurnRunner:
             self._waiting.deferred = frozenset()
             if self._attempt is not None:
                 self._attempt.actions.usage.close()
+        return TurnEnded(finish, self._steps, self._usage)
 
-    async def _run(self, window: Conversation, history: History) -> TurnEnded:
+    async def _run(self, window: Conversation, history: History) -> Finish:
         while True:
             self.inbox.add(self._waiting.take(self._room))
             over = None if self._refusal else await self._used_up()
             if over is not None and self._session.shared.ledger.was_told(over, self._payer):
                 await self._only_hear(history.lease)
-                self._nothing_left()
-                return TurnEnded("limit", self._steps, self._usage)
+                return "limit"
             attempt = await self._begin(window, history, over)
             if attempt is None:
-                self._nothing_left()
-                return TurnEnded("cancelled", self._steps, self._usage)
+                return "cancelled"
             if self.life.state is LifeState.WAITING:
                 await self._live(attempt)
             if self.is_open:
                 if self.life.reason is Reason.LEFT and not (attempt.actions.touched or attempt.executor.read):
                     await self._record(attempt, (), "cancelled")  # there is nothing to go on with
-                return TurnEnded("cancelled", self._steps, self._usage)
+                return "cancelled"
             if self.life.fate is not Fate.WAITING:
                 await self._end(attempt, window)
-                return TurnEnded(self._finish(attempt), self._steps, self._usage)
+                return self._finish(attempt)
             if self.life.reason is not Reason.RESTARTED:
                 await self._record(attempt, (), "cancelled")
-                return TurnEnded("cancelled", self._steps, self._usage)
+                return "cancelled"
             self._attempt = None
             self.life.again()  # at once: a stop or a drain that comes meanwhile must count
             await self._record(attempt, (), "cancelled")
@@ -144,15 +145,12 @@ class TurnRunner:
     async def _live(self, attempt: _Attempt) -> None:
         """Write the reply of an attempt, and see it performed."""
         self.life.on(LifeEvent.BEGUN)
+        context, role = attempt.context, self._session.role
+        if context.observed is not None:
+            waited = time.monotonic() - self._arrived(context.answered.id)
+            context.observed.begun(self.inbox.messages, role.model.name, waited=waited)
         asked = tuple(message.id for message in self.inbox.addressed)
-        name, conversation = self._session.role.persona.name, attempt.context.answered.conversation
-        if attempt.context.observed is not None:
-            attempt.context.observed.begun(
-                self.inbox.messages,
-                self._session.role.model.name,
-                waited=time.monotonic() - self._arrived(attempt.context.answered.id),
-            )
-        attempt.context.channel.show(TurnStarted(attempt.context.id, conversation, name, asked))
+        self._channel.show(TurnStarted(context.id, context.answered.conversation, role.persona.name, asked))
         for message in self._waiting.messages:  # it came while the turn was put on record
             if message.addressed and message.author.id not in self._waiting.deferred:
                 self.newer(message)
@@ -256,7 +254,7 @@ class TurnRunner:
         if attempt.context.observed is not None and state in ENDING:
             attempt.context.observed.state(state.name)
         match state:
-            case LifeState.RESTARTING | LifeState.REQUEUEING | LifeState.WITHDRAWING:
+            case LifeState.RESTARTING | LifeState.REQUEUEING | LifeState.WITHDRAWING | LifeState.DONE:
                 executor.drop(recorded=False)
             case LifeState.STOPPING:
                 executor.drop(recorded=False)
@@ -271,8 +269,6 @@ class TurnRunner:
             case LifeState.HOLDING:
                 executor.drop(recorded=False)
                 return
-            case LifeState.DONE:
-                executor.drop(recorded=False)
             case LifeState.FAILING if executor.trouble is not None:
                 pass
             case _:
@@ -282,23 +278,21 @@ class TurnRunner:
             executor.hasten()
         # Tools that run may be in the midst of an act; but what people are asked they need not answer now.
         waits = loop.running_tools and before is not LifeState.ASKING
-        patient = state is LifeState.EXCEEDING or state is LifeState.YIELDING
-        if not (patient and waits) and not (
-            state in (LifeState.YIELDING, LifeState.DRAINING) and executor.wants_end
-        ):
+        waits = waits and state in (LifeState.EXCEEDING, LifeState.YIELDING)
+        writes = state in (LifeState.YIELDING, LifeState.DRAINING) and executor.wants_end
+        if not (waits or writes):
             loop.wake()
 
     def report(self, finish: Finish) -> TurnReport | None:
         """Report the turn; None where none was put on record."""
-        attempt = self._attempt
-        if attempt is None:
+        if self._attempt is None:
             return None
-        arrived = self._arrived(attempt.context.answered.id)
-        seen = attempt.actions.first_seen
+        context, actions = self._attempt.context, self._attempt.actions
+        arrived, seen = self._arrived(context.answered.id), actions.first_seen
         return TurnReport(
-            turn=attempt.context.id,
-            conversation=attempt.context.answered.conversation,
-            person=attempt.context.answered.author.id,
+            turn=context.id,
+            conversation=context.answered.conversation,
+            person=context.answered.author.id,
             persona=self._session.role.persona.name,
             model=_stand_in(self._ends) or self._session.role.model.name,
             finish=finish,
@@ -307,11 +301,12 @@ class TurnRunner:
             cost=self._cost(self._ends),
             seconds=time.monotonic() - arrived,
             first_visible=None if seen is None else seen - arrived,
-            effects=dict(attempt.actions.effects),
+            effects=dict(actions.effects),
         )
 
     def told(self, report: TurnReport) -> None:
         """The turn is over, and this is what it came to: whoever looks on is told."""
+        self._session.shared.tell(report)
         if self._attempt is not None and self._attempt.context.observed is not None:
             reason = self.life.reason.name if self.life.reason else "FAILED"
             self._attempt.context.observed.ended(report, self._attempt.limits, reason)
@@ -401,11 +396,6 @@ class TurnRunner:
         """Room for more addressed messages."""
         most = self._session.shared.settings.gather_messages
         return most - len(self.inbox.addressed)
-
-    def _nothing_left(self) -> None:
-        """End it: nothing is to be answered, or nobody is to answer now."""
-        if self.life.state is LifeState.WAITING:
-            self.life.on(LifeEvent.PERFORMED)
 
     def _finish(self, attempt: _Attempt) -> Finish:
         """Return the end of an attempt, for people and the record."""
