@@ -40,7 +40,6 @@ from pixi.engine.command_executor import CommandExecutor
 from pixi.engine.context import PersonaSession, TurnContext
 from pixi.engine.inbox import DELETED
 from pixi.engine.turn_actions import TurnActions, nonce_of
-from pixi.engine.usage import TurnUsage
 from pixi.store.kept import AuditRecord, Effect, Outcome, PlannedCommand, UnfinishedTurn, id_of_act
 from pixi.toolbox.foreign import ForeignError, foreign
 
@@ -240,19 +239,11 @@ class _LeftTurn:
         life = Life()
         for event in (LifeEvent.BEGUN, LifeEvent.ACTED, LifeEvent.WRITTEN):
             life.on(event)
-        usage = TurnUsage(
-            self._session.shared.ledger,
-            turn=self._turn.id,
-            model=self._session.role.model,
-            message=answered,
-            answers={},
-            channel=channel,
-        )
         turn = TurnContext(
             self._turn.id, self._session, self._turn.messages, answered, channel, life, self._lease
         )
         last = max((effect.sequence for effect in self._turn.effects), default=0)
-        actions = TurnActions(turn, usage, sequence=last)
+        actions = TurnActions(turn, answers=False, sequence=last)
         actions.hurry()  # people have waited long enough
         executor = CommandExecutor(actions, delivered=lambda _: None)  # it is read from the record
         try:
@@ -272,7 +263,7 @@ class _LeftTurn:
                     raise ChannelLost(f"Nobody knows yet what became of an act in {self._conversation}.")
         finally:
             await executor.finish()
-            usage.close()
+            actions.usage.close()
         if executor.trouble is not None:
             raise executor.trouble
         await self._look_again()

@@ -80,10 +80,11 @@ class TurnActions:
 
     Args:
         turn: the attempt, with who answers what, and where.
-        usage: takes what is used for it.
+        answers: whether the messages count as answered by it.
         sequence: the last number that an act of this turn has; 0: there was none.
 
     Attributes:
+        usage: takes what is used for it.
         limits: of the turn, as they were when it began.
         effects: counts the acts that were carried out, by their kinds.
         said: whether anything was begun that people see.
@@ -135,13 +136,22 @@ class TurnActions:
         "usage",
     )
 
-    def __init__(self, turn: TurnContext, usage: TurnUsage, *, sequence: int = 0) -> None:
+    def __init__(self, turn: TurnContext, *, answers: bool = True, sequence: int = 0) -> None:
+        shared, asked = turn.session.shared, [one.author for one in turn.messages if one.addressed]
         self.turn = turn
         self.message = turn.answered
-        self.askers = tuple({one.author.id: one.author for one in turn.messages if one.addressed}.values())
+        self.askers = tuple({author.id: author for author in asked}.values())
         self.persona = turn.session.role.persona
         self.channel = channel = turn.channel
-        self.usage = usage
+        self.usage = TurnUsage(
+            shared.ledger,
+            turn=turn.id,
+            model=turn.session.role.model,
+            message=turn.answered,
+            answers=Counter(author.id for author in asked) if answers else {},
+            channel=channel,
+            search_price=shared.settings.search_price,
+        )
         self.effects: Counter[str] = Counter()
         self.targets: list[int] = []
         self.posted: list[str] = []

@@ -7,7 +7,6 @@ broke.
 """
 
 import time
-from collections import Counter
 from collections.abc import Sequence
 from functools import partial
 
@@ -34,7 +33,7 @@ from pixi.engine.inbox import Inbox
 from pixi.engine.model_loop import ModelLoop
 from pixi.engine.reminding import Noticed, citations_for, notices_answered, notices_for, reminders_for
 from pixi.engine.turn_actions import TurnActions
-from pixi.engine.usage import QuotaExceeded, TurnUsage, payer_of, refused
+from pixi.engine.usage import QuotaExceeded, payer_of, refused
 from pixi.store.framing import Framing
 
 
@@ -468,7 +467,7 @@ class TurnRunner:
     ) -> _Attempt:
         """Make ready to write the turn of this number; or to tell a refusal."""
         session, inbox = self._session, self.inbox
-        shared, answered = session.shared, inbox.answered
+        answered = inbox.answered
         context = TurnContext(
             id=number,
             session=session,
@@ -478,16 +477,7 @@ class TurnRunner:
             life=self.life,
             observed=_observed(number, answered.conversation, session),
         )
-        usage = TurnUsage(
-            shared.ledger,
-            turn=number,
-            model=session.role.model,
-            message=answered,
-            answers=Counter(message.author.id for message in inbox.addressed),
-            channel=self._channel,
-            search_price=shared.settings.search_price,
-        )
-        actions = TurnActions(context, usage)
+        actions = TurnActions(context)
         said = session.stamp(inbox.messages, reminders, tokens=window.longest, broke_off=inbox.goes_on)
         window.make_room(said)  # before the history is taken: it may be cut
         not_again = _not_to_be_repeated(session, window, inbox, reminders)
@@ -502,7 +492,7 @@ class TurnRunner:
             tools=tools,
             search=session.capabilities.searches,
             limits=actions.limits,
-            prose=shared.settings.prose,
+            prose=session.shared.settings.prose,
             grammar=_grammar(session, reminders),
             repeats="few" if not_again else "free",
             key=f"{number:x}",

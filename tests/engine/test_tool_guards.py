@@ -21,7 +21,7 @@ from pixi.engine.context import EngineContext, EngineSettings, PersonaSession, R
 from pixi.engine.tool_guards import argument_lines
 from pixi.engine.tool_rounds import ToolRounds
 from pixi.engine.turn_actions import TurnActions
-from pixi.engine.usage import TurnUsage, UsageLedger
+from pixi.engine.usage import UsageLedger
 from pixi.store.rates import Rates
 from pixi.store.sqlite import SqliteStore
 from pixi.testing import RecordingChannel, ScriptedModel
@@ -77,13 +77,10 @@ class Play:
             self.store, CommandRegistry(), toolbox, settings, local_now, ledger, lambda _: role
         )
         messages = [self.channel.message("ban eve", author=author) for author in askers]
-        usage = TurnUsage(
-            ledger, turn=self._turn, model=role.model, message=messages[0], answers={}, channel=self.channel
-        )
         life = Life()
         life.on(LifeEvent.BEGUN)
         session = PersonaSession(role, shared)
-        acts = TurnActions(TurnContext(self._turn, session, messages, messages[0], self.channel, life), usage)
+        acts = TurnActions(TurnContext(self._turn, session, messages, messages[0], self.channel, life))
         executor = CommandExecutor(acts, delivered=lambda _: None)
         rounds = ToolRounds(acts, executor, held=nullcontext, left=lambda: 180.0)
         told: list[str] = []
