@@ -121,6 +121,8 @@ class HistoryCompaction:
         outdated: called once there is a new summary, and the window is to be read again.
     """
 
+    __slots__ = ("_lock", "_name", "_nothing_before", "_outdated", "_shared", "_summarizer", "_task")
+
     def __init__(
         self,
         name: str,

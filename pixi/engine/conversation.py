@@ -68,8 +68,8 @@ class LiveConversation:
         self._inbox = Inbox()  # received and not yet part of a turn
         self._refused = Inbox()  # the first message over the limit, whose author gets a word
         self._told_full = False  # one got a word, and there are still too many
-        self._arriving: set[str] = set()  # ids of messages that are being recorded
-        self._overtaken: dict[str, str | None] = {}  # their text by now; None: they were deleted
+        # Of messages that are being recorded, by their ids: the texts that came meanwhile; None: a deletion.
+        self._arriving: dict[str, list[str | None]] = {}
         self._elsewhere = False  # another process has recorded a message that came here, too
         self._channel: Channel | None = None  # the one that the last message came by
         # Known.
@@ -85,7 +85,7 @@ class LiveConversation:
         self._taken_over = False  # a turn was cut, since somebody else owns the conversation now
         self._stopping = False  # a stop came before there was a turn
         self._closed = False
-        self._pauses: set[asyncio.Event] = set()  # of those who wait to try again; set to try at once
+        self._pauses: list[asyncio.Event] = []  # of those who wait to try again; set to try at once
         self._waiters: list[asyncio.Future[None]] = []  # of those who wait for the turn's end
 
     @property
@@ -112,11 +112,11 @@ class LiveConversation:
             StoreError: it could not be recorded, and will not be answered.
         """
         arrived = time.monotonic()
-        self._arriving.add(message.id)
+        changes = self._arriving.setdefault(message.id, [])
         try:
             recorded = await self._shared.store.receive(message)
-            while recorded is not None and message.id in self._overtaken:
-                text = self._overtaken.pop(message.id)
+            while recorded is not None and changes:
+                text = changes.pop(0)
                 await self._record_change(message.id, text)
                 self._put_right(message.id, text)  # a reader of the store has it as it was
                 recorded = None if text is None else replace(recorded, text=text)
@@ -127,8 +127,7 @@ class LiveConversation:
             self._history.forget()  # it may be on record: the next turn looks
             raise
         finally:
-            self._arriving.discard(message.id)
-            self._overtaken.pop(message.id, None)
+            self._arriving.pop(message.id, None)
         if recorded is None:
             self._recorded_elsewhere(message)
         if recorded is None or self._resting:  # then it waits in the store
@@ -230,9 +229,8 @@ class LiveConversation:
         self._take_change(message_id, text)  # it may have been on its way here
 
     def _take_change(self, message_id: str, text: str | None) -> None:
-        deleted = text is None or self._overtaken.get(message_id, text) is None
         if message_id in self._arriving:
-            self._overtaken[message_id] = None if deleted else text
+            self._arriving[message_id].append(text)
         self._put_right(message_id, text)
 
     async def _record_change(self, message_id: str, text: str | None) -> None:
@@ -561,14 +559,14 @@ class LiveConversation:
         if self._resting:
             return  # nobody would end it
         over = asyncio.Event()
-        self._pauses.add(over)
+        self._pauses.append(over)
         try:
             async with asyncio.timeout(seconds):
                 await over.wait()
         except TimeoutError:
             pass  # it was long enough
         finally:
-            self._pauses.discard(over)
+            self._pauses.remove(over)
 
     def _try_again(self) -> None:
         """End the pauses: what was waited for may have changed."""

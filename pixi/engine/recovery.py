@@ -52,33 +52,33 @@ _NOBODY_KNOWS = "The program ended in the midst of this: nobody knows whether it
 _CUT_OFF = "A reply was cut off, and is not gone on with. Please ask again."
 
 
-class Recovery:
-    """Finishes the turns of one conversation. It remembers since when a turn could not be finished."""
+async def finish_turns(
+    turns: Iterable[UnfinishedTurn],
+    conversation: str,
+    session: PersonaSession,
+    channel: Channel | None,
+    *,
+    lease: int,
+    since: dict[int, float],
+) -> None:
+    """End turns that were left half-done, oldest first; without a channel they are laid down as they are.
 
-    def __init__(self, conversation: str) -> None:
-        self._conversation = conversation
-        self._since: dict[int, float] = {}  # when turns were first tried, on the monotonic clock
+    Args:
+        turns: of a conversation that this process owns.
+        conversation: its address.
+        session: of the conversation.
+        channel: where it is.
+        lease: the number under which it is owned.
+        since: when turns were first tried, on the monotonic clock.
 
-    async def finish(
-        self, turns: Iterable[UnfinishedTurn], session: PersonaSession, channel: Channel | None, *, lease: int
-    ) -> None:
-        """End turns, oldest first; without a channel they are laid down as they are.
-
-        Args:
-            turns: of a conversation that this process owns.
-            session: of the conversation.
-            channel: where it is.
-            lease: the number under which it is owned.
-
-        Raises:
-            ChannelLost: the channel is away, and it is not known how far a turn came: it is still open.
-            StoreError: it could not be recorded.
-        """
-        for turn in turns:
-            tried = time.monotonic() - self._since.setdefault(turn.id, time.monotonic())
-            left = _LeftTurn(turn, self._conversation, session, channel, lease=lease, tried=tried)
-            await left.finish()
-            del self._since[turn.id]
+    Raises:
+        ChannelLost: the channel is away, and it is not known how far a turn came: it is still open.
+        StoreError: it could not be recorded.
+    """
+    for turn in turns:
+        tried = time.monotonic() - since.setdefault(turn.id, time.monotonic())
+        await _LeftTurn(turn, conversation, session, channel, lease=lease, tried=tried).finish()
+        del since[turn.id]
 
 
 class _LeftTurn:
