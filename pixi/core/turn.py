@@ -232,8 +232,7 @@ class Turn:
         self._state = "read"
         self.steps += 1
         self._counted = Finished()
-        self._reading = self._new_reading()
-        self._rounds.append(Round(self._reading))
+        self._begin_round()
         tools = self._tools if self._takes_calls else ()
         repeats = self._repeats if len(self._whole) == 1 else "free"
         search = self._search and self._takes_calls
@@ -322,8 +321,7 @@ class Turn:
 
     def refuse(self) -> None:
         """The model is not asked at all; what is to be said in its place follows with `say`."""
-        self._reading = self._new_reading()
-        self._rounds.append(Round(self._reading))
+        self._begin_round()
         self._state = "done"
         self.finish = "limit"
 
@@ -360,15 +358,16 @@ class Turn:
     def _takes_calls(self) -> bool:
         return self.steps <= self._limits.tool_steps and not self._tools_are_over
 
-    def _new_reading(self) -> ReplyReading:
+    def _begin_round(self) -> None:
         used = sum(len(reply.reading.acts) for reply in self._rounds)
-        return ReplyReading(
+        self._reading = ReplyReading(
             self._names,
             people=self._people,
             limits=self._limits,
             commands_left=self._limits.commands - used,
             prose=self._policy,
         )
+        self._rounds.append(Round(self._reading))
 
     def _close_reply(self) -> list[CommandEvent]:
         """End the reading, and take the calls that it found in their text form."""

@@ -125,7 +125,7 @@ class CommandExecutor:
             else:
                 self._queue.append(event)
         if self._life.state is LifeState.HOLDING:
-            self._leave_out(self._queue)
+            self._leave_out()
         self._work_if_needed()  # before the record is asked for: what the worker records goes with it
         if closed:
             plan = self._record(self._store.plan(self._turn.id, closed, lease=self._turn.lease))
@@ -195,7 +195,7 @@ class CommandExecutor:
             for event in self._queue:
                 if type(event) is Planned:
                     self._note(event.number, "dropped")
-        self._leave_out(self._queue)
+        self._leave_out()
         self._queue[:0] = head
         if not kept:
             self._prefetch.drop()
@@ -254,15 +254,14 @@ class CommandExecutor:
 
     # The worker.
 
-    async def perform(self, commands: Iterable[Planned]) -> None:
-        """Perform commands of a turn that an earlier process left, in order, as far as the life lets it act.
+    async def perform(self, command: Planned) -> None:
+        """Perform a command of a turn that an earlier process left, as far as the life lets it act.
 
         Raises:
             StoreError: an act could not be recorded, and was not done.
         """
-        for command in commands:
-            if self._life.may_act:
-                await self._perform(command)
+        if self._life.may_act:
+            await self._perform(command)
 
     @property
     def _listens(self) -> bool:
@@ -280,10 +279,9 @@ class CommandExecutor:
         command = self._commands.get(name)
         return command is not None and command.private
 
-    @staticmethod
-    def _leave_out(queue: "list[_Queued]") -> None:
-        """Leave the commands out of a queue."""
-        queue[:] = [event for event in queue if not isinstance(event, _OfCommand)]
+    def _leave_out(self) -> None:
+        """Leave the commands out of the queue."""
+        self._queue[:] = [event for event in self._queue if not isinstance(event, _OfCommand)]
 
     def _note(self, number: int, outcome: CommandOutcome) -> asyncio.Future[None]:
         return self._record(self._outcome(number, outcome))

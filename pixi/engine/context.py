@@ -23,10 +23,10 @@ from pixi.core.llm import Line, ToolSchema, UserLine
 from pixi.core.lru import LRU
 from pixi.core.message import Abilities, Message
 from pixi.core.persona import Pace, PaceSetting, Persona
-from pixi.core.prompt import prefix, stamp
+from pixi.core.prompt import prefix
 from pixi.core.reading import ProsePolicy
 from pixi.core.spending import Budgets, Limits
-from pixi.core.stamps import Citation, LineFitter, Reminder
+from pixi.core.stamps import Citation, LineFitter, Reminder, stamp
 from pixi.core.untrusted import clipped
 from pixi.engine.capabilities import NO_ABILITIES, Capabilities, ToolRoom, ToolSelector, capabilities_of
 from pixi.engine.usage import UsageLedger

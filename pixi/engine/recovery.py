@@ -258,7 +258,7 @@ class _LeftTurn:
                     )
                     continue
                 actions.parts_out = len(parts)
-                await executor.perform([command])
+                await executor.perform(command)
                 if life.state is LifeState.HOLDING:
                     raise ChannelLost(f"Nobody knows yet what became of an act in {self._conversation}.")
         finally:
