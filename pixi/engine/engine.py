@@ -270,13 +270,15 @@ class Engine:
 
     async def settled(self, conversation: str | None = None) -> None:
         """Return when nothing is left to be answered, in this conversation or in all."""
+
+        def known() -> list[LiveConversation]:
+            if conversation is None:
+                return list(self._live.values())
+            return [self._live[conversation]] if conversation in self._live else []
+
         # Whoever a turn's end woke comes before its report, and what they say then is waited for.
         await asyncio.sleep(0)
-        while busy := [
-            live
-            for name, live in self._live.items()
-            if not live.idle and (conversation is None or name == conversation)
-        ]:
+        while busy := [live for live in known() if not live.idle]:
             for live in busy:
                 await live.settled()
             await asyncio.sleep(0)
